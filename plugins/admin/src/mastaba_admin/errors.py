@@ -13,10 +13,19 @@ from mastaba.errors import (
     UnknownPathError,
     public_message,
 )
+from mastaba_admin.messages import without_paths
 
 
 class NotAuthorizedError(RequestError):
     """The request does not contain the secret."""
+
+
+class CrossSiteError(RequestError):
+    """A page of another origin sends the request."""
+
+
+class NotJSONError(RequestError):
+    """The body is not declared as JSON."""
 
 
 class MethodNotAllowedError(RequestError):
@@ -41,6 +50,8 @@ _FAILURE: Final = (500, "Internal issue")
 # The first matching class is used, so subclasses come first.
 _STATUS: Final[tuple[tuple[type[Exception], int, str], ...]] = (
     (NotAuthorizedError, 403, "Operation forbidden"),
+    (CrossSiteError, 403, "Operation forbidden"),
+    (NotJSONError, 415, "Body not supported"),
     (MethodNotAllowedError, 405, "Operation not supported"),
     (UnknownPathError, 404, "Operation not supported"),
     (RequestTooLargeError, 413, "Body too large"),
@@ -55,7 +66,7 @@ def error_response(error: Exception) -> Response:
     """
     if isinstance(error, ChangeRefusedError):
         status, name = _REFUSALS.get(error.reason, _FAILURE)
-        words = str(error)
+        words = without_paths(str(error))
     else:
         known = ((status, name) for kind, status, name in _STATUS if isinstance(error, kind))
         status, name = next(known, _FAILURE)

@@ -17,6 +17,7 @@ _FIXED: Final[Mapping[str, Mapping[str, Action | None]]] = {
     "/on": {"PUT": Action.ENABLE_SERVICES},
     "/off": {"PUT": Action.DISABLE_SERVICES},
     "/reload": {"PUT": Action.RELOAD},
+    "/indices": {"DELETE": Action.FORGET_INDICES},
 }
 _LAYER: Final = {
     "POST": Action.CREATE_LAYER,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -12,8 +13,11 @@ from mastaba.api.web import Request, Response, message
 from mastaba.errors import ChangeRefusedError, ConfigurationError
 from mastaba_admin.errors import NotAuthorizedError, error_response
 from mastaba_admin.keeping import keep, kept_layers
+from mastaba_admin.origin import check_json, check_same_origin
 from mastaba_admin.routes import route
 from mastaba_admin.secret import shows_secret
+
+logger = logging.getLogger(__name__)
 
 _BODY = "the body"
 _LINKS = (
@@ -23,6 +27,7 @@ _LINKS = (
     ("PUT", "/on", "Turn services on"),
     ("PUT", "/off", "Turn services off"),
     ("PUT", "/reload", "Read the configuration again"),
+    ("DELETE", "/indices", "Read the indices of replaced slabs again"),
 )
 
 
@@ -37,6 +42,7 @@ class AdminService(Service):
     rank = 20
     title = "Administration"
     always_on: ClassVar[bool] = True
+    allows_cors: ClassVar[bool] = False
     allowed_methods: ClassVar[tuple[str, ...]] = ("GET", "POST", "PUT", "DELETE")
     settings_schema: ClassVar[Mapping[str, Any]] = {
         "secret": {
@@ -87,21 +93,27 @@ class AdminService(Service):
 
         Raises:
             NotAuthorizedError: it does not contain the secret.
+            CrossSiteError, NotJSONError: there is no secret, and it may be of another site.
             UnknownPathError, MethodNotAllowedError: the path or method is not supported.
             RequestTooLargeError: the body is larger than 1 MiB.
         """
         if not shows_secret(request, self._secret):
             raise NotAuthorizedError("Not authorized request")
+        if not self._secret:
+            check_same_origin(request, self.settings.endpoint_uri)
         action, layer = route(request.method, request.path)
         if request.method == "GET":
             return message(200, json.dumps(self._status(), ensure_ascii=False), "application/json")
         try:
             if action in (Action.CREATE_LAYER, Action.REPLACE_LAYER):
+                if not self._secret:
+                    check_json(request)
                 self.site.submit(Change(action, layer, _descriptor(request.body())))
             elif action is not None:
                 self.site.submit(Change(action, layer))
         except ChangeRefusedError as error:
             # A normal response; raising would log it as a server error.
+            logger.warning("%s %s is refused: %s", request.method, request.path, error)
             return error_response(error)
         return Response(202 if action is Action.RELOAD else 204, [])
 

@@ -11,6 +11,9 @@ from typing import Any, Generic, TypeVar
 
 import pytest
 
+CALLS = "mastaba-conformance"
+"""Name of the threads in which plugins are called."""
+
 R = TypeVar("R")
 
 
@@ -21,7 +24,7 @@ class _Call(Generic[R]):
         self._function = function
         self._error: BaseException | None = None
         self._result: list[R] = []
-        self._thread = threading.Thread(target=self._run, name="mastaba-conformance", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=CALLS, daemon=True)
         self._thread.start()
 
     def _run(self) -> None:

@@ -103,7 +103,10 @@ class Faults:
         resets: share of requests whose connection is reset.
         stalls: share of bodies that stop in the middle for `stall_time` seconds.
         truncations: share of bodies that end in the middle, despite their Content-Length.
+        trickles: share of responses whose head and body come byte by byte, `trickle_time` seconds
+            apart.
         stall_time: seconds.
+        trickle_time: seconds.
         seed: seed of the random choice.
     """
 
@@ -112,7 +115,9 @@ class Faults:
     resets: float = 0.0
     stalls: float = 0.0
     truncations: float = 0.0
+    trickles: float = 0.0
     stall_time: float = 60.0
+    trickle_time: float = 0.5
     seed: int = 1
 
 
@@ -347,7 +352,7 @@ class ObjectServer:
             self._seed = faults.seed
             self._random.seed(faults.seed)
         number = self._random.random()
-        for name in ("errors", "resets", "stalls", "truncations"):
+        for name in ("errors", "resets", "stalls", "truncations", "trickles"):
             share = getattr(faults, name)
             if number < share:
                 return name
@@ -416,6 +421,12 @@ class _Handler(BaseHTTPRequestHandler):
             if fault == "stalls":
                 self.server.objects.stopping.wait(self.server.objects.faults.stall_time)
             self.close_connection = True
+            return
+        if fault == "trickles":
+            for byte in f"{head}\r\n".encode() + body:
+                self.connection.sendall(bytes([byte]))
+                if self.server.objects.stopping.wait(self.server.objects.faults.trickle_time):
+                    return
             return
         self.connection.sendall(f"{head}\r\n".encode() + body)
 

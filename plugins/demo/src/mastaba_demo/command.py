@@ -18,7 +18,8 @@ def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
     parser = subparsers.add_parser(
         "demo",
         help="generate a synthetic world and serve it",
-        description="Generate a synthetic world, unless it exists, and serve it over HTTP.",
+        description="Generate a synthetic world, unless it exists, and serve it over HTTP. "
+        "Files of the configuration that you have edited stay as they are.",
     )
     parser.add_argument(
         "directory",
@@ -63,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
             require_free(arguments.http)
         directory.mkdir(parents=True, exist_ok=True)
         generate(directory / PYRAMIDS, Settings(), ProgressBar("Generating the world", sys.stderr))
-        server_json = write_demo_installation(directory, f"http://{arguments.http}")
+        server_json = write_demo_installation(directory, f"http://{arguments.http}", _report_kept)
     except KeyboardInterrupt:
         sys.stderr.write("\nInterrupted: temporary files were removed.\n")
         return 130
@@ -78,6 +79,10 @@ def run(arguments: argparse.Namespace) -> int:
         sys.stdout.write(f"{server_json}\n")
         return 0
     return _serve(server_json, arguments)
+
+
+def _report_kept(path: Path) -> None:
+    sys.stderr.write(f"Kept as edited: {path} (delete it to have it written again)\n")
 
 
 def _serve(server_json: Path, arguments: argparse.Namespace) -> int:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from mastaba_demo.generation import PLACES
+from mastaba_demo.kept import write_unless_edited
+from mastaba_demo.settings import Settings
 from mastaba_writer.documents import Document
 from mastaba_writer.installation import installed_services, layer_document, write_installation
 
@@ -60,6 +63,8 @@ _ELEVATION: Mapping[str, Any] = {
         "tileserver": True,
     }
 }
+_OPENING = 95.0
+"""Metres per pixel of the first view: mountains and a coast fill a screen."""
 _FLAT = 160  # grey of flat ground in the relief layer
 _HYPSOMETRIC_STOPS = (
     (-99999, 0, 0, 0, 0),
@@ -78,20 +83,36 @@ _HYPSOMETRIC_STOPS = (
 )
 
 
-def write_demo_installation(directory: Path, public_url: str) -> Path:
+def write_demo_installation(
+    directory: Path, public_url: str, kept: Callable[[Path], object] = lambda path: None
+) -> Path:
     """Write the configuration that publishes the pyramids and return the path of server.json.
+
+    Files that were edited since they were written stay as they are.
 
     Args:
         directory: directory of the installation, which already contains the pyramids.
         public_url: public URL of the server, without a trailing slash.
+        kept: called with the path of each edited file.
+
+    Raises:
+        OSError: a file cannot be read or written.
     """
+    edited = write_unless_edited(directory, lambda new: _write(directory, new, public_url))
+    for path in edited:
+        kept(path)
+    return directory.resolve() / "server.json"
+
+
+def _write(directory: Path, target: Path, public_url: str) -> None:
+    """Write the files of the configuration of a directory into another one."""
     services = installed_services()
     overrides: dict[str, Any] = {"global": {"provider": "Mastaba demo", "cors": True}}
     if "elevation" in services:
         overrides["elevation"] = _ELEVATION
     if "viewer" in services:
         places = (directory / PYRAMIDS / PLACES).read_text(encoding="utf-8")
-        overrides["viewer"] = {"places": json.loads(places)}
+        overrides["viewer"] = {"start": _start(Settings()), "places": json.loads(places)}
     layers = {
         name: layer_document(
             directory / PYRAMIDS / f"{name}.json",
@@ -100,8 +121,8 @@ def write_demo_installation(directory: Path, public_url: str) -> Path:
         )
         for name, fields in _LAYERS.items()
     }
-    return write_installation(
-        directory,
+    write_installation(
+        target,
         layers=layers,
         styles={
             "hypsometric": _hypsometric(),
@@ -116,6 +137,17 @@ def write_demo_installation(directory: Path, public_url: str) -> Path:
         public_url=public_url,
         services_overrides=overrides,
     )
+
+
+def _start(settings: Settings) -> Document:
+    """Return where the viewer opens: the focus, around which all levels have tiles."""
+    x, y = settings.focus
+    latitude = math.degrees(math.atan(math.sinh(math.pi * (1 - 2 * y))))
+    return {
+        "longitude": round(360 * x - 180, 5),
+        "latitude": round(latitude, 5),
+        "metres_per_pixel": _OPENING,
+    }
 
 
 def _hypsometric() -> Document:

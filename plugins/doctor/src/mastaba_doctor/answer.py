@@ -58,7 +58,7 @@ class Answer:
 def _json_kind(body: bytes) -> object:
     try:
         document = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         # Truncated, or not JSON: the first key distinguishes kinds of documents.
         return body[:_BEGINNING]
     if not isinstance(document, dict):

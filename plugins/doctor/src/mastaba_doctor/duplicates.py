@@ -8,13 +8,15 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from mastaba.api.documents import Fault, Severity
+from mastaba.api.documents import Fault, Faults, Severity, parse_document
 from mastaba.errors import MastabaError
 
 if TYPE_CHECKING:
     from mastaba.api.storages import ResourcePath, StoragePool
 
 _YAML = (".yaml", ".yml")
+_LARGE = 1024**2
+"""Characters; smaller JSON cannot fill the memory."""
 
 
 class _Object(list[tuple[str, Any]]):
@@ -30,8 +32,11 @@ def duplicate_keys(paths: Iterable[ResourcePath], pool: StoragePool) -> Iterator
     for path in paths:
         file = str(path)
         with suppress(MastabaError, ValueError, RecursionError):
-            text = pool.open(path.storage, path.container).read(path.key).data.decode("utf-8-sig")
+            text = pool.read_full(path).decode("utf-8-sig")
             is_yaml = file.lower().endswith(_YAML)
+            # Those that exceed the limits of size and depth are left to the loader as well.
+            if (is_yaml or len(text) > _LARGE) and parse_document(text, file, Faults()) is None:
+                continue
             document = _parsed_yaml(text) if is_yaml else _parsed_json(text)
             for at in dict.fromkeys(_duplicates(document, "$")):
                 reason = "duplicate key, the last value is used"

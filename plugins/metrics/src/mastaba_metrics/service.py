@@ -84,6 +84,16 @@ class _Collector:
             ),
             ("layers", "Published layers.", len(catalogue.layers)),
             (
+                "layers_missing",
+                "Configured layers that are left out because of an error.",
+                len(catalogue.missing_layers),
+            ),
+            (
+                "layers_outdated",
+                "Layers that are published as they were, because of an error.",
+                len(catalogue.outdated_layers),
+            ),
+            (
                 "services_enabled",
                 "Whether the services are turned on.",
                 int(catalogue.settings.enabled),

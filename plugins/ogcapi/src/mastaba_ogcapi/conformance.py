@@ -36,7 +36,8 @@ def conformance(dataset: Dataset) -> dict[str, Any]:
     classes.append(f"http://{_SPEC}/ogcapi-common-2/1.0/conf/collections")
     formats = {item.name for item in dataset.formats.all}
     if dataset.tiles:
-        names = [*_TILES, *(_classes(formats | _stored(dataset)) if dataset.raster else ())]
+        of_tiles = {item.name for item in dataset.tile_formats.all}
+        names = [*_TILES, *(_classes(of_tiles | _stored(dataset)) if dataset.raster else ())]
         names += ["mvt"] if dataset.vector else []
         classes += [f"http://{_SPEC}/ogcapi-tiles-1/1.0/conf/{name}" for name in names]
     if dataset.maps:

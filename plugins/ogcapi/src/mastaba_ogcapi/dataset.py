@@ -90,6 +90,7 @@ class Dataset:
     Attributes:
         uri: public URL of the API.
         tiles, maps: whether tiles or maps are offered.
+        formats, tile_formats: of maps, and of tiles in other formats than the stored one.
         shared_crs: codes in which all collections are offered, ``CRS:84`` first; empty without
             reprojection.
         collections: by identifier, in the same order as the layers.
@@ -104,6 +105,7 @@ class Dataset:
         self.maps: bool = settings.own.get("maps", True)
         self.cors = CrossOrigin(site.catalogue.settings.cors or settings.own.get("cors", False))
         self.formats = MapFormats(site)
+        self.tile_formats = MapFormats(site, of_tiles=True)
         self._crs_offer = CRSOffer(site.catalogue.settings)
         shared = self._crs_offer.shared
         self.shared_crs = tuple(dict.fromkeys((CRS84, *shared))) if shared else ()

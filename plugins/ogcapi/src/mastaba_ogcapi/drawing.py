@@ -99,6 +99,7 @@ class SideBySide:
         self.strip_height = min(part.strip_height for part in parts)
         self.blank = parts[0].blank
         self.memory = sum(part.memory for part in parts)
+        self.registration = parts[0].registration
 
     def strips(self) -> Iterator[MapImage]:
         for images in zip(*(part.strips(self.strip_height) for part in self._parts), strict=True):
@@ -141,6 +142,8 @@ def _on_background(image: MapImage, background: Background, *, holds_alpha: bool
 def _data(query: MapQuery, image: MapImage, row: int) -> Pixels:
     """Return the pixels for a data format; nodata stays unless a colour replaces it."""
     ground = query.ground
+    if not query.format.encoder.shows_background:
+        return image.pixels
     pixels = as_data(image, ground.background)
     if not ground.void_is_asked or ground.void.colour is None:
         return pixels

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 GEOTIFF: Final = "image/tiff; application=geotiff"
 _TIFFS: Final = ("image/tiff", "image/geotiff")
 _JPEG: Final = ("jpg", "jpeg")
+PICTURES: Final = ("image/png", "image/jpeg", "image/webp")
 _ELEVATION: Final = ("image/x-bil;bits=32", "image/x-bil")
 
 
@@ -47,15 +48,22 @@ class MapFormat:
 
 
 class MapFormats:
-    """The formats of ``global.map.formats`` that can be written, in the same order."""
+    """The formats of ``global.map.formats`` that can be written, in the same order.
 
-    def __init__(self, site: Site) -> None:
+    Args:
+        site: of the service.
+        of_tiles: whether to offer the pictures of ``global.tile.formats`` instead of those of
+            maps, after the other formats.
+    """
+
+    def __init__(self, site: Site, *, of_tiles: bool = False) -> None:
         self._site = site
+        self._of_tiles = of_tiles
 
     @cached_property
     def all(self) -> tuple[MapFormat, ...]:
         found: dict[str, MapFormat] = {}
-        for media_type in self._site.catalogue.settings.map.formats:
+        for media_type in self._listed():
             lowered = media_type.lower()
             # A TIFF without georeferencing would be useless here.
             encoder = self._site.encoders.get("image/geotiff" if lowered in _TIFFS else lowered)
@@ -63,6 +71,15 @@ class MapFormats:
                 map_format = _map_format(encoder)
                 found.setdefault(map_format.name, map_format)
         return tuple(found.values())
+
+    def _listed(self) -> list[str]:
+        """Return the configured media types."""
+        settings = self._site.catalogue.settings
+        if not self._of_tiles:
+            return list(settings.map.formats)
+        pictures = settings.tile_formats
+        maps = [item for item in settings.map.formats if item in pictures or not _is_picture(item)]
+        return list(dict.fromkeys((*maps, *pictures)))
 
     @cached_property
     def _by_name(self) -> dict[str, MapFormat]:
@@ -114,6 +131,10 @@ class MapFormats:
         wanted = (self._by_name.get(name) for name in names)
         fitting = (item for item in self.all if pictures or not item.encoder.is_picture)
         return next((item for item in (*wanted, *fitting, *self.all) if item is not None), None)
+
+
+def _is_picture(media_type: str) -> bool:
+    return media_type.lower() in PICTURES
 
 
 def stored_name(media_type: str) -> str:

@@ -132,7 +132,7 @@ class GetTile:
             return 0
         media_type = collection.layer.pyramid.format.media_type
         stored = (media_type, media_type.partition(";")[0])
-        offered = (stored, *(item.accepted for item in self._dataset.formats.all))
+        offered = (stored, *(item.accepted for item in self._dataset.tile_formats.all))
         return preferred(header, offered, anything_is_first=True)
 
     def group(self, base: str) -> TileGroup | None:

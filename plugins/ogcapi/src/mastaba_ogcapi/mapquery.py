@@ -13,7 +13,7 @@ from mastaba.api.web import Request, printable
 from mastaba.errors import InvalidParameterError, UnknownPathError
 from mastaba_ogcapi import params
 from mastaba_ogcapi.crs import offered_crs
-from mastaba_ogcapi.formats import MapFormat
+from mastaba_ogcapi.formats import MapFormat, MapFormats
 from mastaba_ogcapi.maparea import Area, level_factor, size_of
 from mastaba_ogcapi.mapplace import MapPlace, wanted_size
 
@@ -131,7 +131,9 @@ class MapQueries:
         matrix, limits = in_matrix.matrix, self._settings
         place = TileLimits(tile_row, tile_row, tile_col, tile_col)
         area = Area(matrix.bbox_of(place), in_matrix.link.tile_matrix_set.crs)
-        map_format, negotiated = self._format(request, collection.natural_format(style))
+        formats = self._dataset.tile_formats
+        natural = formats.natural(collection.layer, style)
+        map_format, negotiated = self._format(request, formats, natural)
         size = wanted_size(request.query, limits)
         size.check_alone()
         columns, rows = matrix.tile_width, matrix.tile_height
@@ -149,7 +151,9 @@ class MapQueries:
             request.query.get("filename"),
         )
 
-    def _format(self, request: Request, natural: MapFormat | None) -> tuple[MapFormat, bool]:
+    def _format(
+        self, request: Request, formats: MapFormats, natural: MapFormat | None
+    ) -> tuple[MapFormat, bool]:
         """Return the requested format, and whether it depends on the Accept header.
 
         Raises:
@@ -159,11 +163,11 @@ class MapQueries:
         """
         wanted = request.query.get("f")
         if wanted is not None:
-            return self._dataset.formats.named(wanted), False
+            return formats.named(wanted), False
         if natural is None:
             raise UnknownPathError("maps are not offered in any format")
         header = request.header("Accept")
-        return self._dataset.formats.negotiated(header, natural), True
+        return formats.negotiated(header, natural), True
 
     def _collections(self, text: str | None) -> Sequence[Collection]:
         dataset = self._dataset
@@ -201,7 +205,7 @@ class MapQueries:
         crs = CRS.from_code(offered[0])
         if "crs" in parameters:
             crs = offered_crs(parameters["crs"], offered, "crs")
-        map_format, negotiated = self._format(request, natural)
+        map_format, negotiated = self._format(request, self._dataset.formats, natural)
         size = wanted_size(parameters, limits)
         place = MapPlace(self._dataset, [item for item, _ in layers], crs, offered)
         default = min(self._default_size, limits.max_width, limits.max_height)

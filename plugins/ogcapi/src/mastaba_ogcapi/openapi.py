@@ -128,6 +128,7 @@ def _offered(dataset: Dataset) -> Mapping[str | None, bool]:
 def _values(dataset: Dataset) -> Mapping[str, Any]:
     """Return the values of this installation, by their name in ``openapi.yaml``."""
     limits, formats = dataset.site.catalogue.settings.map, dataset.formats.all
+    of_tiles = dataset.tile_formats.all
     stored = {item.layer.pyramid.format.media_type for item in dataset.raster}
     names = [item.name for item in formats]
     media_types = {item.media_type for item in formats}
@@ -139,12 +140,12 @@ def _values(dataset: Dataset) -> Mapping[str, Any]:
         "$styles": dataset.style_names,
         "$tileMatrixSets": list(dict.fromkeys(sets)),
         "$formats": names,
-        "$tileFormats": sorted({*names, *map(stored_name, stored)}),
+        "$tileFormats": sorted({*(item.name for item in of_tiles), *map(stored_name, stored)}),
         "$maxWidth": limits.max_width,
         "$maxHeight": limits.max_height,
         "definition": [OPENAPI_JSON, OPENAPI_YAML, HTML],
         "maps": sorted(media_types),
-        "tiles": sorted(stored | media_types),
+        "tiles": sorted(stored.union(item.media_type for item in of_tiles)),
         "vectorTiles": [VECTOR_TILES, "application/x-protobuf"],
     }
 

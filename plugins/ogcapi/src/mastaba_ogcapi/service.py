@@ -24,6 +24,7 @@ from mastaba_ogcapi.resources import (
     collections_resource,
     find_resource,
 )
+from mastaba_ogcapi.shared import shared
 
 _DEFAULT_SIZE: Final = 256
 _MAX_DOCUMENTS: Final = 4096
@@ -112,10 +113,10 @@ class OGCAPIService(Service):
         return response
 
     def tile_addresses(self) -> list[TilePaths]:
-        # Its own headers of CORS are not those of the core.
-        if self._is_shared or not self._dataset.tiles:
+        if not self._dataset.tiles:
             return []
-        return [TilePaths(self._get_tile.group)]
+        group = self._get_tile.group
+        return [TilePaths(shared(group, self._cors) if self._is_shared else group)]
 
     def error_response(self, error: Exception, request: Request) -> Response:
         response = error_response(error, request)

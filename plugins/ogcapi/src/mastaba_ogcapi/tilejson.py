@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from mastaba.api.catalogue import whole_view
 from mastaba.api.web import anchor
 from mastaba_ogcapi.crs import rounded
-from mastaba_ogcapi.tilesets import item_links
+from mastaba_ogcapi.tilesets import picture_template
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import Layer, TileMatrixSetLink
@@ -18,14 +18,13 @@ def tilejson(tiles: Tiles, offered: TileMatrixSetLink) -> dict[str, Any]:
     """Return the TileJSON of a tileset whose matrices are numbered."""
     layer = tiles.collection.layer
     zooms = [int(name) for name in offered.limits]
-    href = item_links(tiles, offered)[0]["href"]
+    href = picture_template(tiles, offered)
     for variable, place in (("tileMatrix", "z"), ("tileRow", "y"), ("tileCol", "x")):
         href = href.replace(f"{{{variable}}}", f"{{{place}}}")
     box = layer.geographic_bbox
     document: dict[str, Any] = {
         "tilejson": "3.0.0",
-        # As in metadata.json in TMS.
-        "name": layer.id,
+        "name": tiles.title,
         "description": layer.abstract,
         "scheme": "xyz",
         "tiles": [href],
@@ -34,8 +33,8 @@ def tilejson(tiles: Tiles, offered: TileMatrixSetLink) -> dict[str, Any]:
         "maxzoom": max(zooms),
         "bounds": [rounded(edge) for edge in (box.xmin, box.ymin, box.xmax, box.ymax)],
         "center": [
-            rounded((box.xmin + box.xmax) / 2),
-            rounded((box.ymin + box.ymax) / 2),
+            _middle(box.xmin, box.xmax),
+            _middle(box.ymin, box.ymax),
             _whole_zoom(layer, offered, zooms),
         ],
         # The TileJSON 3.0.0 schema requires it for raster tiles too.
@@ -44,6 +43,11 @@ def tilejson(tiles: Tiles, offered: TileMatrixSetLink) -> dict[str, Any]:
     if layer.attribution:
         document["attribution"] = anchor(layer.attribution.url, layer.attribution.title)
     return document
+
+
+def _middle(low: float, high: float) -> float:
+    """Return the middle in degrees: that of a symmetric extent is 0, not -2e-14."""
+    return round(rounded((low + high) / 2), 12) + 0.0
 
 
 def _whole_zoom(layer: Layer, offered: TileMatrixSetLink, zooms: list[int]) -> int:

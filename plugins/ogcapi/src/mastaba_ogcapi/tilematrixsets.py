@@ -37,6 +37,8 @@ def tile_matrix_set_document(dataset: Dataset, tile_matrix_set: TileMatrixSet) -
     name = dataset.registered_names.get(tile_matrix_set.id)
     if name:
         content["uri"] = registered_uri(name)
+    if tile_matrix_set.scale_set:
+        content["wellKnownScaleSet"] = tile_matrix_set.scale_set
     return content | {
         # Members from the first edition of the standard (OGC 17-083r2), here and in the matrices:
         # clients written for it, such as GDAL before 3.8, read no others.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mastaba.api.catalogue import bbox_in, crs_uri
 from mastaba_ogcapi.crs import in_axis_order
-from mastaba_ogcapi.formats import stored_name
+from mastaba_ogcapi.formats import PICTURES, stored_name
 from mastaba_ogcapi.links import (
     REL,
     Link,
@@ -123,19 +123,21 @@ def item_links(tiles: Tiles, offered: TileMatrixSetLink) -> list[Link]:
         return [template(f"{href}?f=mvt", "item", VECTOR_TILES, "Vector tile")]
     natural = tile_format.media_type
     links = [template(f"{href}?f={stored_name(natural)}", "item", natural, "Tile")]
-    for item in tiles.dataset.formats.all:
-        if item.encoder.media_type != natural and _fits(tiles, item.encoder.is_picture):
+    for item in tiles.dataset.tile_formats.all:
+        if item.encoder.media_type != natural:
             links.append(
                 template(f"{href}?f={item.name}", "item", item.media_type, f"Tile as {item.name}")
             )
     return links
 
 
-def _fits(tiles: Tiles, is_picture: bool) -> bool:
-    from mastaba.api.maps import is_bytes
-
-    layer = tiles.collection.layer
-    return not is_picture or is_bytes(layer, tiles.style or layer.default_style)
+def picture_template(tiles: Tiles, offered: TileMatrixSetLink) -> str:
+    """Return the address template of tiles that clients show: vector tiles, or pictures."""
+    links: dict[str, str] = {item["type"]: item["href"] for item in item_links(tiles, offered)}
+    stored = next(iter(links))
+    if stored in PICTURES:
+        return links[stored]
+    return next((links[kind] for kind in PICTURES if kind in links), links[stored])
 
 
 def _common(tiles: Tiles, offered: TileMatrixSetLink) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from mastaba.api.storages import Environment, PerProcess
 from mastaba.errors import AccessDeniedError, StorageError, StorageUnavailableError
 
-_TIMEOUT: Final = 60
+_TIMEOUT: Final = 30
 _TIMEOUT_OPTIONS: Final = ("client_mount_timeout", "rados_mon_op_timeout", "rados_osd_op_timeout")
 
 
@@ -36,8 +36,21 @@ def shared_cluster(environment: Environment) -> PerProcess[Any]:
     return PerProcess(lambda: connect(environment))
 
 
+def operation_timeout(environment: Environment) -> int:
+    """Return the limit of an operation in seconds, which librados applies to the whole of it.
+
+    It is NETWORK_TIMEOUT, or else OBJECT_READ_TIMEOUT. Without a limit, librados would wait for a
+    cluster that does not answer, and nothing could interrupt it.
+    """
+    for name in ("NETWORK_TIMEOUT", "OBJECT_READ_TIMEOUT"):
+        timeout = environment.integer(name, 0)
+        if timeout > 0:
+            return timeout
+    return _TIMEOUT
+
+
 def connect(environment: Environment) -> Any:
-    """Return a new connection, from the variables CEPH_* and NETWORK_TIMEOUT.
+    """Return a new connection, from the variables CEPH_* and the timeouts.
 
     Raises:
         AccessDeniedError: the cluster refuses the user, or the user has no key.
@@ -47,7 +60,6 @@ def connect(environment: Environment) -> Any:
     conffile = environment.text("CEPH_CONFFILE") or "/etc/ceph/ceph.conf"
     user = environment.text("CEPH_USERNAME") or "client.admin"
     user = user if "." in user else f"client.{user}"
-    timeout = environment.integer("NETWORK_TIMEOUT", _TIMEOUT)
     rados = load_rados()
     # librados would wait for a writer to a FIFO, and takes a missing file for empty.
     if not os.path.isfile(conffile):
@@ -65,7 +77,7 @@ def connect(environment: Environment) -> Any:
             conffile=conffile,
         )
         for option in _TIMEOUT_OPTIONS:
-            cluster.conf_set(option, str(timeout if timeout > 0 else _TIMEOUT))
+            cluster.conf_set(option, str(operation_timeout(environment)))
     except rados.Error as error:
         raise StorageError(
             f"the file {conffile} (MASTABA_CEPH_CONFFILE) cannot be used: {error}",

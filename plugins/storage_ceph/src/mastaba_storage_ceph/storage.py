@@ -14,7 +14,14 @@ import time
 import weakref
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
-from mastaba.api.storages import ByteRange, ObjectRead, ObjectStat, PerProcess, Storage
+from mastaba.api.storages import (
+    ByteRange,
+    ObjectRead,
+    ObjectStat,
+    PerProcess,
+    Storage,
+    read_timeout,
+)
 from mastaba.errors import (
     AccessDeniedError,
     ObjectChangedError,
@@ -47,14 +54,16 @@ class CephStorage(Storage):
     Args:
         pool: name of the pool.
         cluster: connection to the cluster of the pool.
+        seconds: limit for a read of several operations; None for no limit.
     """
 
     name = "ceph"
     container_field: ClassVar[str | None] = "pool_name"
     writer: ClassVar[str | None] = "mastaba_storage_ceph.writer:CephWriter"
 
-    def __init__(self, pool: str, cluster: PerProcess[Any]) -> None:
+    def __init__(self, pool: str, cluster: PerProcess[Any], seconds: float | None = None) -> None:
         super().__init__(pool)
+        self._seconds = seconds
         self._rados = load_rados()
         self._cluster = cluster
         self._contexts = PerProcess(threading.local)
@@ -63,7 +72,7 @@ class CephStorage(Storage):
     @classmethod
     def open(cls, container: str, environment: Environment) -> Self:
         load_rados()
-        storage = cls(container, shared_cluster(environment))
+        storage = cls(container, shared_cluster(environment), read_timeout(environment))
         storage._context()  # so that a pool that does not exist is reported at once
         return storage
 
@@ -81,7 +90,10 @@ class CephStorage(Storage):
             else (byte_range.offset, byte_range.offset + byte_range.length)
         )
         pieces: list[bytes] = []
+        begun = time.monotonic()
         while end is None or offset < end:
+            if self._seconds is not None and time.monotonic() - begun > self._seconds:
+                raise self._error(StorageUnavailableError, key, "the whole read takes too long")
             length = _PIECE if end is None else min(_PIECE, end - offset)
             piece, found = self._call("read", key, length, offset)
             self._check(key, found, version)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Self
 from urllib.parse import quote
 
 from mastaba.api.http_storages import HTTPStorage, quoted_key
+from mastaba.api.storages import BoundedCalls, read_timeout
 from mastaba.errors import AccessDeniedError, NoResponseError
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ class S3Storage(HTTPStorage):
     Args:
         bucket: name of the bucket.
         cluster: cluster of the bucket.
-        environment: NETWORK_TIMEOUT and SSL_NO_VERIFY.
+        environment: NETWORK_TIMEOUT, OBJECT_READ_TIMEOUT and SSL_NO_VERIFY.
     """
 
     name = "s3"
@@ -52,6 +53,8 @@ class S3Storage(HTTPStorage):
         self._bucket = bucket
         self._cluster = cluster
         self._bucket_is_missing = False
+        # The timeouts of boto3 begin again with each byte.
+        self._bounded = BoundedCalls(read_timeout(environment))
 
     @classmethod
     def open(cls, container: str, environment: Environment) -> Self:
@@ -80,7 +83,9 @@ class S3Storage(HTTPStorage):
         try:
             if "Range" in headers:
                 return super().send(method, key, self._signed(method, key, headers), limit)
-            return self._send_with_boto3(method, key, headers, limit)
+            return self._bounded.run(lambda: self._send_with_boto3(method, key, headers, limit))
+        except TimeoutError as error:
+            raise NoResponseError(f"{self._cluster.url} does not answer: {error}") from error
         except (BotoCoreError, ClientError, ResponseParserError) as error:
             raise AccessDeniedError(f"boto3 gets no credentials: {error}") from error
 

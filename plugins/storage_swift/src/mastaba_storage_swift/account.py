@@ -17,7 +17,7 @@ from keystoneauth1.session import Session
 from swiftclient.authv1 import PasswordPlugin
 
 from mastaba.api.http_storages import certificate_authorities, failure_reason, network_timeout
-from mastaba.api.storages import Environment, PerProcess
+from mastaba.api.storages import BoundedCalls, Environment, PerProcess, read_timeout
 from mastaba.errors import AccessDeniedError, StorageError, StorageUnavailableError
 from mastaba_storage_swift.token_file import read_token, write_token
 
@@ -65,6 +65,7 @@ class Account:
             self._auth_url = environment.text("SWIFT_AUTHURL") or _DEFAULT_AUTH_URL
             self._remedy = f"check MASTABA_SWIFT_AUTHURL, {', '.join(variables)}"
         self.timeout = network_timeout(environment)
+        self._bounded = BoundedCalls(read_timeout(environment))
         self.verify: bool | str = not environment.flag("SSL_NO_VERIFY") and (
             certificate_authorities() or True
         )
@@ -132,10 +133,11 @@ class Account:
         """Return the answer of the server that issues tokens."""
         kind, reason = StorageError, "no token in the response"
         try:
-            answer = question(self._session.get())
+            session = self._session.get()
+            answer = self._bounded.run(lambda: question(session))
             if answer:
                 return answer
-        except exceptions.ConnectionError as error:
+        except (exceptions.ConnectionError, TimeoutError) as error:
             kind, reason = StorageUnavailableError, f"no answer: {failure_reason(error)}"
         except exceptions.HttpError as error:
             status, reason = error.http_status, f"status {error.http_status}"

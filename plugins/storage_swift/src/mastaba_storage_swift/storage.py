@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from urllib.parse import quote
 
 from mastaba.api.http_storages import HTTPStorage, quoted_key
-from mastaba.api.storages import PerProcess
+from mastaba.api.storages import BoundedCalls, PerProcess, read_timeout
 from mastaba.errors import NoResponseError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class SwiftStorage(HTTPStorage):
     Args:
         container: name of the container.
         account: account of the container.
-        environment: NETWORK_TIMEOUT and SSL_NO_VERIFY.
+        environment: NETWORK_TIMEOUT, OBJECT_READ_TIMEOUT and SSL_NO_VERIFY.
     """
 
     name = "swift"
@@ -42,6 +42,8 @@ class SwiftStorage(HTTPStorage):
         url = f"{self._url}/{quote(container, safe='')}"
         super().__init__(container, HTTPClient.from_environment(url, environment))
         self._connections = PerProcess(threading.local)
+        # The timeouts of swiftclient begin again with each byte.
+        self._bounded = BoundedCalls(read_timeout(environment))
 
     @classmethod
     def open(cls, container: str, environment: Environment) -> Self:
@@ -74,7 +76,12 @@ class SwiftStorage(HTTPStorage):
         # swiftclient normalises segments of dots, which belong to the name of the object.
         if "Range" in headers or "%2E" in quoted_key(key):
             return super().send(method, key, {**headers, "X-Auth-Token": token}, limit)
-        return self._send_with_swiftclient(method, key, headers, token, limit)
+        try:
+            return self._bounded.run(
+                lambda: self._send_with_swiftclient(method, key, headers, token, limit)
+            )
+        except TimeoutError as error:
+            raise NoResponseError(f"{self._url} does not answer: {error}") from error
 
     def _send_with_swiftclient(
         self, method: str, key: str, headers: dict[str, str], token: str, limit: int | None

@@ -7,7 +7,8 @@ from typing import Final
 from mastaba.api.web import Response, message
 from mastaba.errors import (
     RequestError,
-    StorageUnavailableError,
+    RequestTooLargeError,
+    StorageError,
     TileNotFoundError,
     TileOutOfRangeError,
     UnknownNameError,
@@ -21,8 +22,9 @@ _STATUS: Final[tuple[tuple[type[Exception], int], ...]] = (
     (TileNotFoundError, 404),
     (UnknownNameError, 404),
     (UnknownPathError, 404),
+    (RequestTooLargeError, 413),
     (RequestError, 400),
-    (StorageUnavailableError, 503),
+    (StorageError, 503),
 )
 
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from mastaba.api.web import Document, coordinate
 from mastaba.api.xml import add, root_element, serialized
 from mastaba.errors import UnsupportedOperationError
-from mastaba_tms.addresses import tile_template
+from mastaba_tms.addresses import ONLY_LEVEL, tile_template
+from mastaba_tms.offered import single_levels
 
 if TYPE_CHECKING:
     from mastaba_tms.offered import OfferedTileMap
@@ -28,11 +29,17 @@ def gdal_description(tile_map: OfferedTileMap, endpoint_uri: str, *, from_bottom
     pyramid = tile_map.layer.pyramid
     assert pyramid.raster is not None
     matrix = tile_map.finest
-    # GDAL assumes that a matrix has 2^level rows and columns. A matrix may have fewer, but the
-    # window covers the whole square.
-    span = 2 ** int(matrix.id)
-    right = matrix.origin_x + span * matrix.tile_width * matrix.cell_size
-    bottom = matrix.origin_y - span * matrix.tile_height * matrix.cell_size
+    if tile_map.level is None:
+        # GDAL assumes that a matrix has 2^level rows and columns. A matrix may have fewer, but the
+        # window covers the whole square.
+        level, columns, rows = matrix.id, 1, 1
+        span = 2 ** int(matrix.id)
+        right = matrix.origin_x + span * matrix.tile_width * matrix.cell_size
+        bottom = matrix.origin_y - span * matrix.tile_height * matrix.cell_size
+    else:
+        level, columns, rows = ONLY_LEVEL, matrix.matrix_width, matrix.matrix_height
+        whole = matrix.bbox_of(matrix.all_tiles)
+        right, bottom = whole.xmax, whole.ymin
     root = root_element("GDAL_WMS")
     service = add(root, "Service", attributes={"name": "TMS"})
     add(service, "ServerUrl", tile_template(endpoint_uri, tile_map, ("${z}", "${x}", "${y}")))
@@ -42,9 +49,9 @@ def gdal_description(tile_map: OfferedTileMap, endpoint_uri: str, *, from_bottom
         ("UpperLeftY", coordinate(matrix.origin_y)),
         ("LowerRightX", coordinate(right)),
         ("LowerRightY", coordinate(bottom)),
-        ("TileLevel", matrix.id),
-        ("TileCountX", "1"),
-        ("TileCountY", "1"),
+        ("TileLevel", level),
+        ("TileCountX", str(columns)),
+        ("TileCountY", str(rows)),
         ("YOrigin", "bottom" if from_bottom else "top"),
     ):
         add(window, name, text)
@@ -63,8 +70,14 @@ def _check(tile_map: OfferedTileMap, from_bottom: bool) -> None:
     tile_matrix_set = tile_map.tile_matrix_set
     if tile_map.layer.pyramid.raster is None:
         raise UnsupportedOperationError("A vector layer has no description for GDAL")
+    if tile_map.level is not None:
+        return
     if not tile_matrix_set.is_quadtree:
-        raise UnsupportedOperationError("The tile matrix set of this layer is not a quadtree")
+        finest = single_levels(tile_map)[tile_map.finest.id]
+        raise UnsupportedOperationError(
+            "The tile matrix set of this layer is not a quadtree. Each level has a description of "
+            f"its own, such as {finest.path}/gdal.xml"
+        )
     matrices = list(tile_matrix_set.matrices.values())
     if (matrices[0].matrix_width, matrices[0].matrix_height) != (1, 1):
         raise UnsupportedOperationError(

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from mastaba.api.tiles import DEFAULT_STYLE, MatrixTiles, TileGroup, Tiles, tile_index
 from mastaba.api.web import printable
 from mastaba.errors import InvalidParameterError, UnknownNameError, UnsupportedFormatError
-from mastaba_tms.addresses import FROM_BOTTOM, VERSION
+from mastaba_tms.addresses import FROM_BOTTOM, ONLY_LEVEL, VERSION
 from mastaba_tms.numbering import last_row_above_origin
-from mastaba_tms.offered import layer_and_set
+from mastaba_tms.offered import layer_and_set, set_and_level
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -36,7 +36,8 @@ class GetTile:
         """Return the layer and the set that the name of a TileMap means.
 
         Returns:
-            the tiles of the layer; the set, None for that in which the layer is stored.
+            the tiles of the layer; the set with the level if the TileMap has only one, None for
+            the set in which the layer is stored.
 
         Raises:
             UnknownNameError: there is no such layer. The set is not checked.
@@ -86,7 +87,7 @@ class GetTile:
         tile_col, tile_row = tile_index(column, "column"), tile_index(row, "row")
         if "-" in (column[0], row[0]):
             raise InvalidParameterError("row and column must not be negative", "row")
-        in_matrix = tiles.matrix(tile_matrix_set, level)
+        in_matrix = _matrix(tiles, tile_matrix_set, level)
         last_row = self._last_row(in_matrix, mirrored=mirrored)
         if last_row is not None:
             tile_row = last_row - tile_row
@@ -107,7 +108,7 @@ class GetTile:
         if parts[1:2] != [VERSION] or not (mirrored or len(parts) == 4):
             return None
         tiles, tile_matrix_set = self.layer(parts[2])
-        in_matrix = tiles.matrix(tile_matrix_set, parts[-1])
+        in_matrix = _matrix(tiles, tile_matrix_set, parts[-1])
         stored = in_matrix.stored(DEFAULT_STYLE)
         if stored is None:
             return None
@@ -120,3 +121,17 @@ class GetTile:
         if mirrored:
             return last_row_above_origin(in_matrix.link.tile_matrix_set, in_matrix.matrix)
         return in_matrix.matrix.matrix_height - 1 if self._from_bottom else None
+
+
+def _matrix(tiles: LayerTiles, tile_matrix_set: str | None, level: str) -> MatrixTiles:
+    """Return the tiles of a level in an address.
+
+    Raises:
+        UnknownNameError, TileOutOfRangeError: as in `LayerTiles.matrix`.
+    """
+    name, only = set_and_level(tiles, tile_matrix_set)
+    if only is None:
+        return tiles.matrix(name, level)
+    if level != ONLY_LEVEL:
+        raise UnknownNameError(f"this TileMap has the level {ONLY_LEVEL} only", "tile_matrix")
+    return tiles.matrix(name, only)

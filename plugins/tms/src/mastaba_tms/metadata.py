@@ -6,10 +6,10 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from mastaba.api.web import Document, anchor
-from mastaba_tms.addresses import tile_template
+from mastaba_tms.addresses import ONLY_LEVEL, tile_template
 
 if TYPE_CHECKING:
-    from mastaba.api.catalogue import Attribute, Layer, Table
+    from mastaba.api.catalogue import Attribute, Layer, Table, TileMatrix
     from mastaba_tms.offered import OfferedTileMap
 
 _ZOOMS: Final = frozenset(map(str, range(31)))
@@ -30,7 +30,7 @@ def metadata(tile_map: OfferedTileMap, endpoint_uri: str, *, from_bottom: bool) 
     centre = [(box.xmin + box.xmax) / 2, (box.ymin + box.ymax) / 2]
     document: dict[str, Any] = {
         "tilejson": "3.0.0",
-        "name": tile_map.name,
+        "name": tile_map.title,
         "description": layer.abstract,
         "tiles": [tile_template(endpoint_uri, tile_map)],
         "scheme": "tms" if from_bottom else "xyz",
@@ -43,8 +43,10 @@ def metadata(tile_map: OfferedTileMap, endpoint_uri: str, *, from_bottom: bool) 
         # The TileJSON 3.0.0 schema requires it for raster layers too.
         "vector_layers": _vector_layers(layer, zooms),
     }
-    if any(level != str(zoom) for level, zoom in zooms.items()):
+    if tile_map.level is None and any(level != str(zoom) for level, zoom in zooms.items()):
         document["levels"] = list(tile_map.tile_matrix_set.matrices)
+    if not tile_map.tile_matrix_set.is_quadtree:
+        document["matrices"] = [_matrix(matrix, zooms[matrix.id]) for matrix in tile_map.matrices]
     if layer.attribution:
         document["attribution"] = anchor(layer.attribution.url, layer.attribution.title)
     return Document(json.dumps(document, ensure_ascii=False), "application/json")
@@ -57,6 +59,8 @@ def _zooms(tile_map: OfferedTileMap) -> dict[str, int]:
     the level's rank in the tile matrix set, with 0 for the coarsest.
     """
     levels = list(tile_map.limits)
+    if tile_map.level is not None:
+        return {tile_map.level: int(ONLY_LEVEL)}
     if _ZOOMS.issuperset(levels):
         numbers = [int(level) for level in levels]
         if numbers == sorted(numbers):
@@ -65,10 +69,24 @@ def _zooms(tile_map: OfferedTileMap) -> dict[str, int]:
     return {level: ranks[level] for level in levels}
 
 
+def _matrix(matrix: TileMatrix, zoom: int) -> dict[str, Any]:
+    """Describe a matrix of a set whose levels have no common grid.
+
+    The origin is the upper left corner. Sizes are width before height.
+    """
+    return {
+        "zoom": zoom,
+        "origin": [_rounded(matrix.origin_x), _rounded(matrix.origin_y)],
+        "cellSize": matrix.cell_size,
+        "tileSize": [matrix.tile_width, matrix.tile_height],
+        "matrixSize": [matrix.matrix_width, matrix.matrix_height],
+    }
+
+
 def _vector_layers(layer: Layer, zooms: dict[str, int]) -> list[dict[str, Any]]:
     found: dict[str, list[tuple[int, Table]]] = {}
     for name, level in layer.pyramid.levels.items():
-        for table in level.tables:
+        for table in level.tables if name in zooms else ():
             found.setdefault(table.name, []).append((zooms[name], table))
     return [_vector_layer(name, places) for name, places in found.items()]
 
@@ -107,5 +125,8 @@ def _plain(number: float) -> float | int:
 
 
 def _rounded(value: float) -> float:
-    """Round to 15 significant digits, as in all documents."""
-    return float(f"{value:.15g}")
+    """Round to 15 significant digits, as in all documents, and to 12 places of a degree or metre.
+
+    The middle of a symmetric extent is 0, not -2e-14.
+    """
+    return round(float(f"{value:.15g}"), 12) + 0.0

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from mastaba.api.web import Document, coordinate
 from mastaba.api.xml import Element, add, add_filled, root_element, serialized
-from mastaba_tms.addresses import VERSION, level_href, service_href
+from mastaba_tms.addresses import VERSION, level_href, service_href, tile_map_href
 from mastaba_tms.numbering import YOrigin, last_row_above_origin, mirrored
+from mastaba_tms.offered import single_levels
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,6 +24,10 @@ def tile_map_document(tile_map: OfferedTileMap, endpoint_uri: str, y_origin: YOr
     Coordinates are easting or longitude before northing or latitude in every CRS. Rows are
     counted upward from the origin, as in the standard, unless ``y_origin`` is the top.
 
+    The origin is that of all levels. If the set is not a quadtree, no origin is: that of the
+    TileMap is the one of the finest level, and each ``TileSet`` contains its own ``Origin`` and a
+    ``TileMap``, the address of a document of this level alone.
+
     Args:
         tile_map: the layer in one of its sets.
         endpoint_uri: public address of the service.
@@ -31,7 +36,7 @@ def tile_map_document(tile_map: OfferedTileMap, endpoint_uri: str, y_origin: YOr
     layer, finest = tile_map.layer, tile_map.finest
     attributes = {"version": VERSION, "tilemapservice": service_href(endpoint_uri)}
     root = root_element("TileMap", attributes)
-    add_description(root, layer.title, layer.abstract, layer.keywords)
+    add_description(root, tile_map.title, layer.abstract, layer.keywords)
     for metadata in layer.metadata:
         add_metadata(root, metadata)
     _add_attribution(root, layer)
@@ -42,8 +47,7 @@ def tile_map_document(tile_map: OfferedTileMap, endpoint_uri: str, y_origin: YOr
     corners = zip(("minx", "miny", "maxx", "maxy"), bbox.corners(northing_first=False), strict=True)
     box = {name: coordinate(value) for name, value in corners}
     add(root, "BoundingBox", attributes=box)
-    origin = {"x": coordinate(whole.xmin), "y": coordinate(whole.ymin)}
-    add(root, "Origin", attributes=origin)
+    add(root, "Origin", attributes=_corner(whole))
     tile_format = {
         "width": str(finest.tile_width),
         "height": str(finest.tile_height),
@@ -52,14 +56,29 @@ def tile_map_document(tile_map: OfferedTileMap, endpoint_uri: str, y_origin: YOr
     }
     add(root, "TileFormat", attributes=tile_format)
     tile_sets = add(root, "TileSets", attributes={"profile": "none"})
-    by_address = y_origin is YOrigin.BY_ADDRESS
-    for order, matrix in enumerate(_matrices(tile_map, y_origin)):
+    matrices = _matrices(tile_map, y_origin)
+    # Without the setting, and if matrices end at different heights.
+    by_address = y_origin is YOrigin.BY_ADDRESS or (
+        y_origin is YOrigin.BOTTOM
+        and any(
+            matrix.matrix_height - 1 != last_row_above_origin(tile_map.tile_matrix_set, matrix)
+            for matrix in matrices
+        )
+    )
+    alone = {} if y_origin is YOrigin.TOP else single_levels(tile_map)
+    # GDAL takes each level for half the one before, unless the orders do not begin at 0.
+    for order, matrix in enumerate(matrices, start=1 if alone else 0):
         tile_set = {
             "href": level_href(endpoint_uri, tile_map, matrix.id, mirrored=by_address),
             "units-per-pixel": coordinate(matrix.cell_size),
             "order": str(order),
         }
-        add(tile_sets, "TileSet", attributes=tile_set | _limits(tile_map, matrix, y_origin))
+        attributes = tile_set | _limits(tile_map, matrix, y_origin)
+        element = add(tile_sets, "TileSet", attributes=attributes)
+        if matrix.id in alone:
+            add(element, "Origin", attributes=_corner(matrix.bbox_of(matrix.all_tiles)))
+            href = tile_map_href(endpoint_uri, alone[matrix.id])
+            add(element, "TileMap", attributes={"href": href})
     return Document(serialized(root, indented=True), "text/xml")
 
 
@@ -80,9 +99,13 @@ def _grid_bbox(tile_map: OfferedTileMap, y_origin: YOrigin) -> BoundingBox:
     """Return the box of the tile grid, the same for all levels."""
     tile_matrix_set, finest = tile_map.tile_matrix_set, tile_map.finest
     limits = finest.all_tiles
-    if y_origin is YOrigin.BY_ADDRESS:
+    if y_origin is not YOrigin.TOP:
         limits = replace(limits, max_row=last_row_above_origin(tile_matrix_set, finest))
     return finest.bbox_of(limits)
+
+
+def _corner(box: BoundingBox) -> dict[str, str]:
+    return {"x": coordinate(box.xmin), "y": coordinate(box.ymin)}
 
 
 def _matrices(tile_map: OfferedTileMap, y_origin: YOrigin) -> list[TileMatrix]:
@@ -91,7 +114,11 @@ def _matrices(tile_map: OfferedTileMap, y_origin: YOrigin) -> list[TileMatrix]:
     GDAL uses the position in the list as the level. So the list begins with the coarsest matrix
     of a quadtree, even if the layer has no tiles in it.
     """
-    if y_origin is YOrigin.TOP or not tile_map.tile_matrix_set.is_quadtree:
+    if (
+        y_origin is YOrigin.TOP
+        or tile_map.level is not None
+        or not tile_map.tile_matrix_set.is_quadtree
+    ):
         return tile_map.matrices
     finest = tile_map.finest.cell_size
     matrices = tile_map.tile_matrix_set.matrices.values()
@@ -104,9 +131,7 @@ def _limits(tile_map: OfferedTileMap, matrix: TileMatrix, y_origin: YOrigin) -> 
     if limits is None:
         return {}
     rows = limits.min_row, limits.max_row
-    if y_origin is YOrigin.BOTTOM:
-        rows = mirrored(limits, matrix.matrix_height - 1)
-    elif y_origin is YOrigin.BY_ADDRESS:
+    if y_origin is not YOrigin.TOP:
         rows = mirrored(limits, last_row_above_origin(tile_map.tile_matrix_set, matrix))
     return {
         "minrow": str(rows[0]),

@@ -112,6 +112,7 @@ class GetCapabilities:
             root_layer.get("abstract", _DEFAULT_ROOT),
             self._crs.common(one.crs for one in layers),
             layers,
+            self._settings.metadata,
         )
         doctype = "" if version is Version.V1_3_0 else _DOCTYPE_111
         return Document(serialized(root, doctype=doctype), _MEDIA_TYPES[version])

@@ -92,12 +92,14 @@ class LayerWriter:
         abstract: str,
         shared: Sequence[str],
         layers: Sequence[PublishedLayer],
+        metadata: Metadata | None = None,
     ) -> None:
         """Append the unnamed layer that contains all others.
 
         Args:
             shared: codes of the CRSs in which all layers are offered.
             layers: in document order.
+            metadata: link to the metadata record of the service.
         """
         codes = self._codes(shared)
         box = geographic_extent(published.layer for published in layers) or WORLD
@@ -108,6 +110,8 @@ class LayerWriter:
         self._add_geographic_box(root, box)
         if self._is_130 and "CRS:84" in codes:
             self._add_box(root, "CRS:84", WGS84, box)
+        if metadata is not None:
+            self._add_metadata(root, metadata)
         for published in layers:
             self._add_layer(root, published, codes)
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from mastaba.api.catalogue import (
     CRS,
     BoundingBox,
+    Codec,
     Layer,
     Legend,
     TileLimits,
@@ -42,6 +44,17 @@ _LIMITS: Final = record(
     f"{WMTS}MinTileCol",
     f"{WMTS}MaxTileCol",
 )
+_PICTURES: Final = (Codec.PNG, Codec.JPEG)
+_PIXEL: Final = 0.00028
+"""Size in metres of a pixel of which scale denominators are those (OGC 07-057r7, clause 6.1)."""
+_NEAR: Final = 1e-3
+"""Distance in pixels up to which an edge is taken for one of pixels."""
+_MOVED: Final = 1e-5
+"""Pixels. More than the error of a distance computed from a scale denominator."""
+_ROUNDING: Final = 1e-15
+"""Relative error of a distance in pixels."""
+_GDAL_EDGE: Final = 1e-10
+"""Distance in pixels from the next edge up to which GDAL does not round outwards."""
 _SAME_SCALE: Final = 1e-6
 
 CRSName = Callable[[CRS], str]
@@ -82,7 +95,7 @@ def add_contents(
         _add_texts(element, layer, [link.tile_matrix_set.crs for link in extra], crs_name)
         _add_styles(element, layer, published[levels_id][1], extra)
         pictures = picture_formats(layer, site)
-        for media_type in dict.fromkeys([layer.pyramid.format.media_type, *pictures.values()]):
+        for media_type in _formats(layer, pictures):
             add(element, f"{WMTS}Format", media_type)
         if layer.feature_info is not None:
             for info_format in INFO_FORMATS:
@@ -119,10 +132,35 @@ def _add_texts(element: Element, layer: Layer, extra: Iterable[CRS], crs_name: C
     for crs in dict.fromkeys([layer.pyramid.tile_matrix_set.crs, *extra]):
         bbox = bbox_in(layer, crs)
         if bbox is not None:
+            if crs is layer.pyramid.tile_matrix_set.crs:
+                bbox = _inside(bbox, layer.pyramid.finest.matrix, crs)
             box = _add_box(element, _BOX, bbox, northing_first=crs.northing_first)
             box.set("crs", crs_name(crs))
     for metadata in layer.metadata:
         add(element, f"{OWS}Metadata", attributes={f"{XLINK}href": metadata.url})
+
+
+def _inside(bbox: BoundingBox, matrix: TileMatrix, crs: CRS) -> BoundingBox:
+    """Return a box whose left and upper edges are not outside those of the pixels they touch.
+
+    GDAL rounds these edges outwards to whole pixels, whose size it computes from the scale
+    denominator. So an edge that is rounded outwards would give a row or column too many.
+    """
+    size = matrix.scale_denominator(crs) * _PIXEL / crs.metres_per_unit
+
+    def offset(written: float) -> float:
+        """Return how far to move an edge inwards that is a distance from the origin."""
+        pixels = written / size
+        whole = round(pixels)
+        past = pixels - whole
+        is_inside = past + _GDAL_EDGE > abs(whole) * _ROUNDING
+        return _MOVED * size if abs(past) < _NEAR and not is_inside else 0
+
+    return replace(
+        bbox,
+        xmin=bbox.xmin + offset(float(coordinate(bbox.xmin)) - matrix.origin_x),
+        ymax=bbox.ymax - offset(matrix.origin_y - float(coordinate(bbox.ymax))),
+    )
 
 
 def _add_styles(
@@ -146,16 +184,29 @@ def _add_styles(
             _add_legend(described, style.legend, denominators)
 
 
+def _formats(layer: Layer, pictures: dict[str, str]) -> dict[str, str]:
+    """Return the file name extensions of the tile formats by media type, in document order.
+
+    Clients that read any format take the first. So pictures precede raw values and TIFF, which
+    browsers do not show and of which GDAL reads TIFF only.
+    """
+    stored = layer.pyramid.format
+    formats = {stored.media_type: stored.extension}
+    for extension, media_type in pictures.items():
+        # Of several extensions of a format, the first counts.
+        formats.setdefault(media_type, extension)
+    if stored.codec not in _PICTURES:
+        formats[stored.media_type] = formats.pop(stored.media_type)
+    return formats
+
+
 def _add_resources(
     element: Element, layer: Layer, pictures: dict[str, str], resources_uri: str
 ) -> None:
-    tile_format = layer.pyramid.format
     path = rest.tile_template(resources_uri, layer.id)
-    # Of several extensions of a format, the first counts.
-    extensions = {media_type: name for name, media_type in reversed(pictures.items())}
-    formats = {tile_format.media_type: tile_format.extension} | dict(reversed(extensions.items()))
     resources = [
-        (media_type, "tile", f"{path}.{extension}") for media_type, extension in formats.items()
+        (media_type, "tile", f"{path}.{extension}")
+        for media_type, extension in _formats(layer, pictures).items()
     ]
     if layer.feature_info is not None:
         for extension, info_format in INFO_EXTENSIONS.items():
@@ -219,6 +270,10 @@ def _add_tile_matrix_set(
     )
     add(element, f"{OWS}Identifier", identifier)
     add(element, f"{OWS}SupportedCRS", crs_name(crs))
+    matrices = tuple(matrices)
+    # A part of a scale set conforms to it if it begins with its coarsest scale (clause 6.2).
+    if tile_matrix_set.scale_set and matrices[0] is next(iter(tile_matrix_set.matrices.values())):
+        add(element, f"{WMTS}WellKnownScaleSet", tile_matrix_set.scale_set)
     for matrix in matrices:
         x, y = decimal(matrix.origin_x), decimal(matrix.origin_y)
         described = add(element, f"{WMTS}TileMatrix")

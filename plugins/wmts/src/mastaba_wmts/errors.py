@@ -12,7 +12,6 @@ from mastaba.api.web import Response, message
 from mastaba.errors import (
     InvalidParameterError,
     MissingParameterError,
-    ObjectNotFoundError,
     RequestError,
     RequestTooLargeError,
     StorageError,
@@ -55,7 +54,6 @@ _TABLE: Final[tuple[tuple[type[Exception], int, str], ...]] = (
     (RequestTooLargeError, 413, "NoApplicableCode"),
     (UpstreamError, 502, "NoApplicableCode"),
     (RequestError, 400, "NoApplicableCode"),
-    (ObjectNotFoundError, 404, "NoApplicableCode"),
     (StorageError, 503, "NoApplicableCode"),
     (Exception, 500, "NoApplicableCode"),
 )

@@ -23,6 +23,7 @@ from mastaba.api.xml import (
 from mastaba_wmts import rest
 from mastaba_wmts.contents import OWS, WMTS, add_contents, add_description
 from mastaba_wmts.params import VERSION, CapabilitiesRequest
+from mastaba_wmts.themes import add_themes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,10 +32,16 @@ if TYPE_CHECKING:
     from mastaba.api.services import Contact, ServiceSettings, Site
     from mastaba.api.web import Request, Response
 
-# Sections and INSPIRE allow 34 different documents, but clients request two or three. The most
+# Sections and INSPIRE allow 66 different documents, but clients request two or three. The most
 # recently used documents are cached; the complete ones are always cached.
 _CACHED_DOCUMENTS: Final = 4
-_WRITTEN: Final = ("ServiceIdentification", "ServiceProvider", "OperationsMetadata", "Contents")
+_WRITTEN: Final = (
+    "ServiceIdentification",
+    "ServiceProvider",
+    "OperationsMetadata",
+    "Contents",
+    "Themes",
+)
 
 _NAMESPACES: Final = {
     None: WMTS.strip("{}"),
@@ -100,13 +107,16 @@ class GetCapabilities:
         self._add_provider(root)
         self._add_operations(root, is_inspire)
         endpoint = self._settings.endpoint_uri
+        layers = [layer for layer in self._layers if not is_inspire or in_inspire(layer)]
         add_contents(
             root,
-            filter(in_inspire, self._layers) if is_inspire else self._layers,
+            layers,
             self._site,
             rest.resources_uri(endpoint) if self._restful else "",
             crs_names=self._settings.own.get("crs_names", "urn"),
         )
+        themes = self._settings.own.get("themes", ())
+        add_themes(root, themes, {layer.id for layer in layers})
         if self._restful:
             url = endpoint + rest.CAPABILITIES_PATH
             if is_inspire != self._general.inspire:
@@ -145,6 +155,9 @@ class GetCapabilities:
             _add_method(methods, "Get", get, ["KVP", "RESTful"] if self._restful else ["KVP"])
             # The question mark is for clients that treat every announced address as a prefix.
             _add_method(methods, "Post", f"{endpoint}?", post_encodings)
+            metadata = self._settings.metadata
+            if metadata is not None and name == "GetCapabilities":
+                add(operation, f"{OWS}Metadata", attributes={f"{XLINK}href": metadata.url})
         if is_inspire:
             inspire.add_extended_capabilities(section, _INSPIRE_VS, self._settings.metadata)
 

@@ -23,7 +23,7 @@ SECTIONS: Final = (
     "Contents",
     "Themes",
 )
-"""Names that SECTIONS may list, in addition to ``All``. Themes are never written."""
+"""Names that SECTIONS may list, in addition to ``All``."""
 
 # Clients write the names in any letter case.
 _SECTION_NAMES: Final = {name.lower(): name for name in (*SECTIONS, "All")}

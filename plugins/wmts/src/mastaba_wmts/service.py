@@ -14,6 +14,7 @@ from mastaba_wmts.errors import BindingError, NotAcceptableError, error_response
 from mastaba_wmts.getfeatureinfo import GetFeatureInfo
 from mastaba_wmts.gettile import GetTile
 from mastaba_wmts.params import MEDIA_TYPES, CapabilitiesRequest, Operation
+from mastaba_wmts.themes import themes_schema
 
 
 class WMTSService(Service):
@@ -36,6 +37,11 @@ class WMTSService(Service):
             "default": "urn",
             "description": "Form of the names in SupportedCRS: urn, from which GDAL and others "
             "derive the axis order, or code, for clients that expect AUTHORITY:CODE.",
+        },
+        "themes": {
+            **themes_schema(),
+            "description": "Groups of layers for catalogues, in the section Themes of the "
+            "capabilities. A theme may contain themes.",
         },
     }
 

@@ -22,6 +22,7 @@ from mastaba_conformance.services.errors import ErrorTests
 from mastaba_conformance.services.hostile import HostileTests
 from mastaba_conformance.services.kit import Answer, ServiceKit
 from mastaba_conformance.services.routes import RouteTests
+from mastaba_conformance.services.table import TableTests
 
 __all__ = ["ServiceTests"]
 
@@ -58,6 +59,7 @@ class ServiceTests(
     ErrorTests,
     DocumentTests,
     CachingTests,
+    TableTests,
     HostileTests,
     ThreadTests,
 ):

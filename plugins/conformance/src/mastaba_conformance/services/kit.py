@@ -18,6 +18,8 @@ from lxml import etree
 
 from mastaba.api.services import Service
 from mastaba.api.tools import Application, Plugins, create_application
+from mastaba.api.web import Response
+from mastaba.errors import StorageUnavailableError
 from mastaba_conformance.tiny_installation import tiny_installation
 from mastaba_writer.installation import write_installation
 
@@ -36,17 +38,43 @@ class Answer:
         status: HTTP status.
         headers: by name in lower case.
         body: whole body.
+        headers_read: keys in the WSGI environment of the request headers that were read.
     """
 
     request: str
     status: int
     headers: Mapping[str, str]
     body: bytes
+    headers_read: frozenset[str] = frozenset()
 
     @property
     def media_type(self) -> str:
         """The Content-Type without parameters."""
         return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+class _Environ(dict[str, Any]):
+    """A WSGI environment that records which headers of the request are read."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.read: set[str] = set()
+
+    def _record(self, key: str) -> None:
+        if key.startswith("HTTP_"):
+            self.read.add(key)
+
+    def __getitem__(self, key: str) -> Any:
+        self._record(key)
+        return super().__getitem__(key)
+
+    def __contains__(self, key: object) -> bool:
+        self._record(str(key))
+        return super().__contains__(key)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self._record(key)
+        return super().get(key, default)
 
 
 class ServiceKit:
@@ -59,6 +87,7 @@ class ServiceKit:
         "errors",
         "documents",
         "caching",
+        "table",
         "hostile",
         "threads",
     )
@@ -164,7 +193,46 @@ def send(
         target: path and query as a client sends them, percent-encoded.
         headers: names as in HTTP.
     """
+    environ = _environ(target, method, headers or {}, body)
+    quick = quick_answer(application, target, headers) if method == "GET" else None
+    started: list[tuple[str, list[tuple[str, str]]]] = []
+    pieces = application(environ, lambda *given: started.append(given[:2]))
+    try:
+        received = b"".join(pieces)
+    finally:
+        getattr(pieces, "close", lambda: None)()
+    ((status_line, header_list),) = started
+    answer = Answer(
+        f"{method} {target[:300]}",
+        int(status_line.split()[0]),
+        {name.lower(): text for name, text in header_list},
+        received,
+        frozenset(environ.read),
+    )
+    _check(answer, header_list, method)
+    if quick is not None:
+        known = (quick.status, quick.headers, quick.body)
+        assert known == (answer.status, header_list, received), (
+            f"{answer.request}: another answer without Service.respond; "
+            "see Service.tile_addresses, and is_constant of Document.respond"
+        )
+    return answer
+
+
+def quick_answer(
+    application: Application, target: str, headers: Mapping[str, str] | None = None
+) -> Response | None:
+    """Return what the server answers to a GET request without the service; None if it asks it."""
+    environ = _environ(target, "GET", headers or {}, b"")
+    try:
+        return application.stored_tile(environ["PATH_INFO"], environ["QUERY_STRING"], environ)
+    except StorageUnavailableError:
+        return None  # reported by the service
+
+
+def _environ(target: str, method: str, headers: Mapping[str, str], body: bytes) -> _Environ:
     path, _, query = target.partition("?")
+    given = {f"HTTP_{name.upper().replace('-', '_')}": text for name, text in headers.items()}
     environ: dict[str, Any] = {
         "REQUEST_METHOD": method,
         "SCRIPT_NAME": "",
@@ -180,43 +248,19 @@ def send(
         "wsgi.multithread": True,
         "wsgi.multiprocess": True,
         "wsgi.run_once": False,
-        **{
-            f"HTTP_{name.upper().replace('-', '_')}": text for name, text in (headers or {}).items()
-        },
+        **given,
     }
     if body:
         environ["CONTENT_LENGTH"] = str(len(body))
-        environ["CONTENT_TYPE"] = environ.get("HTTP_CONTENT_TYPE", "text/xml")
-    quick = None
-    if method == "GET":
-        quick = application.stored_tile(environ["PATH_INFO"], environ["QUERY_STRING"], environ)
-    started: list[tuple[str, list[tuple[str, str]]]] = []
-    pieces = application(environ, lambda *given: started.append(given[:2]))
-    try:
-        received = b"".join(pieces)
-    finally:
-        getattr(pieces, "close", lambda: None)()
-    ((status_line, header_list),) = started
-    answer = Answer(
-        f"{method} {target[:300]}",
-        int(status_line.split()[0]),
-        {name.lower(): text for name, text in header_list},
-        received,
-    )
-    _check(answer, header_list, method)
-    if quick is not None:
-        known = (quick.status, quick.headers, quick.body)
-        assert known == (answer.status, header_list, received), (
-            f"{answer.request}: another answer without Service.respond; "
-            "see Service.tile_addresses, and is_constant of Document.respond"
-        )
-    return answer
+        environ["CONTENT_TYPE"] = given.get("HTTP_CONTENT_TYPE", "text/xml")
+    return _Environ(environ)
 
 
 def _check(answer: Answer, headers: Sequence[tuple[str, str]], method: str) -> None:
     for name, text in headers:
         assert isinstance(text, str), f"{answer.request}: the header {name} is not a str"
         assert re.fullmatch(r"[\x20-\x7e\xa0-\xff\t]*", text), f"{answer.request}: {name}: {text!r}"
+    assert "set-cookie" not in answer.headers, f"{answer.request}: caches must not keep cookies"
     if answer.body:
         assert answer.headers.get("content-type"), f"{answer.request}: no Content-Type"
         assert method != "HEAD", f"{answer.request}: HEAD has a body"

@@ -2,16 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import pytest
 
 from mastaba.api.storages import Storage
 from mastaba.errors import AccessDeniedError, StorageError, StorageUnavailableError
-from mastaba_conformance.deadline import together
+from mastaba_conformance.deadline import CALLS, together
 from mastaba_conformance.storage.kit import DATA, StorageKit, check_read, operations
+
+_LONGEST_SLEEP = 0.1
+"""Seconds, of all reads together."""
+
+
+@contextmanager
+def _no_sleep() -> Iterator[None]:
+    """Fail if the driver sleeps before it reports a failure; `Storage` says who repeats reads."""
+    slept: list[float] = []
+    really_sleep = time.sleep
+
+    def sleep(seconds: float) -> None:
+        if threading.current_thread().name == CALLS:
+            slept.append(seconds)
+        else:
+            really_sleep(seconds)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(time, "sleep", sleep)
+        yield
+    total = sum(slept)
+    assert total <= _LONGEST_SLEEP, (
+        f"the driver sleeps {total:g} s before it reports that the store fails, while requests "
+        "wait; Mastaba repeats reads by itself"
+    )
 
 
 class FaultTests(StorageKit):
@@ -48,12 +75,14 @@ class FaultTests(StorageKit):
     def test_invalid_credentials_are_refused(
         self, open_refused: Callable[[], Storage], key: str
     ) -> None:
-        self._check_all("a store that refuses", open_refused, key, AccessDeniedError)
+        with _no_sleep():
+            self._check_all("a store that refuses", open_refused, key, AccessDeniedError)
 
     def test_unreachable_store_is_reported(
         self, open_unreachable: Callable[[], Storage], key: str
     ) -> None:
-        self._check_all("an unreachable store", open_unreachable, key, StorageUnavailableError)
+        with _no_sleep():
+            self._check_all("an unreachable store", open_unreachable, key, StorageUnavailableError)
 
     def test_silent_store_is_reported(self, open_silent: Callable[[], Storage], key: str) -> None:
         self._check_all("a silent store", open_silent, key, StorageUnavailableError)

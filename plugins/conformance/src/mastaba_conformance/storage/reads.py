@@ -105,7 +105,7 @@ class ReadTests(StorageKit):
         "name",
         [
             *("a b", "é", "100%25", "a+b", "x#y", "q?a=b&c", "deep/er/still", "~tilde", "a:b"),
-            *("quote'", 'double"', "semi;colon", "a=b", "(a)[b]{c}", "Ω𝄞", "x" * 100),
+            *("quote'", 'double"', "semi;colon", "a=b", "(a)[b]{c}", "Ω𝄞", "x" * 255),
         ],
     )
     def test_keys_are_used_unchanged(

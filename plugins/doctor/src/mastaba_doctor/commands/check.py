@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
         try:
             site = _open_site(server, catalogue, plugins, faults)
             if site is not None:
-                served = [line for item in site.services.values() for line in item.summary()]
+                served = _summaries(site, server.services, faults)
                 faults.extend(address_faults(site, server.services))
             if site is not None and is_deep:
                 examined = _examined(server, site, samples or DEFAULT_SAMPLES, faults)
@@ -132,6 +132,18 @@ def _open_site(
         faults.error(server.services, "$", str(error), "fix the plugin, or block it")
         return None
     return site
+
+
+def _summaries(site: Site, file: str, faults: Faults) -> list[str]:
+    """Return what the services say that they serve."""
+    lines: list[str] = []
+    for name, service in site.services.items():
+        try:
+            lines += map(str, service.summary())
+        except Exception as error:  # noqa: BLE001 - of a plugin
+            reason = f"the service {name!r} fails in summary: {type(error).__name__}: {error}"
+            faults.error(file, "$", reason, "fix the plugin, or block it")
+    return lines
 
 
 def _examined(server: ServerConfig, site: Site, samples: int, faults: Faults) -> Examined:
