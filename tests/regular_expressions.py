@@ -50,7 +50,11 @@ class Expression:
 def expressions(root: Path) -> list[Expression]:
     """Return the regular expressions of all sources and JSON schemas below the repository."""
     found: list[Expression] = []
-    folders = [root / "core" / "src", *sorted(root.glob("plugins/*/src"))]
+    folders = [
+        root / "core/src",
+        *sorted(root.glob("libs/*/src")),
+        *sorted(root.glob("plugins/*/src")),
+    ]
     for folder in (*folders, root / "scripts", root / "benchmarks", root / "docs"):
         for file in sorted(folder.rglob("*.py")):
             name = ".".join(file.relative_to(folder).with_suffix("").parts)
@@ -260,8 +264,13 @@ class _Matcher:
             else:
                 yield from self._repeat(body.data, int(least), int(most), text, start, is_greedy)
         elif operator in (sre.ASSERT, sre.ASSERT_NOT):
-            assert argument[0] == 1, "only what follows can be looked at"
-            found = any(True for _ in self._sequence(argument[1].data, 0, text, start))
+            if argument[0] == 1:
+                found = any(True for _ in self._sequence(argument[1].data, 0, text, start))
+            else:
+                # What precedes has a fixed width.
+                before = start - argument[1].getwidth()[0]
+                ends = self._sequence(argument[1].data, 0, text, before) if before >= 0 else ()
+                found = start in ends
             if found == (operator is sre.ASSERT):
                 yield start
         elif operator is sre.AT:

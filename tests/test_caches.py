@@ -12,7 +12,11 @@ import pytest
 from tests.sources import parsed, walked
 
 REPOSITORY = Path(__file__).parents[1]
-SOURCES = [REPOSITORY / "core/src", *sorted((REPOSITORY / "plugins").glob("*/src"))]
+SOURCES = [
+    REPOSITORY / "core/src",
+    *sorted(REPOSITORY.glob("libs/*/src")),
+    *sorted(REPOSITORY.glob("plugins/*/src")),
+]
 MAPPINGS = {"dict", "OrderedDict", "defaultdict", "WeakKeyDictionary", "WeakValueDictionary"}
 
 # What maps are kept for that is not a cache: it holds what exists at the time, and drops it.
@@ -27,6 +31,7 @@ STATE = {
     "mastaba.slab.index_cache.IndexCache._entries": "the cache itself, which is in the table",
     "mastaba.slab.index_cache.IndexCache._flights": "loads under way",
     "mastaba.server": "connections, children and changes under way",
+    "mastaba_server": "connections, children and changes under way",
     "mastaba_elevation.datasets.Datasets": "layers of the configuration",
     "mastaba_metrics.table": "the table of each scoreboard, and its counters",
 }

@@ -277,3 +277,34 @@ def test_default_formats_of_the_sample_are_those_of_the_core() -> None:
     text = (CONFIG / "services.sample.yaml").read_text("utf-8")
     formats = yaml.safe_load(uncomment(text))["global"]["map"]["formats"]
     assert tuple(formats) == MapSettings().formats
+
+
+# ---------------------------------------------------------------- commands of the pages
+
+_INSTALLATION = re.compile(r"pip install ((?:\.\.?/(?:core|libs/\w+|plugins/\w+)\s*)+)")
+_PAGES = [
+    REPOSITORY / "README.md",
+    *sorted(REPOSITORY.glob("docs/**/*.md")),
+    *sorted(REPOSITORY.glob("plugins/*/README.md")),
+    *sorted(REPOSITORY.glob("libs/*/README.md")),
+    *sorted(REPOSITORY.glob("examples/*.md")),
+]
+
+
+def test_pages_install_what_exists_with_all_that_it_needs() -> None:
+    """The packages are not on PyPI, so pip finds none that is not given."""
+    commands = 0
+    for page in _PAGES:
+        text = page.read_text("utf-8")
+        assert not re.search(r"pip install (-\w+ )*\"?mastaba", text), f"{page.name}: not on PyPI"
+        for command in _INSTALLATION.findall(text):
+            commands += 1
+            given = {Path(word).name for word in command.split()}
+            needed = {"server"} if given == {"server"} else {"core", "server"}
+            for name in given - {"core"}:
+                (file,) = REPOSITORY.glob(f"*/{name}/pyproject.toml")
+                project = tomllib.loads(file.read_text("utf-8"))["project"]
+                ours = (re.match(r"mastaba-([a-z0-9-]+)", one) for one in project["dependencies"])
+                needed |= {found[1].replace("-", "_") for found in ours if found}
+            assert needed <= given, f"{page.name}: pip install {command}"
+    assert commands > 20

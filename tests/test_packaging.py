@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scripts.dist import without_relative_links
 
 import mastaba
 from mastaba.plugins.discovery import ENTRY_POINT_GROUP
@@ -20,7 +21,8 @@ from mastaba.plugins.discovery import ENTRY_POINT_GROUP
 REPOSITORY = Path(__file__).parents[1]
 CORE = REPOSITORY / "core"
 PLUGINS = sorted(path.parent for path in (REPOSITORY / "plugins").glob("*/pyproject.toml"))
-DISTRIBUTIONS = [CORE, *PLUGINS]
+LIBS = sorted(path.parent for path in (REPOSITORY / "libs").glob("*/pyproject.toml"))
+DISTRIBUTIONS = [CORE, *LIBS, *PLUGINS]
 
 # Libraries of other distributions; they register nothing.
 LIBRARIES = {"writer"}
@@ -113,8 +115,16 @@ def test_metadata_is_complete(folder: Path) -> None:
     assert project["requires-python"] == ">=3.11"
     assert project["license"] == "Apache-2.0"
     assert len(project["description"]) > 20
+    assert project["authors"]
+    assert project["keywords"]
+    assert any(name.startswith("Topic :: ") for name in project["classifiers"])
     readme = folder / project["readme"]
     assert readme.read_text("utf-8").startswith(f"# {project['name']}")
+
+
+def test_core_requires_the_server_of_its_minor_version() -> None:
+    major, minor, _ = mastaba.__version__.split(".", 2)
+    assert f"mastaba-server~={major}.{minor}.0" in pyproject(CORE)["project"]["dependencies"]
 
 
 @plugins
@@ -196,7 +206,7 @@ def test_wheel_contains_every_file_of_its_package(folder: Path, wheels: Path) ->
             if item.endswith("entry_points.txt")
         )
     assert held == wanted
-    if folder.name not in LIBRARIES:
+    if folder not in LIBS and folder.name not in LIBRARIES:
         group = "console_scripts" if folder == CORE else ENTRY_POINT_GROUP
         assert f"[{group}]" in entry_points
 
@@ -206,3 +216,13 @@ def test_wheel_of_the_core_contains_the_schemas(wheels: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         schemas = [item for item in archive.namelist() if item.startswith("mastaba/config/schemas")]
     assert len(schemas) == 8
+
+
+def test_readme_of_a_release_has_no_relative_links() -> None:
+    for folder in DISTRIBUTIONS:
+        text = without_relative_links((folder / "README.md").read_text("utf-8"))
+        assert not re.search(r"\]\((?!https?:|mailto:|#)", text), folder.name
+    shown = without_relative_links(
+        "see [the *page*](../a.md#b), [web](https://a.b/) and ![](c.png)"
+    )
+    assert shown == "see the *page*, [web](https://a.b/) and "

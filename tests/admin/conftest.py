@@ -78,6 +78,7 @@ class Server:
         document.update(workers=workers, debug=True)
         server_json.write_text(json.dumps(document), "utf-8")
         self.workers = workers
+        self.folder = server_json.parent
         self._connections: list[http.client.HTTPConnection] = []
         self.process = Mastaba("-f", str(server_json), "--http", f"127.0.0.1:{self.port}")
         deadline = time.monotonic() + PATIENCE

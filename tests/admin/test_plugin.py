@@ -64,7 +64,7 @@ def test_what_is_kept_is_there_after_a_start(
     kept = tmp_path / "kept"
     server_json = installation({"persist": f"{kept}/"})
     client = open_client(server_json)
-    names = ["new", ".hidden", "..", "a é%&b", "x.json"]
+    names = ["new", ".hidden", "..a", "a é%&b", "x.json"]
     for name in names:
         quoted = name.replace("%", "%25").replace("..", "%2E%2E")
         answer = client.post(f"/admin/layers/{quoted}", headers=headers, json=descriptor)

@@ -211,6 +211,7 @@ def test_unknown_paths(path: str, admin: Client, headers: dict[str, str]) -> Non
         ("GET", "/admin/layers/x", {"POST", "PUT", "DELETE"}),
         ("DELETE", "/admin", {"GET"}),
         ("GET", "/admin/layers", {"PUT"}),
+        ("PUT", "/admin/indices", {"DELETE"}),
     ],
 )
 def test_known_paths_with_another_method(

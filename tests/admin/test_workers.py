@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -44,6 +45,32 @@ def load(server: Any, ask: Ask) -> Iterator[list[int]]:
         done.set()
         for thread in threads:
             thread.join()
+
+
+def test_all_workers_serve_a_replaced_slab_as_soon_as_told(start: Any, ask: Ask) -> None:
+    server = start()
+    pyramids = server.folder / "pyramids"
+    folder = pyramids / "RGB_PNG"
+    shared = folder.resolve()
+    folder.unlink()
+    shutil.copytree(shared, folder)
+    server.reload()
+    workers = server.connect_to_all().values()
+    path = "/tms/1.0.0/RGB_PNG/3/4/2.png"
+    before = {ask(worker, "GET", path).text for worker in workers}
+    expected = ask(next(iter(workers)), "GET", path.replace("RGB_", "RGBA_")).text
+    for slab in [item for item in folder.rglob("*") if item.is_file()]:
+        other = pyramids / "RGBA_PNG" / slab.relative_to(folder)
+        new = slab.with_suffix(".new")
+        shutil.copyfile(other, new)
+        new.replace(slab)
+    # Until the cached index expires.
+    assert {ask(worker, "GET", path).text for worker in workers} == before
+    for worker in workers:
+        assert ask(worker, "DELETE", "/admin/indices").status == 204
+        break
+    assert {ask(worker, "GET", path).text for worker in workers} == {expected}
+    assert {expected} != before
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def noise(bands: int, rows: int, columns: int, seed: int = 1) -> np.ndarray:
 
 
 def read_payloads(descriptor: Path) -> dict[Tile, bytes]:
-    """Return the stored tiles of a pyramid, by level, row and column."""
+    """Return the stored tiles of a pyramid, by level, row and column; not the absent ones."""
     document = json.loads(descriptor.read_text())
     payloads: dict[Tile, bytes] = {}
     for level in document["levels"]:
@@ -75,7 +75,8 @@ def read_payloads(descriptor: Path) -> dict[Tile, bytes]:
                     row * height + number // width,
                     column * width + number % width,
                 )
-                payloads[key] = data[offset : offset + size]
+                if size:
+                    payloads[key] = data[offset : offset + size]
     return payloads
 
 

@@ -9,6 +9,7 @@ import resource
 import shlex
 import struct
 import subprocess
+import sys
 from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
@@ -321,8 +322,11 @@ def changed_slab(data: bytes, channels: int, format: str) -> bytes:
     """Return a slab of 2 x 2 tiles whose colours differ by one where there is data."""
     name = f"TIFF_{format.upper()}_UINT8"
     decoder = TileDecoder(TILE_FORMATS[name], channels, 256, 256)
-    tiles = []
+    tiles: list[bytes | None] = []
     for offset, size in slab_index(data, 4):
+        if not size:
+            tiles.append(None)
+            continue
         pixels = decoder.decode(data[offset : offset + size]).copy()
         pixels[:, :, 0] ^= (pixels[:, :, -1] < 255) | (channels == 4)
         tiles.append(encode_tile(name, pixels))
@@ -343,3 +347,76 @@ def test_a_dry_run_writes_nothing(tmp_path: Path, command: Command) -> None:
     assert completed.returncode == 0, completed.stderr
     assert '"event": "estimate"' in completed.stdout
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("crs", "message"),
+    [
+        ("IAU_2015:30100", r"same celestial body \([A-Z]\w+ vs [A-Z]\w+\); choose another set"),
+        ("+proj=eqc +R=3396190 +units=m", r"same celestial body \([A-Z]\w+ vs [A-Z]\w+\)"),
+        ("EPSG:4978", r"\(Geocentric CRS\) has no positions on the ground"),
+        ("EPSG:5773", r"has no positions on the ground"),
+        (
+            'ENGCRS["plan",EDATUM["site"],CS[Cartesian,2],AXIS["x",east],AXIS["y",north],'
+            'LENGTHUNIT["metre",1]]',
+            r"'plan' \(Engineering CRS\) has no positions on the ground; assign another one",
+        ),
+    ],
+)
+def test_a_crs_that_cannot_be_transformed_is_named(
+    tmp_path: Path, plan_of: PlanOf, crs: str, message: str
+) -> None:
+    wkt = pyproj.CRS.from_user_input(crs).to_wkt()
+    source = write_raster(tmp_path / "a.tif", noise(1, 64, 64), grid(0, 10, 0.1), wkt)
+    with pytest.raises(PlanError, match=rf"a\.tif: .*{message}"):
+        plan_of(source)
+
+
+def test_a_palette_without_colours_is_named(tmp_path: Path, plan_of: PlanOf) -> None:
+    write_raster(tmp_path / "a.tif", noise(1, 64, 64), grid(5, 45, 0.1), "EPSG:4326")
+    source = tmp_path / "a.vrt"
+    source.write_text(
+        '<VRTDataset rasterXSize="64" rasterYSize="64"><SRS>EPSG:4326</SRS><GeoTransform>5, 0.1, '
+        '0, 45, 0, -0.1</GeoTransform><VRTRasterBand dataType="Byte" band="1"><ColorInterp>Palette'
+        '</ColorInterp><SimpleSource><SourceFilename relativeToVRT="1">a.tif</SourceFilename>'
+        "</SimpleSource></VRTRasterBand></VRTDataset>"
+    )
+    with pytest.raises(PlanError, match=r"a\.vrt: band 1 is a palette without colours"):
+        plan_of(source)
+
+
+def test_events_name_levels_by_their_identifiers(tmp_path: Path, command: Command) -> None:
+    source = write_raster(tmp_path / "a.tif", noise(1, 300, 300), LAMBERT, "EPSG:2154")
+    words = [source, "--output", tmp_path / "out", "--top", "13", "--slab", "1x1"]
+    done = command(*words, "--json")
+    assert done.returncode == 0, done.stderr
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    planned = {level["level"] for event in events for level in event.get("levels", [])}
+    assert "14" in planned
+    assert {event["level"] for event in events if event["event"] == "slab"} == planned
+
+
+def test_a_build_uses_the_plugins_of_the_command_line(tmp_path: Path) -> None:
+    source = write_raster(tmp_path / "a.tif", noise(1, 64, 64), LAMBERT, "EPSG:2154")
+    (tmp_path / "plugins").mkdir()
+    (tmp_path / "plugins/seen.py").write_text(
+        "import os\n"
+        "with open(os.environ['SEEN'], 'a') as file:\n"
+        "    file.write(f'{os.getpid()}\\n')\n"
+    )
+    environment = {**os.environ, "SEEN": str(tmp_path / "seen"), "PYTHONPATH": str(tmp_path)}
+    words = [source, "--output", tmp_path / "out", "--top", "13", "--workers", "1"]
+    before = ["--plugins", tmp_path / "plugins", "--block", "wmts", "--block", "storage_s3"]
+    done = subprocess.run(
+        [sys.executable, "-m", "mastaba", *map(str, [*before, "build", *words])],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert len((tmp_path / "seen").read_text().split()) == 1  # loaded once, and not without them
+    names = "import sys; from mastaba_build import plugin_manager as m; from mastaba.api.tools "
+    names += "import Plugins; a = Plugins(['wms']); m.use(a); assert m.installed() is a; "
+    names += "import os; assert Plugins().blocked == {'wms'}"
+    subprocess.run([sys.executable, "-c", names], env=environment, check=True)

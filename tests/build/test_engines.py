@@ -139,7 +139,7 @@ def test_a_scheduler_that_cannot_be_reached_is_named(
         (f"dask:{tmp_path / 'empty.json'}", "is not a scheduler file"),
     ):
         with pytest.raises(PlanError, match=message):
-            engine_of(plan_of(ortho, engine=engine).configuration)
+            engine_of(plan_of(ortho, engine=engine))
     with pytest.raises(PlanError, match="engine"):
         plan_of(ortho, engine="ray:1")
 

@@ -85,7 +85,7 @@ def test_coarse_levels_are_read_in_parts(
     pixels = noise(1, 400, 40_000)
     source = write_raster(tmp_path / "wide.tif", pixels, grid(0, 6500000, 1), "EPSG:2154")
     plan = plan_of(source)
-    reader = Reader(plan.source_type, "average")
+    reader = Reader(plan.source_type, "average", plan.configuration.access)
     read = Reader._read
     sizes: list[int] = []
 

@@ -167,6 +167,42 @@ def test_nodata_never_mixes_with_data(tmp_path: Path, build_of: Build) -> None:
     assert np.allclose(found[1:], 800, atol=1e-3)
 
 
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        "lanczos_2",
+        pytest.param("bicubic", marks=pytest.mark.thorough),
+        pytest.param("lanczos_4", marks=pytest.mark.thorough),
+    ],
+)
+@pytest.mark.parametrize(("crs", "size"), [("EPSG:2154", 37.0), ("EPSG:3857", 53.0)])
+def test_no_value_next_to_a_gap_leaves_the_range_of_its_pixels(
+    tmp_path: Path, build_of: Build, kernel: str, crs: str, size: float
+) -> None:
+    random = np.random.default_rng(7)
+    values = random.choice(np.array([100, 200], np.float32), (1, 400, 400))
+    # Each kernel meets a gap, and some gaps leave single pixels only.
+    values[0, ::4, ::4] = -9999
+    values[0, ::4, 2::8] = np.nan
+    values[0, 100:110, 100:110] = np.inf
+    values[0, 200:260][random.random((60, 400)) < 0.9] = -9999
+    left, top = (900003, 6500001) if crs == "EPSG:2154" else (500003, 5600001)
+    source = write_raster(tmp_path / "dem.tif", values, grid(left, top, size), crs, nodata=-9999)
+    tiles = read_tiles(build_of(source, interpolation=kernel, top="8"))
+    assert len({tile[0] for tile in tiles}) > 3
+    outside = checked = 0
+    for tile in tiles.values():
+        found = tile[tile != -99999]
+        assert np.isfinite(found).all()
+        # The overshoot of a complete kernel
+        assert found.min(initial=100) > 50
+        assert found.max(initial=200) < 250
+        outside += np.count_nonzero((found < 99.999) | (found > 200.001))
+        checked += found.size
+    assert checked > 50_000
+    assert outside < 0.005 * checked
+
+
 def test_sheets_of_one_coverage_have_no_seam(tmp_path: Path, build_of: Build) -> None:
     pixels = noise(3, 600, 800)
     whole = write_raster(tmp_path / "whole.tif", pixels, grid(900000, 6500000, 5), "EPSG:2154")

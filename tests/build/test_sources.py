@@ -486,3 +486,39 @@ def test_pyramids_that_cannot_be_sources(tmp_path: Path, build_of: Build, plan_o
     fails("storage has no image_prefix", levels=[level | {"storage": {"type": "S3"}}])
     fails("no storage driver 'tape'", levels=[level | {"storage": {"type": "TAPE"}}])
     fails("has no tiles", levels=[level | {"tile_limits": dict.fromkeys(level["tile_limits"], -1)}])
+
+
+@pytest.mark.parametrize("dtype", ["uint16", "int16", "float32", "float64"])
+def test_colours_are_not_mixed_to_one_value(tmp_path: Path, plan_of: PlanOf, dtype: str) -> None:
+    """Bands of a satellite image would become a mean that nobody measured."""
+    values = np.array([10, 20, 30], dtype).reshape(3, 1, 1).repeat(256, 1).repeat(256, 2)
+    source = one_tile(tmp_path / "a.tif", values)
+    for options in ({}, {"channels": 1}, {"format": "zip"}):
+        with pytest.raises(
+            PlanError, match=f"a.tif: has 3 colours of type {dtype}, .*--bands 1.*--scale"
+        ):
+            plan_of(source, **options)
+    relief = one_tile(tmp_path / "relief.tif", np.ones((1, 256, 256), np.float32))
+    colours = one_tile(tmp_path / "colours.tif", noise(3, 256, 256))
+    with pytest.raises(PlanError, match=r"colours\.tif: has 3 colours of type uint8"):
+        plan_of(relief, colours)
+
+
+def test_a_band_or_a_scale_makes_colours_usable(tmp_path: Path, build_of: Build) -> None:
+    values = np.array([10, 20, 30], "uint16").reshape(3, 1, 1).repeat(256, 1).repeat(256, 2)
+    source = one_tile(tmp_path / "a.tif", values)
+    assert (built(build_of, {"path": str(source), "bands": [2]}, name="one") == 20).all()
+    scaled = built(build_of, {"path": str(source), "scale": [0, 255]}, format="png", name="all")
+    assert (scaled == [10, 20, 30]).all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "uint16"])
+def test_alpha_of_values_only_masks(tmp_path: Path, build_of: Build, dtype: str) -> None:
+    values = np.full((2, 256, 256), 431, dtype)
+    values[1] = np.linspace(0, 255, 256)[:, np.newaxis]
+    source = one_tile(tmp_path / "a.tif", values)
+    with rasterio.open(source, "r+") as dataset:
+        dataset.colorinterp = [ColorInterp.gray, ColorInterp.alpha]
+    tile = built(build_of, source)
+    assert (tile[1:] == 431).all()
+    assert (tile[0] == -99999).all()

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.build.conftest import Build
+from tests.build.fork_server import ForkServer
 from tests.build.ground import grid, read_tiles, write_raster
 
 from mastaba.api.catalogue import BoundingBox, TileLimits, TileMatrix, generation_of
@@ -93,11 +94,7 @@ def run(plan: Plan, update: str | None = "new") -> tuple[set[Slab], dict[str, An
     out, errors = StringIO(), StringIO()
     assert build(plan, Reports(out, errors, as_json=True), update=update), errors.getvalue()
     events = [json.loads(line) for line in out.getvalue().splitlines()]
-    slabs = {
-        (plan.levels[one["level"]].matrix.id, one["column"], one["row"])
-        for one in events
-        if one["event"] == "slab"
-    }
+    slabs = {(one["level"], one["column"], one["row"]) for one in events if one["event"] == "slab"}
     return slabs, next(one for one in events if one["event"] == "built"), errors.getvalue()
 
 
@@ -238,6 +235,7 @@ def test_versions_are_shown_published_and_removed(
     assert [Path(path).name for path in found.changed] == ["030.tif"]
     assert found.added == found.removed == []
     assert found.slabs["12"] == {"changed": 1}
+    assert list(found.slabs) == ["7", "8", "9", "10", "11", "12"]
     assert sum(sum(counts.values()) for counts in found.slabs.values()) == len(ancestors(30))
     assert len(diff(place, "map", 1, 3).changed) == 2
 
@@ -266,6 +264,39 @@ def test_versions_are_shown_published_and_removed(
     # What remains is exactly what the published version needs.
     stored = [path for path in (tmp_path / "out").rglob("*.tif") if not path.is_symlink()]
     assert len(stored) == len(checksums_of(place, "map"))
+
+
+def test_the_commands_show_levels_in_their_order_and_prune(
+    sheets: Path, tmp_path: Path, plan_of: PlanOf, build_of: Build, fork_server: ForkServer
+) -> None:
+    descriptor, out = build_of(sheets, **OPTIONS), tmp_path / "out"
+    write_sheet(sheets, 20, seed=2)
+    run(plan_of(sheets, **OPTIONS))
+    before, tiles = slabs_and_links(out), read_tiles(descriptor)
+    shown = fork_server.run("pyramid", "diff", "map", "--output", out).stdout
+    levels = [line.split()[3].rstrip(":") for line in shown.splitlines() if "slabs of" in line]
+    assert levels == ["7", "8", "9", "10", "11", "12"]
+    as_json = fork_server.run("pyramid", "diff", "map", "--output", out, "--json").stdout
+    assert list(json.loads(as_json)["slabs"]) == levels
+    done = fork_server.run("pyramid", "prune", "map", "--output", out, "--keep", "1")
+    assert done.returncode == 0, done.stderr
+    after = slabs_and_links(out)
+    gone = before - after
+    assert done.stdout == f"1 versions and {len(gone)} slabs and links removed\n"
+    # The slabs that version 2 has replaced are gone; those to which it links are not.
+    assert len(gone) == len(ancestors(20))
+    assert after < before
+    assert not (out / "map_1.json").exists()
+    found = read_tiles(descriptor)
+    assert found.keys() == tiles.keys()
+    assert all((found[key] == tiles[key]).all() for key in found)
+    again = fork_server.run("pyramid", "prune", "map", "--output", out, "--keep", "1")
+    assert again.stdout == "0 versions and 0 slabs and links removed\n"
+
+
+def slabs_and_links(folder: Path) -> set[str]:
+    """Return the names of all slabs and links in a directory."""
+    return {str(path.relative_to(folder)) for path in folder.rglob("*.tif")}
 
 
 def test_an_interrupted_update_is_resumed(

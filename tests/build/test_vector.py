@@ -569,3 +569,85 @@ def test_a_changed_archive_is_imported_again(
     client = served(plan)
     for (zoom, column, row), data in changed.items():
         assert client.get(f"/tms/1.0.0/map/{zoom}/{column}/{row}.pbf").data == data
+
+
+@pytest.mark.parametrize("format", ["json", "mlt", "application/vnd.maplibre-tile"])
+def test_other_tiles_are_refused(tmp_path: Path, tiles: Tiles, format: str) -> None:
+    for write, name in ((write_mbtiles, "a.mbtiles"), (write_directory, "a")):
+        source = write(tmp_path / name, tiles, metadata(format=format))
+        with pytest.raises(PlanError, match=f"contains tiles of the format '{format}'"):
+            plan_of(configuration_of(values_of(tmp_path, source), "test"))
+
+
+def test_pmtiles_of_mlt_are_refused(tmp_path: Path, tiles: Tiles) -> None:
+    source = write_pmtiles(tmp_path / "a.pmtiles", tiles, metadata())
+    data = bytearray(source.read_bytes())
+    data[99] = 6
+    source.write_bytes(data)
+    with pytest.raises(PlanError, match="contains mlt tiles"):
+        plan_of(configuration_of(values_of(tmp_path, source), "test"))
+
+
+@pytest.mark.parametrize(
+    ("description", "published"),
+    [
+        ("/tmp/.map.work/features.mbtiles", ""),
+        ("out/roads.pmtiles", ""),
+        ("out/tiles", ""),
+        ("Roads / streets", "Roads / streets"),
+    ],
+)
+def test_a_path_is_not_an_abstract(
+    tmp_path: Path, tiles: Tiles, description: str, published: str
+) -> None:
+    texts = {"name": "out/tiles", "description": description}
+    source = write_mbtiles(tmp_path / "a.mbtiles", tiles, metadata(**texts))
+    plan = plan_of(configuration_of(values_of(tmp_path, source), "test"))
+    assert plan.layer_fields()["abstract"] == published
+
+
+def values_of(folder: Path, source: Path) -> dict[str, Any]:
+    return {"name": "map", "output": str(folder / "out"), "sources": [str(source)]}
+
+
+def lambert(crs: Any, *, first: bool = True) -> dict[str, Any]:
+    """Return GeoJSON of 2008 with a square in Lambert 93."""
+    x, y = 900000, 6500000
+    ring = [[x, y], [x + 9000, y], [x + 9000, y + 9000], [x, y + 9000], [x, y]]
+    square = {
+        "type": "Feature",
+        "properties": {"kind": "a"},
+        "geometry": {"type": "Polygon", "coordinates": [ring]},
+    }
+    members = {"crs": crs, "features": [square]}
+    keys = list(members) if first else list(members)[::-1]
+    return {"type": "FeatureCollection", **{key: members[key] for key in keys}}
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_geojson_with_a_crs_is_converted(tmp_path: Path, *, first: bool) -> None:
+    pytest.importorskip("pyogrio")
+    crs = {"type": "name", "properties": {"name": "urn:ogc:def:crs:EPSG::2154"}}
+    source = tmp_path / "a.geojson"
+    source.write_text(json.dumps(lambert(crs, first=first)))
+    plan = plan_of(configuration_of(values_of(tmp_path, source) | {"bottom": "8"}, "test"))
+    limits = plan.levels[0].limits
+    # 5.6° E, 45.6° N
+    assert (limits.min_col, limits.max_col) == (131, 132)
+    assert (limits.min_row, limits.max_row) == (91, 91)
+    assert plan.layer_fields()["abstract"] == ""
+
+
+@pytest.mark.parametrize(
+    "crs",
+    [
+        {"type": "link", "properties": {"href": "http://127.0.0.1:9/crs"}},
+        {"type": "name", "properties": {"name": "nonsense"}},
+        {"type": "name"},
+    ],
+)
+def test_geojson_with_an_unknown_crs_is_refused(tmp_path: Path, crs: Any) -> None:
+    source = tmp_path / "a.geojson"
+    source.write_text(json.dumps(lambert(crs)))
+    with pytest.raises(PlanError, match="its member crs does not name a CRS"):
+        plan_of(configuration_of(values_of(tmp_path, source), "test"))

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import struct
 import threading
@@ -15,7 +16,7 @@ from tests.conformance.flat import FlatEncoder, decode
 from tests.conformance.wrong import WrongPlugins
 
 from mastaba.errors import InvalidParameterError
-from mastaba.render.encoding.base import StripRaster
+from mastaba.render.encoding.base import Encoder, StripRaster
 from mastaba_conformance.encoders import EncoderTests
 
 
@@ -208,6 +209,26 @@ class YieldsViews(FlatEncoder):
 class HoldsTheWholeRaster(FlatEncoder):
     def encode_strips(self, raster, options):
         return iter(list(super().encode_strips(raster, options)))
+
+
+@reported_by("test_memory_is_not_exceeded")
+class SaysTooLittleMemory(Encoder):
+    """Not a `StripEncoder`."""
+
+    name, media_type, extension, holds_alpha = "flat", "image/x-flat", "flat", True
+    accepts = FlatEncoder.accepts
+
+    def encode(self, raster, options):
+        return FlatEncoder().encode(raster, options)
+
+    def memory(self, shape, dtype):
+        return 1000 + math.prod(shape) // 4
+
+
+@reported_by("test_memory_is_not_exceeded")
+class SaysTooMuchMemory(FlatEncoder):
+    def memory(self, shape, dtype):
+        return 1000 * math.prod(shape)
 
 
 # ---------------------------------------------------------------- round trip

@@ -23,6 +23,7 @@ from mastaba.errors import (
     StorageUnavailableError,
 )
 from mastaba.plugins.manager import Plugins
+from mastaba.services.addresses import TileGroup, TilePaths
 from mastaba.services.base import RootEntry, Service
 from mastaba.tiles.stored import TilePublisher
 from mastaba.web.request import Request
@@ -30,8 +31,25 @@ from mastaba.web.response import Document, Response, message
 from mastaba_conformance.services import ServiceTests
 
 
+class TableService(PickService):
+    """Describes the addresses of its tiles."""
+
+    column_first = True
+    last_row = None
+
+    def tile_addresses(self):
+        return [TilePaths(self.group)]
+
+    def group(self, base):
+        _, layer, level = base.split("/")
+        publisher = self.publishers.get((layer, level))
+        if publisher is None:
+            return None
+        return TileGroup(publisher, self.column_first, last_row=self.last_row)
+
+
 class TestRight(ServiceTests):
-    service_class: type[Service] = PickService
+    service_class: type[Service] = TableService
     settings = {"greeting": "good <morning> & so on"}  # noqa: RUF012
     paths = ("", "?lang=fr", "/RGB_PNG", "/RGB_PNG/3/4/2", "/VECTOR/3/4/2")
     invalid_paths = ("?lang=xx", "/none", "/RGB_PNG/9/4/2", "/RGB_PNG/3/x/2", "/RGB_PNG/3/4/99")
@@ -380,6 +398,47 @@ class TakesAnyETag(PickService):
             return Response(304, [("ETag", '"1"')])
         headers = [("ETag", '"1"'), ("Content-Type", "application/json")]
         return Response(200, headers, b"{}")
+
+
+# ---------------------------------------------------------------- table
+
+
+@reported_by("test_stored_tiles_are_answered_from_the_table")
+class TransposedTable(TableService):
+    column_first = False
+
+
+@reported_by("test_stored_tiles_are_answered_from_the_table")
+class TableFromTheBottom(TableService):
+    last_row = 7
+
+
+@reported_by("test_stored_tiles_are_answered_from_the_table")
+class TableOfOtherTiles(TableService):
+    def group(self, base):
+        return super().group(base.replace("VECTOR", "RGB_PNG"))
+
+
+@reported_by("test_stored_tiles_are_answered_from_the_table")
+class TableWithOtherBases(TableService):
+    def group(self, base):
+        return super().group(f"/tiles{base}")
+
+
+@reported_by("test_constant_documents_are_made_without_headers")
+class ConstantPerTheme(PickService):
+    def respond(self, request):
+        if not request.path and request.header("X-Theme") == "dark":
+            return Document("<dark/>", "application/xml").respond(request)
+        return super().respond(request)
+
+
+@reported_by("test_paths_are_answered")
+class SetsCookies(PickService):
+    def respond(self, request):
+        response = super().respond(request)
+        response.headers.append(("Set-Cookie", "seen=1"))
+        return response
 
 
 # ---------------------------------------------------------------- hostile, threads

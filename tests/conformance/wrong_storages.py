@@ -1208,6 +1208,13 @@ class FailedHasNoRanges(Failing):
 
 
 @reported_by("test_unreachable_store_is_reported")
+class SleepsBeforeItFails(Failing):
+    def failed(self, error):
+        time.sleep(0.2)
+        raise error
+
+
+@reported_by("test_unreachable_store_is_reported")
 class FailedWithErrorOfTheSystem(Failing):
     def failed(self, error):
         raise ConnectionRefusedError(111, "Connection refused")

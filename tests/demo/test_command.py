@@ -45,6 +45,51 @@ def test_no_serve_writes_a_complete_installation(
     assert layers == ["elevation", "features", "imagery", "relief", "topographic"]
 
 
+def test_edited_files_are_kept(
+    tiny_world: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def start(address: str) -> str:
+        arguments = ["demo", str(tmp_path), "--no-serve", "--http", address]
+        assert mastaba.commands.main.main(arguments) == 0
+        return capsys.readouterr().err
+
+    assert "Kept" not in start("127.0.0.1:9998")
+    first = {path: path.read_bytes() for path in tmp_path.rglob("*.json")}
+    assert str(tmp_path).encode() in first[tmp_path / "server.json"]
+    services, layer = tmp_path / "services.json", tmp_path / "layers" / "relief.json"
+    edited = json.loads(services.read_bytes())
+    edited["wms"]["title"] = "My title"
+    services.write_text(json.dumps(edited))
+    layer.unlink()
+    # Another address changes the attributions of unedited layers.
+    assert f"Kept as edited: {services} " in start("127.0.0.1:9997")
+    assert json.loads(services.read_bytes()) == edited
+    assert b"127.0.0.1:9997" in layer.read_bytes()
+    assert b"127.0.0.1:9997" in (tmp_path / "layers" / "imagery.json").read_bytes()
+    # It stays edited, also at later starts.
+    assert f"Kept as edited: {services} " in start("127.0.0.1:9998")
+    services.unlink()
+    assert "Kept" not in start("127.0.0.1:9998")
+    record = tmp_path / ".written.json"
+    found = {path: path.read_bytes() for path in tmp_path.rglob("*.json") if path != record}
+    assert found == {path: content for path, content in first.items() if path != record}
+    assert not list(tmp_path.glob(".new-*"))
+
+
+def test_differing_files_without_a_record_are_kept(
+    tiny_world: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As in directories of older versions."""
+    assert mastaba.commands.main.main(["demo", str(tmp_path), "--no-serve"]) == 0
+    (tmp_path / ".written.json").unlink()
+    style = tmp_path / "styles" / "shading.json"
+    style.write_text("{}")
+    capsys.readouterr()
+    assert mastaba.commands.main.main(["demo", str(tmp_path), "--no-serve"]) == 0
+    assert capsys.readouterr().err.count("Kept as edited") == 1
+    assert style.read_text() == "{}"
+
+
 def test_mastaba_check_reports_no_error_for_the_installation(
     tiny_world: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

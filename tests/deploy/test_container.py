@@ -20,8 +20,8 @@ def test_the_steps_of_the_image_install_a_server(
     text = (deploy / "container" / "Containerfile").read_text("utf-8")
     (step,) = re.findall(r"^RUN (uv venv .*?[^\\])$", text, re.M | re.S)
     (packages,) = re.findall(r'^ARG PACKAGES="(.*)"$', text, re.M)
-    copied = re.findall(r"^COPY (core|plugins) /src/\1$", text, re.M)
-    assert copied == ["core", "plugins"]
+    copied = re.findall(r"^COPY (core|libs|plugins) /src/\1$", text, re.M)
+    assert copied == ["core", "libs", "plugins"]
     for name in copied:
         ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
         shutil.copytree(repository / name, tmp_path / "src" / name, ignore=ignored)

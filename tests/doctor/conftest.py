@@ -15,8 +15,8 @@ from mastaba.config.server import load_server
 from mastaba.plugins.manager import Plugins
 from mastaba.server.app import Application
 from mastaba.server.opening import open_site
-from mastaba.services.scoreboard import Scoreboard
 from mastaba_conformance.tiny_installation import tiny_installation
+from mastaba_server.processes.scoreboard import Scoreboard
 
 Environ = dict[str, Any]
 

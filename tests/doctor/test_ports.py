@@ -15,10 +15,10 @@ from tests.tiny import tiny_installation
 
 from mastaba.model.fault import Severity
 from mastaba.server.app import Application
-from mastaba.server.fastcgi import FastCGIConnection
-from mastaba.server.listener import open_listener
-from mastaba.server.loop import Server
 from mastaba_doctor.ports import PortFinding, PortState, look_at_port
+from mastaba_server.transport.fastcgi.connection import FastCGIConnection
+from mastaba_server.transport.listener import open_listener
+from mastaba_server.transport.loop import Server
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -27,6 +28,9 @@ from tests.live.processes import (
 )
 
 from mastaba_conformance.tiny_installation import tiny_installation
+
+_SEVERAL_BATCHES = 0.6
+"""Seconds; the workers write lines at least every 0.25 s."""
 
 DEPLOY = REPOSITORY / "deploy"
 SECRET = "correct horse"
@@ -141,9 +145,17 @@ class Edge:
         headers = {"X-Purge-Secret": SECRET, "Surrogate-Key": keys}
         for cache in self.caches:
             assert ask(cache.rstrip("/"), "/", method="PURGE", headers=headers).status == 200
+        self._await_lines()
         self._seen = self.server.log, self.server.log.stat().st_size
 
+    def _await_lines(self) -> None:
+        """Wait until the workers have written the lines of the requests they have answered."""
+        size = -1
+        while size != (size := self.server.log.stat().st_size):
+            time.sleep(_SEVERAL_BATCHES)
+
     def _lines(self) -> list[dict[str, Any]]:
+        self._await_lines()
         log, start = self.server.log, 0
         if self._seen and self._seen[0] == log:
             start = self._seen[1]

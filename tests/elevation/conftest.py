@@ -43,6 +43,19 @@ EVERYTHING = {
 }
 
 
+class ClosingClient(Client):
+    """A client that closes each answer: large ones are open files."""
+
+    def open(self, *args: Any, **kwargs: Any) -> TestResponse:
+        return super().open(*args, **{"buffered": True, **kwargs})
+
+
+@pytest.fixture(scope="session")
+def open_client(open_client: OpenClient) -> OpenClient:
+    """Return a function that opens the installation of a server.json."""
+    return lambda server_json: ClosingClient(open_client(server_json).application)
+
+
 @pytest.fixture(scope="session")
 def pyramids(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Return the descriptors of the pyramids, by name."""

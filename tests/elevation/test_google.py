@@ -140,12 +140,13 @@ def test_datasets(client: Client) -> None:
     assert found["results"][0] == {"name": "stack", "child_datasets": ["alps", "merc", "world"]}
 
 
-def test_default_dataset_is_the_only_one(open_with: Open) -> None:
+def test_default_dataset_is_the_first(open_with: Open) -> None:
     hidden = {"elevation": {"enabled": False}}
     client = open_with({"facades": {"google": True}}, alps=hidden, merc=hidden)
     assert read(client.get(f"{MAPS}?locations=10,20"))["results"][0]["dataset"] == "world"
-    other = open_with({"facades": {"google": True}})
-    assert read(other.get(f"{MAPS}?locations=10,20"), 400)["status"] == "INVALID_REQUEST"
+    several = {"datasets": [{"id": "best", "layers": ["alps", "world"]}]}
+    other = open_with({"facades": {"google": True}, **several})
+    assert read(other.get(f"{MAPS}?locations=10,20"))["results"][0]["dataset"] == "world"
 
 
 # ---------------------------------------------------------------- tileserver-gl

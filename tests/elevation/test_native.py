@@ -101,6 +101,19 @@ def test_profile_is_straight_and_has_both_ends(client: Client) -> None:
     assert content["descent"] == pytest.approx(-changes[changes < 0].sum(), abs=0.5)
 
 
+def test_ascent_has_all_decimals_that_heights_have(open_with: Any) -> None:
+    client = open_with({"decimals": -1})
+    points = [(900100.0, 6599900.0), (900700.0, 6599500.0)]
+    body = {"dataset": "alps", "crs": "EPSG:2154", "geometry": line(*points), "points": 31}
+    content = read(post(client, f"{ROOT}/profile", body | {"mode": "even"}))
+    wanted = [plain_sample(ALPS, item["x"], item["y"])[0] for item in content["results"]]
+    changes = np.diff(np.array(wanted, float))
+    changes = changes[~np.isnan(changes)]
+    assert content["ascent"] == pytest.approx(changes[changes > 0].sum(), abs=1e-6)
+    assert content["descent"] == pytest.approx(-changes[changes < 0].sum(), abs=1e-6)
+    assert content["ascent"] != round(content["ascent"], 2)
+
+
 def test_filled_profile_keeps_all_vertices(client: Client) -> None:
     points = [(900100.0, 6599900.0), (900700.0, 6599500.0), (900710.0, 6599490.0)]
     body = {"dataset": "alps", "crs": "EPSG:2154", "geometry": line(*points), "points": 12}
@@ -221,8 +234,40 @@ def test_small_area_has_a_value(client: Client) -> None:
     found = read(post(client, f"{ROOT}/statistics", body))["statistics"]
     pair = [ALPS.pixel("2", 11, 14), ALPS.pixel("2", 12, 14)]
     assert None not in pair
-    assert found["area"] == pytest.approx(16, rel=0.3)
+    # The plane of the CRS is the documented rule for this one.
+    assert found["area"] == pytest.approx(16, rel=1e-6)
     assert min(pair) <= found["mean"] <= max(pair)  # type: ignore[type-var,operator]
+
+
+@pytest.mark.parametrize("side", [1.0, 10.0, 30.0, 300.0, 30_000.0])
+@pytest.mark.parametrize("dataset", ["merc", "world"])
+def test_area_of_a_plot_is_that_of_the_ellipsoid(client: Client, dataset: str, side: float) -> None:
+    """However small it is beside the pixels."""
+    from mastaba_elevation.ground import GEOD
+
+    up = side / 111_000
+    across = up / np.cos(np.radians(52))
+    ring = [(10.1, 52.1), (10.1 + across, 52.1), (10.1 + across, 52.1 + up), (10.1, 52.1 + up)]
+    # Parallels are not geodesics: along them an edge has points.
+    edges = [(*a, *b) for a, b in zip(ring, ring[1:] + ring[:1], strict=True)]
+    dense = np.concatenate([np.linspace(edge[:2], edge[2:], 100)[:-1] for edge in edges])
+    wanted, _ = GEOD.polygon_area_perimeter(*dense.T.tolist())
+    body = {"dataset": dataset, "geometry": polygon(ring)}
+    found = read(post(client, f"{ROOT}/statistics", body))["statistics"]
+    # The scale of a row is that of its middle; a cell of the world is 1.4 degrees high.
+    assert found["area"] == pytest.approx(abs(wanted), rel=0.02)
+    assert found["count"] >= 1
+    whole = {"dataset": dataset, "geometry": polygon([(0, 40), (20, 40), (20, 60), (0, 60)])}
+    large = read(post(client, f"{ROOT}/statistics", whole))["statistics"]
+    belt, _ = GEOD.polygon_area_perimeter(*belt_of(0, 40, 20, 60))
+    if dataset == "world":
+        assert large["area"] == pytest.approx(abs(belt), rel=2e-3)
+
+
+def belt_of(west: float, south: float, east: float, north: float) -> tuple[Any, Any]:
+    """Return longitudes and latitudes of a box whose edges follow parallels."""
+    x = np.linspace(west, east, 1000)
+    return [*x, *x[::-1]], [*[south] * 1000, *[north] * 1000]
 
 
 def test_area_across_the_antimeridian(client: Client) -> None:

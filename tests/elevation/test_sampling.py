@@ -12,7 +12,9 @@ from tests.elevation.world import ALPS, GROUNDS, MERC, WORLD, Ground, plain_samp
 
 from mastaba.api.catalogue import CRS
 from mastaba_elevation.errors import TooMuchError
-from mastaba_elevation.sampling import Budget, Wish, sample
+from mastaba_elevation.levels import TapValues
+from mastaba_elevation.sampling import Budget, Wish, _combined, sample
+from mastaba_elevation.taps import METHODS
 
 TOLERANCE = 1e-6
 EXTENTS = {
@@ -20,6 +22,26 @@ EXTENTS = {
     "alps": (899900.0, 6598620.0, 901380.0, 6600100.0),
     "merc": (-2600000.0, 5900000.0, 5100000.0, 12600000.0),
 }
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("method", sorted(METHODS))
+def test_no_height_next_to_a_hole_leaves_the_range_of_its_pixels(method: str, strict: bool) -> None:
+    random = np.random.default_rng(3)
+    taps = METHODS[method](random.uniform(0, 9, 50_000), random.uniform(0, 9, 50_000))
+    shape = taps.weights.shape
+    valid = random.random(shape) < random.choice([0.6, 0.9, 1.0], (shape[0], 1))
+    values = np.where(valid, random.choice([100.0, 200.0], shape), 0.0)
+    read = TapValues(values, valid, np.ones(shape, bool))
+    heights, _ = _combined(taps, read, strict=strict)
+    some = ~valid.all(axis=1) & ~np.isnan(heights)
+    counts = valid & (taps.weights != 0)
+    low = np.where(counts, values, np.inf).min(axis=1)
+    high = np.where(counts, values, -np.inf).max(axis=1)
+    if not strict and method != "nearest":
+        assert some.any()
+    assert (heights[some] >= low[some] - 1e-9).all()
+    assert (heights[some] <= high[some] + 1e-9).all()
 
 
 def positions(ground: Ground, count: int) -> tuple[np.ndarray, np.ndarray]:

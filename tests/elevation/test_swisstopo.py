@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.elevation.conftest import Open, post, read
-from tests.elevation.world import ALPS, plain_sample
+from tests.elevation.world import ALPS, WORLD, plain_sample
 from werkzeug.test import Client
 
 ROOT = "/elevation/rest/services"
@@ -208,3 +208,12 @@ def test_texts_of_height_errors(client: Client) -> None:
 def test_too_many_vertices_are_413(client: Client) -> None:
     many = {"type": "LineString", "coordinates": [[900100 + n / 100, 6599900] for n in range(5001)]}
     assert error(read(post(client, f"{ROOT}/profile.json?sr=2154", many), 413))
+
+
+def test_default_dataset_is_the_first(open_with: Open) -> None:
+    several = {"datasets": [{"id": "best", "layers": ["alps", "world"]}]}
+    client = open_with({"facades": {"swisstopo": True}, **several})
+    response = client.get("/elevation/rest/services/height?lon=20.5&lat=10.25&sr=4326")
+    height, _ = plain_sample(WORLD, 20.5, 10.25)
+    assert height is not None
+    assert json.loads(response.data) == {"height": f"{height:.1f}"}

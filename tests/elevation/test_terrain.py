@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from PIL import Image
-from tests.elevation.conftest import PUBLIC_URL, TERRAIN_STACK, read
+from tests.elevation.conftest import PUBLIC_URL, TERRAIN_STACK, Open, read
 from tests.elevation.world import ALPS, MERC, NODATA, TILE, Ground
 from werkzeug.test import Client
 
@@ -274,11 +274,21 @@ def test_zooms_of_the_tilejson_exist(tiles: Client, dataset: str, size: int) -> 
 
 def test_style(tiles: Client) -> None:
     document = read(tiles.get("/terrain/merc/style.json?encoding=mapbox&size=512&fill=edge"))
-    url = f"{PUBLIC_URL}/terrain/merc/mapbox.json?fill=edge&size=512"
+    url = f"{PUBLIC_URL}/terrain/merc/mapbox.json?fill=edge&missing=404&size=512"
     assert document["sources"]["dem"] == {"type": "raster-dem", "url": url}
     assert document["terrain"]["source"] == "dem"
     assert "hillshade" in [layer["type"] for layer in document["layers"]]
     assert {layer["source"] for layer in document["layers"]} <= set(document["sources"])
+
+
+def test_style_shows_coarser_tiles_where_fine_ones_are_missing(tiles: Client) -> None:
+    """MapLibre takes the coarser tile for one of status 404, not for a constant one."""
+    document = read(tiles.get("/terrain/merc/style.json"))
+    address = document["sources"]["dem"]["url"].removeprefix(PUBLIC_URL)
+    (template,) = read(tiles.get(address))["tiles"]
+    assert "missing=404" in template
+    constant = read(tiles.get("/terrain/merc/style.json?missing=200"))
+    assert "missing" not in constant["sources"]["dem"]["url"]
 
 
 def test_datasets_are_those_of_queries(terrain: Callable[..., Client]) -> None:
@@ -301,9 +311,9 @@ def test_own_datasets_are_checked(terrain: Callable[..., Client]) -> None:
 
 
 def test_limits_of_stored_tiles(terrain: Callable[..., Client]) -> None:
-    client = terrain({"terrain": {"limits": {"tiles": 300}}})
-    assert client.get("/terrain/merc/mapbox/2/1/1.png").status_code == 200
-    refused = client.get("/terrain/merc/mapbox/1/0/0@2x.png")
+    enough = terrain({"terrain": {"limits": {"tiles": 40}}})
+    assert enough.get("/terrain/merc/mapbox/2/1/1.png").status_code == 200
+    refused = terrain({"terrain": {"limits": {"tiles": 16}}}).get("/terrain/merc/mapbox/2/1/1.png")
     assert read(refused, 413)["error"]["status"] == 413
 
 
@@ -322,3 +332,26 @@ def test_the_style_terrainrgb_has_the_same_encodings(encoding: str) -> None:
     heights[0, :3] = 157.2, -32.5, -1e6
     found = apply_terrain_rgb({"encoding": encoding}, heights[:, :, np.newaxis])
     assert np.array_equal(found, ENCODINGS[encoding].colours(heights.astype(np.float64)))
+
+
+def test_preflight_is_answered_for_every_origin(tiles: Client) -> None:
+    asked = {
+        "Origin": "http://other.example",
+        "Access-Control-Request-Method": "GET",
+        "Access-Control-Request-Headers": "x-own",
+    }
+    for path in ("", "/stack/mapbox/1/0/0.png", "/stack/mesh/layer.json"):
+        response = tiles.options(f"/terrain{path}", headers=asked)
+        assert response.status_code == 204
+        assert response.headers["Allow"] == "GET, HEAD, OPTIONS"
+        assert response.headers["Access-Control-Allow-Origin"] == "*"
+        assert response.headers["Access-Control-Allow-Methods"] == "GET, HEAD, OPTIONS"
+        assert response.headers["Access-Control-Allow-Headers"] == "*"
+
+
+def test_preflight_without_cors(terrain: Open) -> None:
+    client = terrain({"terrain": {"cors": False}})
+    asked = {"Origin": "http://other.example", "Access-Control-Request-Method": "GET"}
+    response = client.options("/terrain", headers=asked)
+    assert response.status_code == 204
+    assert not any(name.startswith("Access-Control") for name, _ in response.headers)

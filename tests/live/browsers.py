@@ -24,12 +24,15 @@ MAPLIBRE = (
 Pixels = npt.NDArray[np.uint8]
 
 
-def web_clients() -> Path:
+def web_clients(name: str = "web_clients") -> Path:
     """The libraries of npm, installed once for each state of the lock file.
 
     Skips the test when that is not possible.
+
+    Args:
+        name: of the folder with the list of the libraries.
     """
-    source, target = Path(__file__).parent / "web_clients", REPOSITORY / ".run" / "web_clients"
+    source, target = Path(__file__).parent / name, REPOSITORY / ".run" / name
     lock, stamp = source / "package-lock.json", target / "node_modules" / "installed.json"
     if not (stamp.exists() and filecmp.cmp(lock, stamp, shallow=False)):
         npm = shutil.which("npm")
@@ -51,7 +54,13 @@ def web_clients() -> Path:
 
 
 def drawn(browser: Any, url: str, files: dict[str, Path], script: str, *arguments: Any) -> Pixels:
-    """Return the 256 by 256 pixels of the canvas that a script returns, in a page of the server.
+    """Return the 256 by 256 pixels of the canvas that a script returns; see `evaluated`."""
+    data = evaluated(browser, url, files, script, *arguments)
+    return np.array(data, np.uint8).reshape(256, 256, 4)[:, :, :3]
+
+
+def evaluated(browser: Any, url: str, files: dict[str, Path], script: str, *arguments: Any) -> Any:
+    """Return what a script returns in a page of the server.
 
     Args:
         files: the scripts and the style sheet of the library, by the names that the page calls
@@ -95,7 +104,7 @@ def drawn(browser: Any, url: str, files: dict[str, Path], script: str, *argument
     finally:
         page.close()
     assert not faults
-    return np.array(data, np.uint8).reshape(256, 256, 4)[:, :, :3]
+    return data
 
 
 def _send(path: Path, route: Any) -> None:

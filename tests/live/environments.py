@@ -21,7 +21,7 @@ class Environment:
 
     Attributes:
         folder: of the environment.
-        wheels: folder with a wheel of each distribution of ``core`` and ``plugins``.
+        wheels: folder with a wheel of each distribution of ``core``, ``libs`` and ``plugins``.
     """
 
     folder: Path

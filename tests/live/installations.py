@@ -55,6 +55,7 @@ def cache_folder() -> Path:
 
 def projects() -> Iterable[Path]:
     yield REPOSITORY / "core" / "pyproject.toml"
+    yield from sorted(REPOSITORY.glob("libs/*/pyproject.toml"))
     yield from sorted(REPOSITORY.glob("plugins/*/pyproject.toml"))
 
 

@@ -107,7 +107,7 @@ def test_distribution_works_alone(folder: Path, versions: str) -> None:
         for line in lines
     ]
     loaded = set(json.loads(environment.run("python", "-c", _IMPORT_ALL, package, *extras)))
-    allowed = {"mastaba", package}
+    allowed = {"mastaba", "mastaba_server", package}
     if any(text.startswith("mastaba-writer") for text in project["dependencies"]):
         allowed.add("mastaba_writer")
     assert loaded <= allowed

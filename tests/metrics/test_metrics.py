@@ -20,11 +20,11 @@ from tests.tiny import tiny_installation
 from werkzeug.test import Client
 
 from mastaba.plugins.manager import Plugins
-from mastaba.services.scoreboard import Scoreboard
 from mastaba.storage.file import FileStorage
 from mastaba_metrics.middleware import counting
 from mastaba_metrics.operations import OPERATIONS, PAIR, operation
 from mastaba_metrics.table import BOUNDS, table_of
+from mastaba_server.processes.scoreboard import Scoreboard
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
@@ -178,6 +178,8 @@ def test_storage_errors_are_counted_and_absent_objects_are_not_errors(
 def test_the_state_of_the_server(client: Client) -> None:
     samples = samples_of(client)
     assert value(samples, "mastaba_layers") == 9
+    assert value(samples, "mastaba_layers_missing") == 0
+    assert value(samples, "mastaba_layers_outdated") == 0
     assert value(samples, "mastaba_services_enabled") == 1
     assert value(samples, "mastaba_workers") == 1
     assert value(samples, "mastaba_reloads_total") == 0

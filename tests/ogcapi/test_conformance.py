@@ -13,6 +13,7 @@ class TestOGCAPIService(ServiceTests):
         "/collections?f=json",
         "/collections/RGB_PNG?f=json",
         "/collections/RGB_PNG/map/tiles/PM/3/2/4?f=png",
+        "/collections/RGB_PNG/map/tiles/PM/3/2/4",
     )
     invalid_paths = ("/collections/none?f=json", "/collections/RGB_PNG/map/tiles/PM/3/x/4")
     error_types = ("application/json", "application/problem+json")

@@ -224,6 +224,33 @@ def test_other_origins_may_read_every_answer(
     assert preflight.headers["Access-Control-Allow-Headers"] == "*"
 
 
+@pytest.mark.parametrize("cors", [False, True, "http://o.example", ["http://a.example"]])
+def test_tiles_for_other_origins_are_answered_without_a_wsgi_call(
+    tmp_path: Path, open_client: Any, cors: Any
+) -> None:
+    client = open_client(
+        tiny_installation(
+            tmp_path, services=["ogcapi"], services_overrides={"ogcapi": {"cors": cors}}
+        )
+    )
+    path = "/ogcapi/collections/RGB_PNG/map/tiles/PM/4/5/9"
+    application = client.application
+    etag = client.get(path).headers["ETag"]
+    for fields in (
+        {},
+        {"Origin": "http://o.example"},
+        {"Origin": "http://other.example"},
+        {"Origin": "http://o.example", "If-None-Match": etag},
+    ):
+        for _ in range(2):
+            usual = client.get(path, headers=fields)
+            sent = {f"HTTP_{name.upper().replace('-', '_')}": fields[name] for name in fields}
+            quick = application.stored_tile(path, "", sent)
+            assert quick is not None
+            assert (quick.status, quick.body) == (usual.status_code, usual.data)
+            assert quick.headers == list(usual.headers.items())
+
+
 def test_setting_of_all_services_is_not_doubled(tmp_path: Path, open_client: Any) -> None:
     overrides = {"global": {"cors": True}, "ogcapi": {"cors": True}}
     client = open_client(

@@ -7,7 +7,7 @@ import pytest
 
 from mastaba.environment import Environment
 from mastaba.errors import StorageError, StorageUnavailableError
-from mastaba_storage_ceph.cluster import load_rados
+from mastaba_storage_ceph.cluster import load_rados, operation_timeout
 from mastaba_storage_ceph.storage import CephStorage
 
 
@@ -59,3 +59,17 @@ def test_variables_of_an_existing_installation_are_used(rados: object, tmp_path:
     with pytest.raises(StorageUnavailableError, match=f"{conffile} does not answer"):
         CephStorage.open("maps", Environment(variables))
     assert (tmp_path / "big-client.maps.log").is_file()
+
+
+@pytest.mark.parametrize(
+    ("variables", "seconds"),
+    [
+        ({}, 30),
+        ({"OBJECT_READ_TIMEOUT": "7"}, 7),
+        ({"NETWORK_TIMEOUT": "90", "OBJECT_READ_TIMEOUT": "7"}, 90),
+        ({"NETWORK_TIMEOUT": "0", "OBJECT_READ_TIMEOUT": "0"}, 30),
+    ],
+)
+def test_limit_of_an_operation(variables: dict[str, str], seconds: int) -> None:
+    environment = Environment({f"MASTABA_{name}": text for name, text in variables.items()})
+    assert operation_timeout(environment) == seconds

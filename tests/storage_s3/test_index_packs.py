@@ -23,13 +23,13 @@ from mastaba.plugins.manager import Plugins
 from mastaba.server.app import Application
 from mastaba.server.opening import open_site
 from mastaba.services.base import Site
-from mastaba.services.scoreboard import Scoreboard
 from mastaba.slab.index_cache import IndexCache
 from mastaba.slab.layout import PrefixLayout
 from mastaba.slab.reader import LevelReader, StoredTile
 from mastaba.storage.pool import StoragePool
 from mastaba_conformance.object_server import ObjectServer
 from mastaba_index_store.store import DiskStore
+from mastaba_server.processes.scoreboard import Scoreboard
 from mastaba_writer.index_packs import IndexRecord, PackLayout, encode_record, make_pack
 from mastaba_writer.installation import NORMAL_STYLE, write_installation
 from mastaba_writer.pyramids import LevelPlan, object_pyramid

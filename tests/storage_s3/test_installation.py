@@ -14,8 +14,8 @@ from mastaba.errors import SlabFormatError, StorageError
 from mastaba.plugins.manager import Plugins
 from mastaba.server.opening import open_site
 from mastaba.services.base import Site
-from mastaba.services.scoreboard import Scoreboard
 from mastaba_conformance.object_server import ObjectServer
+from mastaba_server.processes.scoreboard import Scoreboard
 from mastaba_writer.installation import NORMAL_STYLE, write_installation
 from mastaba_writer.pyramids import LevelPlan, object_pyramid, write_pyramid
 from mastaba_writer.tile_matrix_sets import web_mercator

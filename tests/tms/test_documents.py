@@ -253,7 +253,7 @@ def test_tile_map(rich: Client) -> None:
             "mincol": "0",
             "maxcol": "1",
             "units-per-pixel": "100",
-            "order": "0",
+            "order": "1",
         },
         {
             "href": f"{base}/b%20grid%25%C3%A9/bottom/1",
@@ -262,7 +262,7 @@ def test_tile_map(rich: Client) -> None:
             "mincol": "3",
             "maxcol": "5",
             "units-per-pixel": "12.5",
-            "order": "1",
+            "order": "2",
         },
     ]
 

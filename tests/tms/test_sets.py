@@ -143,12 +143,12 @@ def test_rows_from_the_bottom(client: Client) -> None:
 
 def test_metadata(client: Client) -> None:
     document = client.get(f"{ROOT}/heights@PM/metadata.json").get_json()
-    assert document["name"] == "heights@PM"
+    stored = client.get(f"{ROOT}/heights/metadata.json").get_json()
+    assert document["name"] == stored["name"] == "heights"
     assert document["tiles"] == [f"http://maps.example{ROOT}/heights@PM/{{z}}/{{x}}/{{y}}.zbil"]
     assert document["crs"] == "EPSG:3857"
     assert document["maxzoom"] - document["minzoom"] == 1
     assert document["minzoom"] <= document["center"][2] <= document["maxzoom"]
-    stored = client.get(f"{ROOT}/heights/metadata.json").get_json()
     assert document["bounds"] == stored["bounds"]
     assert stored["crs"] == "EPSG:2154"
 

@@ -60,10 +60,35 @@ class Page:
         assert self.hosts <= {self.site.removeprefix("http://")}
 
     def open(self, path: str) -> None:
-        """Open a page below the viewer and wait for its tiles."""
+        """Open a page below the viewer and wait for its tiles.
+
+        Unless the path has a view, it is the whole layer, in the cell size of one of its levels: a
+        pixel of the layer is then a pixel of the map.
+        """
+        name, _, fragment = path.partition("#")
+        if "/" not in name and "at=" not in fragment:
+            fragment = "&".join(filter(None, (f"at={self.whole(name)}", fragment)))
         self.page.goto("about:blank")
-        self.page.goto(f"{self.site}/viewer/{path}")
+        self.page.goto(f"{self.site}/viewer/{name}#{fragment}" if fragment else self.url(name))
         self.settle()
+
+    def url(self, path: str) -> str:
+        """Return the URL of a path below the viewer."""
+        return f"{self.site}/viewer/{path}"
+
+    def whole(self, name: str) -> str:
+        """Return the view of a whole layer: x, y and the cell size."""
+        layer = self.page.request.get(self.url(f"data/layers/{name}.json")).json()
+        grid = layer["sets"][0]
+        west, south, east, north = grid["bbox"]
+        size = self.page.viewport_size
+        room = min(size["width"] - 420, size["height"] - 20)
+        cells = [
+            matrix["cellSize"] for matrix in grid["matrices"] if matrix["id"] in grid["limits"]
+        ]
+        fitting = [cell for cell in cells if max(east - west, north - south) / cell <= room]
+        cell = min(fitting, default=max(cells))
+        return f"{(west + east) / 2},{(south + north) / 2},{cell}"
 
     def settle(self) -> None:
         """Wait until everything in the view is loaded and drawn."""
@@ -91,6 +116,8 @@ class Page:
 
     def choose(self, name: str, value: str) -> None:
         """Choose an option of a select and wait for the tiles."""
+        if self.page.locator(f"#advanced:not([open]) #{name}").count():
+            self.page.locator("#advanced summary").click()
         self.page.select_option(f"#{name}", value)
         self.settle()
 

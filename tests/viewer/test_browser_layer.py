@@ -127,6 +127,7 @@ def test_transparency_of_maps(page: Page) -> None:
     red = (COLUMN + 32) // 4 % 256
     assert ALPHA == 255
     assert page.tile_pixel(132, 40) == pytest.approx([red, GREEN, 64, 128], abs=2)
+    page.page.locator("#advanced summary").click()
     page.page.uncheck("#transparent")
     page.settle()
     assert "transparent=false" in page.page.url
@@ -203,13 +204,14 @@ def test_vector_features_are_identified(page: Page) -> None:
     page.page.mouse.click(x - 196, y - 196)
     panel.locator("th", has_text="row").wait_for()
     assert panel.locator("tr").all_inner_texts() == ["row\t5", "col\t9"]
-    page.page.mouse.click(x - 253, y - 253)
+    # Between the features of four tiles.
+    page.page.mouse.click(x - 7, y - 7)
     panel.wait_for(state="hidden")
 
 
 def test_tiles_that_are_not_stored_are_not_requested(page: Page) -> None:
     page.open("VECTOR#at=5009377,5009377,9783.939621")
-    requested = {tuple(url.split("/")[-2:]) for url in page.requests if "/tms/" in url}
+    requested = {tuple(url.split("/")[-2:]) for url in page.requests if "/1.0.0/VECTOR/4/" in url}
     assert requested == {(str(col), f"{row}.pbf") for row in (5, 6) for col in (9, 10)}
     # In OGC API, a tile that is not stored is not an error.
     page.choose("source", "ogcapi-tiles")

@@ -262,13 +262,13 @@ def test_focus_order_follows_the_panel(page: Page) -> None:
         "layer",
         "style",
         "opacity",
-        "source",
-        "set",
-        "crs",
-        "format",
-        "transparent",
         "overlay",
         "compare",
+        "compare-go",
+        "",  # Advanced, which is closed
+        "save-png",
+        "save-jpeg",
+        "save-geotiff",
     ]
 
 

@@ -86,11 +86,16 @@ def test_go_to_coordinates_and_names(browser: Any, tmp_path: Path, serving: Any)
 
     with serving(install) as url:
         page = Page(browser, url)
-        page.open("WORLD#at=0,0,0.703125")
+        page.open("WORLD#at=0,0,2.8125")
         for text, wanted in (("48.5, 2.25", (2.25, 48.5)), ("summit", (30, 50))):
             page.page.fill("#goto", text)
             page.page.keyboard.press("Enter")
             page.page.wait_for_url(f"**#at={wanted[0]},{wanted[1]},*")
+            page.settle()
+            # The only level of the layer has this cell size.
+            assert place(page)[2] == pytest.approx(0.703125)
+            marked = page.screen_pixel(0.5, 0.5)
+            assert marked == pytest.approx((194, 87, 26), abs=8)
         page.page.fill("#goto", "nowhere")
         page.page.keyboard.press("Enter")
         page.wait_for("!document.getElementById('goto').validity.valid")
@@ -101,7 +106,7 @@ def test_go_to_coordinates_and_names(browser: Any, tmp_path: Path, serving: Any)
 def test_zoom_to_layer_and_graticule(page: Page) -> None:
     page.open("WORLD#at=100,60,0.703125")
     page.page.locator("#zoom-to-layer").click()
-    page.page.wait_for_url("**/viewer/WORLD#at=0,0,*")
+    page.wait_for("location.hash.startsWith('#at=0,0,')")
     page.settle()
     plain = page.page.screenshot()
     lines = page.page.locator("#graticule")
@@ -258,7 +263,9 @@ def test_pointer_reads_heights_of_other_grids(
 def test_histogram_of_the_view(page: Page) -> None:
     page.open("HEIGHT")
     low, high = page.page.locator("#histogram .ends span").all_inner_texts()
-    assert (low, high) == ("5,472 m", "5,855 m")
+    # Also from the coarser tiles around those of the finest level.
+    assert low == "3,672 m"
+    assert high == "5,855 m"
 
 
 def draw(page: Page, *places: tuple[int, int]) -> None:
@@ -318,7 +325,9 @@ def test_statistics_of_an_area(page: Page) -> None:
     names = page.page.locator("#result-body dt").all_inner_texts()
     values = page.page.locator("#result-body dd").all_inner_texts()
     found = dict(zip(names, values, strict=True))
-    mean = float(found["mean"].replace(",", ""))
+    assert found["Computed from cells of"].endswith(" m (level 4)")
+    assert found["Highest"].endswith(" m")
+    mean = float(found["Mean"].removesuffix(" m").replace(",", ""))
     assert 4000 + 9 * 128 + 5 * 64 < mean < 4000 + 10 * 128 + 6 * 64
 
 
@@ -334,7 +343,7 @@ def test_tools_are_only_for_elevations(page: Page) -> None:
     page.open("IMAGE")
     # An image can be draped over the terrain of another layer.
     assert page.page.locator("#three").is_visible()
-    tools = ("relief-tools", "measure-tools", "contours-field")
+    tools = ("relief-tools", "measure-tools", "contours")
     assert all(page.page.locator(f"#{name}").is_hidden() for name in tools)
     switch(page, "HEIGHT")
     assert all(page.page.locator(f"#{name}").is_visible() for name in tools)

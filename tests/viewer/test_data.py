@@ -9,17 +9,23 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+import yaml
 from tests.tiny import tiny_installation
 from tests.viewer import ground
 from werkzeug.test import Client
 
 from mastaba.model.pyramid import Level
 from mastaba.model.tile_matrix_set import TileMatrix
-from mastaba_conformance.tiny_installation import tiny_integer_tile
+from mastaba_conformance.tiny_installation import (
+    TINY_LEVELS,
+    tiny_float_tile,
+    tiny_integer_tile,
+)
 from mastaba_viewer.grids import block_size
+from mastaba_viewer.legends import table_colour
 from mastaba_writer.installation import layer_document, write_installation
 from mastaba_writer.pyramids import LevelPlan, write_pyramid
-from mastaba_writer.tile_matrix_sets import geographic
+from mastaba_writer.tile_matrix_sets import geographic, web_mercator
 
 OpenClient = Callable[[Path], Client]
 FRONT = "http://maps.example/front"
@@ -524,8 +530,8 @@ def test_places(tmp_path: Path, open_client: OpenClient) -> None:
         "48.5, 2.25": {"degrees": [2.25, 48.5]},
         "-48.5 2": {"degrees": [2, -48.5]},
         "700000;6600000": {"coordinates": [700000, 6600000]},
-        "mont blanc": {"degrees": [6.865, 45.833]},
-        "MONT BLANC DU": {"degrees": [6.887, 45.856]},
+        "mont blanc": {"degrees": [6.865, 45.833], "name": "Mont Blanc"},
+        "MONT BLANC DU": {"degrees": [6.887, 45.856], "name": "Mont Blanc du Tacul"},
         "Everest": {},
         "": {},
         "1,2,3": {},
@@ -534,3 +540,83 @@ def test_places(tmp_path: Path, open_client: OpenClient) -> None:
     assert client.get("/viewer/data/place").json == {}
     names = client.get("/viewer/A").text
     assert '<option value="Mont Blanc"></option>' in names
+
+
+def test_start_is_in_the_pages(tmp_path: Path, open_client: OpenClient) -> None:
+    start = {"longitude": 6.9, "latitude": 45.8, "metres_per_pixel": 50}
+    client = open_client(
+        ground.install(tmp_path, PUBLIC, services_overrides={"viewer": {"start": start}})
+    )
+    assert page_data(client, "IMAGE")["start"] == start
+
+
+@pytest.mark.parametrize(
+    ("name", "colour"),
+    [
+        ("water", "#2b7cb3"),
+        ("hydro_surface", "#2b7cb3"),
+        ("coastline", "#2b7cb3"),
+        ("Lac", "#2b7cb3"),
+        # It contains "lac".
+        ("places", "#c23b3b"),
+        ("contour", "#9a6b3f"),
+        ("batiments", "#8a7260"),
+        ("forets", "#4f8a3c"),
+        ("anything", "#5f7f3a"),
+    ],
+)
+def test_colours_of_vector_tables_follow_their_names(name: str, colour: str) -> None:
+    assert table_colour(name, 2) == colour
+
+
+@pytest.fixture(scope="module")
+def credited(tmp_path_factory: pytest.TempPathFactory, open_client: OpenClient) -> Client:
+    """Return a client whose layers of each kind have an attribution and are regional."""
+    directory = tmp_path_factory.mktemp("credited")
+    attribution = {"title": "Survey <of> it", "url": "https://survey.example/?a=1&b=2"}
+    more = {}
+    for name, format, channels, tile in (
+        ("PICTURE", "TIFF_JPG_UINT8", 3, tiny_integer_tile(3)),
+        ("RELIEF", "TIFF_ZIP_FLOAT32", 1, tiny_float_tile),
+    ):
+        descriptor = write_pyramid(
+            directory,
+            name,
+            tile_matrix_set=web_mercator(),
+            format=format,
+            channels=channels,
+            levels=TINY_LEVELS,
+            tile=tile,
+        )
+        more[name] = layer_document(descriptor, attribution=attribution)
+    return open_client(ground.install(directory, PUBLIC, more=more))
+
+
+@pytest.mark.parametrize("name", ["PICTURE", "RELIEF"])
+def test_texts_for_programs_have_the_attribution(credited: Client, name: str) -> None:
+    programs = {one["id"]: one["text"] for one in layer(credited, name)["snippets"]}
+    assert len(programs) == 9
+    for program, text in programs.items():
+        # That of MapLibre GL for terrain is in the style of the service.
+        if (program, name) != ("maplibre", "RELIEF"):
+            assert "https://survey.example/" in text, program
+        assert "<of>" not in text.replace("Survey <of> it https", ""), program
+
+
+def test_cesium_asks_only_for_the_tiles_of_a_region(credited: Client) -> None:
+    picture = layer(credited, "PICTURE")
+    text = {one["id"]: one["text"] for one in picture["snippets"]}["cesium"]
+    first, last = sorted(map(int, picture["sets"][0]["limits"]))[:: len(TINY_LEVELS) - 1]
+    assert f"rectangle,\n    minimumLevel: {first},\n    maximumLevel: {last}," in text
+    relief = {one["id"]: one["text"] for one in layer(credited, "RELIEF")["snippets"]}["cesium"]
+    # The first image that covers the heights is draped over them.
+    assert "/tms/1.0.0/" in relief
+    assert "DirectionalLight" in relief
+
+
+def test_tiles_that_mapproxy_does_not_get_are_transparent(credited: Client) -> None:
+    for name in ("PICTURE", "RELIEF"):
+        programs = {one["id"]: one["text"] for one in layer(credited, name)["snippets"]}
+        source = yaml.safe_load(programs["mapproxy"])["sources"]["tiles"]
+        assert source["on_error"][404] == {"response": "transparent", "cache": False}
+        assert source["coverage"]["srs"] == "EPSG:4326"

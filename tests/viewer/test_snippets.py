@@ -48,7 +48,20 @@ def snippet(page: Page, layer: str, program: str) -> str:
         ),
         ("VECTOR", ["qgis", "maplibre"]),
         ("GRID", ["qgis", "gdal", "owslib", "leaflet", "arcgis"]),
-        ("HEIGHT", ["gdal", "owslib", "maplibre", "cesium", "arcgis"]),
+        (
+            "HEIGHT",
+            [
+                "qgis",
+                "gdal",
+                "owslib",
+                "openlayers",
+                "leaflet",
+                "maplibre",
+                "cesium",
+                "mapproxy",
+                "arcgis",
+            ],
+        ),
     ],
 )
 def test_programs_that_can_show_a_layer(page: Page, layer: str, programs: list[str]) -> None:
@@ -73,7 +86,8 @@ QGIS = Path("/usr/lib/python3/dist-packages/qgis/core/__init__.py")
 
 
 @pytest.mark.parametrize(
-    ("layer", "kind"), [("IMAGE", "xyz"), ("VECTOR", "vector-tile"), ("GRID", "wms")]
+    ("layer", "kind"),
+    [("IMAGE", "xyz"), ("VECTOR", "vector-tile"), ("GRID", "wms"), ("HEIGHT", "xyz")],
 )
 def test_qgis_draws_the_imported_connection(
     page: Page, tmp_path: Path, layer: str, kind: str
@@ -97,7 +111,7 @@ def test_qgis_draws_the_imported_connection(
     assert len(colours) > (2 if layer == "VECTOR" else 100)
 
 
-@pytest.mark.parametrize("layer", ["IMAGE", "GRID", "HEIGHT"])
+@pytest.mark.parametrize("layer", ["IMAGE", "GRID"])
 def test_gdal(page: Page, layer: str) -> None:
     if shutil.which("gdalinfo") is None:
         pytest.skip("GDAL is not installed")
@@ -105,6 +119,28 @@ def test_gdal(page: Page, layer: str) -> None:
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert "Driver: WMTS/OGC Web Map Tile Service" in done.stdout
+
+
+@pytest.mark.parametrize("layer", ["HEIGHT", "SLOPE"])
+def test_gdal_reads_heights(page: Page, tmp_path: Path, layer: str) -> None:
+    if shutil.which("gdalinfo") is None:
+        pytest.skip("GDAL is not installed")
+    command = snippet(page, layer, "gdal")
+    done = subprocess.run(
+        ["sh", "-c", command], cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Type=Float32" in done.stdout
+    assert "NoData Value=-99999" in done.stdout
+    command = f"gdallocationinfo -valonly {layer}.xml 100 40"
+    done = subprocess.run(
+        command.split(), cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    # A pixel of the north-westernmost tile.
+    row, column = (5 * 256 + 40, 9 * 256 + 100) if layer == "HEIGHT" else (256 + 40, 256 + 100)
+    base = 4000 if layer == "HEIGHT" else 1000
+    assert float(done.stdout) == pytest.approx(base + column / 2 + row / 4, abs=2)
 
 
 @pytest.mark.parametrize("layer", ["IMAGE", "GRID", "HEIGHT"])
@@ -122,7 +158,7 @@ def test_arcgis_address_is_that_of_a_wmts(page: Page, tmp_path: Path, layer: str
     """The licence of ArcGIS does not permit it here: GDAL reads the same document."""
     if shutil.which("gdal_translate") is None:
         pytest.skip("GDAL is not installed")
-    url = snippet(page, layer, "arcgis").strip()
+    url = snippet(page, layer, "arcgis").splitlines()[0]
     assert url.endswith("/WMTSCapabilities.xml")
     target = tmp_path / "map.png"
     source = f"WMTS:{url},layer={layer}"
@@ -189,6 +225,22 @@ def test_mapproxy_serves_a_tile(page: Page, mapproxy: Path, tmp_path: Path) -> N
         assert found.getpixel(place) == pytest.approx(stored.getpixel(place), abs=8)
 
 
+def test_mapproxy_serves_heights(page: Page, mapproxy: Path, tmp_path: Path) -> None:
+    (tmp_path / "mapproxy.yaml").write_text(snippet(page, "HEIGHT", "mapproxy"))
+    for path, is_stored in (("4/9/5", True), ("4/0/0", False)):
+        command = [mapproxy, "-c", MAPPROXY, f"/wmts/HEIGHT/GLOBAL_WEBMERCATOR/{path}.png"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+        assert done.stdout.strip() == "200 OK", done.stdout + done.stderr
+        with Image.open(tmp_path / "tile.png") as image:
+            found = image.convert("RGBA")
+        if not is_stored:
+            assert found.getextrema()[3] == (0, 0)
+            continue
+        with urlopen(f"{page.site}/terrain/HEIGHT/terrarium/{path}.png") as response:
+            stored = Image.open(io.BytesIO(response.read())).convert("RGBA")
+        assert found.tobytes() == stored.tobytes()
+
+
 LIBRARIES = {
     "leaflet": lambda: Path(next(iter(leaflet.__path__))) / "data",
     "ol": lambda: web_clients() / "ol",
@@ -208,6 +260,8 @@ LIBRARIES = {
         ("maplibre", "HEIGHT", "/terrain/HEIGHT/terrarium/"),
         ("cesium", "IMAGE", "/tms/1.0.0/IMAGE/"),
         ("cesium", "HEIGHT", "/terrain/HEIGHT/mesh/"),
+        ("openlayers", "HEIGHT", "/terrain/HEIGHT/terrarium/"),
+        ("leaflet", "HEIGHT", "/terrain/HEIGHT/terrarium/"),
     ],
 )
 def test_pages_show_tiles(

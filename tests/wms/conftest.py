@@ -149,7 +149,7 @@ def install(directory: Path, public_url: str = PUBLIC_URL, **services: Any) -> P
             "map": {
                 "formats": FORMATS,
                 "crs": ["EPSG:3857"],
-                "limits": {"layers_count": 3, "width": 1024, "height": 768},
+                "limits": {"layers_count": 3, "width": 1024, "height": 768, "tile_x": 3},
             },
         },
         "wms": {

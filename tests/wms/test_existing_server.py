@@ -55,6 +55,28 @@ def test_answers_agree(shared_data: Path, alps: Client) -> None:
     assert min(compared.values()) > 10
 
 
+@pytest.mark.parametrize(
+    "box",
+    ["60,6,70,20", "-90,6.5,90,6.6", "-90,-180,90,180", "40,-170,41,170", "46.9,5,47,6"],
+)
+@pytest.mark.parametrize("size", [16, 700])
+def test_extents_without_data_are_empty_maps(alps: Client, box: str, size: int) -> None:
+    """A layer without coarse levels, alone and with another one."""
+    for layers in ("DEV_RGBA_PNG", "DEV_RGB_PNG,DEV_RGBA_PNG", "DEV_GREY_RAW"):
+        styles = "," * layers.count(",")
+        query = (
+            f"SERVICE=WMS&VERSION=1.3.0&REQUEST=GetMap&LAYERS={layers}&STYLES={styles}"
+            f"&CRS=EPSG:4326&BBOX={box}&WIDTH={size}&HEIGHT={size}&TRANSPARENT=TRUE"
+            "&FORMAT=image/png"
+        )
+        response = alps.get(f"/wms?{query}")
+        assert response.status_code == 200, response.text
+        with Image.open(io.BytesIO(response.data)) as picture:
+            assert picture.size == (size, size)
+            if box == "60,6,70,20":
+                assert picture.getchannel("A").getextrema() == (0, 0)
+
+
 def is_extension(entry: dict[str, Any], body: bytes) -> bool:
     """Tell whether the existing server refused what we answer (wms.md sections 3.4 and 4)."""
     if entry["status"] != 400:

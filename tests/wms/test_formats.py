@@ -108,6 +108,22 @@ def test_background_fills_an_8_bit_tiff_only_when_given(ask: Ask, image: ReadIma
     assert (floats == NODATA).all()
 
 
+@pytest.mark.parametrize("layer", ["grey", "ground"])
+@pytest.mark.parametrize("form", ["text/asc", "image/x-bil;bits=32", "image/geotiff"])
+def test_background_is_no_number(ask: Ask, layer: str, form: str) -> None:
+    beside = {
+        "LAYERS": layer,
+        "FORMAT": form,
+        "BBOX": "-10000000,-10000000,-9000000,-9000000",
+        "WIDTH": "4",
+        "HEIGHT": "4",
+    }
+    plain, painted = ask(**beside), ask(**beside, BGCOLOR="0x102030")
+    assert (plain.status_code, painted.status_code) == (200, 200)
+    # The pixels of an image can be painted, numbers cannot.
+    assert (plain.data == painted.data) == (form != "image/geotiff")
+
+
 def test_jpeg_has_three_channels_even_of_a_grey_layer(ask: Ask, image: ReadImage) -> None:
     grey = image(ask(LAYERS="grey")).astype(np.int16)
     assert grey.shape == (256, 256, 1)

@@ -233,6 +233,13 @@ def test_resolution_of_the_device_chooses_the_level(draw: Draw) -> None:
     assert level(DPI=9) == 4
 
 
+@pytest.mark.parametrize("dpi", ["1", "90"])
+@pytest.mark.parametrize("box", ["-2e7,-2e7,-1e6,-1e6", "1e9,1e9,1.1e9,1.1e9", "1e7,0,2e7,5"])
+def test_map_beside_the_data_shows_the_background(draw: Draw, dpi: str, box: str) -> None:
+    pixels = draw(BBOX=box, DPI=dpi, LAYERS="ground,cover", STYLES=",", WIDTH=30, HEIGHT=20)
+    assert (pixels == 255).all()
+
+
 def test_plus_signs_and_exponents_are_numbers(client: Client, draw: Draw, ask: Ask) -> None:
     # W-51
     expected = ask(CRS="CRS:84", BBOX="20,30,40,50").data

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from lxml import etree
 from tests.wmts import ground
+from tests.wmts.test_themes import described_installation
 from werkzeug.test import Client
 
 pytestmark = pytest.mark.shared_data
@@ -101,6 +102,14 @@ def test_extra_sets_and_feature_info_are_valid(
         response = client.get(f"/wmts/1.0.0/grey/normal/MESH/1/8/6/{point}")
         assert response.status_code == 404
         validate(response.data)
+
+
+def test_themes_scale_sets_and_metadata_are_valid(
+    tmp_path: Path, open_client: OpenClient, validate: Validate
+) -> None:
+    client = open_client(described_installation(tmp_path))
+    for more in ("", "&INSPIRE=1", "&SECTIONS=Themes", "&SECTIONS=Contents,Themes"):
+        validate(client.get(GET + more).data)
 
 
 @pytest.mark.parametrize(

@@ -112,6 +112,10 @@ def test_a_reload_keeps_a_layer_whose_new_descriptor_is_invalid(server: Server) 
     server.reload("reload complete")
     server.await_line("layers with errors, which stay as they were: RGB_JPG, RGB_PNG")
     server.await_info(9, ["RGB_JPG", "RGB_PNG"])
+    ready = server.ask("/healthcheck/ready")
+    assert ready.status == 200
+    reason = "layers kept as they were, because of errors in their files: RGB_JPG, RGB_PNG"
+    assert json.loads(ready.body)["reasons"] == [reason]
     # Also over one more reload, and until the file is whole again.
     descriptor.write_text(whole.replace('"title": "', '"title": "New '), "utf-8")
     server.reload("reload complete", 2)
@@ -119,6 +123,7 @@ def test_a_reload_keeps_a_layer_whose_new_descriptor_is_invalid(server: Server) 
     (server.folder / "layers.txt").write_text(f"{descriptor}\n", "utf-8")
     server.reload("reload complete", 3)
     server.await_info(1, [])
+    assert json.loads(server.ask("/healthcheck/ready").body)["status"] == "OK"
 
 
 def test_a_refused_reload_shows_errors_and_no_traceback(server: Server) -> None:
@@ -129,8 +134,14 @@ def test_a_refused_reload_shows_errors_and_no_traceback(server: Server) -> None:
     assert log.count("is not valid JSON") == 1
     assert "Traceback" not in log
     assert len(server.info()["layers"]) == 9
-    (server.folder / "services.json").unlink()
+    services = server.folder / "services.json"
+    services.unlink()
     server.reload("reload failed", 2)
+    ready = server.ask("/healthcheck/ready")
+    assert ready.status == 200
+    report = json.loads(ready.body)
+    reason = "the last reload has failed: the configuration before it stays in use"
+    assert (report["status"], report["reasons"]) == ("DEGRADED", [reason])
     assert f"named by configurations.services of {server.server_json}" in server.log.read_text()
 
 

@@ -204,14 +204,55 @@ def test_unreadable_yaml_is_one_error(text: str) -> None:
     assert faults.errors[0].remedy
 
 
-def test_yaml_that_names_one_list_many_times_is_read_without_growing() -> None:
-    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
-    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 40)]
+def test_yaml_that_names_a_list_several_times_is_read_without_copies() -> None:
     faults = Faults()
-
-    document = parse_document("\n".join(lines), "a.yaml", faults)
+    document = parse_document(
+        "a: &a [x, y]\nb: [*a, *a]\nc: {<<: &m {d: 1}, e: 2}", "a.yaml", faults
+    )
     assert faults.all == ()
-    assert document["a39"][0] is document["a39"][9]
+    assert document == {"a": ["x", "y"], "b": [["x", "y"]] * 2, "c": {"d": 1, "e": 2}}
+    assert document["b"][0] is document["b"][1]
+
+
+def growing(first: str, each: str, levels: int) -> str:
+    """Return YAML in which each line names the line before."""
+    lines = [f"a0: &a0 {first}"]
+    lines += [f"a{n}: &a{n} {each.replace('*', f'*a{n - 1}')}" for n in range(1, levels)]
+    return "\n".join(lines)
+
+
+TOO_LARGE = {
+    "lists": (growing("[x, x, x]", "[*, *, *, *, *, *, *, *, *, *]", 9), "by its aliases"),
+    "objects": (growing("{a: 1}", "{a: *, b: *, c: *, d: *, e: *, f: *}", 9), "by its aliases"),
+    "merged objects": (growing("{a: 1}", "{<<: [*, *, *, *, *, *, *, *, *]}", 9), "by its aliases"),
+    "characters": (f"a: &a {'x' * 5000}\nb: [{', '.join(['*a'] * 5000)}]", "by its aliases"),
+    "depth": (growing("[x]", "[" * 30 + "*" + "]" * 30, 50), "nested deeper than 64 levels"),
+    "values": ("[" + "a," * 1_000_001 + "]", "has more than 1,000,000 values"),
+    "number": (f"a: {':1' * 6000}".replace(" :", " "), "contains a number that is too large"),
+}
+
+
+@pytest.mark.parametrize(("text", "reason"), TOO_LARGE.values(), ids=TOO_LARGE.keys())
+def test_yaml_that_would_fill_the_memory_is_refused(text: str, reason: str) -> None:
+    faults = Faults()
+    assert parse_document(text, "layers/a.yaml", faults) is None
+    (fault,) = faults.all
+    assert fault.file == "layers/a.yaml"
+    assert reason in fault.reason
+
+
+@pytest.mark.parametrize("text", ["[" + "[]," * 600_000 + "[]]", "[" + "1," * 1_000_000 + "1]"])
+def test_json_that_would_fill_the_memory_is_refused(text: str) -> None:
+    faults = Faults()
+    assert parse_document(text, "a.json", faults) is None
+    (fault,) = faults.all
+    assert (fault.file, fault.reason) == ("a.json", "has more than 1,000,000 values")
+
+
+def test_large_yaml_is_refused() -> None:
+    faults = Faults()
+    assert parse_document("# " + "x" * 8 * 1024**2, "a.yml", faults) is None
+    assert "larger than 8 MiB" in faults.all[0].reason
 
 
 def test_null_counts_as_absent_at_every_depth() -> None:

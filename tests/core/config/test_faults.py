@@ -308,7 +308,7 @@ WARNINGS: list[tuple[str, str, Any, str, str]] = [
         "$.raster_specifications.nodata",
         "8 bits",
     ),
-    (TMS, "$.wellKnownScaleSet", "x", "$.wellKnownScaleSet", "unknown"),
+    (TMS, "$.boundingBox", "x", "$.boundingBox", "unknown"),
     (STYLE, "$.sharpen", {}, "$.sharpen", "unknown"),
     (STYLE, "$.palette.colours[0].value", 0, "$.palette.colours[1].value", "duplicate"),
 ]

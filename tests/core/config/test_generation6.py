@@ -161,18 +161,36 @@ def test_ogcapi_takes_over_from_tiles(office: dict[str, Any], key: str) -> None:
     assert office["ogcapi"][key] == OFFICE["tiles"][key]
 
 
-def test_only_the_first_tiles_of_the_address_is_replaced(office: dict[str, Any]) -> None:
-    assert office["ogcapi"]["endpoint_uri"] == "https://maps.example.org/office/ogcapi/tiles"
+@pytest.mark.parametrize(
+    ("old", "expected"),
+    [
+        ("https://tiles.example.org/tiles", "https://tiles.example.org/ogcapi"),
+        ("https://a.org/tiles/", "https://a.org/ogcapi"),
+        ("https://a.org/tileserver/tiles", "https://a.org/tileserver/ogcapi"),
+        ("https://a.org/tiles/tiles", "https://a.org/tiles/ogcapi"),
+        ("/office/tiles", "/office/ogcapi"),
+    ],
+)
+def test_the_end_of_the_address_is_replaced(old: str, expected: str) -> None:
+    new, notes = to_generation7({"tiles": {"endpoint_uri": old}})
+    assert new["ogcapi"]["endpoint_uri"] == expected
+    assert "$.tiles.endpoint_uri" not in {note.path for note in notes}
 
 
-def test_a_host_called_tiles_stays() -> None:
-    new, _ = to_generation7({"tiles": {"endpoint_uri": "https://tiles.example.org/tiles"}})
-    assert new["ogcapi"]["endpoint_uri"] == "https://tiles.example.org/ogcapi"
-
-
-def test_an_address_without_tiles_is_kept_and_noted() -> None:
-    new, notes = to_generation7({"tiles": {"endpoint_uri": "https://tiles.example.org/api"}})
-    assert new["ogcapi"]["endpoint_uri"] == "https://tiles.example.org/api"
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://tiles.example.org/api",
+        "https://a.org/tileserver",
+        "https://a.org/mytiles",
+        "https://a.org/tiles/v1",
+        "https://tiles",
+        "https://a.org",
+    ],
+)
+def test_an_address_that_does_not_end_with_tiles_is_kept_and_noted(address: str) -> None:
+    new, notes = to_generation7({"tiles": {"endpoint_uri": address}})
+    assert new["ogcapi"]["endpoint_uri"] == address
     assert "$.tiles.endpoint_uri" in {note.path for note in notes}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from argparse import ArgumentParser
 from pathlib import Path
 
@@ -88,6 +89,16 @@ BROKEN = {
     "syntax": ("def (", "cannot be imported.*SyntaxError"),
     "exit at import": ("raise SystemExit(5)", "cannot be imported.*SystemExit: 5"),
     "failure at import": ("1 / 0", "cannot be imported.*ZeroDivisionError"),
+    "own exception at import": (
+        "class Stop(BaseException): ...\nraise Stop('here')",
+        "cannot be imported.*Stop: here",
+    ),
+    "end of the process at import": ("import os\nos._exit(0)", r"calls os._exit\(0\)"),
+    "end of the process in a function that is kept": (
+        f"from os import _exit\n\n{HOOK}def register_services(): _exit(7)",
+        r"calls os._exit\(7\)",
+    ),
+    "escape characters": ("raise ValueError('\\x1b[2J\\x9b1m')", r"ValueError: \\x1b\[2J\\x9b1m"),
     # the hooks
     "unknown hook": (f"{HOOK}def register_service(): return []", "register_service"),
     "unknown argument": (f"{HOOK}def register_services(wrong): return []", "wrong"),
@@ -121,6 +132,10 @@ BROKEN = {
     "failing generator": (
         f"{HOOK}def register_services():\n    yield from ()\n    raise KeyError('k')",
         "fails in register_services: KeyError",
+    ),
+    "own exception in a hook": (
+        f"{HOOK}def register_services():\n    raise type('Stop', (BaseException,), {{}})('here')",
+        "fails in register_services: Stop: here",
     ),
     "exit in a hook": (f"{HOOK}def register_storages(): raise SystemExit(3)", "SystemExit: 3"),
     "coroutine": (f"{HOOK}async def register_services(): return []", "async def"),
@@ -200,6 +215,14 @@ BROKEN = {
     "settings with a lost reference": (
         service("settings_schema = {'a': {'$ref': '#/nowhere'}}"),
         "not a valid JSON schema",
+    ),
+    "settings with a reference to another host": (
+        service("settings_schema = {'a': {'$ref': 'http://127.0.0.1:9/schema.json'}}"),
+        "not a valid JSON schema.*references within the schema",
+    ),
+    "settings with a reference to a file": (
+        service("settings_schema = {'a': {'$ref': 'file:///etc/hostname'}}"),
+        "not a valid JSON schema.*references within the schema",
     ),
     "settings that JSON cannot hold": (
         service("settings_schema = {'a': {'enum': {1, 2}}}"),
@@ -301,6 +324,7 @@ LATE = {
     "abstract class": ("LazyClass('fake_wobbly:Service', name='x')", "does not implement"),
     "foreign class": ("LazyClass('fake_wobbly:Tape', name='tape')", "not a subclass of Service"),
     "function": ("LazyClass('fake_wobbly:hookimpl', name='x')", "not a class"),
+    "end of the process": ("LazyClass('fake_ending:X', name='x')", r"calls os._exit\(0\)"),
 }
 
 
@@ -380,9 +404,14 @@ def test_help_version_and_listing_work_with_a_broken_plugin(
 
 @pytest.mark.parametrize(("reference", "part"), LATE.values(), ids=LATE.keys())
 def test_wrong_reference_is_reported_on_use_and_by_a_check(
-    reference: str, part: str, install: Install, capsys: pytest.CaptureFixture[str]
+    reference: str,
+    part: str,
+    install: Install,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     install("wobbly", returned("services", f"[{reference}]"))
+    (tmp_path / "fake_ending.py").write_text("import os\nos._exit(0)\n")
 
     plugins = Plugins()
     (name,) = plugins.services.provided_by("wobbly")
@@ -406,6 +435,59 @@ def test_a_stop_signal_during_the_import_of_a_class_is_not_an_error(
     )
     done = run("-f", str(tiny), "--http", "127.0.0.1:0")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_a_distribution_without_metadata_is_named_by_its_plugin(
+    install: Install, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    install("greeting", service("pass"))
+    (metadata,) = tmp_path.glob("*/METADATA")
+    metadata.unlink()
+
+    assert main(["plugins"]) == 0
+    (row,) = [line for line in capsys.readouterr().out.splitlines() if "greeting" in line]
+    assert "a distribution without metadata" in row
+    metadata.with_name("entry_points.txt").write_text("[mastaba]\ngreeting = nowhere\n")
+    assert main(["plugins"]) == 1
+    assert "--block greeting" in capsys.readouterr().out
+
+
+def test_what_a_plugin_prints_is_not_in_the_output_of_a_command(
+    install: Install, capsys: pytest.CaptureFixture[str]
+) -> None:
+    install(
+        "loud",
+        f"print('imported')\n{HOOK}def register_services():\n    print('asked')\n    return []\n\n"
+        "@hookimpl\ndef register_commands(subparsers): print('commanded')\n",
+    )
+    assert main(["plugins", "--json"]) == 0
+    printed = capsys.readouterr()
+    assert "loud" in [plugin["name"] for plugin in json.loads(printed.out)["plugins"]]
+    assert {"imported", "asked", "commanded"} <= set(printed.err.split())
+
+
+def test_threads_started_at_import_are_reported(
+    install: Install, capsys: pytest.CaptureFixture[str]
+) -> None:
+    install(
+        "busy",
+        "import threading\nstop = threading.Event()\n"
+        "threading.Thread(target=stop.wait, name='poller', daemon=True).start()\n",
+    )
+    try:
+        assert main(["plugins"]) == 0
+        assert "'busy' starts threads at import (poller)" in capsys.readouterr().out
+    finally:
+        sys.modules["fake_busy"].stop.set()
+
+
+def test_a_process_forked_by_a_plugin_can_exit(install: Install) -> None:
+    install(
+        "forking",
+        "import os\nchild = os.fork()\nif child == 0:\n    os._exit(5)\n"
+        "assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 5\n",
+    )
+    assert Plugins().problems == []
 
 
 def test_several_broken_plugins_are_all_reported(install: Install) -> None:

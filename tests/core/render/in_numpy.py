@@ -88,7 +88,8 @@ def survey(
     *,
     every_row: bool,
     placed: Any = None,
-) -> native.Window | None:
+    boxes: Any = None,
+) -> tuple[native.Window, float] | None:
     columns, rows, *ratios = located(grid, part)
     found = np.isfinite(columns) & np.isfinite(rows)
     if placed is not None:
@@ -100,7 +101,13 @@ def survey(
         radius = radii[axis] * ratios[axis][found] if ratios else radii[axis]
         first, count = reach_of((columns, rows)[axis][found], radius)
         bounds += [int(first.min()), int((first + count).max())]
-    return tuple(bounds)
+        if boxes is not None:
+            side = 2 - 2 * axis
+            boxes[found, side], boxes[found, side + 1] = first, first + count
+    return native.Window(*bounds), 0.0
+
+
+bound = native.bound
 
 
 def warp(

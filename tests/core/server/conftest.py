@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
-from mastaba.server.connection import Connection
-from mastaba.server.fastcgi import FastCGIConnection
-from mastaba.server.loop import Server
+from mastaba_server.transport.connection import Connection
+from mastaba_server.transport.fastcgi.connection import FastCGIConnection
+from mastaba_server.transport.loop import Server
 
 BEGIN, ABORT, END, PARAMS, STDIN, STDOUT, STDERR, DATA, GET_VALUES, VALUES, UNKNOWN = range(1, 12)
 

@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
-from mastaba.server import acceptor
-from mastaba.server.acceptor import Acceptor
-from mastaba.server.balance import Balance
-from mastaba.server.control import WorkerLink
-from mastaba.server.fastcgi import FastCGIConnection
-from mastaba.server.handover import Gate
-from mastaba.server.loop import Server
+from mastaba_server.processes.balance import Balance
+from mastaba_server.processes.control import WorkerLink
+from mastaba_server.processes.handover import Gate
+from mastaba_server.transport import acceptor
+from mastaba_server.transport.acceptor import Acceptor
+from mastaba_server.transport.fastcgi.connection import FastCGIConnection
+from mastaba_server.transport.loop import Server
 
 
 class Process:

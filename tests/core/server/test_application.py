@@ -22,6 +22,7 @@ from mastaba.services.base import Service
 from mastaba.web.body import SpooledBody, spooled
 from mastaba.web.request import Request
 from mastaba.web.response import Response, message
+from mastaba_server.messages import CLIENT
 
 OpenApplication = Callable[..., Application]
 
@@ -500,7 +501,7 @@ def test_a_request_beyond_its_time_is_answered_with_503(
 def test_the_request_of_a_client_that_has_gone_is_cancelled_without_an_error(
     open_client: Callable[..., Client], caplog: pytest.LogCaptureFixture
 ) -> None:
-    answer = open_client(Long).get("/long", environ_overrides={cancellation.CLIENT: Gone()})
+    answer = open_client(Long).get("/long", environ_overrides={CLIENT: Gone()})
     assert answer.status_code == 499
     assert caplog.records == []
 

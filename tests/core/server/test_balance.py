@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from mastaba.server import acceptor
-from mastaba.server.balance import Balance
-from mastaba.server.fastcgi import FastCGIConnection
-from mastaba.server.handover import Handover
-from mastaba.server.loop import Server
+from mastaba_server.processes.balance import Balance
+from mastaba_server.processes.handover import Handover
+from mastaba_server.transport import acceptor
+from mastaba_server.transport.fastcgi.connection import FastCGIConnection
+from mastaba_server.transport.loop import Server
 
 
 @pytest.fixture

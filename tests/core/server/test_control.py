@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 from tests.core.server.running import RunningService
 
-from mastaba.errors import ChangeRefusedError
-from mastaba.server.control import WorkerLink
-from mastaba.server.handover import Gate
+from mastaba_server.errors import ChangeRefusedError
+from mastaba_server.processes.control import WorkerLink
+from mastaba_server.processes.handover import Gate
 
 # Answers with its process and all values that were put. A value "refused" is refused by the
 # supervisor, "fragile" cannot be followed by the workers of which the file "fragile" names the
@@ -26,15 +26,15 @@ from mastaba.server.handover import Gate
 SERVER = """
 import json, os, sys, time
 from pathlib import Path
-from mastaba.errors import ChangeRefusedError
-from mastaba.server import control
-from mastaba.server.fastcgi import FastCGIConnection
-from mastaba.server.loop import Server
-from mastaba.server.generation import Generation
-from mastaba.server.handover import Handover
-from mastaba.server.listener import open_listener
-from mastaba.server.supervisor import Supervisor
-from mastaba.services.scoreboard import Scoreboard
+from mastaba_server.errors import ChangeRefusedError
+from mastaba_server.processes import control
+from mastaba_server.transport.fastcgi.connection import FastCGIConnection
+from mastaba_server.transport.loop import Server
+from mastaba_server.processes.generation import Generation
+from mastaba_server.processes.handover import Handover
+from mastaba_server.transport.listener import open_listener
+from mastaba_server.processes.supervisor import Supervisor
+from mastaba_server.processes.scoreboard import Scoreboard
 
 home = Path(sys.argv[1])
 

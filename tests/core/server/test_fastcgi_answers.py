@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import errno
 import logging
 import socket
 import sys
-import tempfile
 from typing import Any
 
 import pytest
-from tests.core.server.kept_document import KeptDocument
-
-from mastaba.server.shared_pages import SHARED_FROM
+from tests.core.server.quick_document import QuickDocument
 
 
 def application_of(body: bytes) -> Any:
@@ -33,40 +29,27 @@ def test_bodies_of_all_sizes(serve: Any, size: int) -> None:
         assert answer.protocol_status == 0
 
 
-@pytest.mark.parametrize("size", [0, SHARED_FROM - 1, SHARED_FROM, 300_001, 3_000_001])
+@pytest.mark.parametrize("size", [0, 131_071, 300_001, 3_000_001])
 @pytest.mark.parametrize("family", [socket.AF_UNIX, socket.AF_INET])
-def test_kept_bodies_of_all_sizes(serve: Any, protocol: Any, family: int, size: int) -> None:
-    document = KeptDocument((bytes(range(251)) * (size // 251 + 1))[:size])
+def test_quick_answers_of_all_sizes(serve: Any, protocol: Any, family: int, size: int) -> None:
+    document = QuickDocument((bytes(range(251)) * (size // 251 + 1))[:size])
     client = serve(document, family=family).connect()
     for request_id in (1, 1, 2, 1):
         client.send(protocol.request(request_id=request_id))
         answer = client.answer(request_id)
-        assert answer.body == document.body.data
+        assert answer.body == document.body
         assert answer.protocol_status == 0
-    is_shared = family == socket.AF_UNIX and size >= SHARED_FROM
-    assert (document.body.framed is not None) == is_shared
 
 
-def test_a_kept_body_without_a_file_is_copied(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse() -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
-    document = KeptDocument(bytes(300_001))
-    client = serve(document).connect()
-    assert client.ask().body == document.body.data
-    assert document.body.framed is None
-
-
-def test_clients_get_one_kept_body_at_their_own_pace(serve: Any, protocol: Any) -> None:
-    document = KeptDocument(bytes(range(250)) * 20_000)
+def test_clients_get_quick_answers_at_their_own_pace(serve: Any, protocol: Any) -> None:
+    document = QuickDocument(bytes(range(250)) * 20_000)
     served = serve(document)
     clients = [served.connect() for _ in range(4)]
     for client in clients:
         client.send(protocol.request())
     hasty, *patient = clients
     hasty.close()
-    assert all(client.answer().body == document.body.data for client in patient)
+    assert all(client.answer().body == document.body for client in patient)
 
 
 def test_records_are_padded(serve: Any, protocol: Any) -> None:

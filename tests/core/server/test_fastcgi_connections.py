@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mastaba.server.connection import Limits
+from mastaba_server.transport.connection import Limits
 
 
 def small(environ: dict[str, Any], start_response: Any) -> list[bytes]:
@@ -262,8 +262,8 @@ def test_exhausted_descriptors_close_an_idle_connection(spawn: Any, protocol: An
     process = spawn(
         """
         import resource, socket, threading
-        from mastaba.server.fastcgi import FastCGIConnection
-        from mastaba.server.loop import Server
+        from mastaba_server.transport.fastcgi.connection import FastCGIConnection
+        from mastaba_server.transport.loop import Server
 
         def application(environ, start_response):
             start_response("200 OK", [])

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import socket
 import threading
+from collections import defaultdict
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 
-from mastaba.cancellation import CLIENT
+from mastaba_server.messages import CLIENT
 
 
 class Maps:
@@ -116,3 +118,69 @@ def test_an_abort_is_noticed_while_the_request_is_answered(serve: Any, protocol:
     assert maps.cancelled.acquire(timeout=30)
     assert client.answer().status == "499 Client Closed Request"
     assert client.ask().body == b"ok"
+
+
+class Steps:
+    """An application whose requests wait until the test lets each of them go.
+
+    /map steps aside first; it answers 499 if its client seems to have hung up.
+    """
+
+    def __init__(self) -> None:
+        self.entered: dict[str, threading.Event] = defaultdict(threading.Event)
+        self.opened: dict[str, threading.Event] = defaultdict(threading.Event)
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> list[bytes]:
+        name, client = environ["QUERY_STRING"], environ[CLIENT]
+        with client.aside() if environ["PATH_INFO"] == "/map" else nullcontext():
+            self.entered[name].set()
+            assert self.opened[name].wait(30)
+            status = "499 Client Closed Request" if client.is_gone() else "200 OK"
+        start_response(status, [("Content-Length", "0")])
+        return []
+
+
+@pytest.mark.parametrize("family", [socket.AF_UNIX, socket.AF_INET])
+def test_the_hangup_of_a_client_is_not_that_of_the_next_with_its_descriptor(
+    serve: Any, protocol: Any, family: int
+) -> None:
+    steps = Steps()
+    served = serve(steps, threads=1, family=family)
+
+    def begin(client: Any, path: str, name: str, *, keep: bool = True) -> None:
+        params = {"PATH_INFO": path, "QUERY_STRING": name}
+        client.send(protocol.request(params, keep=keep))
+
+    def begun(name: str) -> None:
+        assert steps.entered[name].wait(30)
+
+    first, second, gone = (served.connect() for _ in range(3))
+    for client in (first, second):
+        # Registered: their next requests are events, and hold the only thread that waits.
+        steps.opened["known"].set()
+        begin(client, "/", "known")
+        client.answer()
+    begin(gone, "/map", "gone", keep=False)
+    begun("gone")
+    begin(first, "/", "first")
+    begun("first")
+    # Taken together by the next wait, in this order.
+    begin(second, "/", "second")
+    staying = served.connect()
+    begin(staying, "/map", "staying")
+    gone.socket.shutdown(socket.SHUT_WR)
+    steps.opened["first"].set()
+    first.answer()
+    begun("second")
+    steps.opened["gone"].set()
+    # Its event still waits behind that of the listening socket.
+    assert gone.answer().status == "200 OK"
+    begun("staying")
+    steps.opened["second"].set()
+    second.answer()
+    # Answered after the event of the client that has gone.
+    steps.opened["last"].set()
+    begin(second, "/", "last")
+    second.answer()
+    steps.opened["staying"].set()
+    assert staying.answer().status == "200 OK"

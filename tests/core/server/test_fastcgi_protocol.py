@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mastaba.server.connection import Limits
+from mastaba_server.transport.connection import Limits
 
 
 def echo(environ: dict[str, Any], start_response: Any) -> list[bytes]:
@@ -64,6 +64,16 @@ def test_parameters_cannot_replace_what_wsgi_reserves(serve: Any) -> None:
     client = serve(reserved).connect()
     answer = client.ask(dict.fromkeys(names, "x"))
     assert answer.body == b"{'wsgi.input_terminated': True, 'wsgi.version': (1, 0)}"
+
+
+def test_parameters_cannot_pass_for_keys_of_the_application(serve: Any) -> None:
+    client = serve(echo).connect()
+    names = ("mastaba_wms.parameters", "mastaba.tile", "mastaba.failure", "a.b", ".")
+    # Also after parameters were recognised, and while others change.
+    for number in range(200):
+        found = parameters(client.ask({"A": str(number), **dict.fromkeys(names, str(number))}).body)
+        assert found.keys().isdisjoint(names)
+        assert found["A"] == str(number)
 
 
 def test_a_connection_that_is_not_kept_is_closed(serve: Any) -> None:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from mastaba.server import following
-from mastaba.server.following import Follower
+from mastaba_server.processes import following
+from mastaba_server.processes.following import Follower
 
 
 class Children:

@@ -16,13 +16,13 @@ from tests.core.server.running import RunningService
 SERVER = """
 import ctypes, logging, os, sys, threading, time
 from pathlib import Path
-from mastaba.services.scoreboard import Scoreboard
-from mastaba.server.generation import Generation
-from mastaba.server.fastcgi import FastCGIConnection
-from mastaba.server.loop import Server
-from mastaba.server.handover import Handover
-from mastaba.server.listener import open_listener
-from mastaba.server.supervisor import Supervisor
+from mastaba_server.processes.scoreboard import Scoreboard
+from mastaba_server.processes.generation import Generation
+from mastaba_server.transport.fastcgi.connection import FastCGIConnection
+from mastaba_server.transport.loop import Server
+from mastaba_server.processes.handover import Handover
+from mastaba_server.transport.listener import open_listener
+from mastaba_server.processes.supervisor import Supervisor
 
 home = Path(sys.argv[1])
 board = Scoreboard(4, 2)

@@ -13,13 +13,13 @@ import pytest
 SERVER = """
 import os, sys, time
 from pathlib import Path
-from mastaba.server.generation import Generation
-from mastaba.server.handover import Handover
-from mastaba.server.http import HTTPConnection
-from mastaba.server.listener import open_listener
-from mastaba.server.loop import Server
-from mastaba.server.supervisor import Supervisor
-from mastaba.services.scoreboard import Scoreboard
+from mastaba_server.processes.generation import Generation
+from mastaba_server.processes.handover import Handover
+from mastaba_server.transport.http import HTTPConnection
+from mastaba_server.transport.listener import open_listener
+from mastaba_server.transport.loop import Server
+from mastaba_server.processes.supervisor import Supervisor
+from mastaba_server.processes.scoreboard import Scoreboard
 
 home = Path(sys.argv[1])
 
@@ -209,9 +209,9 @@ def test_a_killed_worker_is_replaced(site: Site) -> None:
 
 
 STOPPING = """
-from mastaba.server.http import HTTPConnection
-from mastaba.server.listener import open_listener
-from mastaba.server.loop import Server
+from mastaba_server.transport.http import HTTPConnection
+from mastaba_server.transport.listener import open_listener
+from mastaba_server.transport.loop import Server
 
 def application(environ, start_response):
     start_response("200 OK", [("Content-Length", "0")])

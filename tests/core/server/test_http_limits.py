@@ -13,11 +13,11 @@ import pytest
 
 SERVER = """
 import os, resource, sys, threading
-from mastaba.cancellation import CLIENT
-from mastaba.server.connection import Limits
-from mastaba.server.http import HTTPConnection
-from mastaba.server.listener import open_listener
-from mastaba.server.loop import Server
+from mastaba_server.messages import CLIENT
+from mastaba_server.transport.connection import Limits
+from mastaba_server.transport.http import HTTPConnection
+from mastaba_server.transport.listener import open_listener
+from mastaba_server.transport.loop import Server
 
 descriptors = int(sys.argv[1])
 if descriptors:

@@ -12,11 +12,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.core.server.kept_document import KeptDocument
+from tests.core.server.quick_document import QuickDocument
 
-from mastaba.cancellation import CLIENT
-from mastaba.server.connection import Limits
-from mastaba.server.http import HTTPConnection
+from mastaba_server.messages import CLIENT
+from mastaba_server.transport.connection import Limits
+from mastaba_server.transport.http import HTTPConnection
 
 HOST = b"Host: x\r\n"
 Ask = Callable[..., "Answers"]
@@ -267,6 +267,7 @@ def test_a_body_that_is_too_large_is_dropped(ask: Ask, size: int) -> None:
     sender.join()
 
 
+UPGRADE = get(b"/", b"Connection: upgrade", b"Upgrade: h2c")
 CHUNKED = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n" + HOST
 
 
@@ -290,6 +291,13 @@ CHUNKED = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n" + HOST
         pytest.param(get(b"/", b"Content-Length: +3"), 400, id="signed length"),
         pytest.param(get(b"/", b"Transfer-Encoding: xchunked"), 400, id="unknown encoding"),
         pytest.param(get(b"/", b"Transfer-Encoding: gzip"), 400, id="encoding without end"),
+        pytest.param(
+            get(b"/", b"Transfer-Encoding: gzip, chunked") + b"0\r\n\r\n", 400, id="two encodings"
+        ),
+        pytest.param(CHUNKED.replace(b"1.1", b"1.0") + b"\r\n0\r\n\r\n", 400, id="chunked in 1.0"),
+        pytest.param(
+            UPGRADE[:-2] + b"Transfer-Encoding: gzip\r\n\r\n", 400, id="upgrade with gzip"
+        ),
         pytest.param(CHUNKED + b"\r\nzz\r\nab\r\n0\r\n\r\n", 400, id="chunk size"),
         pytest.param(CHUNKED + b"\r\n-1\r\nab\r\n0\r\n\r\n", 400, id="negative chunk size"),
         pytest.param(CHUNKED + b"\r\n2\nab\r\n0\r\n\r\n", 400, id="chunk with bare LF"),
@@ -306,6 +314,21 @@ def test_malformed_requests_are_refused(ask: Ask, data: bytes, status: int) -> N
     refused, headers, body = answers.next()
     assert (refused, headers["Connection"]) == (status, "close")
     assert body
+    assert answers.is_closed()
+
+
+def test_a_request_after_the_offer_of_another_protocol_is_refused_for_its_reason(ask: Ask) -> None:
+    answers = ask(UPGRADE + get(b"/", HOST[:-2]))
+    assert answers.environ()["PATH_INFO"] == "/"
+    assert answers.next()[0] == 400
+    assert answers.is_closed()
+
+
+def test_nothing_is_read_after_an_offer_on_a_connection_that_closes(ask: Ask) -> None:
+    answers = ask(
+        UPGRADE.replace(b"1.1", b"1.0").replace(b"upgrade", b"close, upgrade") + get(b"/")
+    )
+    assert answers.environ()["PATH_INFO"] == "/"
     assert answers.is_closed()
 
 
@@ -448,9 +471,9 @@ def test_large_bodies_of_both_kinds_at_once(serve: Any) -> None:
 
 
 @pytest.mark.parametrize("family", [socket.AF_UNIX, socket.AF_INET])
-def test_kept_documents(serve: Any, family: int) -> None:
+def test_quick_answers(serve: Any, family: int) -> None:
     document = bytes(range(251)) * 4000
-    served = serve(KeptDocument(document), protocol=HTTPConnection, family=family)
+    served = serve(QuickDocument(document), protocol=HTTPConnection, family=family)
     for _ in range(2):
         client = served.connect()
         client.send(get(b"/") * 2 + get(b"/", b"Connection: close"))

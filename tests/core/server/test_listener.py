@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from mastaba.errors import ListenError
-from mastaba.server.listener import inherited_listener, open_listener
+from mastaba_server.errors import ListenError
+from mastaba_server.transport.listener import inherited_listener, open_listener
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_another_process_does_not_remove_the_socket(tmp_path: Path) -> None:
 
 
 INHERIT = """
-    from mastaba.server.listener import inherited_listener
+    from mastaba_server.transport.listener import inherited_listener
     listener = inherited_listener()
     print(listener is not None)
     if listener is not None:

@@ -12,20 +12,20 @@ from typing import Any
 
 import pytest
 
-from mastaba.server.listener import activated_listener
-from mastaba.server.notify import Notifier
+from mastaba_server.processes.notify import Notifier
+from mastaba_server.transport.listener import activated_listener
 
 SERVER = """
 import os, sys, time
 from pathlib import Path
-from mastaba.server.fastcgi import FastCGIConnection
-from mastaba.server.loop import Server
-from mastaba.server.generation import Generation
-from mastaba.server.handover import Handover
-from mastaba.server.listener import open_listener
-from mastaba.server.notify import Notifier
-from mastaba.server.supervisor import Supervisor
-from mastaba.services.scoreboard import Scoreboard
+from mastaba_server.transport.fastcgi.connection import FastCGIConnection
+from mastaba_server.transport.loop import Server
+from mastaba_server.processes.generation import Generation
+from mastaba_server.processes.handover import Handover
+from mastaba_server.transport.listener import open_listener
+from mastaba_server.processes.notify import Notifier
+from mastaba_server.processes.supervisor import Supervisor
+from mastaba_server.processes.scoreboard import Scoreboard
 
 home = Path(sys.argv[1])
 
@@ -211,8 +211,8 @@ def test_no_socket_is_handed_over(environment: dict[str, str]) -> None:
 
 ACTIVATED = """
 import os, socket, sys
-from mastaba.errors import ListenError
-from mastaba.server.listener import activated_listener
+from mastaba_server.errors import ListenError
+from mastaba_server.transport.listener import activated_listener
 
 given = socket.socket()
 if sys.argv[1] == "listening":

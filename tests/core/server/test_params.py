@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from mastaba.server.connection import MalformedError
-from mastaba.server.params import ParamsDecoder
+from mastaba_server.transport.connection import MalformedError
+from mastaba_server.transport.fastcgi.params import ParamsDecoder
 
 NAMES = ["QUERY_STRING", "REQUEST_METHOD", "PATH_INFO", "HTTP_A", "HTTP_AB", "N" * 200, "", "Å"]
 VALUES = ["", "GET", "é" * 60, "v" * 127, "v" * 128, "v" * 300, "\x01\x01ab", "x" * 66_000]

@@ -19,17 +19,19 @@ from werkzeug.test import Client
 
 from mastaba import hookimpl
 from mastaba.plugins.manager import Plugins
-from mastaba.server import http
 from mastaba.server.app import Application
-from mastaba.server.connection import Connection, Limits
-from mastaba.server.fastcgi import FastCGIConnection
-from mastaba.server.http import HTTPConnection
 from mastaba.server.tile_table import FindStored
+from mastaba.services.base import Service
 from mastaba.services.change import Action, Change
+from mastaba.web.request import Request
 from mastaba.web.response import Response
 from mastaba.wsgi import create_application
 from mastaba_conformance.object_server import ObjectServer
 from mastaba_conformance.tiny_installation import TINY_LEVELS, tiny_installation
+from mastaba_server.transport import http
+from mastaba_server.transport.connection import Connection, Limits
+from mastaba_server.transport.fastcgi.connection import FastCGIConnection
+from mastaba_server.transport.http import HTTPConnection
 from mastaba_writer.slab_names import slab_object, slab_path
 
 from .conftest import request as fastcgi_request
@@ -671,3 +673,35 @@ def test_many_answers_are_those_of_the_general_path(
 ) -> None:
     count = request.config.getoption("random_requests") // len(SITES)
     _compare(tmp_path / site, site, count, monkeypatch, store)
+
+
+@pytest.mark.parametrize(
+    "code", ["raise KeyError('k')", "return", "return [1]", "yield 1; raise OSError"]
+)
+def test_a_service_whose_addresses_fail_is_served_on_the_general_path(
+    code: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tiny_installation(tmp_path, services=["tms", "greeting"])
+    body: dict[str, Any] = {}
+    exec(f"def tile_addresses(self):\n    {code}\n", {}, body)
+
+    class Greeting(Service):
+        name, title = "greeting", "Greeting"
+        tile_addresses = body["tile_addresses"]
+
+        def respond(self, _request: Request) -> Response:
+            return Response(200, [("Content-Type", "text/plain")], b"hello")
+
+        def error_response(self, error: Exception, _request: Request) -> Response:
+            raise error
+
+    class Plugin:
+        @hookimpl
+        def register_services(self) -> list[type[Service]]:
+            return [Greeting]
+
+    application = create_application(str(file), Plugins(extra={"greeting": Plugin()}))
+    assert "the service 'greeting' fails in tile_addresses" in caplog.text
+    client = Client(application)
+    assert client.get("/greeting").text == "hello"
+    assert application.stored_tile(*TILE) is not None

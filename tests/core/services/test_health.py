@@ -12,6 +12,7 @@ import mastaba
 from mastaba.server.app import Application
 from mastaba.storage.retry import CircuitBreaker
 from mastaba.wsgi import create_application
+from mastaba_server.processes.scoreboard import Obstacle
 
 OpenClient = Callable[..., Client]
 
@@ -148,6 +149,33 @@ def test_not_ready_when_every_layer_is_invalid(open_client: OpenClient) -> None:
     assert response.status_code == 503
     assert response.json is not None
     assert response.json["reasons"] == ["none of the layers could be loaded"]
+
+
+def test_ready_says_which_layers_are_not_as_configured(
+    make_site: Callable[..., Any],
+) -> None:
+    layers = {"a": SimpleNamespace(generation="")}
+    many = frozenset(f"layer{number:02}" for number in range(12))
+    site = make_site(
+        layers=layers, readers={}, outdated_layers=frozenset("ba"), missing_layers=many
+    )
+    response = Client(Application(site)).get("/healthcheck/ready")
+    assert response.status_code == 200
+    assert response.json is not None
+    assert response.json["status"] == "DEGRADED"
+    shown = ", ".join(sorted(many)[:10])
+    assert response.json["reasons"] == [
+        "layers kept as they were, because of errors in their files: a, b",
+        f"layers left out, because of errors in their files: {shown} and 2 more",
+    ]
+    site.scoreboard.report(Obstacle.KEPT)
+    response = Client(Application(site)).get("/healthcheck/ready")
+    assert (response.status_code, response.json["status"]) == (200, "DEGRADED")
+    assert response.json["reasons"][0] == Obstacle.KEPT
+    site.scoreboard.report(Obstacle.DRAINING)
+    response = Client(Application(site)).get("/healthcheck/ready")
+    assert (response.status_code, response.json["status"]) == (503, "UNAVAILABLE")
+    assert response.json["reasons"][:2] == [Obstacle.DRAINING, Obstacle.KEPT]
 
 
 def test_not_ready_while_services_are_turned_off(open_client: OpenClient) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from mastaba.services.scoreboard import Scoreboard, WorkerStatus
+from mastaba_server.processes.scoreboard import Scoreboard, WorkerStatus
 
 
 def in_child(action: Callable[[], None]) -> tuple[int, Callable[[], None]]:

@@ -202,3 +202,21 @@ def test_cache_does_not_exceed_its_size_with_many_threads() -> None:
         list(pool.map(lambda n: cache.get(n % 40, make_index), range(2000)))
 
     assert sum(cache.peek(key) is not None for key in range(40)) == 5
+
+
+def test_an_index_that_is_being_read_when_the_cache_is_emptied_is_not_cached(
+    clock: Clock, loader: Loader
+) -> None:
+    cache = IndexCache(10, 60, clock)
+
+    def load() -> SlabIndex:
+        cache.clear()
+        # Who asks from now on reads again, and that index stays.
+        newer.append(cache.get("a", loader.of("a")))
+        return make_index("a")
+
+    newer: list[SlabIndex] = []
+    older = cache.get("a", load)
+    assert older is not newer[0]
+    assert cache.peek("a") is newer[0]
+    assert loader.loads == ["a"]

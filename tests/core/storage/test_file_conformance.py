@@ -14,7 +14,8 @@ class Files:
     def put(self, key: str, data: bytes) -> None:
         path = Path(key)
         path.parent.mkdir(parents=True, exist_ok=True)
-        fresh = Path(f"{key}.new")
+        # A name of 255 characters has no room for a suffix.
+        fresh = path.with_name(".new")
         fresh.write_bytes(data)
         os.replace(fresh, path)
 

@@ -13,7 +13,12 @@ from typing import Self
 import pytest
 
 from mastaba.environment import Environment
-from mastaba.errors import NoResponseError, StorageError, StorageUnavailableError
+from mastaba.errors import (
+    NoResponseError,
+    ObjectChangedError,
+    StorageError,
+    StorageUnavailableError,
+)
 from mastaba.storage.base import MAX_WHOLE, ByteRange
 from mastaba.storage.http import HTTPStorage, quoted_key
 from mastaba.storage.http_client import (
@@ -60,7 +65,7 @@ def test_invalid_content_range_is_an_error(header: str) -> None:
 @pytest.mark.parametrize("size", [LONG, "-1", "1_0", "²", ""])
 def test_invalid_content_length_is_an_error(size: str) -> None:
     with pytest.raises(StorageUnavailableError):
-        OneAnswer(HTTPAnswer(200, {"Content-Length": size}, b"")).stat("key")
+        OneAnswer(HTTPAnswer(200, {"Content-Length": size}, b"1")).stat("key")
 
 
 @pytest.mark.parametrize(
@@ -75,6 +80,53 @@ def test_body_that_is_too_large_is_not_read_to_its_end(monkeypatch: pytest.Monke
     monkeypatch.setattr("mastaba.storage.http.MAX_WHOLE", 3)
     with pytest.raises(StorageError, match="too large"):
         OneAnswer(HTTPAnswer(200, {}, b"1234")).read("key")
+
+
+def test_weak_etag_is_a_version() -> None:
+    storage = OneAnswer(HTTPAnswer(200, {"ETag": 'W/"a-b"'}, b"1234"))
+    assert storage.read("key").version == "a-b"
+    assert storage.read("key", version="a-b").data == b"1234"
+    with pytest.raises(ObjectChangedError):
+        storage.read("key", version="a-c")
+
+
+class WithoutSize(OneAnswer):
+    """Answers HEAD without a size."""
+
+    def send(
+        self, method: str, key: str, headers: dict[str, str], limit: int | None = None
+    ) -> HTTPAnswer:
+        if method == "HEAD":
+            return HTTPAnswer(200, {}, b"")
+        assert headers["Range"] == "bytes=0-0"
+        return super().send(method, key, headers, limit)
+
+
+@pytest.mark.parametrize(
+    ("answer", "size"),
+    [
+        (HTTPAnswer(206, {"Content-Range": "bytes 0-0/12345"}, b"1"), 12345),
+        (HTTPAnswer(416, {"Content-Range": "bytes */0"}, b""), 0),
+        (HTTPAnswer(200, {"Content-Length": "0"}, b""), 0),
+        (HTTPAnswer(200, {"Content-Length": "1"}, b"1"), 1),
+        (HTTPAnswer(200, {"Content-Length": "99"}, b""), 99),
+    ],
+)
+def test_size_that_head_does_not_tell(answer: HTTPAnswer, size: int) -> None:
+    assert WithoutSize(answer).stat("key").size == size
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        HTTPAnswer(206, {"Content-Range": "bytes 0-0/*"}, b"1"),
+        HTTPAnswer(206, {}, b"1"),
+        HTTPAnswer(200, {}, b"1"),
+    ],
+)
+def test_size_that_no_response_tells(answer: HTTPAnswer) -> None:
+    with pytest.raises(StorageUnavailableError, match="does not tell the size"):
+        WithoutSize(answer).stat("key")
 
 
 def test_truncated_object_is_an_error() -> None:
@@ -103,6 +155,13 @@ class Server(ThreadingHTTPServer):
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: Server
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body[::-1])
 
     def do_GET(self) -> None:
         status, content_range, size = self.server.answer
@@ -207,6 +266,12 @@ def test_reason_of_a_refusal_is_read_up_to_a_limit(server: Server, storage: Over
         assert storage.client.request("GET", "/object", {}, limit=10).body == b"x" * read
     storage.close()
     assert server.sent < IN_FLIGHT
+
+
+def test_a_request_may_have_a_body(server: Server, storage: OverHTTP) -> None:
+    for body in (b"abc", b""):
+        answer = storage.client.request("POST", "/search", {"X-A": "b"}, body=body)
+        assert (answer.status, answer.body) == (200, body[::-1])
 
 
 def test_names_of_dots_are_not_normalised() -> None:

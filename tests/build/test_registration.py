@@ -1,0 +1,91 @@
+"""Values of points and values of areas: what the sources say is in the descriptor."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import rasterio
+from tests.build.conftest import Build
+from tests.build.ground import grid, read_tiles, write_raster
+
+from mastaba_build.plan import Plan
+
+CELL = 156543.03392804097 / 2**12
+
+
+def heights(path: Path, registration: str | None, column: int = 0, size: float = CELL) -> Path:
+    """Write heights in the grid of PM, with a tag or without one."""
+    values = np.arange(300 * 300, dtype=np.float32).reshape(1, 300, 300)
+    x = -20037508.342789244 + (2048 * 256 + column) * CELL
+    write_raster(path, values, grid(x, 1000 * CELL, size), "EPSG:3857")
+    if registration is not None:
+        with rasterio.open(path, "r+") as dataset:
+            dataset.update_tags(AREA_OR_POINT=registration)
+    return path
+
+
+def declared(descriptor: Path) -> str | None:
+    """Return the registration in a descriptor."""
+    found: str | None = json.loads(descriptor.read_text())["raster_specifications"].get(
+        "registration"
+    )
+    return found
+
+
+@pytest.mark.parametrize(
+    ("tag", "options", "expected"),
+    [
+        ("Point", {}, "post"),
+        ("Area", {}, None),
+        (None, {}, None),
+        ("Point", {"registration": "area"}, None),
+        ("Area", {"registration": "post"}, "post"),
+        ("Point", {"bottom": "10"}, None),  # means of areas
+    ],
+)
+def test_the_descriptor_says_what_the_values_are(
+    tmp_path: Path, build_of: Build, tag: str | None, options: dict[str, Any], expected: str | None
+) -> None:
+    descriptor = build_of(heights(tmp_path / "a.tif", tag), **options)
+    assert declared(descriptor) == expected
+
+
+def test_nothing_is_shifted(tmp_path: Path, build_of: Build) -> None:
+    found = [
+        read_tiles(build_of(heights(tmp_path / f"{tag}.tif", tag), name=tag))
+        for tag in ("Point", "Area")
+    ]
+    assert found[0].keys() == found[1].keys()
+    assert all((found[0][tile] == found[1][tile]).all() for tile in found[0])
+
+
+def test_sources_of_both_kinds_are_areas_with_a_note(
+    tmp_path: Path, plan_of: Callable[..., Plan]
+) -> None:
+    sources = heights(tmp_path / "a.tif", "Point"), heights(tmp_path / "b.tif", "Area", 300)
+    plan = plan_of(*sources)
+    assert plan.registration == "area"
+    (note,) = plan.notes
+    assert "a.tif are those of points" in note
+    assert "--registration" in note
+    assert plan_of(*sources, registration="post").registration == "post"
+
+
+def test_heights_of_the_shuttle_mission_are_points(
+    tmp_path: Path, plan_of: Callable[..., Plan]
+) -> None:
+    np.full((1201, 1201), 431, ">i2").tofile(tmp_path / "N45E006.hgt")
+    assert plan_of(tmp_path / "N45E006.hgt").registration == "post"
+
+
+def test_a_pyramid_as_a_source_keeps_its_registration(
+    tmp_path: Path, build_of: Build, plan_of: Callable[..., Plan]
+) -> None:
+    descriptor = build_of(heights(tmp_path / "a.tif", "Point"))
+    assert plan_of(descriptor, name="copy").registration == "post"
+    assert plan_of({"path": str(descriptor), "level": "11"}, name="top").registration == "area"

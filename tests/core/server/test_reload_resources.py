@@ -1,0 +1,52 @@
+"""Reloads leave nothing behind in the parent process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.tiny import tiny_installation
+
+PROGRAM = """
+import sys
+from mastaba.commands.main import main
+sys.exit(main(["-f", *sys.argv[1:]]))
+"""
+
+
+def descriptors(pid: int) -> int:
+    return len(os.listdir(f"/proc/{pid}/fd"))
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_descriptors_of_the_parent_do_not_grow(spawn: Any, tmp_path: Path, fails: bool) -> None:
+    log, path = tmp_path / "log", tmp_path / "socket"
+    server_json = tiny_installation(
+        tmp_path,
+        services=["health", "wms", "metrics"],
+        server_overrides={
+            "workers": 1,
+            "logger": {"level": "info", "output": "static_file", "file_prefix": str(log)},
+        },
+    )
+    process = spawn(PROGRAM, str(server_json), "--http", str(path))
+    while not path.exists():
+        time.sleep(0.01)
+    if fails:
+        server_json.write_text("{}")
+    counts = []
+    message = "reload failed" if fails else "reload complete"
+    for number in range(12):
+        process.send(signal.SIGHUP)
+        while log.read_text().count(message) <= number:
+            time.sleep(0.01)
+        counts.append(descriptors(process.pid))
+    process.send(signal.SIGTERM)
+    assert process.wait() == 0
+    # The configurations before may stay for a while.
+    assert max(counts[6:]) <= max(counts[:6]) + 1, counts

@@ -1,0 +1,292 @@
+"""GDAL, rasterio, OpenLayers and QGIS show every raster layer of WMTS, whatever is stored.
+
+The layers are those of a real installation, with every format of slabs, and those of the demo.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cache
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.parse import urlencode
+from urllib.request import urlopen
+
+import numpy as np
+import pytest
+import rasterio
+from lxml import etree
+from PIL import Image
+from rasterio.windows import from_bounds
+from tests.live.browsers import Pixels
+from tests.live.processes import SHARED_DATA, Mastaba, changed, free_port, public_folder
+from tests.live.test_clients import gdal
+from tests.live.test_web_clients import open_layers
+
+from mastaba_demo.generation import generate
+from mastaba_demo.installation import PYRAMIDS, write_demo_installation
+from mastaba_demo.settings import Settings
+
+pytestmark = [pytest.mark.live, pytest.mark.shared_data]
+
+WMTS = "{http://www.opengis.net/wmts/1.0}"
+OWS = "{http://www.opengis.net/ows/1.1}"
+QGIS = Path("/usr/lib/python3/dist-packages/qgis")
+DEMO = ("elevation", "imagery", "relief", "topographic")
+SMALL = Settings(levels=(0, 1, 2), last_whole=2, span=2, drainage_size=64)
+
+
+def _alps() -> list[str]:
+    """Return the raster layers of the installation, or one name if it is absent."""
+    layers = (SHARED_DATA / "alps" / "conf" / "layers").glob("DEV_*.json")
+    return sorted(path.stem for path in layers) or ["absent"]
+
+
+CASES = [*(("alps", name) for name in _alps()), *(("demo", name) for name in DEMO)]
+VISIBLE = 64
+"""Alpha from which colours are compared."""
+
+every_layer = pytest.mark.parametrize(("place", "name"), CASES)
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A tile of the finest level of a layer, as capabilities describe it.
+
+    Attributes:
+        source: of the tile for QGIS.
+        box: west, south, east, north in the CRS of the set, x before y.
+        pixels: of its picture, in red, green, blue and alpha.
+    """
+
+    matrix_set: str
+    crs: str
+    source: dict[str, str]
+    box: tuple[float, float, float, float]
+    pixels: Pixels
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[dict[str, str]]:
+    """The addresses of both installations; each is started."""
+    with ExitStack() as stack:
+        addresses = {}
+        for place in ("alps", "demo"):
+            folder = stack.enter_context(public_folder())
+            address = addresses[place] = f"http://127.0.0.1:{free_port()}"
+            cwd = SHARED_DATA / "alps" if place == "alps" else folder
+            if place == "alps" and cwd.exists():
+                file = _installed_alps(cwd / "conf", folder, address)
+            elif place == "demo":
+                generate(folder / PYRAMIDS, SMALL, lambda done, total: None)
+                file = changed(write_demo_installation(folder, address), folder / "http.json")
+            else:
+                continue
+            port = int(address.rpartition(":")[2])
+            stack.enter_context(Mastaba(file, folder, http=port, cwd=cwd))
+        yield addresses
+
+
+def _installed_alps(conf: Path, folder: Path, address: str) -> Path:
+    services = (conf / "services.json").read_text(encoding="utf-8")
+    (folder / "services.json").write_text(services.replace("http://127.0.0.1:8089", address))
+    server = json.loads((conf / "server.json").read_text(encoding="utf-8"))
+    configurations = {**server["configurations"], "services": str(folder / "services.json")}
+    return changed(conf / "server.json", folder / "server.json", configurations=configurations)
+
+
+@cache
+def tile_of(url: str, name: str) -> Tile:
+    """Return a tile that exists in the finest level of a layer."""
+    document = _capabilities(url)
+    layer = next(
+        item for item in document.iter(f"{WMTS}Layer") if item.findtext(f"{OWS}Identifier") == name
+    )
+    link = layer.find(f"{WMTS}TileMatrixSetLink")
+    matrix_set = link.findtext(f"{WMTS}TileMatrixSet")
+    found = next(
+        item
+        for item in document.iterfind(f"{WMTS}Contents/{WMTS}TileMatrixSet")
+        if item.findtext(f"{OWS}Identifier") == matrix_set
+    )
+    matrix = found.findall(f"{WMTS}TileMatrix")[-1]
+    level = matrix.findtext(f"{OWS}Identifier")
+    code = found.findtext(f"{OWS}SupportedCRS")
+    limits = [
+        item
+        for item in link.iter(f"{WMTS}TileMatrixLimits")
+        if item.findtext(f"{WMTS}TileMatrix") == level
+    ]
+    rows, columns = (
+        (
+            _range(limits[0], f"MinTile{axis}", f"MaxTile{axis}")
+            if limits
+            else range(int(matrix.findtext(f"{WMTS}Matrix{size}")))
+        )
+        for axis, size in (("Row", "Height"), ("Col", "Width"))
+    )
+    source = {
+        "layers": name,
+        "styles": layer.findtext(f"{WMTS}Style/{OWS}Identifier"),
+        "format": layer.findtext(f"{WMTS}Format"),
+        "tileMatrixSet": matrix_set,
+    }
+    row, column, pixels = _first_tile(url, source, level, rows, columns)
+    per_unit = math.pi / 180 * 6378137 if code.endswith(":4326") else 1
+    side = 256 * 0.00028 * float(matrix.findtext(f"{WMTS}ScaleDenominator")) / per_unit
+    corner = [float(value) for value in matrix.findtext(f"{WMTS}TopLeftCorner").split()]
+    left, top = reversed(corner) if code.endswith("EPSG::4326") else corner
+    west, north = left + column * side, top - row * side
+    return Tile(matrix_set, code, source, (west, north - side, west + side, north), pixels)
+
+
+@cache
+def _capabilities(url: str) -> Any:
+    with urlopen(f"{url}/wmts?SERVICE=WMTS&REQUEST=GetCapabilities") as response:
+        return etree.fromstring(response.read())
+
+
+def _range(limits: Any, first: str, last: str) -> range:
+    return range(int(limits.findtext(f"{WMTS}{first}")), int(limits.findtext(f"{WMTS}{last}")) + 1)
+
+
+def _first_tile(
+    url: str, source: dict[str, str], level: str, rows: range, columns: range
+) -> tuple[int, int, Pixels]:
+    """Return the place and the pixels of the first tile that is not of one colour."""
+    query = {
+        "SERVICE": "WMTS",
+        "VERSION": "1.0.0",
+        "REQUEST": "GetTile",
+        "LAYER": source["layers"],
+        "STYLE": source["styles"],
+        "FORMAT": source["format"],
+        "TILEMATRIXSET": source["tileMatrixSet"],
+        "TILEMATRIX": level,
+    }
+    for row in rows:
+        for column in columns:
+            place = {**query, "TILEROW": row, "TILECOL": column}
+            try:
+                with urlopen(f"{url}/wmts?{urlencode(place)}") as response:
+                    picture = Image.open(BytesIO(response.read())).convert("RGBA")
+            except HTTPError as error:
+                error.close()
+                continue
+            pixels = np.asarray(picture)
+            visible = pixels[:, :, 3] >= VISIBLE
+            if visible.mean() > 0.05 and pixels[visible].std(axis=0)[:3].max() > 1:
+                return row, column, pixels
+    raise AssertionError("no tile of the finest level has a picture")
+
+
+def check(found: Pixels, expected: Pixels, tolerance: int = 0) -> None:
+    """Compare colours where they can be seen."""
+    assert differences(found, expected).max() <= tolerance
+
+
+def differences(found: Pixels, expected: Pixels) -> Pixels:
+    """Return the differences of the samples of all visible pixels."""
+    visible = expected[:, :, 3] >= VISIBLE
+    return np.abs(found[:, :, :3].astype(int) - expected[:, :, :3])[visible]
+
+
+def wmts(url: str, name: str, matrix_set: str) -> str:
+    capabilities = f"{url}/wmts?SERVICE=WMTS&VERSION=1.0.0&REQUEST=GetCapabilities"
+    return f"WMTS:{capabilities},layer={name},tilematrixset={matrix_set}"
+
+
+@every_layer
+def test_gdal(servers: dict[str, str], tmp_path: Path, place: str, name: str) -> None:
+    tile = tile_of(servers[place], name)
+    west, south, east, north = tile.box
+    window = ["-projwin", *map(repr, (west, north, east, south)), "-outsize", "256", "256"]
+    target = tmp_path / "tile.png"
+    source = wmts(servers[place], name, tile.matrix_set)
+    gdal(tmp_path, "gdal_translate", "-q", "-of", "PNG", *window, source, target)
+    check(np.asarray(Image.open(target).convert("RGBA")), tile.pixels)
+
+
+@every_layer
+def test_rasterio(
+    servers: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    place: str,
+    name: str,
+) -> None:
+    """The wheel contains a newer GDAL than Debian."""
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    tile = tile_of(servers[place], name)
+    with (
+        rasterio.Env(GDAL_DEFAULT_WMS_CACHE_PATH=str(tmp_path), GDAL_PAM_ENABLED="NO"),
+        rasterio.open(wmts(servers[place], name, tile.matrix_set)) as source,
+    ):
+        window = from_bounds(*tile.box, source.transform).round_offsets().round_lengths()
+        assert (window.width, window.height) == (256, 256)
+        bands = source.read(window=window)
+    # The wheel decodes JPEG with another library.
+    check(np.moveaxis(bands, 0, 2), tile.pixels, 16 if "jpeg" in tile.source["format"] else 0)
+
+
+@every_layer
+def test_openlayers(browser: Any, servers: dict[str, str], place: str, name: str) -> None:
+    url = servers[place]
+    tile = tile_of(url, name)
+    script = """
+        const [layer, matrixSet, crs, isGeographic, box] = a;
+        const projection = ol.proj.get(crs) || new ol.proj.Projection({code: crs, units: "m"});
+        ol.proj.addProjection(projection);
+        const text = await (await fetch(`${url}/wmts?SERVICE=WMTS&REQUEST=GetCapabilities`)).text();
+        const options = ol.source.WMTS.optionsFromCapabilities(
+            new ol.format.WMTSCapabilities().read(text), {layer, matrixSet});
+        const [west, south, east, north] = box;
+        const view = [[(west + east) / 2, (south + north) / 2], (east - west) / 256];
+        return await map(new ol.source.WMTS(options), ...view, projection);
+    """
+    is_geographic = tile.crs.endswith(":4326")
+    arguments = (name, tile.matrix_set, tile.crs, is_geographic, list(tile.box))
+    # A canvas stores colours multiplied by alpha.
+    check(open_layers(browser, url, script, *arguments), tile.pixels, 255 // VISIBLE)
+
+
+def test_qgis(servers: dict[str, str], tmp_path: Path) -> None:
+    if not QGIS.exists():
+        pytest.skip("python3-qgis is not installed")
+    items, tiles = [], []
+    for place, name in CASES:
+        tile = tile_of(servers[place], name)
+        capabilities = f"{servers[place]}/wmts?SERVICE=WMTS&REQUEST=GetCapabilities"
+        authority, _, code = tile.crs.removeprefix("urn:ogc:def:crs:").partition("::")
+        crs = "EPSG:2154" if code == "LAMB93" else f"{authority}:{code}"
+        uri = urlencode({**tile.source, "crs": crs, "url": capabilities})
+        picture = str(tmp_path / f"{place}-{name}.png")
+        items.append({"uri": uri, "box": tile.box, "picture": picture})
+        tiles.append((picture, tile))
+    (tmp_path / "items.json").write_text(json.dumps(items))
+    environment = {
+        "HOME": str(tmp_path),
+        "PATH": "/usr/bin:/bin",
+        "QT_QPA_PLATFORM": "offscreen",
+        "XDG_RUNTIME_DIR": str(tmp_path),
+        "NO_PROXY": "127.0.0.1",
+    }
+    script = Path(__file__).with_name("qgis_wmts.py")
+    done = subprocess.run(
+        ["/usr/bin/python3", script, tmp_path / "items.json"],
+        capture_output=True,
+        text=True,
+        env=environment,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    for picture, tile in tiles:
+        found = np.asarray(Image.open(picture).convert("RGBA"))
+        # QGIS may resample by a fraction of a pixel.
+        assert np.median(differences(found, tile.pixels)) <= 255 // VISIBLE, picture
