@@ -11,11 +11,12 @@ TOOLS := $(VENV)/.stamp-tools
 KERNELS := core/hatch_build.py $(wildcard core/src/mastaba/render/native/*.[ch])
 PAGES := plugins/viewer/hatch_build.py $(wildcard plugins/viewer/web/*.* plugins/viewer/web/src/*.* \
 	plugins/viewer/web/src/*/*.* plugins/viewer/src/mastaba_viewer/texts/*.json)
+LIBS := $(patsubst %/pyproject.toml,%,$(wildcard libs/*/pyproject.toml))
 PLUGINS := $(patsubst %/pyproject.toml,%,$(wildcard plugins/*/pyproject.toml))
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help install tools install-live demo test thorough live mutate bench bench-storage bench-index bench-memory bench-start bench-build bench-nodes soak docs gallery check schemas surface clean
+.PHONY: help install tools install-live demo test thorough live mutate bench bench-storage bench-index bench-memory bench-start bench-build bench-nodes soak docs gallery dist check schemas surface clean
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
@@ -84,6 +85,10 @@ docs: $(TOOLS) ## build the documentation site into build/docs/html
 gallery: $(TOOLS) ## redraw the images of docs/gallery.md
 	$(BIN)/python scripts/contact-sheet
 
+dist: $(TOOLS) ## build all wheels and source distributions, check and install them (no upload)
+	@$(BIN)/python -m pip install -q --group dist
+	$(BIN)/python -m scripts.dist $(ARGS)
+
 check: $(TOOLS) ## check lint, formatting and types
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
@@ -105,15 +110,15 @@ surface: $(TOOLS) ## record the public interface in tests/core/api/surface.txt
 clean: ## remove everything that the other targets created, also .venv and the demo
 	rm -rf $(VENV) .run build dist demo-data .mypy_cache .ruff_cache .pytest_cache
 	rm -rf plugins/viewer/web/node_modules plugins/viewer/src/mastaba_viewer/bundle
-	find core plugins tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
+	find core libs plugins tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
 
 # The core and the viewer are built in isolated environments that contain a compiler and Node. The
 # other plugins share one build backend, because separate environments would take most of the time.
-$(RUNTIME): core/pyproject.toml $(KERNELS) $(PAGES) $(PLUGINS:%=%/pyproject.toml)
+$(RUNTIME): core/pyproject.toml $(KERNELS) $(PAGES) $(LIBS:%=%/pyproject.toml) $(PLUGINS:%=%/pyproject.toml)
 	@PYTHON="$(PYTHON)" scripts/make-venv $(VENV)
 	@echo "Installing the workspace into $(VENV)"
 	@$(BIN)/python -m pip install -q "hatchling>=1.25" editables
-	@$(BIN)/python -m pip install -q -e ./core
+	@$(BIN)/python -m pip install -q $(LIBS:%=-e ./%) -e ./core
 	@$(BIN)/python -m pip install -q -e ./plugins/viewer
 	@$(BIN)/python -m pip install -q --no-build-isolation \
 		$(patsubst %,-e ./%,$(filter-out plugins/viewer,$(PLUGINS)))

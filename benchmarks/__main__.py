@@ -7,8 +7,9 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 from benchmarks.classes import CLASSES, RequestClass, from_file, from_installation
@@ -31,7 +32,14 @@ from benchmarks.servers import (
 )
 
 _GROUPS = {"tiles": CLASSES, "maps": MAP_CLASSES}
-_SERVERS = {"fastcgi": fastcgi_behind_nginx, "http": plain_http, "cache": nginx_cache}
+_SERVERS: dict[str, Callable[..., Target]] = {
+    "fastcgi": fastcgi_behind_nginx,
+    "http": plain_http,
+    "cache": nginx_cache,
+    "fastcgi-plain": partial(fastcgi_behind_nginx, observed=False),
+    "http-plain": partial(plain_http, observed=False),
+}
+_USUAL = ("fastcgi", "http", "cache")
 _FILE = "file"
 _REST = 3.0
 
@@ -174,10 +182,11 @@ def _parser() -> argparse.ArgumentParser:
         "--servers",
         nargs="+",
         choices=[*_SERVERS, _FILE],
-        default=[*_SERVERS, _FILE],
+        default=[*_USUAL, _FILE],
         metavar="SERVER",
         help="of fastcgi, http, cache: nginx sending what it has cached, and file: nginx sending "
-        "the same tiles from files (default: all)",
+        "the same tiles from files (default: these); fastcgi-plain, http-plain: without access "
+        "lines and metrics",
     )
     add("--with-mapserver", action="store_true", help="measure maps of MapServer as well")
     add("--format", default="image/jpeg", help="media type of the tiles asked for")

@@ -10,8 +10,8 @@ from bisect import bisect_left
 from collections.abc import Callable
 
 from mastaba.plugins.manager import Plugins
-from mastaba.services.scoreboard import Scoreboard
 from mastaba_metrics.table import BOUNDS, BUCKETS, BYTES, SECONDS, Table
+from mastaba_server.processes.scoreboard import Scoreboard
 
 _REQUESTS = 50_000
 _ROUNDS = 5

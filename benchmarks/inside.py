@@ -29,15 +29,26 @@ from flup.server.fcgi_base import (
 
 from benchmarks.classes import CLASSES, RequestClass, from_installation
 from benchmarks.demo import demo_installation
+from mastaba.config.faults import Faults
+from mastaba.config.server import load_server
+from mastaba.plugins.manager import Plugins
 from mastaba.server.app import Application
-from mastaba.server.connection import Buffers, Connection, Limits
-from mastaba.server.fastcgi import FastCGIConnection
-from mastaba.server.http import HTTPConnection
-from mastaba.server.records import encode_pairs, end_of_request, record
+from mastaba.server.logs import begin_batches, configure_logging
 from mastaba.wsgi import create_application
+from mastaba_server.transport.connection import Buffers, Connection, Limits
+from mastaba_server.transport.fastcgi.connection import FastCGIConnection
+from mastaba_server.transport.fastcgi.records import encode_pairs, end_of_request, record
+from mastaba_server.transport.http import HTTPConnection
 
 _MEDIA_TYPE = "image/jpeg"
 _REQUEST_ID = 1
+# Whether requests are counted and logged. Users have both.
+_OBSERVED = {
+    "plain": (False, False),
+    "metrics": (True, False),
+    "lines": (False, True),
+    "both": (True, True),
+}
 
 
 class _Socket:
@@ -81,32 +92,36 @@ def main() -> int:
         server_json, names=CLASSES, media_type=_MEDIA_TYPE, count=arguments.count, seed=1
     )
     with tempfile.TemporaryDirectory(prefix="mastaba-inside-") as folder:
-        applications = {
-            "": create_application(str(server_json)),
-            "with metrics": create_application(str(_with_metrics(server_json, Path(folder)))),
+        changed = {
+            label: _changed(server_json, Path(folder) / label, metrics=metrics, lines=lines)
+            for label, (metrics, lines) in _OBSERVED.items()
         }
-    print(f"{'requests':<20}{'protocol':<10}{'':<14}{'p50 us':>8}{'p99 us':>8}{'p99/p50':>9}")
-    for item in classes:
-        for name, protocol, encode in (
-            ("FastCGI", FastCGIConnection, _as_fastcgi),
-            ("HTTP", HTTPConnection, _as_http),
-        ):
-            etags = _etags(applications[""], item)
-            data = [encode(*pair) for pair in zip(item.paths, etags, strict=True)]
-            runs = [
-                (label, protocol(_Socket(), _Owner(application, protocol)))  # type: ignore[arg-type]
-                for label, application in applications.items()
-            ]
-            best = {label: [float("inf")] * len(data) for label in applications}
-            for _ in range(arguments.rounds):
-                for label, connection in runs:
-                    _measure(connection, data, best[label])
-            for label, seconds in best.items():
-                ordered = sorted(seconds)
-                p50, p99 = (ordered[int(len(ordered) * part)] * 1e6 for part in (0.5, 0.99))
-                print(
-                    f"{item.title:<20}{name:<10}{label:<14}{p50:>8.1f}{p99:>8.1f}{p99 / p50:>9.2f}"
-                )
+        applications = {label: create_application(str(file)) for label, file in changed.items()}
+        configure_logging(load_server(str(changed["both"]), Plugins(), Faults()))
+        begin_batches()
+        print(f"{'requests':<20}{'protocol':<10}{'':<14}{'p50 us':>8}{'p99 us':>8}{'p99/p50':>9}")
+        for item in classes:
+            for name, protocol, encode in (
+                ("FastCGI", FastCGIConnection, _as_fastcgi),
+                ("HTTP", HTTPConnection, _as_http),
+            ):
+                etags = _etags(applications["plain"], item)
+                data = [encode(*pair) for pair in zip(item.paths, etags, strict=True)]
+                runs = [
+                    (label, protocol(_Socket(), _Owner(application, protocol)))  # type: ignore[arg-type]
+                    for label, application in applications.items()
+                ]
+                best = {label: [float("inf")] * len(data) for label in applications}
+                for _ in range(arguments.rounds):
+                    for label, connection in runs:
+                        _measure(connection, data, best[label])
+                for label, seconds in best.items():
+                    ordered = sorted(seconds)
+                    p50, p99 = (ordered[int(len(ordered) * part)] * 1e6 for part in (0.5, 0.99))
+                    print(
+                        f"{item.title:<20}{name:<10}{label:<14}"
+                        f"{p50:>8.1f}{p99:>8.1f}{p99 / p50:>9.2f}"
+                    )
     return 0
 
 
@@ -162,13 +177,19 @@ def _as_fastcgi(target: str, etag: str) -> bytes:
     )
 
 
-def _with_metrics(server_json: Path, folder: Path) -> Path:
-    """Write the configuration with mastaba-metrics turned on; return its server.json."""
+def _changed(server_json: Path, folder: Path, *, metrics: bool, lines: bool) -> Path:
+    """Write a configuration with or without metrics and access lines; return its server.json."""
+    folder.mkdir()
     document = json.loads(server_json.read_text(encoding="utf-8"))
     services = json.loads(Path(document["configurations"]["services"]).read_text(encoding="utf-8"))
-    services["metrics"] = {"enabled": True}
+    services["metrics"] = {"enabled": metrics}
     (folder / "services.json").write_text(json.dumps(services), encoding="utf-8")
     document["configurations"]["services"] = str(folder / "services.json")
+    document["logger"] = {
+        "output": "static_file",
+        "file_prefix": str(folder / "log"),
+        "access": "text" if lines else "off",
+    }
     changed = folder / "server.json"
     changed.write_text(json.dumps(document), encoding="utf-8")
     return changed

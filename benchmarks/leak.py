@@ -4,6 +4,8 @@
    10,000 pixels on a side. At regular intervals, the table shows the memory of all processes of the
    server, and its peak since the previous row.
 2. Five maps of 5000 by 5000 pixels and three layers at once.
+3. Maps of 16 by 16 pixels from pole to pole, a tenth of a degree wide: one whose axes are parallel
+   to those of the pyramid, and one that is oblique. A server needs as much for them as for others.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from benchmarks.demo import demo_installation
 from benchmarks.maps import box_around, get_map, units_of, with_map_layers
 from benchmarks.processes import Memory, cpu_seconds, memory_of
 from benchmarks.servers import Missing, Target, fastcgi_behind_nginx, require_programs
+from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS
 from mastaba.model.layer import Layer
 from mastaba.model.style import Style
@@ -50,6 +53,9 @@ _LIMITS = {
 }
 _HEAVY = 5
 _HEAVY_SIDE = 5000
+_FROM_POLE_TO_POLE = ("EPSG:4326", "EPSG:3035")
+_NARROW = 8
+"""Maps from pole to pole at once."""
 _INTERVAL = 0.1
 """Seconds between two measurements of the memory."""
 _STRETCH = (0.7, 2.0)
@@ -78,6 +84,7 @@ def _run(folder: Path, options: argparse.Namespace) -> int:
     try:
         errors = _watch(target, paths, options)
         errors += _heavy_maps(target, server_json, installation.root)
+        errors += _narrow_maps(target, server_json, installation.root)
         return 1 if errors else 0
     finally:
         target.stop()
@@ -146,6 +153,27 @@ def _heavy_maps(target: Target, server_json: Path, root: str) -> int:
     return errors
 
 
+def _narrow_maps(target: Target, server_json: Path, root: str) -> int:
+    """Request maps from pole to pole of all layers; return the number of wrong responses."""
+    pid = target.pid
+    assert pid is not None
+    errors = 0
+    print(f"\nmaps from pole to pole, from {memory_of(pid).divided / _MIB:.1f} MiB")
+    for code in _FROM_POLE_TO_POLE:
+        paths = list(_narrow_requests(server_json, root, code))
+        before = cpu_seconds(pid)
+        with _watched(pid) as peak:
+            answers = ask(target.address, iter(paths), connections=_NARROW)
+        cpu = (cpu_seconds(pid) - before) / len(paths) * 1000
+        errors += _told(answers)
+        print(
+            f"{code:>12}: {len(paths)} maps, {cpu:.1f} ms CPU each, peak "
+            f"{peak.divided / _MIB:.1f} MiB Pss, {peak.resident / _MIB:.1f} MiB Rss",
+            flush=True,
+        )
+    return errors
+
+
 def _told(answers: Answers) -> int:
     if answers.first_error:
         sys.stderr.write(f"{answers.first_error}\n")
@@ -191,6 +219,7 @@ def _without_limits(server_json: Path, folder: Path) -> Path:
     settings = services.setdefault("global", {}).setdefault("map", {})
     settings["limits"] = _LIMITS
     settings["formats"] = [*_PICTURES, *_DATA, _GRID]
+    settings["crs"] = list(dict.fromkeys([*settings.get("crs", []), *_FROM_POLE_TO_POLE]))
     places["services"] = str(write_document(folder / "services.json", services))
     return write_document(folder / "server.json", server)
 
@@ -260,6 +289,26 @@ def _heavy_requests(server_json: Path, root: str, media_type: str) -> Iterator[s
         names = ",".join(layer.id for layer in layers)
         query = get_map(names, ",,", crs, area, _HEAVY_SIDE, _HEAVY_SIDE, media_type)
         yield f"{root}?{query}"
+
+
+def _narrow_requests(server_json: Path, root: str, code: str) -> Iterator[str]:
+    """Yield the paths of maps from pole to pole through the middle of each layer."""
+    crs = CRS.from_code(code)
+    catalogue = load(server_json)
+    unit = 1.0 if crs.is_geographic else 111_320.0
+    for layer in catalogue.layers.values():
+        offered = (*catalogue.settings.map.crs, *layer.extra_crs)
+        if layer.is_vector or not is_bytes(layer, None) or code not in offered:
+            continue
+        own = layer.pyramid.tile_matrix_set.crs
+        box = layer.native_bbox
+        middle = (box.xmin + box.xmax) / 2, (box.ymin + box.ymax) / 2
+        x = box_around(own, *middle, crs, unit, unit).xmin + unit / 2
+        for number in range(_NARROW):
+            left = x + (number / 100 - 0.05) * unit
+            area = BoundingBox(left, -90 * unit, left + unit / 10, 90 * unit)
+            style = layer.styles[0].identifier
+            yield f"{root}?{get_map(layer.id, style, crs, area, 16, 16, _PICTURES[1])}"
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -109,16 +109,28 @@ def require_programs() -> None:
         raise Missing(f"install {' and '.join(missing)} (scripts/install-debian-packages)")
 
 
-def fastcgi_behind_nginx(server_json: Path, folder: Path, *, workers: int, threads: int) -> Target:
-    """Start the server on a Unix socket, behind nginx with keep-alive connections."""
-    path = folder / "mastaba.sock"
-    target = Target("nginx + FastCGI", f"http://127.0.0.1:{free_port()}")
-    changed = _changed(server_json, folder / "fastcgi.json", str(path), workers, threads)
+def fastcgi_behind_nginx(
+    server_json: Path, folder: Path, *, workers: int, threads: int, observed: bool = True
+) -> Target:
+    """Start the server on a Unix socket, behind nginx with keep-alive connections.
+
+    Args:
+        observed: with access lines and metrics.
+    """
+    name = "fastcgi" if observed else "fastcgi-plain"
+    path = folder / f"{name}.sock"
+    target = Target(
+        "nginx + FastCGI" if observed else "FastCGI, plain", f"http://127.0.0.1:{free_port()}"
+    )
+    changed = _changed(
+        server_json, folder / f"{name}.json", str(path), workers, threads, observed=observed
+    )
+    log = folder / f"{name}.log"
     try:
-        server = start_process(target, _mastaba(changed), folder / "fastcgi.log")
+        server = start_process(target, _mastaba(changed), log)
         target.pid = server.pid
-        wait_for(path.exists, server, folder / "fastcgi.log")
-        nginx_before(target, path, folder, "nginx", keep=True)
+        wait_for(path.exists, server, log)
+        nginx_before(target, path, folder, f"nginx-{name}", keep=True)
     except BaseException:
         target.stop()
         raise
@@ -199,12 +211,16 @@ def _user() -> str:
     return f"user {pwd.getpwuid(0).pw_name};" if os.geteuid() == 0 else ""
 
 
-def plain_http(server_json: Path, folder: Path, *, workers: int, threads: int) -> Target:
-    """Start the server with HTTP, without a front-end server."""
-    port = free_port()
-    target = Target("HTTP", f"http://127.0.0.1:{port}")
-    changed = _changed(server_json, folder / "http.json", "127.0.0.1:0", workers, threads)
-    log = folder / "http.log"
+def plain_http(
+    server_json: Path, folder: Path, *, workers: int, threads: int, observed: bool = True
+) -> Target:
+    """Start the server with HTTP, without a front-end server; see `fastcgi_behind_nginx`."""
+    port, name = free_port(), "http" if observed else "http-plain"
+    target = Target("HTTP" if observed else "HTTP, plain", f"http://127.0.0.1:{port}")
+    changed = _changed(
+        server_json, folder / f"{name}.json", "127.0.0.1:0", workers, threads, observed=observed
+    )
+    log = folder / f"{name}.log"
     try:
         server = start_process(target, [*_mastaba(changed), "--http", f"127.0.0.1:{port}"], log)
         target.pid = server.pid
@@ -266,15 +282,25 @@ def _mastaba(server_json: Path) -> list[str]:
     return [sys.executable, "-m", "mastaba", "-f", str(server_json)]
 
 
-def _changed(original: Path, copy: Path, port: str, workers: int, threads: int) -> Path:
-    """Write a server.json with another port. Relative paths start at the working directory."""
+def _changed(
+    original: Path, copy: Path, port: str, workers: int, threads: int, *, observed: bool = True
+) -> Path:
+    """Write a server.json with another port. Relative paths start at the working directory.
+
+    Args:
+        observed: with access lines, as by default, and metrics; otherwise with neither.
+    """
     document = json.loads(original.read_text(encoding="utf-8"))
-    level = document.get("logger", {}).get("level", "error")
+    places = document["configurations"]
+    services = json.loads(Path(places["services"]).read_text(encoding="utf-8"))
+    services["metrics"] = {"enabled": observed}
+    places["services"] = str(copy.with_name(f"{copy.stem}-services.json"))
+    Path(places["services"]).write_text(json.dumps(services), encoding="utf-8")
     document.update(
         port=port,
         workers=workers,
         threads=threads,
-        logger={"output": "standard_output", "level": level},
+        logger={"output": "standard_output", "level": "info" if observed else "error"},
     )
     copy.write_text(json.dumps(document), encoding="utf-8")
     return copy

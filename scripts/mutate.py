@@ -29,7 +29,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, partial
-from itertools import islice, zip_longest
+from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import IO
 
@@ -41,6 +41,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 COPIES = REPOSITORY / "build" / "mutate"
 EQUIVALENT = REPOSITORY / "scripts" / "mutate-equivalent.toml"
 CORE = "core/src/mastaba"
+SOURCES = ("core/src", "libs/*/src", "plugins/*/src")
 WIDER = ("tests/core", "tests/wmts", "tests/wms", "tests/tms", "tests/doctor")
 SECONDS = 1800
 """Time limit for one run of pytest; a change that takes longer counts as detected."""
@@ -56,7 +57,7 @@ class Part:
 
 
 def _parts() -> dict[str, list[Part]]:
-    """Return the folders of the core that have tests, and all other distributions as "plugins"."""
+    """Return the folders of the core that have tests, the libraries, and the plugins."""
     parts = {
         path.name: [Part(f"{CORE}/{path.name}", (f"tests/core/{path.name}",), WIDER)]
         for path in sorted((REPOSITORY / CORE).iterdir())
@@ -65,7 +66,8 @@ def _parts() -> dict[str, list[Part]]:
     # Ceph needs a cluster (make live), and the demo is not part of a server.
     names = {path.name for path in REPOSITORY.glob("plugins/*")} - {"storage_ceph", "demo"}
     distributions = [Part(f"plugins/{name}/src", (f"tests/{name}",)) for name in sorted(names)]
-    return {**parts, "plugins": [*parts["plugins"], *distributions]}
+    libraries = [Part("libs/server/src", ("tests/core/server",), WIDER)]
+    return {**parts, "libs": libraries, "plugins": [*parts["plugins"], *distributions]}
 
 
 PARTS = _parts()
@@ -186,7 +188,7 @@ class Copy:
         self._folder = folder
         shutil.rmtree(folder, ignore_errors=True)
         self._paths = []
-        for source in (REPOSITORY / "core/src", *sorted(REPOSITORY.glob("plugins/*/src"))):
+        for source in chain(*(sorted(REPOSITORY.glob(one)) for one in SOURCES)):
             target = folder / source.relative_to(REPOSITORY)
             # Includes the compiled libraries: compiling them takes longer than most tests.
             shutil.copytree(source, target)

@@ -64,6 +64,8 @@ def _pages(repository: Path) -> dict[str, str]:
         str(path.relative_to(repository)): str(path.relative_to(docs))
         for path in sorted(docs.rglob("*.md"))
     }
+    for path in sorted(repository.glob("libs/*/README.md")):
+        pages[str(path.relative_to(repository))] = f"libraries/{path.parent.name}.md"
     for path in sorted(repository.glob("plugins/*/README.md")):
         name = path.parent.name
         if name.startswith("storage_"):
