@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -21,10 +22,8 @@ from urllib.request import urlopen
 
 import numpy as np
 import pytest
-import rasterio
 from lxml import etree
 from PIL import Image
-from rasterio.windows import from_bounds
 from tests.live.browsers import Pixels
 from tests.live.processes import SHARED_DATA, Mastaba, changed, free_port, public_folder
 from tests.live.test_clients import gdal
@@ -214,26 +213,29 @@ def test_gdal(servers: dict[str, str], tmp_path: Path, place: str, name: str) ->
     check(np.asarray(Image.open(target).convert("RGBA")), tile.pixels)
 
 
+# Builds in the process of the tests limit what GDAL opens there.
+_READ = """
+import sys
+import numpy, rasterio
+from rasterio.windows import from_bounds
+name, target, *box = sys.argv[1:]
+with rasterio.open(name) as source:
+    window = from_bounds(*map(float, box), source.transform).round_offsets().round_lengths()
+    assert (window.width, window.height) == (256, 256)
+    numpy.save(target, source.read(window=window))
+"""
+
+
 @every_layer
-def test_rasterio(
-    servers: dict[str, str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    place: str,
-    name: str,
-) -> None:
+def test_rasterio(servers: dict[str, str], tmp_path: Path, place: str, name: str) -> None:
     """The wheel contains a newer GDAL than Debian."""
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     tile = tile_of(servers[place], name)
-    with (
-        rasterio.Env(GDAL_DEFAULT_WMS_CACHE_PATH=str(tmp_path), GDAL_PAM_ENABLED="NO"),
-        rasterio.open(wmts(servers[place], name, tile.matrix_set)) as source,
-    ):
-        window = from_bounds(*tile.box, source.transform).round_offsets().round_lengths()
-        assert (window.width, window.height) == (256, 256)
-        bands = source.read(window=window)
+    target = tmp_path / "bands.npy"
+    source = wmts(servers[place], name, tile.matrix_set)
+    gdal(tmp_path, sys.executable, "-c", _READ, source, str(target), *map(repr, tile.box))
     # The wheel decodes JPEG with another library.
-    check(np.moveaxis(bands, 0, 2), tile.pixels, 16 if "jpeg" in tile.source["format"] else 0)
+    tolerance = 16 if "jpeg" in tile.source["format"] else 0
+    check(np.moveaxis(np.load(target), 0, 2), tile.pixels, tolerance)
 
 
 @every_layer

@@ -29,6 +29,7 @@ TESTS = {
     "index_store": ["index_store/test_files.py"],
     "metrics": ["metrics/test_metrics.py"],
     "ogcapi": ["ogcapi/test_conformance.py"],
+    "server": ["core/server/test_params.py", "core/server/test_fastcgi_protocol.py"],
     "storage_ceph": ["storage_ceph/test_settings.py"],
     "storage_s3": ["storage_s3/test_settings.py"],
     "storage_swift": ["storage_swift/test_tokens.py"],
