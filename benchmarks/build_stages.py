@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.build import CASES, make_sources
-from mastaba_build import drawing, quarters, reading, task
-from mastaba_build.configuration import configuration_of
-from mastaba_build.placement import Placer
-from mastaba_build.plan import make_plan
-from mastaba_build.storage import FileWriter
-from mastaba_build.task import SlabBuilder
-from mastaba_build.worker import start
+from mastaba_build.config.configuration import configuration_of
+from mastaba_build.output.storage import FileWriter
+from mastaba_build.pixels import drawing, quarters, reading, task
+from mastaba_build.pixels.placement import Placer
+from mastaba_build.pixels.task import SlabBuilder
+from mastaba_build.plan.plan import make_plan
+from mastaba_build.work.worker import start
 
 _STAGES = ("read", "place", "resample", "decimate", "encode", "store", "rest")
 

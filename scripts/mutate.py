@@ -65,7 +65,10 @@ def _parts() -> dict[str, list[Part]]:
     }
     # Ceph needs a cluster (make live), and the demo is not part of a server.
     names = {path.name for path in REPOSITORY.glob("plugins/*")} - {"storage_ceph", "demo"}
-    distributions = [Part(f"plugins/{name}/src", (f"tests/{name}",)) for name in sorted(names)]
+    folders = {name: "build" if name == "builder" else name for name in sorted(names)}
+    distributions = [
+        Part(f"plugins/{name}/src", (f"tests/{tests}",)) for name, tests in folders.items()
+    ]
     libraries = [Part("libs/server/src", ("tests/core/server",), WIDER)]
     return {**parts, "libs": libraries, "plugins": [*parts["plugins"], *distributions]}
 

@@ -51,6 +51,24 @@ ROOMS = (
     "__main__",
 )
 MAX_PACKAGES = 12
+
+# The same for the builder.
+BUILDER = PLUGINS / "builder/src"
+BUILDER_ROOMS = (
+    "errors",
+    "plugin_manager",
+    "samples",
+    "output",
+    "config",
+    "sources",
+    "plan",
+    "pixels",
+    "vector",
+    "pyramid",
+    "work",
+    "commands",
+    "__init__",
+)
 MOST_LINES = 12_450
 """Lines of code in the core, without comments, docstrings and blank lines."""
 
@@ -245,6 +263,23 @@ def test_imports_go_from_the_outer_rooms_to_the_inner_ones() -> None:
         for found in all_imports(CORE, for_types=True)
         if found.imported.split(".")[0] == "mastaba"
         and ROOMS.index(part_of(found.importer)) < ROOMS.index(part_of(found.imported))
+    ]
+    assert outward == []
+
+
+def test_imports_go_from_the_outer_rooms_of_the_builder_to_the_inner_ones() -> None:
+    found = {
+        path.stem
+        for path in (BUILDER / "mastaba_build").iterdir()
+        if path.suffix == ".py" or (path / "__init__.py").is_file()
+    }
+    assert found == set(BUILDER_ROOMS)
+    outward = [
+        str(found)
+        for found in all_imports(BUILDER, for_types=True)
+        if found.imported.split(".")[0] == "mastaba_build"
+        and BUILDER_ROOMS.index(part_of(found.importer))
+        < BUILDER_ROOMS.index(part_of(found.imported))
     ]
     assert outward == []
 

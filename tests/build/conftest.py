@@ -13,10 +13,10 @@ import pytest
 from tests.build.fork_server import ForkServer
 from tests.build.ground import MASTABA
 
-from mastaba_build.build import build
-from mastaba_build.configuration import configuration_of
-from mastaba_build.plan import Plan, make_plan
-from mastaba_build.reports import Reports
+from mastaba_build.config.configuration import configuration_of
+from mastaba_build.plan.plan import Plan, make_plan
+from mastaba_build.work.build import build
+from mastaba_build.work.reports import Reports
 
 Build = Callable[..., Path]
 

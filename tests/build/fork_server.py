@@ -28,8 +28,8 @@ import mastaba_build
 from mastaba.commands.main import main
 from mastaba.plugins import manager
 from mastaba.plugins.manager import Plugins
-from mastaba_build import sets
-from mastaba_build.reports import Reports
+from mastaba_build.sources import sets
+from mastaba_build.work.reports import Reports
 
 REPOSITORY = Path(__file__).parents[2]
 

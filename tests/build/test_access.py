@@ -23,14 +23,14 @@ from tests.build.conftest import Build, plan_in
 from tests.build.ground import grid, read_tiles, write_raster
 from tests.build.test_pixels import aligned, cell
 
-from mastaba_build.access import Access
-from mastaba_build.build import build
-from mastaba_build.configuration import configuration_of
+from mastaba_build.config.access import Access
+from mastaba_build.config.configuration import configuration_of
 from mastaba_build.errors import PlanError
-from mastaba_build.gdal import ALLOWED, restrict
-from mastaba_build.plan import Plan, make_plan
-from mastaba_build.plans import plan_of as any_plan_of
-from mastaba_build.reports import Reports
+from mastaba_build.plan.plan import Plan, make_plan
+from mastaba_build.sources.gdal import ALLOWED, restrict
+from mastaba_build.work.build import build
+from mastaba_build.work.plans import plan_of as any_plan_of
+from mastaba_build.work.reports import Reports
 
 LEVEL = 10
 HERE = grid(*aligned(LEVEL, 300, 500), cell(LEVEL))

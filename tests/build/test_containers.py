@@ -18,12 +18,12 @@ from tests.build.conftest import Build
 from tests.build.ground import grid, noise, read_tiles, write_raster
 from tests.build.test_sources import HERE, OPTIONS, TILE, one_tile
 
-from mastaba_build.access import Access
-from mastaba_build.configuration import configuration_of
+from mastaba_build.config.access import Access
+from mastaba_build.config.configuration import configuration_of
 from mastaba_build.errors import BuildError, PlanError
-from mastaba_build.gdal import restrict
-from mastaba_build.plan import Plan, make_plan
-from mastaba_build.plans import plan_of as any_plan_of
+from mastaba_build.plan.plan import Plan, make_plan
+from mastaba_build.sources.gdal import restrict
+from mastaba_build.work.plans import plan_of as any_plan_of
 
 PlanOf = Callable[..., Plan]
 

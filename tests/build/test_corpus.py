@@ -23,10 +23,10 @@ from tests.build.conftest import plan_in
 from tests.build.ground import grid, read_tiles
 
 from mastaba.api.catalogue import BoundingBox, TileLimits
-from mastaba_build.build import build
 from mastaba_build.errors import BuildError
-from mastaba_build.plan import Plan
-from mastaba_build.reports import Reports
+from mastaba_build.plan.plan import Plan
+from mastaba_build.work.build import build
+from mastaba_build.work.reports import Reports
 
 CORPUS = Path(
     os.environ.get("MASTABA_CORPUS", Path(__file__).parents[3] / "shared" / "data" / "corpus")

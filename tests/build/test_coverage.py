@@ -12,10 +12,10 @@ import pytest
 from tests.build.conftest import Build
 from tests.build.ground import grid, noise, read_tiles, write_raster
 
-from mastaba_build.build import build
-from mastaba_build.placement import Placement, Placer
-from mastaba_build.plan import Plan
-from mastaba_build.reports import Reports
+from mastaba_build.pixels.placement import Placement, Placer
+from mastaba_build.plan.plan import Plan
+from mastaba_build.work.build import build
+from mastaba_build.work.reports import Reports
 
 Plans = Callable[..., Plan]
 

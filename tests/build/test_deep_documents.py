@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from mastaba_build.errors import PlanError
-from mastaba_build.sets import _document
-from mastaba_build.styling import load_styling
+from mastaba_build.plan.styling import load_styling
+from mastaba_build.sources.sets import _document
 from mastaba_build.vector.archives import with_layers
 from mastaba_build.vector.directory import Directory
 

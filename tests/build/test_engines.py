@@ -18,13 +18,13 @@ from tests.build.conftest import built, plan_in
 from tests.build.fork_server import ForkServer
 from tests.build.ground import checksums, grid, noise, write_raster
 
-from mastaba_build.build import build
-from mastaba_build.engine import ExecutorEngine
-from mastaba_build.engines import engine_of
 from mastaba_build.errors import PlanError
-from mastaba_build.local_engine import LocalEngine
-from mastaba_build.plan import Plan
-from mastaba_build.reports import Reports
+from mastaba_build.plan.plan import Plan
+from mastaba_build.work.build import build
+from mastaba_build.work.engine import ExecutorEngine
+from mastaba_build.work.engines import engine_of
+from mastaba_build.work.local_engine import LocalEngine
+from mastaba_build.work.reports import Reports
 
 PlanOf = Callable[..., Plan]
 Command = Callable[..., subprocess.CompletedProcess[str]]

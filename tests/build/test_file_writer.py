@@ -12,7 +12,7 @@ import pytest
 
 from mastaba.environment import Environment
 from mastaba_build.errors import OutputError
-from mastaba_build.storage import FileWriter, Place
+from mastaba_build.output.storage import FileWriter, Place
 from mastaba_conformance.storage.writes import WriteTests
 
 
@@ -71,7 +71,7 @@ def test_a_full_disk_leaves_the_old_file(tmp_path: Path) -> None:
     place = Place.of_directory(tmp_path)
     place.write("a", b"old")
     program = (
-        "import sys; from pathlib import Path; from mastaba_build.storage import Place\n"
+        "import sys; from pathlib import Path; from mastaba_build.output.storage import Place\n"
         "Place.of_directory(Path(sys.argv[1])).write('a', bytes(100_000))"
     )
 

@@ -27,16 +27,16 @@ from werkzeug.test import Client
 
 from mastaba.api.tools import Plugins
 from mastaba.wsgi import create_application
-from mastaba_build.build import build
-from mastaba_build.configuration import configuration_of
-from mastaba_build.derived import head, join
-from mastaba_build.destination import Destination
+from mastaba_build.config.configuration import configuration_of
 from mastaba_build.errors import BuildError, PlanError
-from mastaba_build.history import log
-from mastaba_build.plan import Plan
-from mastaba_build.reports import Reports
-from mastaba_build.storage import Place
-from mastaba_build.verification import verify
+from mastaba_build.output.destination import Destination
+from mastaba_build.output.storage import Place
+from mastaba_build.plan.plan import Plan
+from mastaba_build.pyramid.history import log
+from mastaba_build.pyramid.verification import verify
+from mastaba_build.work.build import build
+from mastaba_build.work.derived import head, join
+from mastaba_build.work.reports import Reports
 from mastaba_writer.installation import installed_services, write_installation
 
 LEVEL, ROW, COLUMN = 12, 1400, 2100

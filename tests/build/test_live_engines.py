@@ -13,9 +13,9 @@ from tests.build.fork_server import ForkServer
 from tests.build.ground import checksums, grid, noise, write_raster
 from tests.build.machines import IS_POSSIBLE, Machine, linked
 
-from mastaba_build.build import build
-from mastaba_build.plan import Plan
-from mastaba_build.reports import Reports
+from mastaba_build.plan.plan import Plan
+from mastaba_build.work.build import build
+from mastaba_build.work.reports import Reports
 
 pytestmark = [
     pytest.mark.live,

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from mastaba_build import lock as module
 from mastaba_build.errors import LockedError
-from mastaba_build.lock import locked
-from mastaba_build.storage import Place
+from mastaba_build.output import lock as module
+from mastaba_build.output.lock import locked
+from mastaba_build.output.storage import Place
 
 
 def holder(place: Place, **changes: Any) -> None:
@@ -114,8 +114,9 @@ def test_one_of_two_that_take_over_at_once_has_the_lock(tmp_path: Path) -> None:
     place = Place.of_directory(tmp_path)
     holder(place, time=1.0)
     program = (
-        "import sys, time; from pathlib import Path; from mastaba_build.lock import locked\n"
-        "from mastaba_build.storage import Place; from mastaba_build.errors import LockedError\n"
+        "import sys, time; from pathlib import Path; from mastaba_build.output.lock import locked\n"
+        "from mastaba_build.output.storage import Place\n"
+        "from mastaba_build.errors import LockedError\n"
         "try:\n"
         "    with locked(Place.of_directory(Path(sys.argv[1])), 'a.lock'):\n"
         "        print('has it', flush=True); sys.stdin.read()\n"

@@ -10,9 +10,9 @@ import pytest
 from tests.conformance.shelf import ShelfStorage
 
 from mastaba.api.storages import ByteRange, ObjectRead
-from mastaba_build.destination import Destination
-from mastaba_build.packs import Packed, write_packs
-from mastaba_build.storage import Place
+from mastaba_build.output.destination import Destination
+from mastaba_build.output.packs import Packed, write_packs
+from mastaba_build.output.storage import Place
 from mastaba_writer.index_packs import (
     IndexRecord,
     PackLayout,

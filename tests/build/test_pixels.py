@@ -14,7 +14,7 @@ from tests.build.conftest import Build
 from tests.build.ground import Tile, grid, noise, read_tiles, write_raster
 
 from mastaba.render.native import decimate
-from mastaba_build.plan import Plan
+from mastaba_build.plan.plan import Plan
 
 HALF = math.pi * 6378137
 

@@ -20,12 +20,12 @@ from PIL import Image
 from tests.build.ground import MASTABA, grid, write_raster
 from urllib3.util import Retry
 
-from mastaba_build.build import build
-from mastaba_build.configuration import configuration_of
-from mastaba_build.history import prune
-from mastaba_build.plan import Plan, make_plan
-from mastaba_build.reports import Reports
-from mastaba_build.storage import Place
+from mastaba_build.config.configuration import configuration_of
+from mastaba_build.output.storage import Place
+from mastaba_build.plan.plan import Plan, make_plan
+from mastaba_build.pyramid.history import prune
+from mastaba_build.work.build import build
+from mastaba_build.work.reports import Reports
 from mastaba_writer.installation import write_installation
 
 SECRET = "secret of the test"

@@ -13,7 +13,7 @@ import rasterio
 from tests.build.conftest import Build
 from tests.build.ground import grid, read_tiles, write_raster
 
-from mastaba_build.plan import Plan
+from mastaba_build.plan.plan import Plan
 
 CELL = 156543.03392804097 / 2**12
 

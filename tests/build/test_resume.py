@@ -18,11 +18,11 @@ from tests.build.conftest import built, plan_in
 from tests.build.fork_server import ForkServer
 from tests.build.ground import checksums, grid, noise, write_raster
 
-from mastaba_build.build import build
-from mastaba_build.engine import ExecutorEngine
-from mastaba_build.journal import Journal
-from mastaba_build.plan import Plan
-from mastaba_build.reports import Reports
+from mastaba_build.plan.plan import Plan
+from mastaba_build.pyramid.journal import Journal
+from mastaba_build.work.build import build
+from mastaba_build.work.engine import ExecutorEngine
+from mastaba_build.work.reports import Reports
 
 WORKERS = 2
 OPTIONS = {"format": "jpg", "slab": [1, 1]}

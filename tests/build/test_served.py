@@ -23,10 +23,10 @@ from tests.build.test_pixels import aligned, cell
 from werkzeug.test import Client
 
 from mastaba.wsgi import create_application
-from mastaba_build.configuration import configuration_of
+from mastaba_build.commands.server import write_server
+from mastaba_build.config.configuration import configuration_of
 from mastaba_build.errors import OutputError
-from mastaba_build.plan import Plan, make_plan
-from mastaba_build.server import write_server
+from mastaba_build.plan.plan import Plan, make_plan
 
 pytest.importorskip("mastaba_wms")
 pytest.importorskip("mastaba_wmts")

@@ -14,9 +14,9 @@ from rasterio.enums import Resampling
 from rasterio.errors import NotGeoreferencedWarning
 from tests.build.ground import grid, noise, read_tiles, write_raster
 
-from mastaba_build.build import build
-from mastaba_build.plan import Plan
-from mastaba_build.reports import Reports
+from mastaba_build.plan.plan import Plan
+from mastaba_build.work.build import build
+from mastaba_build.work.reports import Reports
 
 PLACE = grid(900000, 6500000, 5)
 AUX = '<PAMDataset><Metadata><MDI key="a">1</MDI></Metadata></PAMDataset>'

@@ -17,12 +17,12 @@ from tests.build.ground import grid, noise, read_payloads, read_tiles, write_ras
 from werkzeug.test import Client
 
 from mastaba.wsgi import create_application
-from mastaba_build.destination import Destination
-from mastaba_build.estimate import estimate
-from mastaba_build.local_engine import processes
-from mastaba_build.plan import Plan, slab_options
-from mastaba_build.server import write_server
-from mastaba_build.verification import verify
+from mastaba_build.commands.server import write_server
+from mastaba_build.output.destination import Destination
+from mastaba_build.plan.plan import Plan, slab_options
+from mastaba_build.pyramid.verification import verify
+from mastaba_build.work.estimate import estimate
+from mastaba_build.work.local_engine import processes
 
 PlanOf = Callable[..., Plan]
 
@@ -115,7 +115,7 @@ def test_pyramids_of_earlier_versions_are_not_built_again(tmp_path: Path, plan_o
 def test_rasterio_is_loaded_without_what_signs_requests() -> None:
     pytest.importorskip("boto3")
     code = (
-        "import sys; from mastaba_build import command; command._load_rasterio(); "
+        "import sys; from mastaba_build.commands import build; build._load_rasterio(); "
         "assert 'rasterio' in sys.modules; assert 'botocore' not in sys.modules; import boto3"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

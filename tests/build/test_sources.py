@@ -18,14 +18,14 @@ from tests.build.conftest import Build
 from tests.build.ground import checksums, grid, noise, read_tiles, write_raster
 from tests.build.test_pixels import aligned, cell
 
-from mastaba_build import reading
-from mastaba_build.build import build
-from mastaba_build.edges import outside
-from mastaba_build.engine import ExecutorEngine
 from mastaba_build.errors import PlanError
-from mastaba_build.plan import Plan
-from mastaba_build.publication import without_passwords
-from mastaba_build.reports import Reports
+from mastaba_build.pixels import reading
+from mastaba_build.pixels.edges import outside
+from mastaba_build.plan.plan import Plan
+from mastaba_build.pyramid.publication import without_passwords
+from mastaba_build.work.build import build
+from mastaba_build.work.engine import ExecutorEngine
+from mastaba_build.work.reports import Reports
 
 PlanOf = Callable[..., Plan]
 LEVEL = 10

@@ -15,7 +15,7 @@ from tests.build.test_sources import HERE, LEVEL
 
 from mastaba.render.relief import apply_relief
 from mastaba_build.errors import PlanError
-from mastaba_build.plan import Plan
+from mastaba_build.plan.plan import Plan
 
 COLOURS = [
     {"value": 0, "red": 0, "green": 0, "blue": 200, "alpha": 255},

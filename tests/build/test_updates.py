@@ -17,14 +17,14 @@ from tests.build.fork_server import ForkServer
 from tests.build.ground import grid, read_tiles, write_raster
 
 from mastaba.api.catalogue import BoundingBox, TileLimits, TileMatrix, generation_of
-from mastaba_build.build import build
-from mastaba_build.destination import Destination
 from mastaba_build.errors import PlanError
-from mastaba_build.history import diff, log, prune, rollback
-from mastaba_build.plan import Plan
-from mastaba_build.reports import Reports
-from mastaba_build.storage import Place
-from mastaba_build.verification import verify
+from mastaba_build.output.destination import Destination
+from mastaba_build.output.storage import Place
+from mastaba_build.plan.plan import Plan
+from mastaba_build.pyramid.history import diff, log, prune, rollback
+from mastaba_build.pyramid.verification import verify
+from mastaba_build.work.build import build
+from mastaba_build.work.reports import Reports
 
 LEVEL, CELL, SIDE = 12, 156543.03392804097 / 2**12, 6
 """Each source is in a tile of its own, and no kernel reaches from one tile to the next source."""

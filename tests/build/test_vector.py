@@ -19,15 +19,15 @@ from tests.build.ground import grid, write_raster
 from werkzeug.test import Client
 
 from mastaba.wsgi import create_application
-from mastaba_build.build import build
-from mastaba_build.configuration import configuration_of
+from mastaba_build.commands.server import write_server
+from mastaba_build.config.configuration import configuration_of
 from mastaba_build.errors import PlanError
-from mastaba_build.plan import Plan
-from mastaba_build.plans import plan_of
-from mastaba_build.reports import Reports
-from mastaba_build.server import write_server
+from mastaba_build.plan.plan import Plan
 from mastaba_build.vector import features as features_module
 from mastaba_build.vector.features import is_features
+from mastaba_build.work.build import build
+from mastaba_build.work.plans import plan_of
+from mastaba_build.work.reports import Reports
 from mastaba_writer.vector_tile_writer import Feature, encode_vector_tile
 
 pytest.importorskip("mastaba_tms")

@@ -20,7 +20,7 @@ FOLDERS = [project.parent for project in projects()]
 TESTS = {
     "core": ["core/slab"],
     "admin": ["admin/test_plugin.py"],
-    "build": ["build/test_file_writer.py", "build/test_styles.py"],
+    "builder": ["build/test_file_writer.py", "build/test_styles.py"],
     "conformance": ["conformance/test_serving.py"],
     "demo": ["demo/test_hydrology.py"],
     "doctor": ["doctor/test_slab.py"],

@@ -1,0 +1,26 @@
+"""The commands ``mastaba build``, from rasters to a published layer, and ``mastaba pyramid``.
+
+`config` says what is wanted, `sources` what there is, `plan` which slabs follow from both. `work`
+gives slabs to worker processes. There `pixels` computes one slab: a bottom slab from the sources,
+any other from the quarter images of its children. `output` and `pyramid` write the documents when
+all slabs exist. `vector` does the same for vector tiles. `commands` is the command line.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mastaba import hookimpl
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, _SubParsersAction
+
+
+@hookimpl
+def register_commands(subparsers: _SubParsersAction[ArgumentParser]) -> None:
+    """Add ``mastaba build`` and ``mastaba pyramid``."""
+    from mastaba_build.commands import build as command
+    from mastaba_build.commands import pyramid as pyramid_command
+
+    command.add_parser(subparsers)
+    pyramid_command.add_parser(subparsers)

@@ -1,0 +1,1 @@
+"""The commands ``mastaba build`` and ``mastaba pyramid``."""

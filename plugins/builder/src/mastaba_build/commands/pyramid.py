@@ -1,0 +1,229 @@
+"""The command ``mastaba pyramid``: versions, index packs, and pyramids from stored slabs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from contextlib import closing
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, _SubParsersAction
+
+    from mastaba_build.output.storage import Place
+
+_DESCRIPTION = """Join pyramids, compute the head of a pyramid, write index packs, manage versions.
+
+`mastaba build --update` and `mastaba pyramid head` make a version. Exit status: 0 done, 1 slabs
+failed or the place cannot be used, 2 no such pyramid or version, or pyramids that cannot be joined,
+3 locked by a build, 4 a document is damaged."""
+_INTERRUPTED = 130
+
+
+def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
+    """Add the parser of the command."""
+    parser = subparsers.add_parser(
+        "pyramid",
+        help="versions and index packs of a pyramid, joined pyramids: log, diff, rollback, prune, "
+        "pack, join, head",
+        description=_DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    log = _action(actions, "log", _log, "list the versions; * is the published one")
+    diff = _action(actions, "diff", _diff, "show which sources and slabs differ")
+    diff.add_argument("versions", nargs="*", type=int, metavar="VERSION", help="old and new")
+    rollback = _action(actions, "rollback", _rollback, "publish another version")
+    rollback.add_argument(
+        "--to", type=int, metavar="VERSION", help="default: the one before the published one"
+    )
+    prune = _action(actions, "prune", _prune, "remove old versions, and slabs that no other needs")
+    prune.add_argument(
+        "--keep", type=_positive, default=1, metavar="COUNT", help="latest versions to keep"
+    )
+    _action(actions, "pack", _pack, "write index packs, with which a tile is one request")
+    for one in (log, diff):
+        one.add_argument("--json", action="store_true", help="print JSON")
+    join = _builder(actions, "join", _join, "make a pyramid that links to the slabs of others")
+    join.add_argument("--name", required=True, help="name of the new pyramid and its layer")
+    join.add_argument("--title", help="title of the layer (default: the name)")
+    join.add_argument(
+        "sources",
+        nargs="+",
+        metavar="DESCRIPTOR",
+        help="descriptor of a pyramid; later ones are drawn over earlier ones",
+    )
+    head = _builder(actions, "head", _head, "compute the levels above one level from its slabs")
+    head.add_argument("name", metavar="NAME", help="name of the pyramid")
+    head.add_argument("--from", dest="base", required=True, metavar="LEVEL", help="it stays")
+    head.add_argument(
+        "--top", metavar="LEVEL", help="coarsest level (default: the coarsest of the pyramid)"
+    )
+    head.add_argument(
+        "--decimation",
+        choices=("average", "nn", "mode", "min", "max"),
+        help="how pixels become one of the next level (default: as the pyramid was built)",
+    )
+    head.add_argument(
+        "--inject",
+        action="store_true",
+        help="replace the slabs of the pyramid instead of making a further version",
+    )
+
+
+def _action(actions: Any, name: str, run: Any, text: str) -> ArgumentParser:
+    parser = _with_output(actions, name, run, text)
+    parser.add_argument("name", metavar="NAME", help="name of the pyramid")
+    return parser
+
+
+def _builder(actions: Any, name: str, run: Any, text: str) -> ArgumentParser:
+    parser = _with_output(actions, name, run, text)
+    parser.add_argument(
+        "--tms-directory", type=Path, metavar="DIRECTORY", help="further tile matrix sets"
+    )
+    parser.add_argument("--workers", type=_count, help="processes (default: one per processor)")
+    parser.add_argument("--encoder", default="auto", help="zlib, libdeflate or isal")
+    parser.add_argument("--json", action="store_true", help="report events as lines of JSON")
+    return parser
+
+
+def _with_output(actions: Any, name: str, run: Any, text: str) -> ArgumentParser:
+    parser: ArgumentParser = actions.add_parser(name, help=text, description=text)
+    parser.add_argument(
+        "--output",
+        default="pyramids",
+        metavar="PLACE",
+        help="directory, or s3://bucket/prefix and the like (default: pyramids)",
+    )
+    parser.set_defaults(run=_run, act=run)
+    return parser
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from mastaba_build.errors import BuildError
+    from mastaba_build.output.destination import Destination
+
+    try:
+        destination = Destination.parse(arguments.output, arguments.plugins.storages)
+        with closing(destination.open()) as place:
+            status: int | None = arguments.act(place, arguments)
+    except BuildError as error:
+        for line in str(error).splitlines():
+            sys.stderr.write(f"mastaba pyramid: {line}\n")
+        return error.status
+    except KeyboardInterrupt:
+        sys.stderr.write("mastaba pyramid: interrupted; run the same command again\n")
+        return _INTERRUPTED
+    return status or 0
+
+
+def _log(place: Place, arguments: argparse.Namespace) -> None:
+    from mastaba_build.pyramid.history import log
+
+    entries = log(place, arguments.name)
+    if arguments.json:
+        sys.stdout.write(json.dumps([asdict(entry) for entry in entries], indent=2) + "\n")
+        return
+    for entry in entries:
+        sys.stdout.write(
+            f"{'*' if entry.published else ' '} {entry.number:>4}  {entry.time}  "
+            f"{entry.sources} sources, {entry.written} slabs written, {entry.linked} linked, "
+            f"{entry.bytes / 1e6:.1f} MB\n"
+        )
+
+
+def _diff(place: Place, arguments: argparse.Namespace) -> None:
+    from mastaba_build.errors import PlanError
+    from mastaba_build.pyramid.history import diff
+
+    if len(arguments.versions) not in (0, 2):
+        raise PlanError("name two versions, or none for the published one and the one before it")
+    found = diff(place, arguments.name, *arguments.versions)
+    if arguments.json:
+        sys.stdout.write(json.dumps(asdict(found), indent=2) + "\n")
+        return
+    for what in ("added", "removed", "changed"):
+        for path in getattr(found, what):
+            sys.stdout.write(f"source {what}: {path}\n")
+    for level, counts in found.slabs.items():
+        text = ", ".join(f"{count} {what}" for what, count in sorted(counts.items()))
+        sys.stdout.write(f"slabs of level {level}: {text}\n")
+
+
+def _rollback(place: Place, arguments: argparse.Namespace) -> None:
+    from mastaba_build.pyramid.history import rollback
+
+    number = rollback(place, arguments.name, arguments.to)
+    sys.stdout.write(f"version {number} of {arguments.name} is published; reload the server\n")
+
+
+def _prune(place: Place, arguments: argparse.Namespace) -> None:
+    from mastaba_build.pyramid.history import prune
+
+    versions, objects = prune(place, arguments.name, arguments.keep)
+    sys.stdout.write(f"{versions} versions and {objects} slabs and links removed\n")
+
+
+def _pack(place: Place, arguments: argparse.Namespace) -> None:
+    from mastaba_build.output.destination import Destination
+    from mastaba_build.output.packs import pack_pyramid
+
+    output = Destination.parse(arguments.output, arguments.plugins.storages)
+    packs, slabs, read = pack_pyramid(place, output, arguments.name)
+    sys.stdout.write(
+        f"{packs} index packs of {slabs} slabs, {read} of them read; reload the server\n"
+    )
+
+
+def _join(place: Place, arguments: argparse.Namespace) -> int:
+    from mastaba_build.work.derived import join
+
+    return _built(join, place, arguments, arguments.sources)
+
+
+def _head(place: Place, arguments: argparse.Namespace) -> int:
+    from mastaba_build.work.derived import head
+
+    return _built(
+        partial(head, inject=arguments.inject),
+        place,
+        arguments,
+        *(arguments.base, arguments.top, arguments.decimation),
+    )
+
+
+def _built(run: Any, place: Place, arguments: argparse.Namespace, *options: Any) -> int:
+    """Run `join` or `head`; return the exit status."""
+    from mastaba_build.config.configuration import configuration_of
+    from mastaba_build.work.reports import Reports
+
+    values = {
+        "name": arguments.name,
+        "output": arguments.output,
+        "sources": ["-"],  # they are pyramids
+        "encoder": arguments.encoder,
+        "workers": arguments.workers,
+        "tile_matrix_sets": arguments.tms_directory and str(arguments.tms_directory),
+        "title": vars(arguments).get("title"),
+    }
+    given = {key: value for key, value in values.items() if value is not None}
+    configuration = configuration_of(given, "the options", arguments.plugins.storages)
+    reports = Reports(sys.stdout, sys.stderr, as_json=arguments.json, command="mastaba pyramid")
+    return 0 if run(configuration, place, reports, arguments.plugins, *options) else 1
+
+
+def _positive(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of versions from 1")
+    return int(text)
+
+
+def _count(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of processes from 1")
+    return int(text)

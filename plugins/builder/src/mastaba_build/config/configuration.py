@@ -1,0 +1,194 @@
+"""What is wanted: the options of the command line, or a configuration file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from jsonschema_rs import Draft202012Validator
+
+from mastaba.api.documents import Faults, parse_document, read_local_text, unreadable
+from mastaba.api.storages import Storage
+from mastaba_build.config.access import Access
+from mastaba_build.errors import PlanError
+from mastaba_build.output.destination import Destination
+
+AUTO = "auto"
+NO_ACCESS = Access()
+NO_DRIVERS: Mapping[str, type[Storage]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """One entry of ``sources``.
+
+    Attributes:
+        path: file, folder, glob, list of files (``.txt``), STAC item or item collection, pyramid
+            descriptor, or anything else that GDAL opens.
+        order: ``name`` (bytewise), ``given``, ``resolution`` (the finest on top) or ``datetime``
+            (of STAC items, the latest on top).
+        nodata: one value per band, or one for all; None: the value in the file, if any.
+        nodata_ranges: lowest and highest values; a pixel whose bands are all in one range has no
+            data.
+        tolerance: largest difference from nodata, in each band.
+        touching_edges: only regions of such pixels that touch the border of the file have no data.
+        bands: bands for the channels, counted from 1; None: all colour bands.
+        scale: lowest and highest value, which become 0 and 255: of all bands, or of each.
+        use_overviews: read overviews of the file where they are fine enough.
+        crs: CRS of files without one.
+        asset: key of the asset of STAC items; None: the one with the role ``data``.
+        level: level of a pyramid; None: the finest.
+    """
+
+    path: str
+    order: str = "name"
+    nodata: tuple[float, ...] | None = None
+    nodata_ranges: tuple[tuple[float, float], ...] = ()
+    tolerance: float = 0.0
+    touching_edges: bool = False
+    bands: tuple[int, ...] | None = None
+    scale: tuple[tuple[float, float], ...] | None = None
+    use_overviews: bool = False
+    crs: str | None = None
+    asset: str | None = None
+    level: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """A build; see ``schemas/build.json`` for the meaning of each value.
+
+    Attributes:
+        access: what the sources may open. It is no part of configuration files: others may have
+            written them.
+    """
+
+    name: str
+    output: Destination
+    sources: tuple[SourceOptions, ...]
+    tile_matrix_set: str = "PM"
+    tile_matrix_sets: Path | None = None
+    format: str = "auto"
+    channels: int | None = None
+    nodata: tuple[float, ...] | None = None
+    slab: tuple[int, int] = (16, 16)
+    path_depth: int = 2
+    bottom: str = AUTO
+    top: str = AUTO
+    interpolation: str = "bicubic"
+    decimation: str = "average"
+    style: Path | None = None
+    masks: bool = False
+    empty_tiles: str = "skip"
+    index_packs: bool = False
+    protect_nodata: bool = False
+    accept_losses: bool = False
+    registration: str | None = None
+    encoder: str = AUTO
+    title: str | None = None
+    work: Path | None = None
+    scan_attributes: bool = False
+    workers: int | None = None
+    keep_work: bool = False
+    server: Path | None = None
+    memory: int | None = None
+    list_md5: bool = False
+    engine: str = "local"
+    access: Access = NO_ACCESS
+
+    @property
+    def work_directory(self) -> Path:
+        """The directory of the journal and the quarter images."""
+        return self.work or self.output.directory / f".{self.name}.work"
+
+
+def build_schema() -> dict[str, Any]:
+    """Return the JSON schema of configuration files."""
+    text = files("mastaba_build.config").joinpath("schemas", "build.json").read_text("utf-8")
+    document: dict[str, Any] = json.loads(text)
+    return document
+
+
+def read_configuration(
+    file: str,
+    overrides: Mapping[str, Any],
+    drivers: Mapping[str, type[Storage]] = NO_DRIVERS,
+    access: Access = NO_ACCESS,
+) -> Configuration:
+    """Read a configuration file, JSON or YAML; ``overrides`` come from the command line.
+
+    Args:
+        drivers: storage drivers by name, for outputs that are not directories.
+        access: what the sources may open besides files in their folders.
+
+    Raises:
+        PlanError: the file cannot be read or is invalid; the message names all problems.
+    """
+    try:
+        text = read_local_text(file)
+    except (OSError, ValueError) as error:
+        raise PlanError(f"{file} {unreadable(error)}") from None
+    faults = Faults()
+    document = parse_document(text, file, faults)
+    if document is None:
+        raise PlanError("\n".join(str(fault) for fault in faults.errors))
+    if isinstance(document, dict):
+        document |= overrides
+    return configuration_of(document, file, drivers, access)
+
+
+def configuration_of(
+    document: Any,
+    origin: str,
+    drivers: Mapping[str, type[Storage]] = NO_DRIVERS,
+    access: Access = NO_ACCESS,
+) -> Configuration:
+    """Return the configuration in a document.
+
+    Args:
+        origin: file or command, for messages.
+        drivers: storage drivers by name, for outputs that are not directories.
+        access: what the sources may open besides files in their folders.
+
+    Raises:
+        PlanError: the document is invalid; the message names all problems.
+    """
+    errors = [
+        f"{origin}: {'/'.join(map(str, error.instance_path)) or 'the document'}: {error.message}"
+        for error in Draft202012Validator(build_schema()).iter_errors(document)
+    ]
+    if errors:
+        raise PlanError("\n".join(errors))
+    values = {key: _value(value) for key, value in document.items()}
+    values["sources"] = tuple(
+        _source(entry) if isinstance(entry, dict) else SourceOptions(entry)
+        for entry in document["sources"]
+    )
+    for key in ("work", "server", "tile_matrix_sets", "style"):
+        if key in values:
+            values[key] = Path(values[key])
+    values["output"] = output = Destination.parse(values["output"], drivers)
+    if values.get("index_packs") and output.is_local:
+        raise PlanError(f"{origin}: index packs are for object stores; remove index_packs")
+    return Configuration(**values, access=access)
+
+
+def _source(entry: dict[str, Any]) -> SourceOptions:
+    values = {key: _value(value) for key, value in entry.items()}
+    scale = values.get("scale", ())
+    if scale and not isinstance(scale[0], tuple):
+        values["scale"] = scale = (scale,)
+    if any(low >= high for low, high in scale):
+        raise PlanError(f"{values['path']}: scale: the first value must be less than the second")
+    if any(low > high for low, high in values.get("nodata_ranges", ())):
+        raise PlanError(f"{values['path']}: nodata_ranges: a first value is above the second")
+    return SourceOptions(**values)
+
+
+def _value(value: Any) -> Any:
+    return tuple(map(_value, value)) if isinstance(value, list) else value

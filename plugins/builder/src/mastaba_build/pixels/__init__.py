@@ -1,0 +1,1 @@
+"""From source pixels to the bytes of one slab."""

@@ -1,0 +1,454 @@
+"""Where the pixels of a tile are in a source: grids anchored to the tile matrix.
+
+The positions of a pixel depend on its absolute column and row, its tile and the group, and never on
+the slab or the worker. So a pixel has one value in every layout of slabs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import ceil, floor, inf
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyproj
+
+from mastaba.api.catalogue import CRS, TileMatrix
+from mastaba.api.maps import Window
+from mastaba.api.resampling import (
+    BASE_RADIUS,
+    NEAREST,
+    Axis,
+    GridPositions,
+    Positions,
+    StraightPositions,
+    radius_of,
+)
+from mastaba_build.errors import SourceError
+from mastaba_build.sources.groups import Group, is_same_crs, transformer
+from mastaba_build.sources.sets import proj_crs
+from mastaba_build.sources.turns import continuous, shifts_of
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+Rectangle: TypeAlias = tuple[int, int, int, int]
+"""First row, row after the last, first column, column after the last."""
+
+_STEP = 16
+_LINEAR = 1 / 16
+"""Largest error of positions between grid points, in source pixels."""
+_VARIATION = 1.1
+_ALIGNED = 1e-3
+_LARGEST_WINDOW = 1 << 24
+"""Source pixels, after averaging, that one block may need."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """The part of a tile that a group covers, and the source pixels it needs.
+
+    Attributes:
+        part: pixels of the tile.
+        positions: in source cells of ``factor`` x ``factor`` pixels.
+        factor: source pixels, on a side, that are averaged first.
+        window: source cells that the kernel reaches; it may extend beyond the group.
+    """
+
+    part: Rectangle
+    positions: Positions
+    kernel: str
+    factor: int
+    window: Rectangle
+
+
+class _Cells(NamedTuple):
+    """The cells of a grid of output pixels.
+
+    Attributes:
+        fields: shape (2, rows + 1, columns + 1), source columns and rows at the corners.
+        is_curved: shape (rows, columns), whether positions are not linear in a cell.
+        ratios: size of an output pixel in source columns and rows, each (rows, columns).
+        near: shape (rows, columns), which cells may need pixels of the group.
+    """
+
+    fields: Floats
+    is_curved: npt.NDArray[np.bool_]
+    ratios: tuple[Floats, Floats]
+    near: npt.NDArray[np.bool_]
+
+    def columns(self, part: slice) -> _Cells:
+        """Return some columns of cells."""
+        return _Cells(
+            self.fields[:, :, part.start : part.stop + 1],
+            self.is_curved[:, part],
+            (self.ratios[0][:, part], self.ratios[1][:, part]),
+            self.near[:, part],
+        )
+
+
+class Placer:
+    """Places tiles of one matrix in the pixels of one group.
+
+    Args:
+        kernel: for pixels less than two source pixels wide, and for the means of wider ones.
+        decimation: how the source pixels of wider ones become one; see `decimate`.
+    """
+
+    def __init__(
+        self, group: Group, matrix: TileMatrix, crs: CRS, kernel: str, decimation: str
+    ) -> None:
+        self._group = group
+        self._matrix = matrix
+        self._crs = crs
+        self._kernel = kernel
+        self._is_mean = decimation == "average"
+        a, b, c, d, e, f = group.transform
+        self._same = is_same_crs(group, crs)
+        self._turn = group.turn
+        self._is_closed = group.closed_turn > 0
+        self._straight = self._same and b == d == 0
+        area = a * e - b * d
+        self._inverse = (e / area, -b / area, -d / area, a / area)
+        self._origin = (c, f)
+
+    @cached_property
+    def _transformer(self) -> pyproj.Transformer:
+        return transformer(proj_crs(self._crs), pyproj.CRS.from_wkt(self._group.crs))
+
+    @cached_property
+    def _is_aligned(self) -> bool:
+        """Whether the pixels of the group are those of the matrix."""
+        a, _, c, _, e, f = self._group.transform
+        cell = self._matrix.cell_size
+        drift = (
+            max(abs(a - cell), abs(e + cell)) / cell * max(self._group.width, self._group.height)
+        )
+        phases = (c - self._matrix.origin_x) / cell, (self._matrix.origin_y - f) / cell
+        turn = self._turn
+        return (
+            drift < _ALIGNED
+            and all(abs(p - round(p)) < _ALIGNED for p in phases)
+            and abs(turn - round(turn)) < _ALIGNED
+        )
+
+    def place(self, tile_row: int, columns: Sequence[int]) -> Iterator[tuple[int, Placement]]:
+        """Yield the parts of tiles of a row that the group covers, with their column.
+
+        Args:
+            columns: ascending.
+
+        Raises:
+            SourceError: the transformation is too irregular here.
+        """
+        width, height = self._matrix.tile_width, self._matrix.tile_height
+        top = tile_row * height
+        whole = 0, height, 0, width
+        if self._straight or width % _STEP or height % _STEP:
+            for column in columns:
+                for placement in self._block(top, column * width, whole, None):
+                    yield column, placement
+            return
+        # One transformation for all tiles: a call of PROJ costs more than a few hundred points.
+        left, right = columns[0] * width, (columns[-1] + 1) * width
+        rows = np.arange(top, top + height + 1, _STEP, dtype=np.float64)
+        across = np.arange(left, right + 1, _STEP, dtype=np.float64)
+        nodes = self._located(rows, across)
+        centres = self._located(rows[:-1] + _STEP // 2, across[:-1] + _STEP // 2)
+        strip = self._cells(nodes, centres, _STEP)
+        count = width // _STEP
+        for column in columns:
+            part = slice((column - columns[0]) * count, (column - columns[0] + 1) * count)
+            for placement in self._block(top, column * width, whole, strip.columns(part)):
+                yield column, placement
+
+    def _block(
+        self, top: int, left: int, block: Rectangle, known: _Cells | None
+    ) -> Iterator[Placement]:
+        """Yield the placements of a block.
+
+        Args:
+            known: the cells of the coarsest grid.
+        """
+        found = (
+            self._straightly(top, left, block)
+            if self._straight
+            else self._by_grid(top, left, block, known)
+        )
+        if found is not None and all(_is_small(one.window) for one in found):
+            yield from found
+            return
+        low, high, first, last = block
+        if max(high - low, last - first) <= _STEP:
+            raise SourceError(
+                f"{self._group.name}: its CRS cannot be transformed evenly near row {top + low}, "
+                f"column {left + first} of level {self._matrix.id}; limit its extent"
+            )
+        middle, centre = (low + high + 1) // 2, (first + last + 1) // 2
+        for rows_of in ((low, middle), (middle, high)):
+            for columns_of in ((first, centre), (centre, last)):
+                if rows_of[1] > rows_of[0] and columns_of[1] > columns_of[0]:
+                    yield from self._block(top, left, (*rows_of, *columns_of), None)
+
+    def _straightly(self, top: int, left: int, block: Rectangle) -> list[Placement]:
+        a, _, c, _, e, f = self._group.transform
+        cell = self._matrix.cell_size
+        ratios = cell / abs(a), cell / abs(e)
+        factor = self._factor(*ratios)
+        x = self._matrix.origin_x + (left + np.arange(block[2], block[3]) + 0.5) * cell
+        y = self._matrix.origin_y - (top + np.arange(block[0], block[1]) + 0.5) * cell
+        aligned = self._is_aligned
+        kernel = self._kernel_for(factor)
+        down = self._axis((y - f) / e, ratios[1], factor, self._group.height, kernel)
+        if down is None:
+            return []
+        places = (x - c) / a
+        margin = factor * (radius_of(kernel, ratios[0] / factor) + 2)
+        found = []
+        for shift in self._shifts(float(places.min()), float(places.max()), margin):
+            width = inf if self._is_closed else self._group.width
+            across = self._axis(places - shift, ratios[0], factor, width, kernel)
+            if across is None:
+                continue
+            positions = StraightPositions(across[0], down[0], aligned)
+            rows = len(down[0].positions)
+            window = positions.window(kernel, slice(0, rows))
+            assert window is not None
+            part = (
+                *(block[0] + down[1], block[0] + down[1] + rows),
+                *(block[2] + across[1], block[2] + across[1] + len(across[0].positions)),
+            )
+            found.append(Placement(part, positions, kernel, factor, window))
+        return found
+
+    def _shifts(self, low: float, high: float, margin: float) -> list[float]:
+        """Return the turns, in source columns, by which positions are in the group.
+
+        Args:
+            low, high: first and last source column.
+            margin: columns beyond the group that count.
+        """
+        if self._is_closed:
+            # Its columns go on: any turn gives the same pixels.
+            middle = (low + high - self._group.width) / 2
+            return [self._turn * round(middle / self._turn)]
+        return shifts_of(low, high, self._group.width, self._turn, margin)
+
+    @staticmethod
+    def _axis(
+        places: npt.NDArray[np.floating[Any]], ratio: float, factor: int, size: float, kernel: str
+    ) -> tuple[Axis, int] | None:
+        """Return the positions within reach of the group, and the index of the first one.
+
+        Args:
+            size: source pixels; infinite if they go on in both directions.
+        """
+        positions, ratio = places / factor - 0.5, ratio / factor
+        reach = inf if size == inf else radius_of(kernel, ratio) + 1
+        near = np.flatnonzero((positions > -reach) & (positions < size / factor + reach))
+        if not len(near):
+            return None
+        return Axis(positions[near[0] : near[-1] + 1], ratio), int(near[0])
+
+    def _by_grid(
+        self, top: int, left: int, block: Rectangle, known: _Cells | None
+    ) -> list[Placement] | None:
+        """Return the placements of a block, none if the group is elsewhere; None to split it."""
+        size = min(block[1] - block[0], block[3] - block[2])
+        is_large = size > _STEP
+        # Three points on a side show whether positions are linear between them.
+        step = _STEP if known is not None else max(1, min(_STEP, size // 2))
+        while True:
+            down = np.arange(block[0], block[1] + step, step).astype(np.float64)
+            across = np.arange(block[2], block[3] + step, step).astype(np.float64)
+            if known is None:
+                nodes = self._located(top + down, left + across)
+                half = step / 2
+                centres = self._located(top + down[:-1] + half, left + across[:-1] + half)
+                known = self._cells(nodes, centres, step)
+            fields, is_curved, ratios, near = known
+            columns = continuous(fields[0], self._turn) if self._turn else fields[0]
+            if columns is None and is_large and near.any():
+                return None
+            if step == 1 or not (columns is None or is_curved.any()):
+                break
+            step //= 2
+            known = None
+        if not near.any():
+            return []
+        if columns is None:  # around a pole; each pixel has its own position
+            turn, middle = self._turn, (self._group.width - 1) / 2
+            columns = fields[0] - turn * np.round((fields[0] - middle) / turn)
+            shifts = [0.0]
+        elif self._turn:
+            margin = BASE_RADIUS[self._kernel] * max(1.0, float(np.nanmax(ratios[0]))) + 2
+            ends = float(np.nanmin(columns)), float(np.nanmax(columns))
+            shifts = self._shifts(*ends, margin)
+        else:
+            shifts = [0.0]
+        found = []
+        for shift in shifts:
+            placed = np.stack([columns - shift, fields[1]])
+            part = near if len(shifts) == 1 else self._near(placed, ratios, 0.0)
+            if not part.any():
+                continue
+            rows, places = np.flatnonzero(part.any(axis=1)), np.flatnonzero(part.any(axis=0))
+            cells = np.s_[rows[0] : rows[-1] + 1, places[0] : places[-1] + 1]
+            highest = [float(np.nanmax(one[cells])) for one in ratios]
+            lowest = [float(np.nanmin(one[cells])) for one in ratios]
+            splits = max(high / max(low, 0.25) for high, low in zip(highest, lowest, strict=True))
+            if splits > _VARIATION and max(highest) > 1 and is_large:
+                return None
+            grid = (
+                down[rows[0] : rows[-1] + 2],
+                across[places[0] : places[-1] + 2],
+                placed[:, rows[0] : rows[-1] + 2, places[0] : places[-1] + 2],
+            )
+            one = self._gridded(block, *grid, (highest[0], highest[1]))
+            if one is not None:
+                found.append(one)
+        return found
+
+    def _gridded(
+        self,
+        block: Rectangle,
+        down: Floats,
+        across: Floats,
+        fields: Floats,
+        ratios: tuple[float, float],
+    ) -> Placement | None:
+        """Return the placement of part of a block; None if no pixel has a position.
+
+        Args:
+            down, across: rows and columns of the points of a grid, in the block.
+            fields: source columns and rows there.
+            ratios: size of an output pixel in source columns and rows.
+        """
+        factor = self._factor(*ratios)
+        ratio_x, ratio_y = (ceil(16 * one / factor - 1e-6) / 16 for one in ratios)
+        # A node at column n is the centre of that pixel; source position 0 is a centre, too.
+        fields = np.ascontiguousarray((fields + 0.5) / factor - 0.5)
+        part = Window(
+            *(int(down[0]), min(block[1], int(down[-1]))),
+            *(int(across[0]), min(block[3], int(across[-1]))),
+        )
+        positions = GridPositions(
+            across=np.ascontiguousarray(across),
+            down=np.ascontiguousarray(down),
+            fields=fields,
+            part=part,
+            ratios=(ratio_x, ratio_y),
+            complete=bool(np.isfinite(fields).all()),
+        )
+        kernel = self._kernel_for(factor)
+        window = positions.window(kernel, slice(0, part[1] - part[0]))
+        return Placement(part, positions, kernel, factor, window) if window else None
+
+    def _factor(self, ratio_x: float, ratio_y: float) -> int:
+        if self._kernel == NEAREST and self._is_mean:
+            return 1
+        return max(1, floor(min(ratio_x, ratio_y) + 1e-9))
+
+    def _kernel_for(self, factor: int) -> str:
+        """Return the kernel for cells: only means of pixels may be mixed with each other."""
+        return self._kernel if factor == 1 or self._is_mean else NEAREST
+
+    def _located(self, rows: Floats, columns: Floats) -> Floats:
+        """Return source columns and rows of output pixels, each column in any turn."""
+        cell = self._matrix.cell_size
+        x = np.broadcast_to(
+            self._matrix.origin_x + (columns + 0.5) * cell, (len(rows), len(columns))
+        )
+        y = np.broadcast_to(
+            self._matrix.origin_y - (rows[:, np.newaxis] + 0.5) * cell, (len(rows), len(columns))
+        )
+        if not self._same:
+            x, y = (np.asarray(one) for one in self._transformer.transform(x, y))
+        x, y = x - self._origin[0], y - self._origin[1]
+        ix, jx, iy, jy = self._inverse
+        with np.errstate(invalid="ignore"):
+            fields = np.stack([ix * x + jx * y - 0.5, iy * x + jy * y - 0.5])
+        fields[:, ~np.isfinite(fields).all(axis=0)] = np.nan
+        return fields
+
+    def _cells(self, nodes: Floats, centres: Floats, step: int) -> _Cells:
+        """Return the cells of a grid, given positions at its points and at the cell centres."""
+        middles = _corners(nodes, self._turn).mean(axis=0)
+        error = np.abs(_within_half(centres - middles, self._turn))
+        # A cell with a corner but not all of them needs a finer look.
+        is_curved = np.isnan(middles[0]) & ~np.isnan(centres[0])
+        is_curved |= (np.nan_to_num(error) > _LINEAR).any(axis=0)
+        # Between conformal CRSs the errors along rows and columns cancel each other in the middle.
+        is_curved |= _is_bent(nodes, 1, self._turn) | _is_bent(nodes, 2, self._turn)
+        ratios = _ratios(nodes, step, self._turn)
+        return _Cells(nodes, is_curved, ratios, self._near(nodes, ratios, self._turn))
+
+    def _near(
+        self, fields: Floats, ratios: tuple[Floats, Floats], turn: float
+    ) -> npt.NDArray[np.bool_]:
+        """Return which cells of the grid may need pixels of the group.
+
+        Args:
+            turn: source columns in a full turn, if the group may be in any; else 0.
+        """
+        corners = _corners(fields, turn)
+        near = np.asarray(np.isfinite(corners).all(axis=(0, 1)))
+        reach = BASE_RADIUS[self._kernel]
+        sizes = self._group.width, self._group.height
+        for axis, (ratio, size) in enumerate(zip(ratios, sizes, strict=True)):
+            low, high = corners[:, axis].min(axis=0), corners[:, axis].max(axis=0)
+            margin = (reach * np.maximum(ratio, 1)) + 2
+            if axis == 1 or not turn:
+                near &= (high > -margin) & (low < size + margin)
+            elif not self._is_closed:
+                first, last = (low - size - margin) / turn, (high + margin) / turn
+                near &= np.ceil(first) <= np.floor(last)
+        return near
+
+
+def _is_small(window: Rectangle) -> bool:
+    return (window[1] - window[0]) * (window[3] - window[2]) <= _LARGEST_WINDOW
+
+
+def _within_half(fields: Floats, turn: float) -> Floats:
+    """Return differences of fields, whose columns are at most half a turn."""
+    if turn:
+        fields[0] -= turn * np.round(fields[0] / turn)
+    return fields
+
+
+def _corners(fields: Floats, turn: float) -> Floats:
+    """Return fields at the corners of each cell, shape (4, 2, rows, columns), without jumps."""
+    first = fields[:, :-1, :-1]
+    others = (fields[:, :-1, 1:], fields[:, 1:, :-1], fields[:, 1:, 1:])
+    return np.stack([first, *(first + _within_half(one - first, turn) for one in others)])
+
+
+def _is_bent(fields: Floats, axis: int, turn: float) -> npt.NDArray[np.bool_]:
+    """Return which cells have sides along an axis in whose middle positions are not linear.
+
+    Args:
+        fields: at three points along the axis at least; otherwise no cell is.
+    """
+    steps = _within_half(np.diff(fields, axis=axis), turn)
+    bends = (np.abs(np.nan_to_num(np.diff(steps, axis=axis))) / 8 > _LINEAR).any(axis=0)
+    # Each point but the first and the last bends the cells on both sides.
+    along = np.zeros(np.array(fields.shape[1:]) - (np.arange(1, 3) == axis), bool)
+    before, after = (
+        (slice(None, -1), slice(1, None)) if axis == 1 else (np.s_[:, :-1], np.s_[:, 1:])
+    )
+    along[before] |= bends
+    along[after] |= bends
+    # A cell has two such sides.
+    return along[:, :-1] | along[:, 1:] if axis == 1 else along[:-1] | along[1:]
+
+
+def _ratios(fields: Floats, step: float, turn: float) -> tuple[Floats, Floats]:
+    """Return the size of an output pixel in source columns and rows, in each cell."""
+    along = np.abs(_within_half(np.diff(fields, axis=2), turn))
+    along = np.fmax(along[:, :-1], along[:, 1:])
+    across = np.abs(_within_half(np.diff(fields, axis=1), turn))
+    across = np.fmax(across[:, :, :-1], across[:, :, 1:])
+    ratios: Floats = np.hypot(along, across) / step
+    return ratios[0], ratios[1]

@@ -1,0 +1,1 @@
+"""What follows from both: levels, slabs, names, and what their pixels depend on."""

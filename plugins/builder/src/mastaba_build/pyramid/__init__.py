@@ -1,0 +1,1 @@
+"""Pyramids as a whole: journal, publication, verification, versions, and pyramids from others."""

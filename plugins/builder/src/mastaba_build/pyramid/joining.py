@@ -1,0 +1,221 @@
+"""A pyramid from the slabs of others: its plan, and the pixels of slabs that several have."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from dataclasses import replace as changed
+from typing import Any, NamedTuple
+
+from mastaba_build.config.configuration import Configuration
+from mastaba_build.errors import PlanError
+from mastaba_build.pixels.stored import stored_tiles
+from mastaba_build.pixels.task import SlabResult
+from mastaba_build.plan.fingerprints import Fingerprints
+from mastaba_build.plan.plan import Level, Plan, SlabKey, encoder_of, union
+from mastaba_build.plan.software import RASTER, installed
+from mastaba_build.pyramid.journal import Row
+from mastaba_build.pyramid.stored import StoredPyramid, StoredSlab
+from mastaba_build.samples import Raster, paste
+from mastaba_build.sources.sets import load_set
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """A pyramid that is joined; see `Source`."""
+
+    path: str
+    identity: str
+
+
+class Part(NamedTuple):
+    """A slab of a source: root that contains it, relative to the output; whether it has a mask."""
+
+    holder: str
+    masks: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class JoinPlan(Plan):
+    """A build that links to slabs of pyramids, and composes those that several have.
+
+    Attributes:
+        origins: the pyramids, the lowest first.
+        parts: slabs of the sources at each place, the lowest first.
+        alone: facts of the slabs that only one source has.
+    """
+
+    origins: tuple[Origin, ...]
+    parts: Mapping[SlabKey, tuple[Part, ...]]
+    alone: Mapping[SlabKey, StoredSlab]
+
+    @property
+    def sources(self) -> list[Any]:
+        return list(self.origins)
+
+    def slabs(self, level: int) -> Iterator[SlabKey]:
+        yield from sorted(slab for slab in self.parts if slab.level == level)
+
+    def linked(self) -> dict[SlabKey, Row]:
+        """Return the slabs that only one source has, as rows of a journal."""
+        fingerprints = Fingerprints(self)
+        rows = {}
+        for slab, one in self.alone.items():
+            result = SlabResult(slab, one.size, one.md5, None, one.tiles, one.limits, 0.0, "")
+            rows[slab] = Row(result, fingerprints.of(slab), one.holder)
+        return rows
+
+
+def make_join_plan(configuration: Configuration, pyramids: Sequence[StoredPyramid]) -> JoinPlan:
+    """Return the plan that joins pyramids.
+
+    Args:
+        configuration: its options about pixels and slabs are replaced by those of the pyramids.
+        pyramids: the lowest first.
+
+    Raises:
+        PlanError: the pyramids differ, one is given twice, or none has a slab; or their set is
+            unknown.
+    """
+    first = pyramids[0]
+    _check_alike(pyramids)
+    configuration = configuration_like(
+        configuration, first, masks=all(one.masks for one in pyramids)
+    )
+    tile_matrix_set, document = load_set(first.tile_matrix_set, configuration.tile_matrix_sets)
+    ids = {level for one in pyramids for level in one.limits}
+    for unknown in sorted(ids - tile_matrix_set.matrices.keys()):
+        raise PlanError(f"level {unknown!r} is not in the tile matrix set {tile_matrix_set.id}")
+    order = [matrix for matrix in tile_matrix_set.matrices.values() if matrix.id in ids][::-1]
+    numbers = {matrix.id: number for number, matrix in enumerate(order)}
+    levels = tuple(
+        Level(
+            matrix, union(one.limits[matrix.id] for one in pyramids if matrix.id in one.limits), 0
+        )
+        for matrix in order
+    )
+    parts: dict[SlabKey, tuple[Part, ...]] = {}
+    alone: dict[SlabKey, StoredSlab] = {}
+    for one in pyramids:
+        for (level, column, row), slab in one.slabs.items():
+            key = SlabKey(numbers[level], column, row)
+            below = parts.get(key, ())
+            parts[key] = (*below, Part(slab.holder, one.masks))
+            if below:
+                alone.pop(key, None)
+            else:
+                alone[key] = slab
+    if not parts:
+        raise PlanError("the slab lists of the pyramids name no slab")
+    encoder = encoder_of(configuration)
+    software = installed((*RASTER, encoder))
+    described = {
+        "join": [[one.path, one.identity] for one in pyramids],
+        "name": configuration.name,
+        "tile_matrix_set": document,
+        "pixel_type": asdict(first.pixel_type),
+        "masks": configuration.masks,
+        "software": software,
+    }
+    registrations = {one.registration for one in pyramids}
+    return JoinPlan(
+        configuration,
+        tile_matrix_set.crs,
+        document,
+        first.pixel_type,
+        first.pixel_type,
+        None,
+        encoder,
+        levels,
+        (),
+        (),
+        software,
+        hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest(),
+        configuration.name,
+        origins=tuple(Origin(one.path, one.identity) for one in pyramids),
+        parts=parts,
+        alone=alone,
+        registration=first.registration if len(registrations) == 1 else "area",
+    )
+
+
+class JoinDrawer:
+    """Composes the slabs of a plan that several sources have; has the methods of `Drawer`."""
+
+    losses = ""
+
+    def __init__(self, plan: JoinPlan) -> None:
+        self._plan = plan
+
+    def tiles(self, slab: SlabKey) -> Iterator[Raster | None]:
+        """Yield the tiles of a slab in row-major order; None for those without data.
+
+        Valid pixels of a later source replace those of an earlier one. With alpha, translucent
+        pixels are blended.
+
+        Raises:
+            BuildError: a slab cannot be read or is damaged.
+        """
+        plan = self._plan
+        has_alpha = plan.pixel_type.has_alpha
+        with ExitStack() as stack:
+            place = plan.configuration.output.open()
+            stack.callback(place.close)
+            layers = [
+                stored_tiles(plan, place.below(part.holder), slab, masks=part.masks)
+                for part in plan.parts[slab]
+            ]
+            for tiles in zip(*layers, strict=True):
+                lowest = tiles[0]
+                for upper in tiles[1:]:
+                    paste(lowest, upper, 0, 0, has_alpha=has_alpha)
+                yield lowest
+
+
+def configuration_like(
+    configuration: Configuration, pyramid: StoredPyramid, *, masks: bool
+) -> Configuration:
+    """Return a configuration with the slabs and the pixels of a pyramid."""
+    type_ = pyramid.pixel_type
+    return changed(
+        configuration,
+        tile_matrix_set=pyramid.tile_matrix_set,
+        format=type_.format,
+        channels=type_.channels,
+        nodata=type_.nodata,
+        slab=pyramid.slab,
+        path_depth=pyramid.path_depth,
+        interpolation=pyramid.interpolation,
+        masks=masks,
+    )
+
+
+def _check_alike(pyramids: Sequence[StoredPyramid]) -> None:
+    """Check that slabs of one pyramid can be slabs of another one."""
+    first = pyramids[0]
+    known: dict[str, str] = {}
+    for one in pyramids:
+        if one.key in known:
+            raise PlanError(f"{one.path}: is the same pyramid as {known[one.key]}")
+        known[one.key] = one.path
+        pairs = {
+            "tile matrix set": (one.tile_matrix_set, first.tile_matrix_set),
+            "format": (one.pixel_type.format, first.pixel_type.format),
+            "number of channels": (one.pixel_type.channels, first.pixel_type.channels),
+            "nodata": (_listed(one.pixel_type.nodata), _listed(first.pixel_type.nodata)),
+            "slab size": ("x".join(map(str, one.slab)), "x".join(map(str, first.slab))),
+            "path depth": (one.path_depth, first.path_depth),
+        }
+        for what, (own, other) in pairs.items():
+            if own != other:
+                raise PlanError(
+                    f"{one.path}: its {what} is {own}, and that of {first.path} is {other}; "
+                    "mastaba build can merge such pyramids"
+                )
+
+
+def _listed(values: Sequence[float]) -> str:
+    return ",".join(f"{value:g}" for value in values)

@@ -1,0 +1,1 @@
+"""What there is: files, pyramids and tile matrix sets, composed to images."""

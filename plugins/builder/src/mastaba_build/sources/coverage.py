@@ -1,0 +1,292 @@
+"""No build loses source pixels unnoticed: samples of the sources against the tiles drawn from them.
+
+A sample is a source pixel and its place in the set, computed by itself: not with the grids and the
+windows that draw tiles. If a sample has data, and so have all pixels around it that a pixel of the
+level is made of, that pixel or one beside it must have data too (docs/from-geotiff.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from math import ceil, isqrt
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyproj
+from pyproj.enums import TransformDirection
+
+from mastaba.api.catalogue import CRS, BoundingBox, TileMatrix, TileMatrixSet
+from mastaba_build.samples import Raster
+from mastaba_build.sources.groups import Group, is_same_crs, transform_of, transformer
+from mastaba_build.sources.inventory import Source
+from mastaba_build.sources.sets import proj_crs
+from mastaba_build.sources.turns import period_of
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int32]
+
+_MOST = 1 << 18
+"""Samples of all sources together, unless there are too many sources."""
+_FEWEST, _LARGEST = 3, 33
+"""Samples on a side of a source."""
+_RETURN = 0.25
+"""Source pixels by which a sample may miss its place on the way there and back."""
+_READ = 1 << 21
+"""Source pixels that are read to examine the samples that a slab lacks."""
+_MOST_EXAMINED = 64
+
+IsValid = Callable[[Source, int, int, int, int], bool]
+"""Whether all pixels of a window of a source have data: first row, row after the last, columns."""
+
+
+class Sample(NamedTuple):
+    """A pixel of a source, and its place in the CRS of the set."""
+
+    source: int
+    column: int
+    row: int
+    x: float
+    y: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Samples:
+    """Samples of the sources of a plan that are inside the set; all arrays have one shape.
+
+    Attributes:
+        sources: number of the source in the plan.
+        columns, rows: pixel of the source.
+        x, y: centre of that pixel in the CRS of the set.
+        outside: share of each source outside the set, by number; only those above 0.
+    """
+
+    sources: Integers
+    columns: Integers
+    rows: Integers
+    x: Floats
+    y: Floats
+    outside: dict[int, float]
+
+    def __getitem__(self, index: int) -> Sample:
+        return Sample(
+            int(self.sources[index]),
+            int(self.columns[index]),
+            int(self.rows[index]),
+            float(self.x[index]),
+            float(self.y[index]),
+        )
+
+    def notes(self, sources: Sequence[Source], set_name: str) -> Iterator[str]:
+        """Yield a sentence if sources reach beyond the set."""
+        if self.outside:
+            worst = max(self.outside, key=lambda number: self.outside[number])
+            others = f" and of {len(self.outside) - 1} others" if len(self.outside) > 1 else ""
+            share = max(1, round(100 * self.outside[worst]))
+            yield f"{share} % of {sources[worst].path}{others} are outside the set {set_name}"
+
+    def beyond(self, boxes: Sequence[Sequence[BoundingBox]]) -> int | None:
+        """Return the first sample that is in none of the boxes of its source, or None.
+
+        Args:
+            boxes: of each source.
+        """
+        starts = np.searchsorted(self.sources, np.arange(len(boxes) + 1))
+        for number, some in enumerate(boxes):
+            part = slice(starts[number], starts[number + 1])
+            x, y = self.x[part], self.y[part]
+            inside = np.zeros(len(x), bool)
+            for box in some:
+                inside |= (x >= box.xmin) & (x <= box.xmax) & (y >= box.ymin) & (y <= box.ymax)
+            if not inside.all():
+                return int(starts[number] + np.argmin(inside))
+        return None
+
+
+def samples_of_groups(groups: Sequence[Group], tile_matrix_set: TileMatrixSet) -> Samples:
+    """Return samples spread over each source, with its first and last rows and columns."""
+    count = sum(len(group.members) for group in groups)
+    side = max(_FEWEST, min(_LARGEST, isqrt(_MOST // max(count, 1))))
+    finest = list(tile_matrix_set.matrices.values())[-1]
+    extent = finest.bbox_of(finest.all_tiles)
+    target = proj_crs(tile_matrix_set.crs)
+    period = period_of(target.to_wkt())
+    parts: list[tuple[Integers, Integers, Integers, Floats, Floats]] = []
+    outside: dict[int, float] = {}
+    first = 0
+    for group in groups:
+        pixels = _pixels(group, side)
+        numbers, columns, rows = pixels[0] + first, pixels[1], pixels[2]
+        first += len(group.members)
+        back = None
+        if not is_same_crs(group, tile_matrix_set.crs):
+            back = transformer(target, pyproj.CRS.from_wkt(group.crs))
+        x, y, is_known = _placed(group, back, pixels[3], pixels[4])
+        if period:
+            x = x - period * np.floor((x - extent.xmin) / period)
+        inside = is_known & (x > extent.xmin) & (x < extent.xmax)
+        inside &= (y > extent.ymin) & (y < extent.ymax)
+        for number in np.unique(numbers[~inside]).tolist():
+            outside[number] = float(1 - inside[numbers == number].mean())
+        parts.append((numbers[inside], columns[inside], rows[inside], x[inside], y[inside]))
+    sources, columns, rows, x, y = (np.concatenate(one) for one in zip(*parts, strict=True))
+    return Samples(sources, columns, rows, x, y, outside)
+
+
+def _pixels(group: Group, side: int) -> tuple[Integers, Integers, Integers, Floats, Floats]:
+    """Return member, column and row of sampled pixels, and their centres in the CRS of the group.
+
+    They are ordered by member.
+    """
+    found: list[tuple[Integers, ...]] = []
+    centres: list[tuple[Floats, Floats]] = []
+    for number, member in enumerate(group.members):
+        across, down = (
+            np.unique(np.linspace(0, size - 1, side).round().astype(np.int32))
+            for size in (member.source.width, member.source.height)
+        )
+        columns, rows = (grid.ravel() for grid in np.meshgrid(across, down))
+        found.append((np.full(len(columns), number, np.int32), columns, rows))
+        a, b, c, d, e, f = transform_of(group, member)
+        centre = columns + 0.5, rows + 0.5
+        centres.append((a * centre[0] + b * centre[1] + c, d * centre[0] + e * centre[1] + f))
+    numbers, columns, rows = (np.concatenate(one) for one in zip(*found, strict=True))
+    x, y = (np.concatenate(one) for one in zip(*centres, strict=True))
+    return numbers, columns, rows, x, y
+
+
+def _placed(
+    group: Group, back: pyproj.Transformer | None, x: Floats, y: Floats
+) -> tuple[Floats, Floats, npt.NDArray[np.bool_]]:
+    """Return points of a group in the CRS of the set, and which of them come back from there.
+
+    Args:
+        back: from the set to the group; None if they have one CRS.
+    """
+    if back is None:
+        return x, y, np.ones(len(x), bool)
+    try:
+        east, north = map(np.asarray, back.transform(x, y, direction=TransformDirection.INVERSE))
+        again = list(map(np.asarray, back.transform(east, north)))
+    except pyproj.exceptions.ProjError:
+        return x, y, np.zeros(len(x), bool)
+    a, b, _, d, e, _ = group.transform
+    with np.errstate(invalid="ignore"):
+        right, up = again[0] - x, again[1] - y
+        period = period_of(group.crs)
+        if period:
+            right = right - period * np.round(right / period)
+        area = a * e - b * d
+        column, row = (e * right - b * up) / area, (a * up - d * right) / area
+        is_known = np.isfinite(east + north) & (np.abs(column) < _RETURN) & (np.abs(row) < _RETURN)
+    return np.where(is_known, east, 0.0), np.where(is_known, north, 0.0), is_known
+
+
+class Coverage:
+    """Looks for samples in the tiles of one level, slab by slab.
+
+    Args:
+        groups: of the plan.
+        crs: of the set.
+    """
+
+    def __init__(
+        self, samples: Samples, groups: Sequence[Group], crs: CRS, matrix: TileMatrix
+    ) -> None:
+        self._samples = samples
+        self._group_of = [group for group in groups for _ in group.members]
+        self._crs = crs
+        self._matrix = matrix
+        self._columns = (samples.x - matrix.origin_x) / matrix.cell_size
+        self._rows = (matrix.origin_y - samples.y) / matrix.cell_size
+        tiles: dict[tuple[int, int], list[int]] = {}
+        places = zip(
+            (self._rows // matrix.tile_height).astype(int).tolist(),
+            (self._columns // matrix.tile_width).astype(int).tolist(),
+            strict=True,
+        )
+        for number, place in enumerate(places):
+            tiles.setdefault(place, []).append(number)
+        self._tiles = {place: np.array(numbers) for place, numbers in tiles.items()}
+
+    def sample(self, number: int) -> Sample:
+        """Return a sample by its number."""
+        return self._samples[number]
+
+    def missing(self, tile_row: int, tile_column: int, tile: Raster | None) -> list[int]:
+        """Return the samples in a tile without data in their pixel and the pixels beside it."""
+        numbers = self._tiles.get((tile_row, tile_column))
+        if numbers is None:
+            return []
+        if tile is None:
+            return list(map(int, numbers))
+        height, width = tile.valid.shape
+        rows = (self._rows[numbers] - tile_row * height).astype(int)
+        columns = (self._columns[numbers] - tile_column * width).astype(int)
+        found = tile.valid[rows, columns]
+        for index in np.flatnonzero(~found).tolist():
+            row, column = rows[index], columns[index]
+            around = tile.valid[max(0, row - 1) : row + 2, max(0, column - 1) : column + 2]
+            found[index] = around.any()
+        return list(map(int, numbers[~found]))
+
+    def lost(self, missing: Sequence[int], sources: Sequence[Source], valid: IsValid) -> list[int]:
+        """Return the samples among missing ones that have data in their sources.
+
+        So many are examined that it takes little time, spread over all of them.
+
+        Raises:
+            SourceError: a source cannot be read.
+        """
+        lost: list[int] = []
+        budget, step = _READ, max(1, len(missing) // _MOST_EXAMINED)
+        for number in missing[::step]:
+            sample = self._samples[number]
+            source = sources[sample.source]
+            is_inner, reach = self._is_inner(sample, source)
+            if not is_inner:
+                continue
+            rows = max(0, sample.row - reach), min(source.height, sample.row + reach + 1)
+            columns = max(0, sample.column - reach), min(source.width, sample.column + reach + 1)
+            budget -= (rows[1] - rows[0]) * (columns[1] - columns[0])
+            if valid(source, *rows, *columns):
+                lost.append(number)
+            if budget < 0:
+                break
+        return lost
+
+    def _is_inner(self, sample: Sample, source: Source) -> tuple[bool, int]:
+        """Return whether the pixel of the level around a sample is well inside its source.
+
+        At the border of a source, less than half of the weights of a pixel may be in it.
+
+        Returns:
+            Also, how many source pixels on each side of the sample that pixel is made of.
+        """
+        group, cell = self._group_of[sample.source], self._matrix.cell_size
+        origin = self._matrix.origin_x, self._matrix.origin_y
+        # The sample, the centre of its pixel, and the middles of two sides of that.
+        middle_x = origin[0] + ((sample.x - origin[0]) // cell + 0.5) * cell
+        middle_y = origin[1] - ((origin[1] - sample.y) // cell + 0.5) * cell
+        x = np.array([sample.x, middle_x, middle_x + cell / 2, middle_x])
+        y = np.array([sample.y, middle_y, middle_y, middle_y + cell / 2])
+        if not is_same_crs(group, self._crs):
+            back = transformer(proj_crs(self._crs), pyproj.CRS.from_wkt(group.crs))
+            x, y = map(np.asarray, back.transform(x, y))
+        right, up = x[1:] - x[0], y[1:] - y[0]
+        period = period_of(group.crs)
+        if period:
+            right = right - period * np.round(right / period)
+        a, b, _, d, e, _ = group.transform
+        columns = (e * right - b * up) / (a * e - b * d)
+        rows = (a * up - d * right) / (a * e - b * d)
+        if not np.isfinite(columns + rows).all():
+            return False, 0
+        size = 2 * float(
+            max(np.hypot(*(columns[1:] - columns[0])), np.hypot(*(rows[1:] - rows[0])))
+        )
+        margin = (max(1.0, size) + 1) / 2
+        column, row = sample.column + 0.5 + columns[0], sample.row + 0.5 + rows[0]
+        is_inner = margin <= column <= source.width - margin
+        return is_inner and margin <= row <= source.height - margin, ceil(size) + 1

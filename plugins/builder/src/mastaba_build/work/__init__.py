@@ -1,0 +1,1 @@
+"""Running a build: engines, workers, the coordinator, reports."""

@@ -1,0 +1,297 @@
+"""One build: lock, journal, slabs, verification of what is stored, publication."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import replace as changed
+from typing import TYPE_CHECKING
+
+from mastaba_build.errors import PlanError
+from mastaba_build.output.lock import Lock, locked
+from mastaba_build.output.records import Record
+from mastaba_build.output.storage import Place
+from mastaba_build.output.versions import (
+    DOCUMENTS,
+    Version,
+    keep_documents,
+    publish_version,
+    published,
+    read_record,
+    read_roots,
+    read_versions,
+    write_versions,
+)
+from mastaba_build.pixels.task import SlabResult
+from mastaba_build.plan.names import kinds, slab_key
+from mastaba_build.plan.plan import Plan, SlabKey, largest_slab
+from mastaba_build.pyramid.changes import update_of
+from mastaba_build.pyramid.journal import Journal, Row, recorded_rows
+from mastaba_build.pyramid.publication import write_documents, write_layer
+from mastaba_build.work.coordinator import Coordinator, Order
+from mastaba_build.work.engines import opened
+from mastaba_build.work.worker import save_plan
+
+if TYPE_CHECKING:
+    from mastaba_build.work.engine import Engine
+    from mastaba_build.work.reports import Reports
+
+_LINKS = 16
+"""Links that are made at a time."""
+
+
+def build(
+    plan: Plan,
+    reports: Reports,
+    *,
+    replace: bool = False,
+    update: str | None = None,
+    engine: Engine | None = None,
+    order: Order | None = None,
+) -> bool:
+    """Build and publish a pyramid, or resume an interrupted build.
+
+    Args:
+        replace: remove a published pyramid of the same name first.
+        update: ``new`` to publish a further version that links to unchanged slabs, ``inject`` to
+            replace slabs of the published version.
+        engine: that of the configuration by default; a given one is not closed.
+        order: as in `Coordinator.run`.
+
+    Returns:
+        whether it is published; otherwise slabs have failed, and nothing is published.
+
+    Raises:
+        BuildError: the build cannot start or go on.
+    """
+    configuration = plan.configuration
+    name = configuration.name
+    with ExitStack() as stack:
+        place = configuration.output.open()
+        stack.callback(place.close)
+        check_size(plan, place)
+        lock = stack.enter_context(locked(place, f"{name}.lock"))
+        exists = place.stat(f"{name}.json") is not None
+        versions: list[Version] = []
+        record = read_record(place, name) if exists and not replace else None
+        if record is not None:
+            versions = read_versions(place, name)
+            current = published(place, name, versions)
+            if current.plan == plan.identity == record.plan and record.root == current.root:
+                reports.complete(name)
+                return True
+        if exists and not replace and (update is None or record is None):
+            raise PlanError(
+                f"{configuration.output.path(f'{name}.json')} exists and has other sources or "
+                "options; update it with --update, choose another name with --name, or use "
+                "--replace"
+            )
+        if record is None:
+            if replace:
+                _remove(place, name)
+            return make_version(plan, reports, place, lock, engine=engine, order=order)
+        if update == "inject":
+            check_single(place, name)
+            plan = changed(plan, root=record.root)
+        else:
+            if publish_existing(plan, reports, place, versions):
+                return True
+            plan = changed(plan, root=f"{name}_{versions[-1].number + 1}")
+        return make_version(
+            plan,
+            reports,
+            place,
+            lock,
+            record=record,
+            versions=versions,
+            previous=_previous(plan, record),
+            engine=engine,
+            order=order,
+        )
+
+
+def publish_existing(
+    plan: Plan, reports: Reports, place: Place, versions: Sequence[Version]
+) -> bool:
+    """Publish the version that was built from the same plan; return whether there is one."""
+    for version in versions:
+        if version.plan == plan.identity:
+            publish_version(place, plan.configuration.name, version.number)
+            clear(plan)
+            reports.complete(plan.configuration.name)
+            return True
+    return False
+
+
+def make_version(
+    plan: Plan,
+    reports: Reports,
+    place: Place,
+    lock: Lock,
+    *,
+    record: Record | None = None,
+    versions: Sequence[Version] = (),
+    previous: Mapping[SlabKey, Row] | None = None,
+    recorded: Callable[[list[Row]], list[Row]] = list,
+    engine: Engine | None = None,
+    order: Order | None = None,
+) -> bool:
+    """Build the slabs of a version and publish it.
+
+    Args:
+        place: the output, opened.
+        lock: of the pyramid, taken.
+        record: of the published version, if there is one.
+        versions: all versions, if another one is made.
+        previous: stored slabs that are kept if they would not change.
+        recorded: returns what is published, from the slabs that were built or kept.
+        engine, order: as in `build`.
+
+    Returns:
+        whether it is published, as in `build`.
+
+    Raises:
+        BuildError: the build cannot start or go on.
+    """
+    configuration = plan.configuration
+    name, work = configuration.name, configuration.work_directory
+    is_new_version = record is not None and plan.root != record.root
+    identity = f"{plan.identity} {plan.root}"
+    journal = Journal(work)
+    try:
+        if journal.plan != identity:
+            if record is None or is_new_version:
+                has_slabs = place.has(f"{plan.root}/")
+                has_descriptor = place.stat(f"{plan.root}.json") is not None
+                if has_descriptor or (has_slabs and journal.plan is None):
+                    raise PlanError(
+                        f"{configuration.output.path(plan.root)} exists and is not an unfinished "
+                        "build of this work directory; choose another name"
+                    )
+                if has_slabs:
+                    place.delete_all(f"{plan.root}/")
+            if not configuration.keep_work:
+                shutil.rmtree(work / "quarters", ignore_errors=True)
+            journal.begin(identity)
+        place.remove_leftovers(plan.root)
+        for end in (*DOCUMENTS, ".layer.json", ".versions.json"):
+            for stem in {name, plan.root}:
+                place.remove_leftovers_of(f"{stem}{end}")
+        Place.of_directory(work).remove_leftovers("")
+        coordinator = Coordinator(
+            plan,
+            journal,
+            place.below(plan.root),
+            Place.of_directory(work),
+            previous,
+        )
+
+        def observe(result: SlabResult, done: int, total: int) -> None:
+            if lock.is_lost:
+                lock.check()
+            reports.slab(plan, result, done, total)
+
+        job = save_plan(plan)
+        with opened(engine, plan) as workers:
+            workers.check(plan, job)
+            outcome = coordinator.run(observe, workers, job, order)
+        reports.built(plan, outcome)
+        if outcome.failures:
+            return False
+        rows = recorded(list(journal.rows()))
+        lock.check()
+        _link(plan, place, rows)
+        if is_new_version:
+            number = int(plan.root.rpartition("_")[2])
+            if place.stat(f"{name}.versions.json") is None:
+                keep_documents(place, name, versions[0].number)
+            update = update_of(plan, place, rows, record) if record else None
+            write_documents(plan, place, rows, plan.root, outcome.inexact, update)
+            added = Version(number, plan.root, plan.identity)
+            write_versions(place, name, [*versions, added], read_roots(place, name))
+            publish_version(place, name, number)
+        else:
+            write_documents(plan, place, rows, name, outcome.inexact)
+            if record is not None:
+                _remove_old(plan, place, record, rows)
+        write_layer(plan, place)
+    finally:
+        journal.close()
+    clear(plan)
+    return True
+
+
+def clear(plan: Plan) -> None:
+    """Remove the work directory, or what is not kept of it."""
+    work = plan.configuration.work_directory
+    if not plan.configuration.keep_work:
+        shutil.rmtree(work, ignore_errors=True)
+    for path in (*work.glob("journal.sqlite*"), *work.glob("plan.pickle")):
+        path.unlink()
+
+
+def check_single(place: Place, name: str) -> None:
+    """Check that a pyramid has one version, so that its slabs may be replaced."""
+    if place.stat(f"{name}.versions.json") is not None:
+        raise PlanError(
+            f"{name} has several versions, which may link to its slabs; make a further one, "
+            "without --inject"
+        )
+
+
+def check_size(plan: Plan, place: Place) -> None:
+    """Check that the output can hold the slabs of a plan."""
+    largest, needed = place.largest_object, largest_slab(plan)
+    if largest is not None and needed > largest:
+        raise PlanError(
+            f"{plan.configuration.output}: holds objects of at most {largest} bytes, and slabs may "
+            f"have {needed}; use smaller slabs"
+        )
+
+
+def _previous(plan: Plan, record: Record) -> Mapping[SlabKey, Row]:
+    """Return the slabs of a version as rows of a journal."""
+    return recorded_rows(
+        record, {level.matrix.id: number for number, level in enumerate(plan.levels)}
+    )
+
+
+def _link(plan: Plan, place: Place, rows: list[Row]) -> None:
+    """Make the links to the slabs of other versions and pyramids."""
+
+    def link(row: Row) -> None:
+        for kind in kinds(plan):
+            key = slab_key(plan, row.result.slab, kind)
+            place.link(f"{plan.root}/{key}", f"{row.holder}/{key}")
+
+    linked = [row for row in rows if row.holder not in (None, plan.root) and row.result.size]
+    with ThreadPoolExecutor(_LINKS) as threads:
+        for _ in threads.map(link, linked):
+            pass
+
+
+def _remove_old(plan: Plan, place: Place, record: Record, rows: list[Row]) -> None:
+    """Remove the slabs of the version before that the injected one does not have."""
+    kept = {slab_key(plan, row.result.slab) for row in rows if row.result.size}
+    for slab, row in _previous(plan, record).items():
+        key = slab_key(plan, slab)
+        if row.result.size and key not in kept:
+            for kind in kinds(plan):
+                place.delete(f"{plan.root}/{slab_key(plan, slab, kind)}")
+
+
+def _remove(place: Place, name: str) -> None:
+    """Remove all versions of a pyramid, the descriptor first."""
+    place.delete(f"{name}.json")
+    roots = [name]
+    if place.stat(f"{name}.versions.json") is not None:
+        roots += read_roots(place, name)
+        for version in read_versions(place, name):
+            roots.append(version.root)
+            for end in DOCUMENTS:
+                place.delete(f"{name}_{version.number}{end}")
+        place.delete(f"{name}.versions.json")
+    for root in dict.fromkeys(roots):
+        place.delete_all(f"{root}/")

@@ -1,0 +1,165 @@
+"""Pyramids and versions made from stored slabs: `join` and `head`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace as changed
+from typing import TYPE_CHECKING
+
+from mastaba_build.errors import PlanError
+from mastaba_build.output.lock import locked
+from mastaba_build.output.versions import published, read_record, read_versions
+from mastaba_build.pyramid.heads import make_head_plan
+from mastaba_build.pyramid.joining import make_join_plan
+from mastaba_build.pyramid.stored import read_pyramid
+from mastaba_build.work.build import check_single, check_size, make_version, publish_existing
+
+if TYPE_CHECKING:
+    from mastaba.api.tools import Plugins
+    from mastaba_build.config.configuration import Configuration
+    from mastaba_build.output.storage import Place
+    from mastaba_build.pyramid.journal import Row
+    from mastaba_build.work.reports import Reports
+
+
+def join(
+    configuration: Configuration,
+    place: Place,
+    reports: Reports,
+    plugins: Plugins,
+    sources: Sequence[str],
+) -> bool:
+    """Make a pyramid that links to slabs of others, and publish it, or resume that.
+
+    Slabs that several sources have are composed: valid pixels of later ones replace those of
+    earlier ones; with alpha, translucent pixels are blended.
+
+    Args:
+        configuration: name, output, and options that no pixel depends on.
+        place: the output, opened.
+        sources: paths of descriptors, the lowest first.
+
+    Returns:
+        whether it is published; otherwise slabs have failed, and nothing is published.
+
+    Raises:
+        BuildError: the pyramids cannot be joined, or the output exists or cannot be used.
+    """
+    name, output = configuration.name, configuration.output
+    pyramids = [read_pyramid(place, output, path, plugins) for path in sources]
+    plan = make_join_plan(configuration, pyramids)
+    check_size(plan, place)
+    exists = f"{output.path(f'{name}.json')} exists; choose another name with --name"
+    if place.stat(f"{name}.json") is not None:
+        raise PlanError(exists)
+    reports.planned(plan)
+    with locked(place, f"{name}.lock") as lock:
+        if place.stat(f"{name}.json") is not None:
+            raise PlanError(exists)
+
+        def recorded(rows: list[Row]) -> list[Row]:
+            # No build from sources has these pixels.
+            return [changed(row, fingerprint="") for row in rows]
+
+        if not make_version(plan, reports, place, lock, previous=plan.linked(), recorded=recorded):
+            return False
+    reports.done(plan)
+    return True
+
+
+def head(
+    configuration: Configuration,
+    place: Place,
+    reports: Reports,
+    plugins: Plugins,
+    base: str,
+    top: str | None = None,
+    decimation: str | None = None,
+    *,
+    inject: bool = False,
+) -> bool:
+    """Compute the levels above one level from its slabs, and publish them.
+
+    Args:
+        configuration: as in `join`.
+        base: identifier of the level that stays, with all finer ones.
+        top: the coarsest level; None for that of the pyramid.
+        decimation: as in a build; None for that of the build record.
+        inject: replace the slabs of the published version; otherwise they are a further version.
+
+    Returns:
+        whether it is published; otherwise slabs have failed, and nothing is published.
+
+    Raises:
+        BuildError: the pyramid does not exist, a level cannot be computed, or the output cannot be
+            used.
+    """
+    name, output = configuration.name, configuration.output
+    read_versions(place, name)  # nothing is written if the pyramid does not exist
+    with locked(place, f"{name}.lock") as lock:
+        versions = read_versions(place, name)
+        current = published(place, name, versions)
+        record = read_record(place, name)
+        if record is None:
+            raise PlanError(f"{name} has no build record {name}.build.json")
+        path = output.path(f"{name}.json")
+        pyramid = read_pyramid(place, output, path, plugins)
+        plan = make_head_plan(
+            changed(
+                configuration,
+                # The work directory of builds may contain images that are kept.
+                work=output.directory / f".{name}.head.work",
+                title=_title(place, name),
+            ),
+            pyramid,
+            record,
+            base,
+            top,
+            decimation,
+        )
+        if current.plan == plan.identity == record.plan:
+            reports.complete(name)
+            return True
+        if publish_existing(plan, reports, place, versions):
+            return True
+        if inject:
+            check_single(place, name)
+        root = record.root if inject else f"{name}_{versions[-1].number + 1}"
+        plan = changed(plan, root=root)
+        reports.planned(plan)
+
+        def recorded(rows: list[Row]) -> list[Row]:
+            above = [
+                changed(row, fingerprint="") for row in rows if row.result.slab not in plan.kept
+            ]
+            return sorted([*plan.kept.values(), *above], key=_place_of)
+
+        if not make_version(
+            plan,
+            reports,
+            place,
+            lock,
+            record=record,
+            versions=versions,
+            previous=plan.previous(),
+            recorded=recorded,
+        ):
+            return False
+    reports.done(plan)
+    return True
+
+
+def _place_of(row: Row) -> tuple[int, int, int]:
+    """Return the key of the order in lists: from the coarsest level, by row and column."""
+    slab = row.result.slab
+    return -slab.level, slab.row, slab.column
+
+
+def _title(place: Place, name: str) -> str | None:
+    """Return the title in the layer descriptor, which the new version keeps."""
+    data = place.read_if_exists(f"{name}.layer.json")
+    try:
+        return None if data is None else str(json.loads(data)["title"])
+    except (ValueError, KeyError, TypeError):
+        return None

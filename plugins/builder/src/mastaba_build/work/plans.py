@@ -1,0 +1,23 @@
+"""The plan of any configuration: of rasters, of vector tiles, or of features."""
+
+from __future__ import annotations
+
+from mastaba_build.config.configuration import Configuration
+from mastaba_build.plan.plan import Plan, make_plan
+from mastaba_build.vector.features import is_features, plan_of_features
+from mastaba_build.vector.formats import is_archive
+from mastaba_build.vector.plan import FORMAT, make_vector_plan
+
+
+def plan_of(configuration: Configuration) -> Plan:
+    """Return the plan of a configuration; its first source decides of which kind.
+
+    Raises:
+        PlanError: a source, the tile matrix set or an option does not fit.
+    """
+    first = configuration.sources[0].path
+    if is_features(first):
+        return plan_of_features(configuration)
+    if is_archive(first) or configuration.format.upper() in ("MVT", FORMAT):
+        return make_vector_plan(configuration)
+    return make_plan(configuration)
