@@ -44,7 +44,7 @@ ROOMS = (
     "tiles",
     "plugins",
     "config",
-    "server",
+    "site",
     "wsgi",
     "commands",
     "api",
@@ -81,7 +81,7 @@ LIBRARIES = {
     "urllib3": {"mastaba.storage.http_client", "mastaba.services.featureinfo.fetch"},
     "ctypes": {
         "mastaba.render.native",
-        "mastaba.server.allocator",
+        "mastaba.site.allocator",
         "mastaba_server.processes.scoreboard",
     },
     "lxml": {"mastaba.web.xml"},
@@ -100,8 +100,8 @@ PLUGIN_NAMES = {
 
 # Every stored tile passes through these: nothing is decoded, drawn or routed by plugins there.
 TILE_PATH = (
-    "mastaba.server.app",
-    "mastaba.server.tile_table",
+    "mastaba.site.application",
+    "mastaba.site.tile_table",
     "mastaba.services.addresses",
     "mastaba.web.request",
     "mastaba.web.response",
@@ -329,7 +329,7 @@ def strings_of(path: Path) -> Iterator[str]:
 def test_keys_that_a_request_gets_contain_a_dot() -> None:
     """No parameter of a front server has a dot, so none is taken for such a key."""
     # These make requests.
-    makers = ("mastaba/server/", "mastaba_conformance/", "mastaba_doctor/")
+    makers = ("mastaba/site/", "mastaba_conformance/", "mastaba_doctor/")
     paths = [*CORE.rglob("*.py"), *chain.from_iterable(map(_python_files, PLUGIN_SOURCES))]
     constants: set[str] = set()
     keys: set[str] = set()

@@ -2,8 +2,8 @@
 
 from mastaba.errors import escaped
 from mastaba.plugins.manager import PluginInfo, Plugins
-from mastaba.server.allocator import keep_freed_memory
-from mastaba.server.app import Application
+from mastaba.site.allocator import keep_freed_memory
+from mastaba.site.application import Application
 from mastaba.wsgi import create_application
 
 __all__ = [

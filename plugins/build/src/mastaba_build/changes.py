@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from mastaba.api.catalogue import BoundingBox, TileLimits, generation_of
+from mastaba.api.catalogue import BoundingBox, TileLimits, digest_of
 from mastaba_build.journal import Row, recorded_rows
 from mastaba_build.plan import Plan, SlabKey
 from mastaba_build.records import Record
@@ -42,7 +42,7 @@ def update_of(
     if area is None:
         return None
     return {
-        "since": generation_of(published),
+        "since": digest_of(published),
         "bbox": [area.xmin, area.ymin, area.xmax, area.ymax],
     }
 
