@@ -92,7 +92,7 @@ LIBRARIES = {
 # module: why it names a protocol that a plugin provides
 PLUGIN_NAMES = {
     "mastaba.render.styles": "min_elevation, a key of styles",
-    "mastaba.config.generation6": "these are the keys of files from older releases",
+    "mastaba.config.services": "wms is a key of files of ROK4 version 6, which are refused",
     "mastaba.services.health": "clients of existing servers read the key 'tms'",
     "mastaba.storage.mounts": "this is also the name of a file system",
     "mastaba.services.featureinfo.external": "the request to another server names its protocol",

@@ -2,7 +2,6 @@
 
 from mastaba.config.documents import parse_document, read_local_text, started_at, unreadable
 from mastaba.config.faults import Faults, FileFaults, UnusableError
-from mastaba.config.generation6 import Note, to_generation7
 from mastaba.config.load import load_catalogue
 from mastaba.config.schema import did_you_mean, schema
 from mastaba.config.server import LoggerConfig, ServerConfig, load_server, missing_port
@@ -16,7 +15,6 @@ __all__ = [
     "Faults",
     "FileFaults",
     "LoggerConfig",
-    "Note",
     "ServerConfig",
     "Severity",
     "Source",
@@ -31,6 +29,5 @@ __all__ = [
     "read_local_text",
     "schema",
     "started_at",
-    "to_generation7",
     "unreadable",
 ]
