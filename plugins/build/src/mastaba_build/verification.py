@@ -9,8 +9,8 @@ from contextlib import closing
 from typing import Any, TypeAlias
 
 from mastaba.api.catalogue import TILE_FORMATS, TileLimits
-from mastaba.api.slabs import TileDecoder
 from mastaba.errors import MastabaError
+from mastaba.tooling.slabs import TileDecoder
 from mastaba_build.destination import Destination
 from mastaba_build.errors import VerificationError
 from mastaba_build.names import recorded_key

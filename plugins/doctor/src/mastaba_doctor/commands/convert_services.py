@@ -8,14 +8,9 @@ import sys
 from typing import Any
 
 from mastaba.api.commands import print_json
-from mastaba.api.documents import (
-    Faults,
-    parse_document,
-    read_local_text,
-    started_at,
-    unreadable,
-)
+from mastaba.api.documents import Faults, parse_document, read_local_text
 from mastaba.errors import escaped
+from mastaba.tooling.documents import started_at, unreadable
 from mastaba_doctor.rok4_v6 import to_rok4_v7
 
 
