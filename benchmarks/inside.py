@@ -32,8 +32,8 @@ from benchmarks.demo import demo_installation
 from mastaba.config.faults import Faults
 from mastaba.config.server import load_server
 from mastaba.plugins.manager import Plugins
-from mastaba.server.app import Application
-from mastaba.server.logs import begin_batches, configure_logging
+from mastaba.site.application import Application
+from mastaba.site.logs import begin_batches, configure_logging
 from mastaba.wsgi import create_application
 from mastaba_server.transport.connection import Buffers, Connection, Limits
 from mastaba_server.transport.fastcgi.connection import FastCGIConnection

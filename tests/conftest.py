@@ -24,7 +24,7 @@ from werkzeug.test import Client
 from mastaba.config.schema import SchemaValidator, Services, schema
 from mastaba.plugins import discovery
 from mastaba.plugins.manager import Plugins
-from mastaba.server.app import Application
+from mastaba.site.application import Application
 from mastaba.wsgi import create_application
 from mastaba_conformance.serving import serving_installation
 

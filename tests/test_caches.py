@@ -21,7 +21,7 @@ MAPPINGS = {"dict", "OrderedDict", "defaultdict", "WeakKeyDictionary", "WeakValu
 
 # What maps are kept for that is not a cache: it holds what exists at the time, and drops it.
 STATE = {
-    "mastaba.server.app": "services by their paths",
+    "mastaba.site.application": "services by their paths",
     "mastaba.model.crs.Equivalences._equal": "what is declared in a configuration",
     "mastaba.services.base.Site.services": "services of the configuration",
     "mastaba.trace.Trace.steps": "times of one request",
@@ -30,7 +30,7 @@ STATE = {
     "mastaba.services.base._Encoders._created": "one for each installed encoder",
     "mastaba.slab.index_cache.IndexCache._entries": "the cache itself, which is in the table",
     "mastaba.slab.index_cache.IndexCache._flights": "loads under way",
-    "mastaba.server": "connections, children and changes under way",
+    "mastaba.site": "connections, children and changes under way",
     "mastaba_server": "connections, children and changes under way",
     "mastaba_elevation.datasets.Datasets": "layers of the configuration",
     "mastaba_metrics.table": "the table of each scoreboard, and its counters",

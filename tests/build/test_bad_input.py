@@ -23,7 +23,7 @@ from rasterio.transform import Affine
 from tests.build.ground import grid, noise, read_tiles, write_raster
 
 from mastaba.api.catalogue import TILE_FORMATS
-from mastaba.api.slabs import TileDecoder
+from mastaba.tooling.slabs import TileDecoder
 from mastaba_build.errors import PlanError
 from mastaba_build.pixels.stored import slab_index
 from mastaba_build.plan.plan import Plan

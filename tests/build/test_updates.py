@@ -16,7 +16,7 @@ from tests.build.conftest import Build
 from tests.build.fork_server import ForkServer
 from tests.build.ground import grid, read_tiles, write_raster
 
-from mastaba.api.catalogue import BoundingBox, TileLimits, TileMatrix, generation_of
+from mastaba.api.catalogue import BoundingBox, TileLimits, TileMatrix, digest_of
 from mastaba_build.errors import PlanError
 from mastaba_build.output.destination import Destination
 from mastaba_build.output.storage import Place
@@ -139,7 +139,7 @@ def test_one_of_many_sources_rebuilds_its_slab_and_those_above(
     place = Place.of_directory(tmp_path / "out")
     assert checksums_of(place, "map") == checksums_of(Place.of_directory(whole.parent), "map")
     since = json.loads(place.read("map.json"))["update"]["since"]
-    assert since == generation_of(json.loads(place.read("map_1.json")))
+    assert since == digest_of(json.loads(place.read("map_1.json")))
     assert updated_box(tmp_path) == tile_box(21)
     assert verify(Destination.parse(str(tmp_path / "out"), {}), "map", full=True) == len(paths)
     tiles, expected = read_tiles(first), read_tiles(whole)

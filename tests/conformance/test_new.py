@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from mastaba.api.commands import main
+from mastaba.tooling.commands import main
 from mastaba_conformance.new import KINDS
 from mastaba_conformance.new.names import OURS
 

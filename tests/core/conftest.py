@@ -19,8 +19,8 @@ from mastaba.errors import (
     public_message,
 )
 from mastaba.plugins.manager import Plugins
-from mastaba.server.app import Application
 from mastaba.services.base import Service
+from mastaba.site.application import Application
 from mastaba.tiles.stored import TilePublisher
 from mastaba.web.request import Request
 from mastaba.web.response import Response, message

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-import mastaba.api.commands
 import mastaba.commands.main
+import mastaba.tooling.commands
 import mastaba_demo.settings
 from mastaba_demo.settings import Settings
 from mastaba_writer.progress import ProgressBar
@@ -109,7 +109,7 @@ def test_serving_is_left_to_the_command_line(
         return 0
 
     main = mastaba.commands.main.main
-    monkeypatch.setattr(mastaba.api.commands, "main", served)
+    monkeypatch.setattr(mastaba.tooling.commands, "main", served)
     assert main(["--block", "metrics", "demo", str(tmp_path), "--http", address]) == 0
     server_json = str(tmp_path / "server.json")
     assert calls == [["-f", server_json, "--http", address, "--block", "metrics"]]

@@ -13,8 +13,8 @@ import pytest
 from mastaba.config.faults import Faults
 from mastaba.config.server import load_server
 from mastaba.plugins.manager import Plugins
-from mastaba.server.app import Application
-from mastaba.server.opening import open_site
+from mastaba.site.application import Application
+from mastaba.site.loading import open_site
 from mastaba_conformance.tiny_installation import tiny_installation
 from mastaba_server.processes.scoreboard import Scoreboard
 

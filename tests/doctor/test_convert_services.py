@@ -55,7 +55,7 @@ def test_nulls_count_as_absent(tmp_path: Path, capsys: pytest.CaptureFixture[str
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b'{"global": {}}', "already of generation 7"),
+        (b'{"global": {}}', "already of version 7"),
         (b"[]", "is not an object"),
         (b"{", "not valid JSON"),
         (b"\xff\xfe", "not UTF-8"),

@@ -11,7 +11,7 @@ from tests.doctor.conftest import Environ, Front, open_application
 
 from mastaba.environment import Environment
 from mastaba.model.fault import Fault, Severity
-from mastaba.server.app import Application
+from mastaba.site.application import Application
 from mastaba_doctor.addresses import address_faults
 from mastaba_doctor.endpoints import look_at_endpoints
 from mastaba_writer.installation import write_installation

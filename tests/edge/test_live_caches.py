@@ -12,7 +12,7 @@ from tests.edge.conftest import CACHING, SECRET, Edge, tile
 from tests.live.client import ask
 from tests.live.processes import wait_until
 
-from mastaba.api.catalogue import generation_of
+from mastaba.api.catalogue import digest_of
 
 pytestmark = pytest.mark.live
 
@@ -122,7 +122,7 @@ def test_only_the_updated_area_of_a_pyramid_is_purged(edge: Edge) -> None:
     document = json.loads(pyramid.read_text("utf-8"))
     # In the middle of the tile of level 4, whose side is 2504688 m.
     x, y = 20037508.34 * (10.5 / 8 - 1), 20037508.34 * (1 - 6.5 / 8)
-    update = {"since": generation_of(document), "bbox": [x, y, x + 1, y + 1]}
+    update = {"since": digest_of(document), "bbox": [x, y, x + 1, y + 1]}
     pyramid.write_text(json.dumps({**document, "update": update}), "utf-8")
     edge.reload()
     assert edge.get(inside).headers["x-cache"] == "MISS"

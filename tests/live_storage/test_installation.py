@@ -20,7 +20,7 @@ from tests.live_storage.conftest import CephWriter, Store, s3_writer, swift_writ
 from urllib3.util import Retry
 from werkzeug.test import Client
 
-from mastaba.server.app import Application
+from mastaba.site.application import Application
 from mastaba.wsgi import create_application
 from mastaba_conformance.storage import ObjectWriter
 from mastaba_writer.installation import write_installation

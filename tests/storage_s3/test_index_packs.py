@@ -20,9 +20,9 @@ from mastaba.config.server import load_server
 from mastaba.environment import Environment
 from mastaba.errors import MastabaError, ObjectNotFoundError, SlabFormatError
 from mastaba.plugins.manager import Plugins
-from mastaba.server.app import Application
-from mastaba.server.opening import open_site
 from mastaba.services.base import Site
+from mastaba.site.application import Application
+from mastaba.site.loading import open_site
 from mastaba.slab.index_cache import IndexCache
 from mastaba.slab.layout import PrefixLayout
 from mastaba.slab.reader import LevelReader, StoredTile

@@ -12,8 +12,8 @@ from mastaba.config.server import load_server
 from mastaba.environment import Environment
 from mastaba.errors import SlabFormatError, StorageError
 from mastaba.plugins.manager import Plugins
-from mastaba.server.opening import open_site
 from mastaba.services.base import Site
+from mastaba.site.loading import open_site
 from mastaba_conformance.object_server import ObjectServer
 from mastaba_server.processes.scoreboard import Scoreboard
 from mastaba_writer.installation import NORMAL_STYLE, write_installation

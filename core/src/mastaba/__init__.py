@@ -3,7 +3,7 @@
 This package is the core. A request passes through its packages in this order:
 
 ==============  ====================================================================
-``server``      processes, FastCGI and HTTP; the application that calls a service
+``site``        the application, which calls a service; loading, reloads and logs
 ``services``    what a service is, and what several services share
 ``tiles``       responses that are tiles: stored ones, and tiles drawn on request
 ``render``      maps: reading, resampling, styles, strips, image formats

@@ -8,7 +8,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
-from mastaba.model.generation import generation_of
+from mastaba.model.digest import digest_of
 from mastaba.model.layer import Layer
 from mastaba.model.settings import MapLimits, ServiceSettings, Settings
 from mastaba.model.style import Style
@@ -61,7 +61,7 @@ class Catalogue:
         """
         services = {name: replace(one, own=_shown(one.own)) for name, one in self.services.items()}
         layers = {name: layer.generation for name, layer in self.layers.items()}
-        return generation_of(self.settings, services, layers)
+        return digest_of(self.settings, services, layers)
 
 
 def _shown(own: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,9 +15,9 @@ from mastaba.config.faults import Faults
 from mastaba.config.server import load_server
 from mastaba.environment import Environment
 from mastaba.plugins.manager import Plugins
-from mastaba.server.app import Application
-from mastaba.server.opening import log_findings, open_site
-from mastaba.server.publication import Publication
+from mastaba.site.application import Application
+from mastaba.site.loading import log_findings, open_site
+from mastaba.site.updates import SiteUpdates
 from mastaba_server.processes.scoreboard import Scoreboard
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def create_application(server_json: str, plugins: Plugins | None = None) -> Appl
     log_findings(site, faults)
     application = Application(site)
     # Changes apply to this process only: other processes are unknown here.
-    Publication(application, server, plugins)
+    SiteUpdates(application, server, plugins)
     return application
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import sys
 from collections.abc import Callable
+from itertools import chain
 from types import ModuleType
 from typing import Any
 
 import pluggy
 import pytest
+from scripts.public_api.names import API
 
 from mastaba import hookimpl
 from mastaba.api import tiles
@@ -54,6 +58,22 @@ def test_former_names_are_not_in_the_interface() -> None:
     # Otherwise `from mastaba.api.… import *` and the reference would use them.
     with pytest.raises(AttributeError, match=r"'mastaba\.api\.tiles' has no attribute 'Missing'"):
         former_names("mastaba.api.tiles", {})("Missing")
+
+
+def _former(module: str) -> list[tuple[str, str]]:
+    find = getattr(importlib.import_module(module), "__getattr__", None)
+    names = inspect.getclosurevars(find).nonlocals["names"] if find else {}
+    return [(module, name) for name in names]
+
+
+@pytest.mark.parametrize(("module", "name"), list(chain.from_iterable(map(_former, API))))
+def test_name_of_an_earlier_release_is_found_in_its_new_place(module: str, name: str) -> None:
+    loaded = importlib.import_module(module)
+    assert name not in loaded.__all__
+    with pytest.warns(
+        DeprecationWarning, match=rf"{module}\.{name} will be removed in Mastaba 2\.0"
+    ):
+        assert getattr(loaded, name) is not None
 
 
 # ---------------------------------------------------------------- hooks

@@ -177,7 +177,7 @@ def hanging_start(tmp_path: Path, server_json: Path) -> Iterator[Any]:
         "    signal.signal(number, signal.SIG_DFL)\n"
         "from mastaba.commands.main import main\n"
         "from mastaba.commands import serve\n"
-        "from mastaba.server import reloading\n"
+        "from mastaba.site import reloading\n"
         "read = serve.load_server\n"
         f"paths = {paths!r}\n"
         "def slowly(*arguments):\n"

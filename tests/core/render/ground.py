@@ -19,8 +19,8 @@ from mastaba.plugins.manager import Plugins
 from mastaba.render.map_request import MapImage, MapLayer, MapRequest
 from mastaba.render.native import Window
 from mastaba.render.sampling import GridPositions
-from mastaba.server.app import Application
 from mastaba.services.base import Site
+from mastaba.site.application import Application
 from mastaba.wsgi import create_application
 from mastaba_writer.installation import layer_document, write_installation
 from mastaba_writer.pyramids import LevelPlan, TileSource, write_pyramid

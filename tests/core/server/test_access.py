@@ -14,7 +14,7 @@ import pytest
 from tests.tiny import tiny_installation
 from werkzeug.test import Client
 
-from mastaba.server.logs import JSONFormatter, LineFormatter
+from mastaba.site.logs import JSONFormatter, LineFormatter
 from mastaba.web.masking import masked
 
 OpenApplication = Callable[..., Any]

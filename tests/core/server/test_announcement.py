@@ -18,8 +18,8 @@ from tests.forked import Mastaba
 from tests.tiny import tiny_installation
 
 from mastaba.model.bbox import BoundingBox
-from mastaba.server.announcement import announce
 from mastaba.services.change import LayerChange, layer_changes
+from mastaba.site.announcement import announce
 from mastaba.wsgi import create_application
 
 PLUGIN = """

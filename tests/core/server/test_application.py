@@ -17,8 +17,8 @@ from mastaba.errors import (
     StorageUnavailableError,
     UnsupportedOperationError,
 )
-from mastaba.server.app import Application
 from mastaba.services.base import Service
+from mastaba.site.application import Application
 from mastaba.web.body import SpooledBody, spooled
 from mastaba.web.request import Request
 from mastaba.web.response import Response, message

@@ -30,7 +30,7 @@ from mastaba_server.errors import ChangeRefusedError
 from mastaba_server.processes import control
 from mastaba_server.transport.fastcgi.connection import FastCGIConnection
 from mastaba_server.transport.loop import Server
-from mastaba_server.processes.generation import Generation
+from mastaba_server.processes.epoch import Epoch
 from mastaba_server.processes.handover import Handover
 from mastaba_server.transport.listener import open_listener
 from mastaba_server.processes.supervisor import Supervisor
@@ -38,7 +38,7 @@ from mastaba_server.processes.scoreboard import Scoreboard
 
 home = Path(sys.argv[1])
 
-class Served(Generation):
+class Served(Epoch):
     def __init__(self):
         self.values = []
         self.link = None

@@ -17,7 +17,7 @@ SERVER = """
 import ctypes, logging, os, sys, threading, time
 from pathlib import Path
 from mastaba_server.processes.scoreboard import Scoreboard
-from mastaba_server.processes.generation import Generation
+from mastaba_server.processes.epoch import Epoch
 from mastaba_server.transport.fastcgi.connection import FastCGIConnection
 from mastaba_server.transport.loop import Server
 from mastaba_server.processes.handover import Handover
@@ -61,7 +61,7 @@ def tick():
         board.tick()
         time.sleep(0.1)
 
-class Served(Generation):
+class Served(Epoch):
     def serve(self, link):
         board.bind_worker(link.index)
         threading.Thread(target=tick, daemon=True).start()

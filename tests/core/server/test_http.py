@@ -13,7 +13,7 @@ import pytest
 SERVER = """
 import os, sys, time
 from pathlib import Path
-from mastaba_server.processes.generation import Generation
+from mastaba_server.processes.epoch import Epoch
 from mastaba_server.processes.handover import Handover
 from mastaba_server.transport.http import HTTPConnection
 from mastaba_server.transport.listener import open_listener
@@ -68,7 +68,7 @@ def application(environ, start_response):
     names = ("REQUEST_METHOD", "SCRIPT_NAME", "PATH_INFO", "QUERY_STRING", "HTTP_X_A")
     return ["\\n".join(str(environ.get(name)) for name in names).encode("latin-1")]
 
-class Served(Generation):
+class Served(Epoch):
     def serve(self, link):
         Server(
             application, listener.socket, HTTPConnection,

@@ -22,9 +22,9 @@ from tests.core.server.test_logs import make_record, make_server
 from tests.core.server.test_logs import own_logging as own_logging
 from tests.tiny import tiny_installation
 
-from mastaba.server import log_batches
-from mastaba.server.log_batches import Batches, write_lines
-from mastaba.server.logs import (
+from mastaba.site import log_batches
+from mastaba.site.log_batches import Batches, write_lines
+from mastaba.site.logs import (
     JSONFormatter,
     LineFormatter,
     begin_batches,

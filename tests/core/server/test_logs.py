@@ -19,7 +19,7 @@ import pytest
 from mastaba.config.server import LoggerConfig, ServerConfig
 from mastaba.errors import ConfigurationError
 from mastaba.model.fault import Fault, Severity
-from mastaba.server.logs import (
+from mastaba.site.logs import (
     FileHandler,
     JSONFormatter,
     LineFormatter,

@@ -20,7 +20,7 @@ import os, sys, time
 from pathlib import Path
 from mastaba_server.transport.fastcgi.connection import FastCGIConnection
 from mastaba_server.transport.loop import Server
-from mastaba_server.processes.generation import Generation
+from mastaba_server.processes.epoch import Epoch
 from mastaba_server.processes.handover import Handover
 from mastaba_server.transport.listener import open_listener
 from mastaba_server.processes.notify import Notifier
@@ -33,7 +33,7 @@ def application(environ, start_response):
     start_response("200 OK", [])
     return [b"ok"]
 
-class Served(Generation):
+class Served(Epoch):
     def serve(self, link):
         while (home / "lazy").exists():
             time.sleep(0.01)

@@ -22,7 +22,7 @@ SERVER = """
 import os, sys, time
 from pathlib import Path
 from mastaba_server.transport.fastcgi.connection import FastCGIConnection
-from mastaba_server.processes.generation import Generation
+from mastaba_server.processes.epoch import Epoch
 from mastaba_server.processes.handover import Handover
 from mastaba_server.transport.http import HTTPConnection
 from mastaba_server.transport.listener import open_listener
@@ -43,7 +43,7 @@ def application(environ, start_response):
     start_response("200 OK", [("Content-Length", "2")])
     return [b"ok"]
 
-class Served(Generation):
+class Served(Epoch):
     def serve(self, link):
         global present
         present = link

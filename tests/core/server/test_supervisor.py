@@ -27,7 +27,7 @@ from pathlib import Path
 for number in (signal.SIGINT, signal.SIGQUIT):
     signal.signal(number, signal.SIG_DFL)
 
-from mastaba_server.processes.generation import Generation
+from mastaba_server.processes.epoch import Epoch
 from mastaba_server.transport.fastcgi.connection import FastCGIConnection
 from mastaba_server.transport.loop import Server
 from mastaba_server.processes.handover import Handover
@@ -83,7 +83,7 @@ def load(served=None):
     say(f"loaded {generation}")
     return Served()
 
-class Served(Generation):
+class Served(Epoch):
     def __init__(self):
         # Decided before the fork: a worker of the first generation may come late to this.
         self.lazy = (home / "lazy").exists()
@@ -145,7 +145,7 @@ class Service(RunningService):
         return line
 
     def ask(self) -> tuple[int, int]:
-        """Generation and process that answer on a new connection."""
+        """Epoch and process that answer on a new connection."""
         client = self.connect()
         try:
             generation, pid = client.ask(keep=False).body.split()

@@ -19,10 +19,10 @@ from werkzeug.test import Client
 
 from mastaba import hookimpl
 from mastaba.plugins.manager import Plugins
-from mastaba.server.app import Application
-from mastaba.server.tile_table import FindStored
 from mastaba.services.base import Service
 from mastaba.services.change import Action, Change
+from mastaba.site.application import Application
+from mastaba.site.tile_table import FindStored
 from mastaba.web.request import Request
 from mastaba.web.response import Response
 from mastaba.wsgi import create_application

@@ -12,8 +12,8 @@ from werkzeug.test import Client
 
 from mastaba import hookimpl
 from mastaba.plugins.manager import Plugins
-from mastaba.server.app import Application
 from mastaba.services.base import RootEntry, Service, Site
+from mastaba.site.application import Application
 from mastaba.web.request import Request
 from mastaba.web.response import Response, message
 from mastaba.wsgi import create_application

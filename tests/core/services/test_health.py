@@ -9,7 +9,7 @@ import pytest
 from werkzeug.test import Client
 
 import mastaba
-from mastaba.server.app import Application
+from mastaba.site.application import Application
 from mastaba.storage.retry import CircuitBreaker
 from mastaba.wsgi import create_application
 from mastaba_server.processes.scoreboard import Obstacle

@@ -17,11 +17,11 @@ Plugins import from these modules, from `mastaba` (`hookimpl`, `LazyClass`) and 
 ``writable_storages``  the base class of storages that builders write to
 ``encoders``           the base classes of image encoders
 ``resampling``         resampling of arrays with the kernels of maps
-``slabs``              the inside of slabs, for tools
-``documents``          configuration files, schemas, faults
+``slabs``              index stores, and the readers of the levels of a pyramid
+``documents``          documents of JSON and YAML, problems in them
 ``commands``           what subcommands share
-``fastcgi``            records of FastCGI, for tools
-``tools``              a whole installation in one process, for tools and tests
+``fastcgi``            former names only
+``tools``              a whole installation in one process, for tests
 =====================  ===============================================================
 
 docs/api.md says what may change in which release.

@@ -2,7 +2,7 @@
 
 A module of the interface that has lost a name ends with::
 
-    __getattr__ = former_names(__name__, {"Old": ("mastaba.api.tiles.New", "0.3")})
+    __getattr__ = former_names(__name__, {"Old": ("mastaba.api.tiles.New", "2.0")})
 """
 
 from __future__ import annotations
@@ -35,3 +35,8 @@ def former_names(module: str, names: Mapping[str, tuple[str, str]]) -> Callable[
         return getattr(importlib.import_module(place), replaced)
 
     return find
+
+
+def moved_names(module: str, place: str, names: str) -> Callable[[str], Any]:
+    """Return the ``__getattr__`` of a module whose names, separated by spaces, are in another."""
+    return former_names(module, {name: (f"{place}.{name}", "2.0") for name in names.split()})

@@ -3,14 +3,15 @@
 All objects are immutable and belong to one configuration.
 """
 
+from mastaba.api._deprecated import former_names
 from mastaba.catalogue import Catalogue
 from mastaba.model.bbox import WORLD, BoundingBox
 from mastaba.model.crs import CRS, WGS84, Equivalences, transform_points
 from mastaba.model.crs_offer import CRSOffer, LayerCRS
 from mastaba.model.crs_uri import CRS84, CRS84_URI, crs_code, crs_uri
+from mastaba.model.digest import digest_of
 from mastaba.model.extent import bbox_in, geographic_extent, whole_view
 from mastaba.model.format import TILE_FORMATS, Codec, TileFormat
-from mastaba.model.generation import generation_of
 from mastaba.model.layer import Attribution, FeatureInfo, Layer, Logo, Metadata
 from mastaba.model.pyramid import Attribute, Level, Pyramid, RasterSpecification, Table, Update
 from mastaba.model.style import Legend, Palette, PaletteEntry, Style
@@ -56,7 +57,7 @@ __all__ = [
     "bbox_in",
     "crs_code",
     "crs_uri",
-    "generation_of",
+    "digest_of",
     "geographic_extent",
     "keys_within",
     "layer_key",
@@ -65,3 +66,5 @@ __all__ = [
     "transform_points",
     "whole_view",
 ]
+
+__getattr__ = former_names(__name__, {"generation_of": ("mastaba.api.catalogue.digest_of", "2.0")})

@@ -1,10 +1,11 @@
-"""FastCGI records, for tools that send requests to a server (FastCGI 1.0, section 3.3)."""
+"""Former place of the FastCGI records, which `mastaba_server` contains."""
 
-from mastaba_server.transport.fastcgi.records import (
-    HEADER_SIZE,
-    encode_pairs,
-    record,
-    unpack_header,
+from mastaba.api._deprecated import moved_names
+
+__all__: list[str] = []
+
+__getattr__ = moved_names(
+    __name__,
+    "mastaba_server.transport.fastcgi.records",
+    "HEADER_SIZE encode_pairs record unpack_header",
 )
-
-__all__ = ["HEADER_SIZE", "encode_pairs", "record", "unpack_header"]

@@ -1,16 +1,17 @@
-"""A whole installation in one process, for tools and tests that open one."""
+"""A whole installation in one process, for tests of plugins."""
 
-from mastaba.errors import escaped
-from mastaba.plugins.manager import PluginInfo, Plugins
-from mastaba.server.allocator import keep_freed_memory
-from mastaba.server.app import Application
+from mastaba.api._deprecated import former_names
+from mastaba.plugins.manager import Plugins
+from mastaba.site.application import Application
 from mastaba.wsgi import create_application
 
-__all__ = [
-    "Application",
-    "PluginInfo",
-    "Plugins",
-    "create_application",
-    "escaped",
-    "keep_freed_memory",
-]
+__all__ = ["Application", "Plugins", "create_application"]
+
+__getattr__ = former_names(
+    __name__,
+    {
+        "PluginInfo": ("mastaba.plugins.manager.PluginInfo", "2.0"),
+        "escaped": ("mastaba.errors.escaped", "2.0"),
+        "keep_freed_memory": ("mastaba.tooling.memory.keep_freed_memory", "2.0"),
+    },
+)

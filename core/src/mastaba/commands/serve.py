@@ -17,13 +17,13 @@ from mastaba.config.faults import Faults
 from mastaba.config.server import ServerConfig, load_server, missing_port
 from mastaba.errors import ConfigurationError, PluginError, escaped
 from mastaba.plugins.manager import Plugins
-from mastaba.server.logs import configure_logging
-from mastaba.server.opening import log_all, log_findings, open_site, watching
-from mastaba.server.reloading import reloaded
-from mastaba.server.site_generation import Endpoint, SiteGeneration
+from mastaba.site.epoch import Endpoint, SiteEpoch
+from mastaba.site.loading import log_all, log_findings, open_site, watching
+from mastaba.site.logs import configure_logging
+from mastaba.site.reloading import reloaded
 from mastaba_server.errors import ListenError
 from mastaba_server.processes.balance import Balance
-from mastaba_server.processes.generation import Generation
+from mastaba_server.processes.epoch import Epoch
 from mastaba_server.processes.handover import Handover
 from mastaba_server.processes.notify import Notifier
 from mastaba_server.processes.scoreboard import Obstacle, Scoreboard
@@ -75,7 +75,7 @@ def _run(arguments: argparse.Namespace, plugins: Plugins, is_reload_due: Callabl
             # A front server that hands over its socket also manages the processes; each handles
             # its requests itself.
             processes = 0 if inherited else server.worker_count
-            # During a reload, the workers of two generations run side by side.
+            # During a reload, the workers of two epochs run side by side.
             maps = server.map_limits.concurrent + server.map_limits.waiting
             scoreboard = Scoreboard(max(1, 2 * processes), server.threads, maps)
             source = watching(arguments.file)
@@ -88,7 +88,7 @@ def _run(arguments: argparse.Namespace, plugins: Plugins, is_reload_due: Callabl
             listener = opened.enter_context(_listener(arguments.http, inherited, server))
             protocol, balance = _protocol(arguments.http), Balance(2 * processes)
             endpoint = Endpoint(listener, protocol, Handover(), balance)
-            generation = SiteGeneration(site, server, plugins, endpoint, source)
+            epoch = SiteEpoch(site, server, plugins, endpoint, source)
         except ConfigurationError as error:
             # The problems of an open site are already in the log.
             log_all(Faults() if site else faults, error)
@@ -98,13 +98,13 @@ def _run(arguments: argparse.Namespace, plugins: Plugins, is_reload_due: Callabl
 
         numbers = itertools.count(2)
 
-        def reload(served: Generation) -> Generation:
+        def reload(served: Epoch) -> Epoch:
             # A failed reload uses up a number: it is an identifier, not a count.
-            present = cast(SiteGeneration, served)
+            present = cast(SiteEpoch, served)
             return reloaded(arguments.file, plugins, present, server, next(numbers))
 
         supervisor = Supervisor(
-            generation,
+            epoch,
             workers=processes,
             reload=reload,
             notifier=Notifier(os.environ),

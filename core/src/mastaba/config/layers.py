@@ -9,19 +9,19 @@ from typing import Any, Final
 from urllib.parse import parse_qsl
 
 from mastaba.catalogue import Catalogue, LoadedLayer
-from mastaba.config.book import Book
 from mastaba.config.documents import DocumentReader
 from mastaba.config.faults import FileFaults, UnusableError
 from mastaba.config.identifiers import problem_of, shortened
 from mastaba.config.pyramids import MakeReader, PyramidLoader, coarse_to_fine
+from mastaba.config.resources import ResourceLoader
 from mastaba.config.server import ServerConfig
 from mastaba.config.services import ServicesConfig, load_metadata
 from mastaba.config.styles import make_style
 from mastaba.config.tile_matrix_sets import make_tile_matrix_set
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS, WGS84, geographic_bbox, is_known_crs
+from mastaba.model.digest import digest_of
 from mastaba.model.extent import pyramid_bbox
-from mastaba.model.generation import generation_of
 from mastaba.model.layer import Attribution, FeatureInfo, Layer, Logo
 from mastaba.model.pyramid import Level, Pyramid
 from mastaba.model.style import Style
@@ -54,11 +54,13 @@ class LayerLoader:
         known: Catalogue | None = None,
     ) -> None:
         known_sets = known.tile_matrix_sets if known else None
-        self.tile_matrix_sets: Book[TileMatrixSet] = Book(
+        self.tile_matrix_sets: ResourceLoader[TileMatrixSet] = ResourceLoader(
             server.tile_matrix_sets, "tile_matrix_set", make_tile_matrix_set, reader, known_sets
         )
         known_styles = known.styles if known else None
-        self.styles: Book[Style] = Book(server.styles, "style", make_style, reader, known_styles)
+        self.styles: ResourceLoader[Style] = ResourceLoader(
+            server.styles, "style", make_style, reader, known_styles
+        )
         self._pyramids = PyramidLoader(self.tile_matrix_sets, reader, indices)
         self._installed = plugins.services.keys()
         self._services = {name: plugins.services[name] for name in shared.services}
@@ -72,7 +74,7 @@ class LayerLoader:
         """Return a layer and the readers of its levels; the document may be modified."""
         faults = FileFaults(self._reader.faults, file)
         # Before anything is removed from it.
-        generation = generation_of(document)
+        digest = digest_of(document)
         hidden = self._switched_off(document)
         document = self._reader.validated(document, "layer", file, self._services)
         _check_identifier(identifier, faults)
@@ -107,7 +109,7 @@ class LayerLoader:
             surrogate_keys=layer_keys(identifier, pyramid) if caching.surrogate_keys else (),
             missing_tile_status=_MISSING_TILE_STATUS.get(document.get("missing_tile", "")),
             own={key: document[key] for key in document if key in self._own_keys},
-            generation=generation_of(generation, pyramid.generation, styles, sets),
+            generation=digest_of(digest, pyramid.generation, styles, sets),
             headers=(header,) if self._settings.generation_headers else (),
             registration=document.get("registration", pyramid.registration),
         )
@@ -156,7 +158,7 @@ class LayerLoader:
         generations = [pyramid.generation for pyramid in pyramids]
         composed = replace(pyramids[0], levels=coarse_to_fine(levels))
         if len(pyramids) > 1:
-            composed = replace(composed, generation=generation_of(generations), update=None)
+            composed = replace(composed, generation=digest_of(generations), update=None)
         return composed, readers
 
     def _layer_styles(

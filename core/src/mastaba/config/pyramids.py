@@ -8,13 +8,13 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from mastaba.config.book import Book, LoadedOnce
 from mastaba.config.documents import DocumentReader
 from mastaba.config.faults import FileFaults, UnusableError
+from mastaba.config.resources import LoadedOnce, ResourceLoader
 from mastaba.errors import MastabaError
 from mastaba.model.bbox import BoundingBox
+from mastaba.model.digest import digest_of
 from mastaba.model.format import TILE_FORMATS, TileFormat
-from mastaba.model.generation import generation_of
 from mastaba.model.pyramid import Attribute, Level, Pyramid, RasterSpecification, Table, Update
 from mastaba.model.tile_matrix_set import TileLimits, TileMatrix, TileMatrixSet
 from mastaba.slab.index_cache import IndexCache
@@ -33,7 +33,10 @@ class PyramidLoader(LoadedOnce[ResourcePath, StoredPyramid]):
     """Loader of descriptors; each is loaded once, however many layers use it."""
 
     def __init__(
-        self, tile_matrix_sets: Book[TileMatrixSet], reader: DocumentReader, indices: IndexCache
+        self,
+        tile_matrix_sets: ResourceLoader[TileMatrixSet],
+        reader: DocumentReader,
+        indices: IndexCache,
     ) -> None:
         super().__init__()
         self._tile_matrix_sets = tile_matrix_sets
@@ -42,7 +45,7 @@ class PyramidLoader(LoadedOnce[ResourcePath, StoredPyramid]):
 
     def _load(self, key: ResourcePath, named_by: str) -> StoredPyramid:
         document, file = self._reader.document(key, named_by), str(key)
-        generation = generation_of(document)
+        generation = digest_of(document)
         if isinstance(document, dict) and document.get("format") == "TIFF_PBF_MVT":
             document.pop("raster_specifications", None)  # ignored there, valid or not
         document = self._reader.validated(document, "pyramid", file)

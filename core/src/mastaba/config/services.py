@@ -8,7 +8,6 @@ from urllib.parse import urlsplit
 
 from mastaba.config.documents import DocumentReader
 from mastaba.config.faults import FileFaults, UnusableError
-from mastaba.config.generation6 import is_generation6, to_generation7
 from mastaba.config.schema import SchemaValidator
 from mastaba.model.crs import Equivalences, is_known_crs
 from mastaba.model.layer import Metadata
@@ -21,6 +20,8 @@ _COMMON = frozenset(
     ("enabled", "endpoint_uri", "root_path", "title", "abstract", "keywords", "metadata")
 )
 _NO_ENCODER = "image/gif"
+_ROK4_V6_KEYS = frozenset(("contact", "provider", "tiles", "ogctiles", "common"))
+_ROK4_V6_KEYS_OF_MAPS = frozenset(("limits", "formats", "crs"))
 
 
 class ServicesConfig(NamedTuple):
@@ -35,8 +36,9 @@ def load_services(
 ) -> ServicesConfig:
     """Read services.json."""
     document, faults = reader.document(path, named_by), FileFaults(reader.faults, str(path))
-    if is_generation6(document):
-        document = _converted(document, faults)
+    if _is_rok4_v6(document):
+        remedy = f"convert it with: mastaba convert-services {faults.file} NEW"
+        faults.refuse("$", "has the format of ROK4 version 6", remedy)
     _drop_foreign_sections(document, plugins, faults)
     # Without a section, only a fallback is enabled. The classes of others are not imported.
     keys = document if isinstance(document, dict) else {}
@@ -73,16 +75,14 @@ def load_services(
     return ServicesConfig(settings, services)
 
 
-def _converted(document: dict[str, Any], faults: FileFaults) -> dict[str, Any]:
-    """Convert a document from generation 6 to generation 7."""
-    reason = "is of generation 6; it is used as if converted, and further paths are of that form"
-    remedy = f"mastaba convert-services {faults.file} NEW writes the converted file"
-    faults.warning("$", reason, remedy)
-    converted, notes = to_generation7(document)
-    for note in notes:
-        if note.is_lost:
-            faults.warning(note.path, note.text, "remove it")
-    return converted
+def _is_rok4_v6(document: object) -> bool:
+    """Say whether shared settings are beside the sections of services, or inside ``wms``."""
+    if not isinstance(document, Mapping) or "global" in document:
+        return False
+    wms = document.get("wms")
+    return not _ROK4_V6_KEYS.isdisjoint(document) or (
+        isinstance(wms, Mapping) and not _ROK4_V6_KEYS_OF_MAPS.isdisjoint(wms)
+    )
 
 
 def _drop_foreign_sections(document: Any, plugins: Plugins, faults: FileFaults) -> None:

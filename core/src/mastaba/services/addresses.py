@@ -1,6 +1,6 @@
 """How a service writes the addresses of its stored tiles.
 
-The server answers requests for these addresses from a table (`mastaba.server.tile_table`),
+The server answers requests for these addresses from a table (`mastaba.site.tile_table`),
 without calling the service for each of them.
 """
 

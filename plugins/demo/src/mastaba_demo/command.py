@@ -29,7 +29,7 @@ def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
         metavar="DIRECTORY",
         help="directory of the world (default: ./demo-data)",
     )
-    from mastaba.api.commands import http_address
+    from mastaba.tooling.commands import http_address
 
     parser.add_argument(
         "--http",
@@ -50,8 +50,8 @@ def run(arguments: argparse.Namespace) -> int:
         is not available, 130 if the generation is interrupted.
     """
     # Imported here because every command of the command line would load the generator otherwise.
-    from mastaba.api.commands import require_free
     from mastaba.errors import ListenError
+    from mastaba.tooling.commands import require_free
     from mastaba_demo.generation import generate
     from mastaba_demo.installation import PYRAMIDS, write_demo_installation
     from mastaba_demo.settings import Settings
@@ -86,7 +86,7 @@ def _report_kept(path: Path) -> None:
 
 
 def _serve(server_json: Path, arguments: argparse.Namespace) -> int:
-    from mastaba.api.commands import main
+    from mastaba.tooling.commands import main
 
     sys.stdout.write(f"Open http://{arguments.http}/viewer in a browser. Press Ctrl+C to stop.\n")
     sys.stdout.flush()

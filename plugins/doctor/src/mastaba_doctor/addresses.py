@@ -6,7 +6,8 @@ import os
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from mastaba.api.documents import Fault, ServerConfig, Severity
+from mastaba.api.documents import Fault, Severity
+from mastaba.tooling.documents import ServerConfig
 
 if TYPE_CHECKING:
     from mastaba.api.services import Service, Site

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mastaba.api.documents import Faults, ServerConfig
+from mastaba.api.documents import Faults
 from mastaba.api.services import Site
 from mastaba.api.storages import Environment
+from mastaba.tooling.documents import ServerConfig
 from mastaba_doctor.addresses import port_faults
 from mastaba_doctor.endpoints import look_at_endpoints
 from mastaba_doctor.ports import PortState, look_at_port

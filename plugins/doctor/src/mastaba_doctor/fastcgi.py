@@ -7,8 +7,13 @@ import struct
 from email.parser import BytesParser
 from typing import Final
 
-from mastaba.api.fastcgi import HEADER_SIZE, encode_pairs, record, unpack_header
 from mastaba_doctor.answer import SEEN, Answer, media_type
+from mastaba_server.transport.fastcgi.records import (
+    HEADER_SIZE,
+    encode_pairs,
+    record,
+    unpack_header,
+)
 
 _BEGIN: Final = 1
 _END: Final = 3

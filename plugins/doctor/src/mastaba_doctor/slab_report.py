@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from mastaba.api.catalogue import TILE_FORMATS, TileFormat
-from mastaba.api.slabs import HEADER_SIZE, MAX_TILE_SIZE, SIGNATURE, index_length
+from mastaba.api.slabs import HEADER_SIZE, SIGNATURE
 from mastaba.api.storages import ByteRange, Storage
 from mastaba.errors import SlabFormatError
+from mastaba.tooling.slabs import MAX_TILE_SIZE, index_length
 from mastaba_doctor.header import SlabHeader
 
 ALIGNMENT: Final = 16

@@ -10,7 +10,7 @@ from typing import Final
 
 from mastaba.api.catalogue import Catalogue, Layer, Level
 from mastaba.api.documents import Fault, Severity
-from mastaba.api.slabs import LevelReader, SlabIndex, TileDecoder
+from mastaba.api.slabs import LevelReader, SlabIndex
 from mastaba.api.storages import Storage
 from mastaba.errors import (
     AccessDeniedError,
@@ -19,6 +19,7 @@ from mastaba.errors import (
     SlabFormatError,
     StorageError,
 )
+from mastaba.tooling.slabs import TileDecoder
 from mastaba_doctor.samples import slab_count, slab_positions, tiles_of
 from mastaba_doctor.slab_report import size_mismatch
 from mastaba_doctor.vector import check_vector_tile

@@ -124,7 +124,7 @@ class Worker:
     """A worker process as the supervisor sees it. Sending and receiving never wait.
 
     Attributes:
-        generation: what it serves.
+        epoch: what it serves.
         started: monotonic seconds.
         ready: whether it serves, or will once the gate is open.
         retired_at: since when it is stopping because others replace it; 0 if it is not.
@@ -134,11 +134,11 @@ class Worker:
         broken: whether its end of the channel is closed.
     """
 
-    def __init__(self, pid: int, index: int, sock: socket.socket, generation: object) -> None:
+    def __init__(self, pid: int, index: int, sock: socket.socket, epoch: object) -> None:
         sock.setblocking(False)
         self.pid = pid
         self.index = index
-        self.generation = generation
+        self.epoch = epoch
         self.started = time.monotonic()
         self.ready = False
         self.retired_at = 0.0

@@ -1,4 +1,4 @@
-"""From the workers of one generation to those of the next: the turn to serve, and connections."""
+"""From the workers of one epoch to those of the next: the turn to serve, and connections."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ class Scoreboard:
     processes, and requests beyond the number of rows, are not shown.
 
     Args:
-        workers: number of slots: twice that of worker processes, for reloads with two generations.
+        workers: number of slots: twice that of worker processes, for reloads with two epochs.
         threads: requests that a worker answers at a time, without maps.
         maps: maps that a worker draws at a time, or that wait; shown once used.
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 from mastaba_server.errors import ServerError
 from mastaba_server.processes.control import Change, Coordinator, Worker, WorkerLink
+from mastaba_server.processes.epoch import Epoch
 from mastaba_server.processes.following import Follower
 from mastaba_server.processes.forks import HANDLED, Forks
-from mastaba_server.processes.generation import Generation
 from mastaba_server.processes.handover import Gate
 from mastaba_server.processes.notify import Notifier
 from mastaba_server.processes.scoreboard import Obstacle, Scoreboard
@@ -44,9 +44,9 @@ _KILL_TIMEOUT = 5.0
 
 @dataclass(slots=True)
 class _Trial:
-    """A generation that has not yet proved that it can serve."""
+    """An epoch that has not yet proved that it can serve."""
 
-    generation: Generation
+    epoch: Epoch
     gate: Gate
     deadline: float
     exits: int = 0
@@ -58,23 +58,23 @@ class Supervisor:
     SIGQUIT, SIGTERM and SIGINT stop gracefully: workers get SIGTERM, may finish their requests,
     and are killed after ``stop_timeout`` seconds.
 
-    SIGHUP calls ``reload`` with the present generation, which returns the next one. If it raises,
+    SIGHUP calls ``reload`` with the present epoch, which returns the next one. If it raises,
     the error is logged.
-    The workers of the next generation start first, on the same listening socket, behind a gate.
+    The workers of the next epoch start first, on the same listening socket, behind a gate.
     When all of them are ready, the present ones get SIGUSR1. When all of these begin no more
     requests, the gate opens. If the next workers exit or are not ready in time, or if ``reload``
-    has failed, the present generation stays. A SIGHUP during a reload causes one more
-    reload after it. If a generation `follows`, its changes cause reloads like SIGHUP, and the
+    has failed, the present epoch stays. A SIGHUP during a reload causes one more
+    reload after it. If an epoch `follows`, its changes cause reloads like SIGHUP, and the
     server is not ready from a failed reload until one succeeds.
 
-    With a ``drain`` of the generation, a stop begins with as many seconds in which the server
+    With a ``drain`` of the epoch, a stop begins with as many seconds in which the server
     works as before, but is not ready.
 
     A worker that exits for any other reason is replaced, after growing delays if it exits soon
     after its start. SIGPIPE is ignored.
 
     Args:
-        generation: what the workers do. The index of a worker is the lowest that no live worker
+        epoch: what the workers do. The index of a worker is the lowest that no live worker
             has, so it is below twice ``workers`` even during a reload. A worker exits with status
             0 when ``serve`` returns, and 1 when it raises. It ignores SIGINT, SIGQUIT, SIGHUP and
             SIGPIPE. When its parent exits, it gets SIGTERM, and is killed ``stop_timeout`` seconds
@@ -86,7 +86,7 @@ class Supervisor:
             is killed and replaced. A worker in which a request makes no progress for as long is
             replaced gracefully, and killed if it does not exit.
         stop_timeout: maximum duration of a graceful stop in seconds.
-        start_timeout: seconds in which the workers of a next generation must be ready.
+        start_timeout: seconds in which the workers of a next epoch must be ready.
         notifier: reports the state of the parent to the service manager.
         worker_timeout: see above.
         is_reload_due: whether a SIGHUP arrived before it could be handled.
@@ -94,10 +94,10 @@ class Supervisor:
 
     def __init__(
         self,
-        generation: Generation,
+        epoch: Epoch,
         *,
         workers: int,
-        reload: Callable[[Generation], Generation],
+        reload: Callable[[Epoch], Epoch],
         watch: Scoreboard,
         stop_timeout: float = 30.0,
         start_timeout: float = 60.0,
@@ -105,7 +105,7 @@ class Supervisor:
         worker_timeout: float = 60.0,
         is_reload_due: Callable[[], bool] = bool,
     ) -> None:
-        self._generation = generation
+        self._epoch = epoch
         self._gate = Gate()
         self._trial: _Trial | None = None
         self._workers = workers
@@ -137,7 +137,7 @@ class Supervisor:
         signal.signal(signal.SIGPIPE, signal.SIG_IGN)
         if self._workers == 0:
             signal.signal(signal.SIGHUP, signal.SIG_IGN)
-            self._generation.serve(None)
+            self._epoch.serve(None)
             return
         wakeup = signal.set_wakeup_fd(self._wakeup[1], warn_on_full_buffer=False)
         handlers = {number: signal.signal(number, self._handle) for number in HANDLED}
@@ -179,7 +179,7 @@ class Supervisor:
             if not numbers.isdisjoint(STOP_SIGNALS):
                 return
             self._work()
-            if self._is_settled and self._are_ready(self._generation):
+            if self._is_settled and self._are_ready(self._epoch):
                 self._notifier.ready()
             self._coordinator.reload_wanted |= signal.SIGHUP in numbers
             self._follow()
@@ -217,30 +217,30 @@ class Supervisor:
 
     def _fill(self) -> float:
         """Start the missing workers; return the seconds until more can be started."""
-        wanted = [(self._generation, self._gate, self._not_before)]
+        wanted = [(self._epoch, self._gate, self._not_before)]
         if self._trial is not None:
             # The number of starts during a reload is limited: no delay.
-            wanted.insert(0, (self._trial.generation, self._trial.gate, 0.0))
-        for generation, gate, not_before in wanted:
-            for _ in range(self._workers - len(self._members(generation))):
+            wanted.insert(0, (self._trial.epoch, self._trial.gate, 0.0))
+        for epoch, gate, not_before in wanted:
+            for _ in range(self._workers - len(self._members(epoch))):
                 if (delay := not_before - time.monotonic()) > 0:
                     return delay
                 try:
-                    self._fork(generation, gate)
+                    self._fork(epoch, gate)
                 except OSError as error:
                     logger.error("cannot start a worker: %s", error.strerror)
                     return self._postpone()
         return math.inf
 
-    def _members(self, generation: Generation) -> list[Worker]:
+    def _members(self, epoch: Epoch) -> list[Worker]:
         return [
             child
             for child in self._children.values()
-            if child.generation is generation and not child.retired_at
+            if child.epoch is epoch and not child.retired_at
         ]
 
-    def _are_ready(self, generation: Generation) -> bool:
-        members = self._members(generation)
+    def _are_ready(self, epoch: Epoch) -> bool:
+        members = self._members(epoch)
         return len(members) >= self._workers and all(child.ready for child in members)
 
     def _postpone(self) -> float:
@@ -250,14 +250,14 @@ class Supervisor:
         self._not_before = time.monotonic() + delay
         return delay
 
-    def _fork(self, generation: Generation, gate: Gate) -> None:
+    def _fork(self, epoch: Epoch, gate: Gate) -> None:
         used = {child.index for child in self._children.values()}
         index = next(number for number in range(len(used) + 1) if number not in used)
         ours, theirs = socket.socketpair()
 
         def serve() -> None:
             ours.close()
-            generation.serve(WorkerLink(index, theirs, gate))
+            epoch.serve(WorkerLink(index, theirs, gate))
 
         try:
             pid = self._child(f"worker {index}", serve)
@@ -266,13 +266,13 @@ class Supervisor:
             raise
         finally:
             theirs.close()
-        child = self._children[pid] = Worker(pid, index, ours, generation)
+        child = self._children[pid] = Worker(pid, index, ours, epoch)
         child.ticks = self._watch.ticks(index)
         logger.debug("worker %d started, process %d", index, pid)
 
     def _announce(self) -> None:
         """Report what has changed, in a process of its own: neither reloads nor changes wait."""
-        run = self._generation.announcement()
+        run = self._epoch.announcement()
         if run is not None:
             try:
                 self._announcers.add(self._child("the process that reports changes", run))
@@ -300,7 +300,7 @@ class Supervisor:
             child = self._forget(pid)
             if child.retired_at:
                 continue
-            if self._trial is not None and child.generation is self._trial.generation:
+            if self._trial is not None and child.epoch is self._trial.epoch:
                 self._trial.exits += 1
             elif time.monotonic() - child.started >= _HEALTHY_AGE:
                 self._failures = 0
@@ -349,18 +349,18 @@ class Supervisor:
         return f"it has not responded for {limit:g} seconds" if child.still > limit else ""
 
     def _carry_out(self, change: Change) -> None:
-        """Make a change in this process, in all generations served."""
+        """Make a change in this process, in all epochs served."""
         # It then also watches what the change has read.
         self._follower.stop()
         with self._interrupted_by_stop():
             if self._trial is None:
-                self._generation.carry_out(change)
+                self._epoch.carry_out(change)
                 return
-            self._trial.generation.carry_out(change)
+            self._trial.epoch.carry_out(change)
             try:
-                self._generation.follow(change)
+                self._epoch.follow(change)
             except Exception:
-                # This generation is retiring, and its workers that also fail are replaced.
+                # This epoch is retiring, and its workers that also fail are replaced.
                 logger.exception("a change cannot be made in the previous configuration")
 
     # Reload
@@ -369,17 +369,17 @@ class Supervisor:
         """Watch the source of the configuration; note that a reload is due once it changed."""
         if self._follower.has_seen_change():
             self._coordinator.reload_wanted = True
-        generation, trial = self._generation, self._trial
-        if generation.follows and trial is None and not self._coordinator.reload_wanted:
-            self._follower.start(generation.await_change)
+        epoch, trial = self._epoch, self._trial
+        if epoch.follows and trial is None and not self._coordinator.reload_wanted:
+            self._follower.start(epoch.await_change)
 
     def _renew(self) -> None:
-        """Reload, and start the trial of the next generation if that succeeds."""
+        """Reload, and start the trial of the next epoch if that succeeds."""
         self._notifier.reloading()
         self._follower.stop()
         try:
             with self._interrupted_by_stop():
-                generation = self._reload(self._generation)
+                epoch = self._reload(self._epoch)
         except Exception as error:
             reason = str(error) if isinstance(error, ServerError) else repr(error)
             logger.error("reload failed, the present configuration stays in use: %s", reason)
@@ -387,11 +387,11 @@ class Supervisor:
             self._report_kept()
             self._notifier.ready()
             return
-        self._trial = _Trial(generation, Gate(), time.monotonic() + self._start_timeout)
+        self._trial = _Trial(epoch, Gate(), time.monotonic() + self._start_timeout)
 
     def _report_kept(self) -> None:
         """Report that the present configuration stays in use, because a reload has failed."""
-        follows = self._generation.follows
+        follows = self._epoch.follows
         self._watch.report(Obstacle.OUTDATED if follows else Obstacle.KEPT)
 
     @property
@@ -400,12 +400,12 @@ class Supervisor:
         return self._trial is None and self._gate.is_open
 
     def _settle_trial(self) -> None:
-        """Retire the present generation once the next is ready, or discard that if it failed."""
+        """Retire the present epoch once the next is ready, or discard that if it failed."""
         trial = self._trial
         if trial is None:
             return
-        if self._are_ready(trial.generation):
-            previous, self._generation, self._trial = self._generation, trial.generation, None
+        if self._are_ready(trial.epoch):
+            previous, self._epoch, self._trial = self._epoch, trial.epoch, None
             self._failures, self._not_before = 0, 0.0
             self._gate.close()
             self._gate = trial.gate
@@ -413,7 +413,7 @@ class Supervisor:
         elif trial.exits > _TOLERATED_EXITS or time.monotonic() >= trial.deadline:
             self._trial = None
             trial.gate.close()
-            self._retire_all(trial.generation)
+            self._retire_all(trial.epoch)
             self._report_kept()
             logger.error(
                 "reload failed: the new workers %s; the present configuration stays in use",
@@ -438,20 +438,20 @@ class Supervisor:
         self._notifier.ready()
         self._announce()
 
-    def _retire_all(self, generation: Generation) -> None:
-        for child in self._members(generation):
+    def _retire_all(self, epoch: Epoch) -> None:
+        for child in self._members(epoch):
             child.retire()
 
     # Stop
 
     def _drain(self) -> None:
         """Let load balancers notice the stop while requests are still answered."""
-        if self._generation.drain <= 0:
+        if self._epoch.drain <= 0:
             return
         self._watch.report(Obstacle.DRAINING)
         self._notifier.stopping()
-        logger.info("draining: requests are answered for %g s", self._generation.drain)
-        deadline = time.monotonic() + self._generation.drain
+        logger.info("draining: requests are answered for %g s", self._epoch.drain)
+        deadline = time.monotonic() + self._epoch.drain
         while (rest := deadline - time.monotonic()) > 0:
             self._wait(min(rest, self._fill()))
             self._work()
@@ -464,7 +464,7 @@ class Supervisor:
         # Service managers may send SIGTERM right after the SIGQUIT of a graceful stop, so a second
         # signal changes nothing.
         deadline = time.monotonic() + self._stop_timeout
-        self._generation.refuse()
+        self._epoch.refuse()
         for child in self._children.values():
             child.signal(signal.SIGTERM)
             child.retired_at = time.monotonic()

@@ -24,7 +24,7 @@ The same command resumes an interrupted build. Exit status: 0 done, 1 slabs fail
 
 def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
     """Add the parser of the command."""
-    from mastaba.api.commands import http_address
+    from mastaba.tooling.commands import http_address
 
     parser = subparsers.add_parser(
         "build",
@@ -343,7 +343,7 @@ def _run(arguments: argparse.Namespace, reports: Any) -> int:
         reports.verified(configuration.name, count)
         return 0
     if arguments.serve:
-        from mastaba.api.commands import require_free
+        from mastaba.tooling.commands import require_free
 
         _free(require_free, arguments.http)
     plan = plan_of(configuration)
@@ -439,7 +439,7 @@ def _defaults(overrides: dict[str, Any], arguments: argparse.Namespace) -> dict[
 
 
 def _serve(server_json: Path, arguments: argparse.Namespace, reports: Any) -> int:
-    from mastaba.api.commands import main
+    from mastaba.tooling.commands import main
 
     reports.serving(arguments.http)
     blocked = [word for name in arguments.block for word in ("--block", name)]

@@ -12,8 +12,9 @@ from typing import Any
 
 from jsonschema_rs import Draft202012Validator
 
-from mastaba.api.documents import Faults, parse_document, read_local_text, unreadable
+from mastaba.api.documents import Faults, parse_document, read_local_text
 from mastaba.api.storages import Storage
+from mastaba.tooling.documents import unreadable
 from mastaba_build.config.access import Access
 from mastaba_build.errors import PlanError
 from mastaba_build.output.destination import Destination

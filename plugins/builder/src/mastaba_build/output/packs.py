@@ -10,7 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from mastaba.api.slabs import HEADER_SIZE, SIGNATURE, index_length
+from mastaba.api.slabs import HEADER_SIZE, SIGNATURE
+from mastaba.tooling.slabs import index_length
 from mastaba_build.errors import PlanError
 from mastaba_build.output.destination import Destination
 from mastaba_build.output.lock import locked

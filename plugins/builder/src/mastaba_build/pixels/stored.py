@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from mastaba.api.catalogue import TILE_FORMATS, Codec
-from mastaba.api.slabs import TileDecoder
 from mastaba.errors import MastabaError
+from mastaba.tooling.slabs import TileDecoder
 from mastaba_build.errors import BuildError
 from mastaba_build.output.storage import Place
 from mastaba_build.plan.names import MASK_FORMAT, slab_key

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from mastaba.api.catalogue import BoundingBox, TileLimits, generation_of
+from mastaba.api.catalogue import BoundingBox, TileLimits, digest_of
 from mastaba_build.output.records import Record
 from mastaba_build.output.storage import Place
 from mastaba_build.plan.plan import Plan, SlabKey
@@ -42,7 +42,7 @@ def update_of(
     if area is None:
         return None
     return {
-        "since": generation_of(published),
+        "since": digest_of(published),
         "bbox": [area.xmin, area.ymin, area.xmax, area.ymax],
     }
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from mastaba.api.catalogue import TILE_FORMATS
 from mastaba.api.resampling import decimate
-from mastaba.api.slabs import TileDecoder
+from mastaba.tooling.slabs import TileDecoder
 from mastaba_build.errors import BuildError
 from mastaba_build.output.records import Record, RecordedSlab
 from mastaba_build.output.storage import Place

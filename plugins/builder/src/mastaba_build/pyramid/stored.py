@@ -15,8 +15,8 @@ from typing import Any, NamedTuple, TypeAlias
 from jsonschema_rs import Draft202012Validator
 
 from mastaba.api.catalogue import TileLimits
-from mastaba.api.documents import schema
 from mastaba.api.tools import Plugins
+from mastaba.tooling.documents import schema
 from mastaba_build.errors import PlanError
 from mastaba_build.output.destination import Destination
 from mastaba_build.output.records import RecordedSlab

@@ -9,8 +9,8 @@ from contextlib import closing
 from typing import Any, TypeAlias
 
 from mastaba.api.catalogue import TILE_FORMATS, TileLimits
-from mastaba.api.slabs import TileDecoder
 from mastaba.errors import MastabaError
+from mastaba.tooling.slabs import TileDecoder
 from mastaba_build.errors import VerificationError
 from mastaba_build.output.destination import Destination
 from mastaba_build.output.records import Record, RecordedSlab

@@ -19,19 +19,19 @@ from jsonschema_rs import Draft202012Validator
 from rasterio.windows import Window
 
 from mastaba.api.catalogue import CRS, TILE_FORMATS, Level, TileLimits
-from mastaba.api.documents import schema
-from mastaba.api.slabs import (
+from mastaba.api.slabs import LevelReader
+from mastaba.api.storages import Environment, ResourcePath, StoragePool
+from mastaba.api.tools import Plugins
+from mastaba.errors import MastabaError, ObjectNotFoundError
+from mastaba.tooling.documents import schema
+from mastaba.tooling.slabs import (
     IndexCache,
-    LevelReader,
     PathLayout,
     PrefixLayout,
     SlabLayout,
     TileDecoder,
     read_tiles,
 )
-from mastaba.api.storages import Environment, ResourcePath, StoragePool
-from mastaba.api.tools import Plugins
-from mastaba.errors import MastabaError, ObjectNotFoundError
 from mastaba_build.errors import PlanError, SourceError
 from mastaba_build.plugin_manager import installed
 from mastaba_build.samples import Samples

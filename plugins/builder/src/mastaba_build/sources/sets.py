@@ -11,13 +11,8 @@ import pyproj
 from jsonschema_rs import Draft202012Validator
 
 from mastaba.api.catalogue import CRS, TileMatrix, TileMatrixSet
-from mastaba.api.documents import (
-    Faults,
-    FileFaults,
-    UnusableError,
-    make_tile_matrix_set,
-    schema,
-)
+from mastaba.api.documents import Faults, FileFaults, UnusableError
+from mastaba.tooling.documents import make_tile_matrix_set, schema
 from mastaba_build.errors import PlanError
 from mastaba_build.plugin_manager import installed
 from mastaba_writer.tile_matrix_sets import PUBLISHED

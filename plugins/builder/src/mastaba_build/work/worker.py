@@ -12,7 +12,7 @@ from pathlib import Path
 
 import rasterio
 
-from mastaba.api.tools import keep_freed_memory
+from mastaba.tooling.memory import keep_freed_memory
 from mastaba_build.config.access import Access
 from mastaba_build.errors import BuildError, SourceError
 from mastaba_build.output.storage import Place

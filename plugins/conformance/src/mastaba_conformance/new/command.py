@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mastaba.api.commands import USAGE
-from mastaba.api.tools import escaped
+from mastaba.errors import escaped
 from mastaba_conformance.new.names import InvalidNameError, names_of
 from mastaba_conformance.new.templates import write
 

@@ -21,9 +21,10 @@ from typing import Any
 
 import pytest
 
-from mastaba.api.slabs import IndexCache, LevelReader, PrefixLayout, read_tiles
+from mastaba.api.slabs import LevelReader
 from mastaba.api.storages import Storage
 from mastaba.errors import SlabFormatError
+from mastaba.tooling.slabs import IndexCache, PrefixLayout, read_tiles
 from mastaba_conformance.storage.faults import FaultTests
 from mastaba_conformance.storage.forks import ForkTests
 from mastaba_conformance.storage.kit import ObjectWriter

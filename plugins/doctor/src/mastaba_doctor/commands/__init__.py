@@ -74,9 +74,9 @@ def _add_slab(subparsers: _SubParsersAction[ArgumentParser]) -> None:
 
 def _add_convert_services(subparsers: _SubParsersAction[ArgumentParser]) -> None:
     parser = subparsers.add_parser(
-        "convert-services", help="convert a services.json of generation 6 to generation 7"
+        "convert-services", help="convert a services.json of ROK4 version 6 to version 7"
     )
-    parser.add_argument("old", metavar="OLD", help="services.json of generation 6")
+    parser.add_argument("old", metavar="OLD", help="services.json of version 6")
     parser.add_argument(
         "new", metavar="NEW", nargs="?", help="file to write; standard output by default"
     )

@@ -12,19 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 from mastaba.api.catalogue import Catalogue, Layer, link_to
 from mastaba.api.commands import USAGE, print_json
-from mastaba.api.documents import (
-    Faults,
+from mastaba.api.documents import Faults, Severity
+from mastaba.api.services import Scoreboard, Site
+from mastaba.api.storages import Environment, ResourcePath, StoragePool
+from mastaba.api.tools import Application, Plugins
+from mastaba.errors import ConfigurationError, MastabaError, escaped
+from mastaba.tooling.documents import (
     ServerConfig,
-    Severity,
     Source,
     load_catalogue,
     load_server,
     missing_port,
 )
-from mastaba.api.services import Scoreboard, Site
-from mastaba.api.storages import Environment, ResourcePath, StoragePool
-from mastaba.api.tools import Application, Plugins, escaped
-from mastaba.errors import ConfigurationError, MastabaError
 from mastaba_doctor.addresses import address_faults, port_faults
 from mastaba_doctor.commands import DEFAULT_SAMPLES
 from mastaba_doctor.duplicates import duplicate_keys

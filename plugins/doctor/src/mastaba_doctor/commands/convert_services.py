@@ -1,4 +1,4 @@
-"""``mastaba convert-services OLD [NEW]``: services.json from generation 6 to generation 7."""
+"""``mastaba convert-services OLD [NEW]``: services.json from version 6 to version 7."""
 
 from __future__ import annotations
 
@@ -8,21 +8,16 @@ import sys
 from typing import Any
 
 from mastaba.api.commands import print_json
-from mastaba.api.documents import (
-    Faults,
-    parse_document,
-    read_local_text,
-    started_at,
-    to_generation7,
-    unreadable,
-)
-from mastaba.api.tools import escaped
+from mastaba.api.documents import Faults, parse_document, read_local_text
+from mastaba.errors import escaped
+from mastaba.tooling.documents import started_at, unreadable
+from mastaba_doctor.rok4_v6 import to_rok4_v7
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the converted document to NEW, or print it; notes go to standard error.
 
-    Return 0 if it is written; 1 if OLD cannot be read or is not of generation 6, or if NEW
+    Return 0 if it is written; 1 if OLD cannot be read or is not of version 6, or if NEW
     cannot be written or exists (it is never overwritten).
     """
     faults = Faults()
@@ -31,7 +26,7 @@ def run(arguments: argparse.Namespace) -> int:
         for fault in faults.all:
             sys.stderr.write(escaped(f"mastaba: {fault}") + "\n")
         return 1
-    converted, notes = to_generation7(document)
+    converted, notes = to_rok4_v7(document)
     if arguments.new is None:
         print_json(converted)
     else:
@@ -59,7 +54,7 @@ def _read(file: str, faults: Faults) -> dict[str, Any] | None:
     if not isinstance(document, dict):
         faults.error(file, "$", "is not an object", "name a services.json")
     elif "global" in document:
-        faults.error(file, "$.global", "is already of generation 7", "use it as it is")
+        faults.error(file, "$.global", "is already of version 7", "use it as it is")
     else:
         return document
     return None

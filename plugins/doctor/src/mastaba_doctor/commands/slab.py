@@ -11,10 +11,10 @@ from typing import Final
 import numpy as np
 
 from mastaba.api.commands import USAGE
-from mastaba.api.documents import started_at
-from mastaba.api.slabs import Pixels, TileDecoder
 from mastaba.api.storages import ByteRange, Environment, ResourcePath, Storage, StoragePool
 from mastaba.errors import MastabaError, ObjectNotFoundError, SlabFormatError
+from mastaba.tooling.documents import started_at
+from mastaba.tooling.slabs import Pixels, TileDecoder
 from mastaba_doctor.header import COMPRESSIONS, PHOTOMETRICS, SlabHeader
 from mastaba_doctor.slab_report import SlabReport, TileEntry, inspect_slab
 

@@ -8,11 +8,12 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from mastaba.api.catalogue import Catalogue, Layer
-from mastaba.api.documents import Faults, did_you_mean, load_catalogue, load_server
-from mastaba.api.slabs import LevelReader, TileLookup, TileState, look_up
+from mastaba.api.documents import Faults
+from mastaba.api.slabs import LevelReader
 from mastaba.api.storages import Environment
-from mastaba.api.tools import escaped
-from mastaba.errors import ConfigurationError, MastabaError
+from mastaba.errors import ConfigurationError, MastabaError, escaped
+from mastaba.tooling.documents import did_you_mean, load_catalogue, load_server
+from mastaba.tooling.slabs import TileLookup, TileState, look_up
 from mastaba_doctor.slab_report import size_mismatch
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from mastaba_server.errors import ChangeRefusedError
 from mastaba_server.processes.control import Change, WorkerLink
 
 
-class Generation(ABC):
+class Epoch(ABC):
     """What the worker processes serve, and how it is changed.
 
     Attributes:
@@ -42,7 +42,7 @@ class Generation(ABC):
         raise ChangeRefusedError("unavailable", "changes are not possible")
 
     def follow(self, change: Change) -> None:  # noqa: B027 - without changes, nothing to do
-        """Make a change that another generation has made while both are served."""
+        """Make a change that another epoch has made while both are served."""
 
     def refuse(self) -> None:  # noqa: B027 - connections may also wait for the next process
         """Let no new connection begin: all processes will stop, and answer those that wait."""

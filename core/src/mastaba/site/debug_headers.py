@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from mastaba.errors import MastabaError, escaped
-from mastaba.server.access import WSGICallable
 from mastaba.services.base import Site
+from mastaba.site.access_log import WSGICallable
 from mastaba.slab.lookup import location, look_up
 from mastaba.slab.reader import LevelReader, StoredTile
 from mastaba.tiles.stored import TILE

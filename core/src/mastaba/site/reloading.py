@@ -8,9 +8,9 @@ from mastaba.config.faults import Faults, FileFaults
 from mastaba.config.server import ServerConfig, load_server
 from mastaba.errors import ConfigurationError, MastabaError
 from mastaba.plugins.manager import Plugins
-from mastaba.server.logs import configure_logging
-from mastaba.server.opening import log_all, log_findings, open_site, watching
-from mastaba.server.site_generation import SiteGeneration
+from mastaba.site.epoch import SiteEpoch
+from mastaba.site.loading import log_all, log_findings, open_site, watching
+from mastaba.site.logs import configure_logging
 
 # A configuration that changes during each of so many loads is not complete.
 _READ_ATTEMPTS = 3
@@ -19,10 +19,10 @@ _READ_ATTEMPTS = 3
 def reloaded(
     file: str,
     plugins: Plugins,
-    served: SiteGeneration,
+    served: SiteEpoch,
     running: ServerConfig,
     generation: int,
-) -> SiteGeneration:
+) -> SiteEpoch:
     """Load the whole configuration again; layers with an error stay as they are.
 
     A server that follows its configuration refuses one with errors, and one that was written while
@@ -44,7 +44,7 @@ def reloaded(
     gc.collect()
     for _ in range(_READ_ATTEMPTS):
         faults, source = Faults(), watching(file)
-        served.publication.source = source
+        served.updates.source = source
         failure = None
         try:
             server = _compared(load_server(file, plugins, faults), running, faults)
@@ -72,7 +72,7 @@ def reloaded(
         raise MastabaError(f"{count} {'errors' if count > 1 else 'error'}, see above") from failure
     configure_logging(server)
     log_findings(site, faults)
-    return SiteGeneration(site, server, plugins, served.endpoint, source, old.catalogue)
+    return SiteEpoch(site, server, plugins, served.endpoint, source, old.catalogue)
 
 
 def _compared(server: ServerConfig, running: ServerConfig, faults: Faults) -> ServerConfig:

@@ -14,8 +14,8 @@ from mastaba.config.source import Source
 from mastaba.environment import Environment
 from mastaba.errors import ConfigurationError, MastabaError
 from mastaba.plugins.manager import Plugins
-from mastaba.server.logs import log_faults
 from mastaba.services.base import Site
+from mastaba.site.logs import log_faults
 from mastaba.storage.file import FileStorage
 from mastaba.storage.path import ResourcePath
 from mastaba_server.processes.scoreboard import Scoreboard

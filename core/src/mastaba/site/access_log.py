@@ -9,7 +9,7 @@ from time import perf_counter
 from typing import Any
 
 from mastaba import trace
-from mastaba.server.logs import destination
+from mastaba.site.logs import destination
 from mastaba.web.body import SpooledBody
 from mastaba.web.masking import masked
 from mastaba.web.request import utf8

@@ -18,17 +18,17 @@ from mastaba.config.server import ServerConfig
 from mastaba.config.source import Source
 from mastaba.errors import MastabaError
 from mastaba.plugins.manager import Plugins
-from mastaba.server.allocator import keep_freed_memory, return_freed_memory
-from mastaba.server.announcement import announce
-from mastaba.server.app import Application
-from mastaba.server.logs import begin_batches
-from mastaba.server.publication import Publication
 from mastaba.services.base import Site
 from mastaba.services.change import Change, layer_changes
+from mastaba.site.allocator import keep_freed_memory, return_freed_memory
+from mastaba.site.announcement import announce
+from mastaba.site.application import Application
+from mastaba.site.logs import begin_batches
+from mastaba.site.updates import SiteUpdates
 from mastaba_server.processes.balance import Balance
 from mastaba_server.processes.control import Change as ChangeMessage
 from mastaba_server.processes.control import WorkerLink
-from mastaba_server.processes.generation import Generation
+from mastaba_server.processes.epoch import Epoch
 from mastaba_server.processes.handover import Handover
 from mastaba_server.processes.scoreboard import Obstacle
 from mastaba_server.transport.connection import Connection, Limits
@@ -43,7 +43,7 @@ logger = logging.getLogger("mastaba")
 
 
 class Endpoint(NamedTuple):
-    """Where and how requests arrive. Created before the workers of all generations."""
+    """Where and how requests arrive. Created before the workers of all epochs."""
 
     listener: Listener
     protocol: type[Connection]
@@ -51,7 +51,7 @@ class Endpoint(NamedTuple):
     balance: Balance
 
 
-class SiteGeneration(Generation):
+class SiteEpoch(Epoch):
     """A site that is served at an endpoint.
 
     The application is created before the fork, so a failing middleware fails the start or
@@ -61,7 +61,7 @@ class SiteGeneration(Generation):
         source: what was read for it.
 
     Attributes:
-        publication: of the site; its source is what the last load has read, also if that failed.
+        updates: of the site; their source is what the last load has read, also if that failed.
 
     Raises:
         PluginError: a middleware cannot be created.
@@ -81,7 +81,7 @@ class SiteGeneration(Generation):
             keep_freed_memory()
             _ = site.renderer
         self._application = Application(site)
-        self.publication = Publication(self._application, server, plugins, source)
+        self.updates = SiteUpdates(self._application, server, plugins, source)
         self.drain = server.drain
         self.follows = server.follow is not None
         self._server = server
@@ -107,7 +107,7 @@ class SiteGeneration(Generation):
         self.site.start_services()
         threading.Thread(target=self._tick, args=(link,), name="tick", daemon=True).start()
         if link is not None:
-            self.publication.connect(link)
+            self.updates.connect(link)
             self.endpoint.balance.join(link.index)
         server = Server(
             self._application,
@@ -143,10 +143,10 @@ class SiteGeneration(Generation):
         return sum(row.count for row in rows if row.pid == os.getpid())
 
     def carry_out(self, change: ChangeMessage) -> None:
-        self.publication.carry_out(Change.from_json(change))
+        self.updates.carry_out(Change.from_json(change))
 
     def follow(self, change: ChangeMessage) -> None:
-        self.publication.follow(Change.from_json(change))
+        self.updates.follow(Change.from_json(change))
 
     def refuse(self) -> None:
         self.endpoint.listener.refuse()
@@ -160,7 +160,7 @@ class SiteGeneration(Generation):
 
     def await_change(self) -> None:
         assert self._server.follow is not None
-        source, storages = self.publication.source, self.site.catalogue.storages
+        source, storages = self.updates.source, self.site.catalogue.storages
         is_readable = True
 
         def report(error: MastabaError | None) -> None:

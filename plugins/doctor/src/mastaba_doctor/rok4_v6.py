@@ -1,6 +1,6 @@
-"""Conversion of services.json from generation 6 to generation 7 (services-config.md 5).
+"""Conversion of services.json from version 6 to version 7 (services-config.md 5).
 
-In generation 6, the shared settings are next to the sections of the services, and the settings
+In version 6 of ROK4, the shared settings are next to the sections of the services, and the settings
 for maps and tiles are inside ``wms`` and ``wmts``. OGC API Tiles is a separate service, ``tiles``,
 or ``ogctiles`` in the first releases.
 """
@@ -13,10 +13,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any, Final
 
-from mastaba.config.schema import json_path
-
-_SIGNS: Final = ("contact", "provider", "tiles", "ogctiles", "common")
-_WMS_SIGNS: Final = ("limits", "formats", "crs")
+_MAPS: Final = ("limits", "formats", "crs", "reprojection")
 
 _TILES: Final = ("enabled", "endpoint_uri", "title", "abstract", "keywords", "metadata")
 _SERVICE: Final = (*_TILES, "root_path")
@@ -35,7 +32,7 @@ _MOVES: Final = (
     ("", ("global",), _SHARED),
     ("", (), ("admin", "health")),
     ("wms", ("global",), ("inspire",)),
-    ("wms", ("global", "map"), (*_WMS_SIGNS, "reprojection")),
+    ("wms", ("global", "map"), _MAPS),
     ("wms", ("wms",), (*_SERVICE, "name", "root_layer")),
     ("wmts", ("global", "tile"), ("reprojection",)),
     ("wmts", ("wmts",), _SERVICE),
@@ -70,26 +67,16 @@ class Note:
         return f"{self.path}: {self.text}"
 
 
-def is_generation6(document: object) -> bool:
-    """Return whether a document, without nulls, is a services.json of generation 6."""
-    if not isinstance(document, Mapping) or "global" in document:
-        return False
-    wms = document.get("wms")
-    return any(key in document for key in _SIGNS) or (
-        isinstance(wms, Mapping) and any(key in wms for key in _WMS_SIGNS)
-    )
-
-
-def to_generation7(document: Mapping[str, Any]) -> tuple[dict[str, Any], list[Note]]:
+def to_rok4_v7(document: Mapping[str, Any]) -> tuple[dict[str, Any], list[Note]]:
     """Convert a document; absent settings stay absent and get their defaults.
 
     A value of the wrong type is moved unchanged: validation of the result reports it.
 
     Args:
-        document: a services.json of generation 6, without nulls; it is not modified.
+        document: a services.json of version 6, without nulls; it is not modified.
 
     Returns:
-        The services.json of generation 7, and notes on what was not moved unchanged.
+        The services.json of version 7, and notes on what was not moved unchanged.
     """
     return _Conversion(document).run()
 
@@ -133,7 +120,7 @@ class _Conversion:
     def _complete_maps(self) -> None:
         maps = self.new["global"]["map"]
         if "reprojection" not in maps:
-            # The default is false in generation 6, true in generation 7.
+            # The default is false in version 6, true in version 7.
             maps["reprojection"] = False
             self._note("$.wms.reprojection", "is absent: global.map.reprojection is set to false")
         if maps.get("crs") and maps["reprojection"] is False:
@@ -160,7 +147,7 @@ class _Conversion:
         self._note(path, "is ogcapi now, which offers tiles and maps")
 
     def _leave_out(self) -> None:
-        """Note what generation 7 does not have; sections of newer services stay."""
+        """Note what version 7 does not have; sections of newer services stay."""
         for name, value in self._old.items():
             is_service = isinstance(value, dict) and "enabled" in value and name not in _LOST
             if name in _SECTIONS:
@@ -168,7 +155,7 @@ class _Conversion:
                     self._lose(name, key)
             elif is_service and name not in self.new:
                 self.new[name] = value
-                self._note(f"$.{name}", "is not a section of generation 6, and stays as it is")
+                self._note(f"$.{name}", "is not a section of version 6, and stays as it is")
             else:
                 self._lose(name)
 
@@ -184,5 +171,5 @@ class _Conversion:
         self.notes.append(Note(path, text))
 
     def _lose(self, *path: str) -> None:
-        reason = _LOST.get(".".join(path), "has no place in generation 7")
-        self.notes.append(Note(json_path(path), f"is dropped: {reason}", is_lost=True))
+        reason = _LOST.get(".".join(path), "has no place in version 7")
+        self.notes.append(Note(f"$.{'.'.join(path)}", f"is dropped: {reason}", is_lost=True))

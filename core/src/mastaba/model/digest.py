@@ -1,4 +1,4 @@
-"""Generations: short names of what is published, equal on all nodes that publish the same."""
+"""Digests: short names of what is published, equal on all nodes that publish the same."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from hashlib import blake2b
 
 
-def generation_of(*parts: object) -> str:
+def digest_of(*parts: object) -> str:
     """Return 12 hexadecimal digits that depend on the content of the parts only.
 
     Args:

@@ -19,7 +19,7 @@ from typing import IO, Any, Final
 from mastaba.config.server import LoggerConfig, ServerConfig
 from mastaba.errors import ConfigurationError, escaped, reason_of
 from mastaba.model.fault import Fault, Severity
-from mastaba.server.log_batches import Batches, wait_for, write_lines
+from mastaba.site.log_batches import Batches, wait_for, write_lines
 
 logger = logging.getLogger("mastaba")
 

@@ -15,17 +15,17 @@ from mastaba.config.server import ServerConfig
 from mastaba.config.source import Source
 from mastaba.errors import ChangeRefusedError, MastabaError
 from mastaba.plugins.manager import Plugins
-from mastaba.server.app import Application
-from mastaba.server.logs import log_faults
 from mastaba.services.base import Service, Site
 from mastaba.services.change import Action, Change
+from mastaba.site.application import Application
+from mastaba.site.logs import log_faults
 from mastaba_server import errors
 from mastaba_server.processes.control import WorkerLink
 
 logger = logging.getLogger("mastaba")
 
 
-class Publication:
+class SiteUpdates:
     """Changes to what an application serves.
 
     In a single process, `submit` applies them. In a worker that is connected to its supervisor,

@@ -46,7 +46,7 @@ class LoadedOnce(ABC, Generic[K, T]):
         """Load an item, or record why it is unusable and raise `UnusableError`."""
 
 
-class Book(LoadedOnce[str, T]):
+class ResourceLoader(LoadedOnce[str, T]):
     """Loader of resources by identifier, which is the file stem.
 
     Args:

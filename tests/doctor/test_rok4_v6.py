@@ -1,4 +1,4 @@
-"""Conversion of services.json of generation 6: each row of services-config.md section 5."""
+"""Conversion of services.json of ROK4 version 6: each row of services-config.md section 5."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import pytest
 
 from mastaba.config.documents import DocumentReader
 from mastaba.config.faults import Faults, UnusableError
-from mastaba.config.generation6 import is_generation6, to_generation7
 from mastaba.config.schema import SchemaValidator
 from mastaba.config.services import ServicesConfig, load_services
 from mastaba.environment import Environment
@@ -19,11 +18,12 @@ from mastaba.model.fault import Severity
 from mastaba.plugins.manager import Plugins
 from mastaba.storage.path import ResourcePath
 from mastaba.storage.pool import StoragePool
+from mastaba_doctor.rok4_v6 import to_rok4_v7
 
 CONTACT = {"name": "Map desk", "city": "Lyon", "email": "maps@example.org"}
 METADATA = {"format": "application/xml", "type": "ISO19115:2003", "url": "https://md.example.org/1"}
 
-# An office that publishes everything that generation 6 had.
+# An office that publishes everything that version 6 had.
 OFFICE: dict[str, Any] = {
     "provider": "Survey office",
     "site": "https://survey.example.org",
@@ -93,11 +93,11 @@ SMALL: dict[str, Any] = {
 @pytest.fixture(scope="module")
 def office() -> dict[str, Any]:
     """Return the converted OFFICE."""
-    return to_generation7(OFFICE)[0]
+    return to_rok4_v7(OFFICE)[0]
 
 
 def lost(document: dict[str, Any]) -> set[str]:
-    return {note.path for note in to_generation7(document)[1] if note.is_lost}
+    return {note.path for note in to_rok4_v7(document)[1] if note.is_lost}
 
 
 def test_everything_is_enabled(office: dict[str, Any]) -> None:
@@ -172,7 +172,7 @@ def test_ogcapi_takes_over_from_tiles(office: dict[str, Any], key: str) -> None:
     ],
 )
 def test_the_end_of_the_address_is_replaced(old: str, expected: str) -> None:
-    new, notes = to_generation7({"tiles": {"endpoint_uri": old}})
+    new, notes = to_rok4_v7({"tiles": {"endpoint_uri": old}})
     assert new["ogcapi"]["endpoint_uri"] == expected
     assert "$.tiles.endpoint_uri" not in {note.path for note in notes}
 
@@ -189,7 +189,7 @@ def test_the_end_of_the_address_is_replaced(old: str, expected: str) -> None:
     ],
 )
 def test_an_address_that_does_not_end_with_tiles_is_kept_and_noted(address: str) -> None:
-    new, notes = to_generation7({"tiles": {"endpoint_uri": address}})
+    new, notes = to_rok4_v7({"tiles": {"endpoint_uri": address}})
     assert new["ogcapi"]["endpoint_uri"] == address
     assert "$.tiles.endpoint_uri" in {note.path for note in notes}
 
@@ -234,12 +234,12 @@ def test_the_new_document_has_nothing_else(office: dict[str, Any]) -> None:
 
 def test_the_old_document_is_not_changed() -> None:
     document = copy.deepcopy(OFFICE)
-    to_generation7(document)
+    to_rok4_v7(document)
     assert document == OFFICE
 
 
 def test_what_is_absent_stays_absent() -> None:
-    new, _ = to_generation7(SMALL)
+    new, _ = to_rok4_v7(SMALL)
     assert new == {
         "enabled": True,
         "global": {"provider": "Town", "map": {"reprojection": False}},
@@ -248,7 +248,7 @@ def test_what_is_absent_stays_absent() -> None:
 
 
 def test_a_section_of_tiles_may_lack_what_is_rewritten() -> None:
-    new, _ = to_generation7({"tiles": {"enabled": True}})
+    new, _ = to_rok4_v7({"tiles": {"enabled": True}})
     assert new["ogcapi"] == {
         "enabled": True,
         "root_path": "/ogcapi",
@@ -259,19 +259,19 @@ def test_a_section_of_tiles_may_lack_what_is_rewritten() -> None:
 
 
 def test_absent_reprojection_is_written_as_false_and_noted() -> None:
-    new, notes = to_generation7({"contact": {}, "wms": {"enabled": True}})
+    new, notes = to_rok4_v7({"contact": {}, "wms": {"enabled": True}})
     assert new["global"]["map"]["reprojection"] is False
     assert "$.wms.reprojection" in {note.path for note in notes}
 
 
 def test_crs_without_reprojection_is_noted() -> None:
-    new, notes = to_generation7({"wms": {"crs": ["EPSG:3857"]}})
+    new, notes = to_rok4_v7({"wms": {"crs": ["EPSG:3857"]}})
     assert new["global"]["map"]["crs"] == ["EPSG:3857"]
     assert "$.wms.crs" in {note.path for note in notes}
 
 
 def test_older_keys_are_read() -> None:
-    new, notes = to_generation7(
+    new, notes = to_rok4_v7(
         {
             "crs_equivalency": "equals.json",
             "ogctiles": {"active": True, "endpoint_uri": "http://localhost/ogctiles"},
@@ -285,20 +285,20 @@ def test_older_keys_are_read() -> None:
 
 def test_tiles_counts_before_ogctiles() -> None:
     document = {"tiles": {"title": "Newer"}, "ogctiles": {"title": "Older"}}
-    assert to_generation7(document)[0]["ogcapi"]["title"] == "Newer"
+    assert to_rok4_v7(document)[0]["ogcapi"]["title"] == "Newer"
     assert lost(document) == {"$.ogctiles"}
 
 
 def test_sections_of_newer_services_are_kept() -> None:
     viewer = {"enabled": True, "endpoint_uri": "https://maps.example.org/viewer"}
-    new, _ = to_generation7({**OFFICE, "viewer": viewer})
+    new, _ = to_rok4_v7({**OFFICE, "viewer": viewer})
     assert new["viewer"] == viewer
     assert "$.viewer" not in lost({**OFFICE, "viewer": viewer})
 
 
 @pytest.mark.parametrize("name", ["wms", "wmts", "tms", "tiles"])
 def test_a_section_of_a_wrong_type_is_left_to_validation(name: str) -> None:
-    new, _ = to_generation7({"contact": CONTACT, name: "on"})
+    new, _ = to_rok4_v7({"contact": CONTACT, name: "on"})
     assert new["ogcapi" if name == "tiles" else name] == "on"
 
 
@@ -310,6 +310,18 @@ def test_the_result_is_valid(office: dict[str, Any]) -> None:
     assert {"wms", "wmts", "tms"} <= set(installed)
     assert SchemaValidator("services", plugins).validate(document, "x", faults) is not None
     assert faults.all == ()
+
+
+def load(tmp_path: Path, document: object) -> tuple[ServicesConfig | None, Faults]:
+    file, faults, plugins = tmp_path / "services.json", Faults(), Plugins()
+    file.write_text(json.dumps(document), encoding="utf-8")
+    pool = StoragePool(plugins.storages, Environment({}))
+    path = ResourcePath("file", "", str(file))
+    reader = DocumentReader(pool, plugins, faults)
+    try:
+        return load_services(path, plugins, reader, "a test"), faults
+    except UnusableError:
+        return None, faults
 
 
 @pytest.mark.parametrize(
@@ -326,8 +338,13 @@ def test_the_result_is_valid(office: dict[str, Any]) -> None:
         {"wms": {"crs": []}},
     ],
 )
-def test_generation_6_is_recognised(document: dict[str, Any]) -> None:
-    assert is_generation6(document)
+def test_version_6_is_refused_with_the_remedy(tmp_path: Path, document: dict[str, Any]) -> None:
+    config, faults = load(tmp_path, document)
+    assert config is None
+    (error,) = faults.all
+    assert error.severity is Severity.ERROR
+    assert error.path == "$"
+    assert "mastaba convert-services" in error.remedy
 
 
 @pytest.mark.parametrize(
@@ -339,28 +356,16 @@ def test_generation_6_is_recognised(document: dict[str, Any]) -> None:
         {"wms": "limits"},
         {"site": "https://survey.example.org"},
         ["contact"],
-        None,
     ],
 )
-def test_generation_7_is_not_taken_for_6(document: object) -> None:
-    assert not is_generation6(document)
+def test_version_7_is_not_taken_for_6(tmp_path: Path, document: object) -> None:
+    _, faults = load(tmp_path, document)
+    assert "version 6" not in " ".join(map(str, faults.all))
 
 
-def load(tmp_path: Path, document: dict[str, Any]) -> tuple[ServicesConfig | None, Faults]:
-    file, faults, plugins = tmp_path / "services.json", Faults(), Plugins()
-    file.write_text(json.dumps(document), encoding="utf-8")
-    pool = StoragePool(plugins.storages, Environment({}))
-    path = ResourcePath("file", "", str(file))
-    reader = DocumentReader(pool, plugins, faults)
-    try:
-        return load_services(path, plugins, reader, "a test"), faults
-    except UnusableError:
-        return None, faults
-
-
-def test_a_file_of_generation_6_is_used_with_a_warning(tmp_path: Path) -> None:
+def test_a_converted_file_is_used(tmp_path: Path) -> None:
     document = {key: value for key, value in OFFICE.items() if key != "crs_equivalences"}
-    config, faults = load(tmp_path, document)
+    config, faults = load(tmp_path, to_rok4_v7(document)[0])
     assert config is not None
     assert config.settings.default_style == "plain"
     assert config.settings.contact.city == "Lyon"
@@ -368,19 +373,16 @@ def test_a_file_of_generation_6_is_used_with_a_warning(tmp_path: Path) -> None:
     assert config.settings.tile_reprojection is True
     assert config.services["wmts"].title == "Stored tiles"
     assert faults.errors == ()
-    (warning,) = [fault for fault in faults.all if fault.path == "$"]
-    assert warning.severity is Severity.WARNING
-    assert "convert-services" in warning.remedy
-    assert "$.tiles.root_path" in {fault.path for fault in faults.all}
 
 
-def test_an_error_in_a_file_of_generation_6_is_reported(tmp_path: Path) -> None:
-    config, faults = load(tmp_path, {**SMALL, "wms": {"limits": {"width": "wide"}}})
+def test_an_error_stays_in_a_converted_file(tmp_path: Path) -> None:
+    document = to_rok4_v7({**SMALL, "wms": {"limits": {"width": "wide"}}})[0]
+    config, faults = load(tmp_path, document)
     assert config is None
     assert [fault.path for fault in faults.errors] == ["$.global.map.limits.width"]
 
 
-def test_a_file_of_generation_7_is_used_without_a_warning(tmp_path: Path) -> None:
+def test_a_file_of_version_7_is_used_without_a_warning(tmp_path: Path) -> None:
     config, faults = load(tmp_path, {"global": {"provider": "Town"}, "wmts": {"enabled": True}})
     assert config is not None
     assert config.settings.map.reprojection is True
