@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from tests.build.ground import MASTABA, grid, noise, write_raster
 
-from mastaba.api.resampling import decimate
 from mastaba_build.groups import Group
 from mastaba_build.local_engine import processes
 from mastaba_build.pixels import Raster
 from mastaba_build.placement import Rectangle
 from mastaba_build.plan import Plan
 from mastaba_build.reading import Reader
+from mastaba_render.api.resampling import decimate
 
 LIMIT = 300
 """MiB of one process, with everything that it has loaded."""

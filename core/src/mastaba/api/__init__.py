@@ -8,7 +8,6 @@ Plugins import from these modules, from `mastaba` (`hookimpl`, `LazyClass`) and 
 ``web``                requests, responses, bodies, text for URLs and HTML
 ``catalogue``          what is published: layers, pyramids, tile matrix sets, styles
 ``tiles``              what answers a tile, stored or drawn
-``maps``               maps drawn on request, and their responses
 ``featureinfo``        values of pixels, and answers of other WMS
 ``xml``                XML documents and POST bodies
 ``inspire``            INSPIRE capabilities
@@ -16,7 +15,6 @@ Plugins import from these modules, from `mastaba` (`hookimpl`, `LazyClass`) and 
 ``http_storages``      a base class for drivers over HTTP, and an HTTP client
 ``writable_storages``  the base class of storages that builders write to
 ``encoders``           the base classes of image encoders
-``resampling``         resampling of arrays with the kernels of maps
 ``slabs``              the inside of slabs, for tools
 ``documents``          configuration files, schemas, faults
 ``commands``           what subcommands share
@@ -24,5 +22,6 @@ Plugins import from these modules, from `mastaba` (`hookimpl`, `LazyClass`) and 
 ``tools``              a whole installation in one process, for tools and tests
 =====================  ===============================================================
 
-docs/api.md says what may change in which release.
+What draws is in `mastaba_render.api`, of the distribution mastaba-render; the modules `maps`
+and `resampling` have its former names. docs/api.md says what may change in which release.
 """

@@ -3,7 +3,7 @@
 For tools and tests that look into slabs. Services read tiles with `mastaba.api.tiles`.
 """
 
-from mastaba.slab.codecs import Pixels, TileDecoder
+from mastaba.api._deprecated import former_names
 from mastaba.slab.index import HEADER_SIZE, MAX_TILE_SIZE, SlabIndex, index_length
 from mastaba.slab.index_cache import IndexCache
 from mastaba.slab.layout import PathLayout, PrefixLayout, SlabLayout
@@ -22,16 +22,19 @@ __all__ = [
     "LevelReader",
     "LevelSlabs",
     "PathLayout",
-    "Pixels",
     "PrefixLayout",
     "SlabIndex",
     "SlabLayout",
     "StoredIndices",
     "StoredTile",
-    "TileDecoder",
     "TileLookup",
     "TileState",
     "index_length",
     "look_up",
     "read_tiles",
 ]
+
+__getattr__ = former_names(
+    __name__,
+    {name: (f"mastaba_render.api.decoding.{name}", "0.3") for name in ("Pixels", "TileDecoder")},
+)

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from mastaba.api.catalogue import TILE_FORMATS
-from mastaba.api.resampling import decimate
-from mastaba.api.slabs import TileDecoder
 from mastaba_build.errors import BuildError
 from mastaba_build.names import MASK_FORMAT, kinds_of, recorded_key
 from mastaba_build.pixels import PixelType, Raster
 from mastaba_build.records import Record, RecordedSlab
 from mastaba_build.storage import Place
 from mastaba_build.stored import SlabTiles, stored_tile
+from mastaba_render.api.decoding import TileDecoder
+from mastaba_render.api.resampling import decimate
 
 
 class Parents:

@@ -11,7 +11,6 @@ import numpy as np
 from rasterio.errors import RasterioError
 from rasterio.windows import Window
 
-from mastaba.api.resampling import decimate
 from mastaba_build.access import Access
 from mastaba_build.conversion import converted, nodata_mask, palette_of
 from mastaba_build.edges import Outside, has_outside, outside, read_outside, write_outside
@@ -21,6 +20,7 @@ from mastaba_build.pixels import PixelType, Raster, fill, paste
 from mastaba_build.placement import Rectangle
 from mastaba_build.sources import Source, identity_of, open_source
 from mastaba_build.storage import Place
+from mastaba_render.api.resampling import decimate
 
 _OPEN_DATASETS = 32
 _STRIP = 1 << 22

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from mastaba.api.catalogue import TILE_FORMATS, Codec
-from mastaba.api.slabs import TileDecoder
 from mastaba.errors import MastabaError
 from mastaba_build.errors import BuildError
 from mastaba_build.names import MASK_FORMAT, slab_key
 from mastaba_build.pixels import Mask, PixelType, Raster, Samples
 from mastaba_build.plan import Plan, SlabKey
 from mastaba_build.storage import Place
+from mastaba_render.api.decoding import TileDecoder
 
 _LOSS = 8
 """Distance from nodata that compression may cause."""

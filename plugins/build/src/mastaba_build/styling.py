@@ -11,10 +11,10 @@ from jsonschema_rs import Draft202012Validator
 
 from mastaba.api.catalogue import Style
 from mastaba.api.documents import Faults, FileFaults, UnusableError, make_style, schema
-from mastaba.api.maps import MapImage, relief_name, styled
 from mastaba_build.errors import PlanError
 from mastaba_build.pixels import PixelType, Raster, as_samples, flattened
 from mastaba_build.plugin_manager import installed
+from mastaba_render.api.maps import MapImage, relief_name, styled
 
 _FLOAT_NODATA = -99999.0
 

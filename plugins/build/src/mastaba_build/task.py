@@ -11,7 +11,6 @@ from typing import Protocol, TypeAlias
 import numpy as np
 
 from mastaba.api.catalogue import TileLimits
-from mastaba.api.resampling import decimate
 from mastaba_build.drawing import Drawer
 from mastaba_build.errors import BuildError
 from mastaba_build.names import MASK_FORMAT, slab_key
@@ -20,6 +19,7 @@ from mastaba_build.plan import Level, Plan, SlabKey
 from mastaba_build.quarters import Quarter, has_quarter, read_quarter, write_quarter
 from mastaba_build.storage import Place, Written
 from mastaba_build.stored import stored_tiles
+from mastaba_render.api.resampling import decimate
 from mastaba_writer.deflate import deflater
 from mastaba_writer.slab_writer import SlabAssembler
 from mastaba_writer.tile_encoder import encode_tile

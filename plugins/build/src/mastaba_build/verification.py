@@ -9,7 +9,6 @@ from contextlib import closing
 from typing import Any, TypeAlias
 
 from mastaba.api.catalogue import TILE_FORMATS, TileLimits
-from mastaba.api.slabs import TileDecoder
 from mastaba.errors import MastabaError
 from mastaba_build.destination import Destination
 from mastaba_build.errors import VerificationError
@@ -22,6 +21,7 @@ from mastaba_build.storage import Place
 from mastaba_build.stored import HEADER, slab_index
 from mastaba_build.vector.payload import layers
 from mastaba_build.vector.plan import FORMAT
+from mastaba_render.api.decoding import TileDecoder
 
 Decode: TypeAlias = Callable[[bytes], object]
 """Decodes a tile; raises an error if it is damaged."""

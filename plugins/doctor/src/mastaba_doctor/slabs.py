@@ -10,7 +10,7 @@ from typing import Final
 
 from mastaba.api.catalogue import Catalogue, Layer, Level
 from mastaba.api.documents import Fault, Severity
-from mastaba.api.slabs import LevelReader, SlabIndex, TileDecoder
+from mastaba.api.slabs import LevelReader, SlabIndex
 from mastaba.api.storages import Storage
 from mastaba.errors import (
     AccessDeniedError,
@@ -22,6 +22,7 @@ from mastaba.errors import (
 from mastaba_doctor.samples import slab_count, slab_positions, tiles_of
 from mastaba_doctor.slab_report import size_mismatch
 from mastaba_doctor.vector import check_vector_tile
+from mastaba_render.api.decoding import TileDecoder
 
 _THREADS: Final = 8
 # Positions tried for each slab wanted: in sparse levels, many have no slab.

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from PIL import Image
 
-from mastaba.api.slabs import Pixels
+from mastaba_render.api.decoding import Pixels
 
 SUFFIXES: Final = {
     ".png": "PNG",
