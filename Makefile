@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 # The stamps are inside the environment, so removing it also removes them.
 RUNTIME := $(VENV)/.stamp-runtime
 TOOLS := $(VENV)/.stamp-tools
-KERNELS := core/hatch_build.py $(wildcard core/src/mastaba/render/native/*.[ch])
+KERNELS := libs/render/hatch_build.py $(wildcard libs/render/src/mastaba_render/native/*.[ch])
 PAGES := plugins/viewer/hatch_build.py $(wildcard plugins/viewer/web/*.* plugins/viewer/web/src/*.* \
 	plugins/viewer/web/src/*/*.* plugins/viewer/src/mastaba_viewer/texts/*.json)
 LIBS := $(patsubst %/pyproject.toml,%,$(wildcard libs/*/pyproject.toml))

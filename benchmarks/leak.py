@@ -33,7 +33,7 @@ from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS
 from mastaba.model.layer import Layer
 from mastaba.model.style import Style
-from mastaba.render.styles import is_bytes
+from mastaba_render.styles import is_bytes
 from mastaba_writer.documents import write_document
 
 _MIB = 1024**2

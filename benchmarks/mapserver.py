@@ -25,7 +25,7 @@ from benchmarks.servers import (
     start_process,
 )
 from mastaba.model.style import Palette
-from mastaba.slab.codecs import TileDecoder
+from mastaba_render.codecs import TileDecoder
 
 _BACKLOG = 128
 

@@ -22,17 +22,19 @@ CORE = REPOSITORY / "core/src"
 PLUGINS = REPOSITORY / "plugins"
 PLUGIN_SOURCES = sorted(PLUGINS.glob("*/src"))
 LIBS = sorted((REPOSITORY / "libs").glob("*/src"))
+RENDER = REPOSITORY / "libs/render/src"
 
 # Imported by other distributions.
-LIBRARIES_OF_OURS = frozenset({"mastaba_server", "mastaba_writer"})
+LIBRARIES_OF_OURS = frozenset({"mastaba_render", "mastaba_server", "mastaba_writer"})
 # Distributions that may use `mastaba.tooling`, which promises nothing.
-TOOLS = frozenset({"build", "builder", "conformance", "demo", "doctor", "edge"})
+TOOLS = frozenset({"builder", "conformance", "demo", "doctor", "edge"})
 
 # The rooms of the core, from the innermost to the outermost: each may import those before it,
 # also for types only.
 ROOMS = (
     "__init__",
     "model",
+    "encoder",
     "errors",
     "environment",
     "cancellation",
@@ -40,7 +42,6 @@ ROOMS = (
     "storage",
     "slab",
     "catalogue",
-    "render",
     "web",
     "services",
     "tiles",
@@ -97,22 +98,21 @@ LIBRARIES = {
     "pluggy": {"mastaba", "mastaba.plugins"},
     "packaging": {"mastaba.plugins.discovery"},
     # GeoTIFF contains the EPSG definition of a CRS.
-    "pyproj": {"mastaba.model.crs", "mastaba.render.encoding.geotiff"},
+    "pyproj": {"mastaba.model.crs", "mastaba_render.encoding.geotiff"},
     "werkzeug": {"mastaba.web"},
     "urllib3": {"mastaba.storage.http_client", "mastaba.services.featureinfo.fetch"},
     "ctypes": {
-        "mastaba.render.native",
+        "mastaba_render.native",
         "mastaba.site.allocator",
         "mastaba_server.processes.scoreboard",
     },
     "lxml": {"mastaba.web.xml"},
-    "orjson": {"mastaba.render.encoding.asc"},
-    "simplejpeg": {"mastaba.render.encoding.jpeg", "mastaba.slab.codecs"},
+    "orjson": {"mastaba_render.encoding.asc"},
+    "simplejpeg": {"mastaba_render.encoding.jpeg", "mastaba_render.codecs"},
 }
 
 # module: why it names a protocol that a plugin provides
 PLUGIN_NAMES = {
-    "mastaba.render.styles": "min_elevation, a key of styles",
     "mastaba.config.services": "wms is a key of files of ROK4 version 6, which are refused",
     "mastaba.services.health": "clients of existing servers read the key 'tms'",
     "mastaba.storage.mounts": "this is also the name of a file system",
@@ -334,7 +334,29 @@ def test_core_imports_no_plugin(core: list[Import]) -> None:
     assert [str(found) for found in others if found.imported.split(".")[0] not in libs] == []
 
 
-@pytest.mark.parametrize("source", LIBS, ids=lambda path: path.parent.name)
+def test_only_the_site_names_the_type_of_the_renderer() -> None:
+    """Without mastaba-render, everything that draws nothing works."""
+    package = {"mastaba_render"}
+    typed = [
+        x.importer for x in all_imports(CORE, for_types=True) if is_within(x.imported, package)
+    ]
+    assert typed == ["mastaba.services.base"]
+    assert not any(is_within(found.imported, package) for found in all_imports(CORE))
+
+
+def test_renderer_imports_only_the_rooms_that_answer_requests() -> None:
+    outer = set(ROOMS[ROOMS.index("plugins") :])
+    outward = [
+        str(found)
+        for found in all_imports(RENDER, for_types=True)
+        if found.imported.split(".")[0] == "mastaba" and part_of(found.imported) in outer
+    ]
+    assert outward == []
+
+
+@pytest.mark.parametrize(
+    "source", [path for path in LIBS if path != RENDER], ids=lambda path: path.parent.name
+)
 def test_library_imports_nothing_of_the_core(source: Path) -> None:
     own = {path.name for path in source.iterdir()}
     foreign = [
@@ -417,7 +439,7 @@ def test_tile_path_decodes_draws_and_dispatches_nothing(module: str, core: list[
     heavy = {"numpy", "PIL", "yaml", "jsonschema_rs", "pluggy", "pyproj", "lxml", "xml", "re"}
     assert [str(found) for found in imports if found.imported.split(".")[0] in heavy] == []
     parts = {part_of(found.imported) for found in imports if found.imported.startswith("mastaba.")}
-    assert parts.isdisjoint({"config", "plugins", "render"})
+    assert parts.isdisjoint({"config", "plugins"})
 
 
 # Distributions that are called otherwise than their packages; what comes with the core or with

@@ -183,13 +183,13 @@ def is_state(name: str) -> bool:
 def test_the_walk_finds_caches_of_every_kind() -> None:
     assert len(caches()) > 20
     assert {
-        "mastaba.render.sampling.stencil",
+        "mastaba_render.sampling.stencil",
         "mastaba.web.request._decode_short",
     } <= caches().keys()
     assert "mastaba_wmts.getcapabilities.GetCapabilities._complete" in caches()
     assert "mastaba_tms.service.TileMapServer._documents" in maps()
     assert "mastaba_ogcapi.service.OGCAPIService._documents" in maps()
-    assert "mastaba.render.layer_map.LayerMap._windows" in maps()
+    assert "mastaba_render.layer_map.LayerMap._windows" in maps()
     assert "mastaba.slab.index_cache.IndexCache" in classes()
 
 

@@ -77,7 +77,7 @@ def test_a_map_seldom_changes_the_file(tmp_path: Path) -> None:
     with noted_calls() as calls:
         pieces = application(environ, lambda status, headers: None)
         assert b"".join(pieces) == body
-    assert "mastaba.render.native:resample" in calls
+    assert "mastaba_render.native:resample" in calls
     modules = [call.partition(":")[0] for call in calls]
     changes = [pair for pair in pairwise(modules) if len(set(pair)) > 1]
     assert len(changes) <= MOST_CHANGES_OF_MAP, changes

@@ -12,13 +12,17 @@ from types import ModuleType
 from typing import Any, Final
 
 import mastaba.api
+import mastaba_render.api
 from mastaba.plugins import hookspecs
 
 HOOKS: Final = hookspecs.__name__
+FORMER: Final = frozenset(("mastaba.api.maps", "mastaba.api.resampling"))
+"""Modules of former names alone."""
 API: Final = tuple(
-    f"mastaba.api.{module.name}"
-    for module in pkgutil.iter_modules(mastaba.api.__path__)
-    if not module.name.startswith("_")
+    f"{package.__name__}.{module.name}"
+    for package in (mastaba.api, mastaba_render.api)
+    for module in pkgutil.iter_modules(package.__path__)
+    if not module.name.startswith("_") and f"{package.__name__}.{module.name}" not in FORMER
 )
 CORE: Final = ("mastaba", "mastaba.errors", HOOKS, *API)
 KIT: Final = tuple(

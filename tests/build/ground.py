@@ -13,7 +13,7 @@ import rasterio
 from rasterio.transform import Affine
 
 from mastaba.model.format import TILE_FORMATS
-from mastaba.slab.codecs import TileDecoder
+from mastaba_render.codecs import TileDecoder
 
 MASTABA = (sys.executable, "-m", "mastaba")
 Tile = tuple[str, int, int]

@@ -23,12 +23,12 @@ from rasterio.transform import Affine
 from tests.build.ground import grid, noise, read_tiles, write_raster
 
 from mastaba.api.catalogue import TILE_FORMATS
-from mastaba.tooling.slabs import TileDecoder
 from mastaba_build.errors import PlanError
 from mastaba_build.pixels.stored import slab_index
 from mastaba_build.plan.plan import Plan
 from mastaba_build.work.build import build
 from mastaba_build.work.reports import Reports
+from mastaba_render.api.decoding import TileDecoder
 from mastaba_writer.slab_names import slab_path
 from mastaba_writer.slab_writer import build_slab, encode_tile
 

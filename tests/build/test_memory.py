@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from tests.build.ground import MASTABA, grid, noise, write_raster
 
-from mastaba.api.resampling import decimate
 from mastaba_build.pixels.placement import Rectangle
 from mastaba_build.pixels.reading import Reader
 from mastaba_build.plan.plan import Plan
 from mastaba_build.samples import Raster
 from mastaba_build.sources.groups import Group
 from mastaba_build.work.local_engine import processes
+from mastaba_render.api.resampling import decimate
 
 LIMIT = 300
 """MiB of one process, with everything that it has loaded."""

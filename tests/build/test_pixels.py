@@ -13,8 +13,8 @@ import pytest
 from tests.build.conftest import Build
 from tests.build.ground import Tile, grid, noise, read_tiles, write_raster
 
-from mastaba.render.native import decimate
 from mastaba_build.plan.plan import Plan
+from mastaba_render.native import decimate
 
 HALF = math.pi * 6378137
 

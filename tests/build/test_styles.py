@@ -13,9 +13,9 @@ from tests.build.conftest import Build
 from tests.build.ground import grid, noise, read_tiles, write_raster
 from tests.build.test_sources import HERE, LEVEL
 
-from mastaba.render.relief import apply_relief
 from mastaba_build.errors import PlanError
 from mastaba_build.plan.plan import Plan
+from mastaba_render.relief import apply_relief
 
 COLOURS = [
     {"value": 0, "red": 0, "green": 0, "blue": 200, "alpha": 255},

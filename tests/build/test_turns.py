@@ -16,10 +16,10 @@ from rasterio.warp import Resampling, reproject
 from tests.build.conftest import Build
 from tests.build.ground import grid, noise, read_tiles, write_raster
 
-from mastaba.api.resampling import GridPositions
 from mastaba_build.pixels.placement import Placer
 from mastaba_build.plan.plan import Plan
 from mastaba_build.sources.sets import load_set, proj_crs
+from mastaba_render.api.resampling import GridPositions
 
 HALF = math.pi * 6378137
 SETS = ("PM", "4326", "near", "arctic", "antarctic", "pacific")

@@ -15,8 +15,8 @@ import numpy as np
 from tests.conformance.flat import FlatEncoder, decode
 from tests.conformance.wrong import WrongPlugins
 
+from mastaba.encoder import Encoder, StripRaster
 from mastaba.errors import InvalidParameterError
-from mastaba.render.encoding.base import Encoder, StripRaster
 from mastaba_conformance.encoders import EncoderTests
 
 

@@ -15,6 +15,7 @@ import pytest
 from tests.conformance.pick import PickPlugin, PickService
 from tests.conformance.wrong import WrongPlugins
 
+import mastaba_render.plugin
 from mastaba.errors import (
     InvalidParameterError,
     RequestError,
@@ -59,7 +60,10 @@ class TestRight(ServiceTests):
     @pytest.fixture(scope="class")
     @classmethod
     def plugins(cls) -> Plugins:
-        return Plugins(autoload=False, extra={"pick": PickPlugin(cls.service_class)})
+        return Plugins(
+            autoload=False,
+            extra={"render": mastaba_render.plugin, "pick": PickPlugin(cls.service_class)},
+        )
 
 
 WRONG: WrongPlugins[type[PickService]] = WrongPlugins()

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import pytest
 from werkzeug.test import Client
 
+import mastaba_render.plugin
 from mastaba import hookimpl
 from mastaba.errors import (
     RequestError,
@@ -68,7 +69,10 @@ OpenApplication = Callable[..., Application]
 @pytest.fixture
 def core_plugins() -> Plugins:
     """Return what core provides, and the service of tiles; nothing that is installed beside."""
-    return Plugins(autoload=False, extra={"tiles-plugin": CorePlugin(TileService)})
+    return Plugins(
+        autoload=False,
+        extra={"render": mastaba_render.plugin, "tiles-plugin": CorePlugin(TileService)},
+    )
 
 
 @pytest.fixture(scope="session")
@@ -106,7 +110,10 @@ def open_application(tmp_path: Path, tiny_layers: dict[str, Any]) -> Iterator[Op
                 services=["health"],
                 services_overrides={**sections, **(services_overrides or {})},
             )
-        plugins = Plugins(autoload=False, extra={"of-the-test": CorePlugin(*classes)})
+        plugins = Plugins(
+            autoload=False,
+            extra={"render": mastaba_render.plugin, "of-the-test": CorePlugin(*classes)},
+        )
         application = create_application(str(server_json), plugins)
         opened.append(application)
         return application

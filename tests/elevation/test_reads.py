@@ -83,7 +83,7 @@ def test_five_thousand_points_need_two_rounds_cold_and_one_warm(remote: Client) 
 def test_no_more_tiles_are_held_than_a_group(
     remote: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mastaba.api.maps import LevelPixels
+    from mastaba_render.api.maps import LevelPixels
 
     groups: list[int] = []
     plain: Callable[..., Any] = LevelPixels.groups

@@ -326,7 +326,7 @@ def test_pages_of_every_origin_may_read(terrain: Callable[..., Client], tiles: C
 
 @pytest.mark.parametrize("encoding", STEPS)
 def test_the_style_terrainrgb_has_the_same_encodings(encoding: str) -> None:
-    from mastaba.render.styles import apply_terrain_rgb
+    from mastaba_render.styles import apply_terrain_rgb
 
     heights = np.random.default_rng(4).uniform(-9000, 9000, (50, 50)).astype(np.float32)
     heights[0, :3] = 157.2, -32.5, -1e6

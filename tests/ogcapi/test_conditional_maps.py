@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from werkzeug.test import Client
 
-from mastaba.render.mosaic import LevelPixels
+from mastaba_render.mosaic import LevelPixels
 
 PATHS = [
     "/map",

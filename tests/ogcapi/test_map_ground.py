@@ -146,7 +146,7 @@ def test_bytes_do_not_depend_on_the_strips(
     whole = rich.get(path)
     assert whole.status_code == 200
     for pixels in (1, 24 * 9):
-        monkeypatch.setattr("mastaba.render.layer_map._STRIP_PIXELS", pixels)
+        monkeypatch.setattr("mastaba_render.layer_map._STRIP_PIXELS", pixels)
         assert rich.get(path).data == whole.data
 
 
@@ -160,7 +160,7 @@ def test_bytes_beyond_the_valid_area_do_not_depend_on_the_strips(
     path = BEYOND.replace("f=png", f"f={form}") + query
     whole = rich.get(path)
     assert whole.status_code == 200
-    monkeypatch.setattr("mastaba.render.layer_map._STRIP_PIXELS", 100 * 9)
+    monkeypatch.setattr("mastaba_render.layer_map._STRIP_PIXELS", 100 * 9)
     assert rich.get(path).data == whole.data
 
 
@@ -170,5 +170,5 @@ def test_tile_of_another_set_does_not_depend_on_the_strips(
     path = "/ogcapi/collections/g_extra/map/tiles/4326/1/0/1"
     whole = rich.get(path)
     assert whole.status_code == 200
-    monkeypatch.setattr("mastaba.render.layer_map._STRIP_PIXELS", 1)
+    monkeypatch.setattr("mastaba_render.layer_map._STRIP_PIXELS", 1)
     assert rich.get(path).data == whole.data

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from werkzeug.test import Client
 
-from mastaba.render.mosaic import LevelPixels
 from mastaba.wsgi import create_application
 from mastaba_conformance.tiny_installation import tiny_integer_tile
+from mastaba_render.mosaic import LevelPixels
 from mastaba_writer.installation import layer_document
 from mastaba_writer.pyramids import LevelPlan, write_pyramid
 from mastaba_writer.tile_matrix_sets import web_mercator

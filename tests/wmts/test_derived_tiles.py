@@ -14,9 +14,9 @@ from PIL import Image
 from tests.wmts import ground
 from werkzeug.test import Client, TestResponse
 
-from mastaba.render.layer_map import PreparedMap, Sources
-from mastaba.render.mosaic import LevelPixels
-from mastaba.slab.codecs import TileDecoder
+from mastaba_render.codecs import TileDecoder
+from mastaba_render.layer_map import PreparedMap, Sources
+from mastaba_render.mosaic import LevelPixels
 
 Fault = Callable[[TestResponse], tuple[int, str, list[str | None]]]
 Find = Callable[..., list[Any]]

@@ -17,7 +17,7 @@ from lxml import etree
 from tests.wmts import ground
 from werkzeug.test import Client, TestResponse
 
-from mastaba.slab.codecs import TileDecoder
+from mastaba_render.codecs import TileDecoder
 
 Fault = Callable[[TestResponse], tuple[int, str, list[str | None]]]
 Find = Callable[..., list[Any]]

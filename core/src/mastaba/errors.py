@@ -16,6 +16,7 @@ Each protocol service has its own table that maps them to responses::
     │   │   ├── UnknownNameError      a layer, style, tile matrix set or matrix that does not exist
     │   │   └── UnsupportedFormatError
     │   ├── UnsupportedOperationError
+    │   │   └── RendererMissingError  the answer must be drawn, and nothing that draws is installed
     │   ├── TileOutOfRangeError       indices outside the limits of the layer
     │   ├── TileNotFoundError         inside the limits, but not stored
     │   ├── UnknownPathError          no resource at this path
@@ -121,6 +122,13 @@ class UnsupportedFormatError(InvalidParameterError):
 
 class UnsupportedOperationError(RequestError):
     """The operation exists in the standard, but is not offered (by this resource)."""
+
+
+class RendererMissingError(UnsupportedOperationError):
+    """The answer must be drawn, and the distribution that draws is not installed."""
+
+    def __init__(self) -> None:
+        super().__init__("this must be drawn, and the server draws nothing: install mastaba-render")
 
 
 class TileOutOfRangeError(RequestError):

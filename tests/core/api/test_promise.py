@@ -12,6 +12,7 @@ import pytest
 from scripts.public_api.names import API
 
 import mastaba.api
+import mastaba_render.api
 from mastaba import hookimpl
 from mastaba.api import tiles
 from mastaba.plugins import hookspecs
@@ -92,5 +93,9 @@ def test_newer_hook_may_be_optional() -> None:
 
 
 def test_package_lists_its_modules() -> None:
-    listed = re.findall(r"^``(\w+)``", mastaba.api.__doc__ or "", re.M)
-    assert sorted(f"mastaba.api.{name}" for name in listed) == sorted(API)
+    listed = {
+        f"{package.__name__}.{name}"
+        for package in (mastaba.api, mastaba_render.api)
+        for name in re.findall(r"^``(\w+)``", package.__doc__ or "", re.M)
+    }
+    assert listed == set(API)

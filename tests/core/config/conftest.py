@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+import mastaba_render.plugin
 from mastaba import hookimpl
 from mastaba.catalogue import Catalogue
 from mastaba.config.faults import Faults
@@ -66,7 +67,7 @@ class _Plugin:
 
 @pytest.fixture(scope="session")
 def sample_plugins() -> Plugins:
-    return Plugins(autoload=False, extra={"samples": _Plugin()})
+    return Plugins(autoload=False, extra={"render": mastaba_render.plugin, "samples": _Plugin()})
 
 
 DOCUMENTS: dict[str, Any] = {

@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
+import mastaba_render.plugin
 from mastaba import LazyClass, hookimpl
 from mastaba.config.faults import Faults
 from mastaba.config.load import load_catalogue
 from mastaba.config.server import LoggerConfig, load_server
+from mastaba.encoder import Encoder
 from mastaba.environment import Environment
 from mastaba.errors import ConfigurationError, PluginLoadError
 from mastaba.model.bbox import BoundingBox
@@ -21,7 +23,6 @@ from mastaba.model.layer import Attribution, FeatureInfo, Logo, Metadata
 from mastaba.model.settings import MapSettings, ServiceSettings, Settings
 from mastaba.model.tile_matrix_set import TileLimits
 from mastaba.plugins.manager import Plugins
-from mastaba.render.encoding.base import Encoder
 from mastaba.services.base import Service
 
 SERVER, SERVICES, LAYER = "server.json", "services.json", "layers/L.json"
@@ -301,7 +302,9 @@ def test_format_of_a_plugin_is_allowed(installation: Any) -> None:
     assert (SERVICES, "$.global.map.formats[0]") in faults_of(installation)
 
     installation.remove(SERVICES, "$.sample")
-    installation.plugins = Plugins(autoload=False, extra={"avif": Plugin()})
+    installation.plugins = Plugins(
+        autoload=False, extra={"render": mastaba_render.plugin, "avif": Plugin()}
+    )
     assert installation.catalogue().settings.map.formats == ("image/avif",)
 
 
@@ -841,7 +844,9 @@ class _Elsewhere:
 
 
 def test_service_without_a_section_is_not_imported(installation: Any) -> None:
-    installation.plugins = Plugins(autoload=False, extra={"elsewhere": _Elsewhere()})
+    installation.plugins = Plugins(
+        autoload=False, extra={"render": mastaba_render.plugin, "elsewhere": _Elsewhere()}
+    )
     del installation.documents["services.json"]["sample"]
     _, catalogue, faults = installation.load()
     assert (list(catalogue.layers), faults) == (["L"], ())

@@ -19,7 +19,7 @@ from .conftest import Install
 
 BASES = """
 from mastaba import LazyClass, hookimpl
-from mastaba.render.encoding.base import Encoder
+from mastaba.encoder import Encoder
 from mastaba.services.base import Service
 from mastaba.storage.base import Storage
 

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import pytest
 from werkzeug.test import Client
 
+import mastaba_render.plugin
 from mastaba import hookimpl
 from mastaba.plugins.manager import Plugins
 from mastaba.services.base import RootEntry, Service, Site
@@ -83,7 +84,9 @@ def make_site(tmp_path: Path) -> SiteFactory:
         enabled: bool = True,
         **fields: Any,
     ) -> Site:
-        plugins = Plugins(autoload=False, extra={"made-up": _Plugin()})
+        plugins = Plugins(
+            autoload=False, extra={"render": mastaba_render.plugin, "made-up": _Plugin()}
+        )
         titles: dict[str, Any] = {name: {"title": title} for name in services}
         server_json = write_installation(
             tmp_path,

@@ -10,7 +10,7 @@ import pytest
 
 from mastaba.errors import SlabFormatError
 from mastaba.model.format import TILE_FORMATS
-from mastaba.slab.codecs import TileDecoder
+from mastaba_render.codecs import TileDecoder
 from mastaba_writer.tile_encoder import encode_tile
 
 SIDE = 16

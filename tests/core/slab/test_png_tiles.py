@@ -14,7 +14,7 @@ from PIL import Image
 
 from mastaba.errors import SlabFormatError
 from mastaba.model.format import TILE_FORMATS
-from mastaba.slab.codecs import TileDecoder
+from mastaba_render.codecs import TileDecoder
 from mastaba_writer.tile_encoder import encode_tile
 
 WIDTH, HEIGHT = 17, 10

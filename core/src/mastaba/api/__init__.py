@@ -8,7 +8,6 @@ Plugins import from these modules, from `mastaba` (`hookimpl`, `LazyClass`) and 
 ``web``                requests, responses, bodies, text for URLs and HTML
 ``catalogue``          what is published: layers, pyramids, tile matrix sets, styles
 ``tiles``              what answers a tile, stored or drawn
-``maps``               maps drawn on request, and their responses
 ``featureinfo``        values of pixels, and answers of other WMS
 ``xml``                XML documents and POST bodies
 ``inspire``            INSPIRE capabilities
@@ -24,5 +23,6 @@ Plugins import from these modules, from `mastaba` (`hookimpl`, `LazyClass`) and 
 ``tools``              a whole installation in one process, for tests
 =====================  ===============================================================
 
-docs/api.md says what may change in which release.
+What draws is in `mastaba_render.api`, of the distribution mastaba-render; the modules `maps`
+and `resampling` have its former names. docs/api.md says what may change in which release.
 """

@@ -1,5 +1,5 @@
 """Encoders: their base classes, and the rasters that they encode."""
 
-from mastaba.render.encoding.base import Encoder, Raster, Strip, StripEncoder, StripRaster
+from mastaba.encoder import Encoder, Raster, Strip, StripEncoder, StripRaster
 
 __all__ = ["Encoder", "Raster", "Strip", "StripEncoder", "StripRaster"]

@@ -1,55 +1,16 @@
-"""Maps: what to draw, the prepared map, and its encoded response."""
+"""Former names of what `mastaba_render.api.maps` contains (distribution mastaba-render)."""
 
-from mastaba.render.compose import joined
-from mastaba.render.encoded_map import EncodedMap, as_data, as_picture, coloured, finish_for
-from mastaba.render.engine import Renderer
-from mastaba.render.extent import is_plausible, tiles_around
-from mastaba.render.layer_map import PreparedMap, Sources
-from mastaba.render.legend_palette import legend_palette, legend_unit
-from mastaba.render.map_request import Background, MapImage, MapLayer, MapRequest, Mask, Pixels
-from mastaba.render.mosaic import LevelPixels, Mosaic, StoredTiles
-from mastaba.render.native import Window
-from mastaba.render.styles import is_bytes, relief_name, styled
-from mastaba.tiles.derived import DerivedTilePublisher
-from mastaba.web.map_response import (
-    Drawable,
-    cache_control,
-    drawn_keys,
-    drawn_response,
-    identity_of,
+from mastaba.api._deprecated import former_names
+
+__all__: list[str] = []
+
+_NAMES = """
+Background DerivedTilePublisher Drawable EncodedMap LevelPixels MapImage MapLayer MapRequest Mask
+Mosaic Pixels PreparedMap Renderer Sources StoredTiles Window as_data as_picture cache_control
+coloured drawn_keys drawn_response finish_for identity_of is_bytes is_plausible joined
+legend_palette legend_unit relief_name styled tiles_around
+"""
+
+__getattr__ = former_names(
+    __name__, {name: (f"mastaba_render.api.maps.{name}", "0.3") for name in _NAMES.split()}
 )
-
-__all__ = [
-    "Background",
-    "DerivedTilePublisher",
-    "Drawable",
-    "EncodedMap",
-    "LevelPixels",
-    "MapImage",
-    "MapLayer",
-    "MapRequest",
-    "Mask",
-    "Mosaic",
-    "Pixels",
-    "PreparedMap",
-    "Renderer",
-    "Sources",
-    "StoredTiles",
-    "Window",
-    "as_data",
-    "as_picture",
-    "cache_control",
-    "coloured",
-    "drawn_keys",
-    "drawn_response",
-    "finish_for",
-    "identity_of",
-    "is_bytes",
-    "is_plausible",
-    "joined",
-    "legend_palette",
-    "legend_unit",
-    "relief_name",
-    "styled",
-    "tiles_around",
-]

@@ -1,29 +1,14 @@
-"""Resampling of arrays with the kernels that draw maps (resampling.md)."""
+"""Former names of what `mastaba_render.api.resampling` contains (distribution mastaba-render)."""
 
-from mastaba.render.native import DECIMATIONS, decimate, kernel_library
-from mastaba.render.sampling import (
-    BASE_RADIUS,
-    NEAREST,
-    Axis,
-    GridPositions,
-    Positions,
-    Sampler,
-    StraightPositions,
-    bounded,
-    radius_of,
+from mastaba.api._deprecated import former_names
+
+__all__: list[str] = []
+
+_NAMES = """
+BASE_RADIUS DECIMATIONS NEAREST Axis GridPositions Positions Sampler StraightPositions bounded
+decimate kernel_library radius_of
+"""
+
+__getattr__ = former_names(
+    __name__, {name: (f"mastaba_render.api.resampling.{name}", "0.3") for name in _NAMES.split()}
 )
-
-__all__ = [
-    "BASE_RADIUS",
-    "DECIMATIONS",
-    "NEAREST",
-    "Axis",
-    "GridPositions",
-    "Positions",
-    "Sampler",
-    "StraightPositions",
-    "bounded",
-    "decimate",
-    "kernel_library",
-    "radius_of",
-]

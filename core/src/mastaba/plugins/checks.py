@@ -78,7 +78,7 @@ INDEX_STORES: Final = Kind(
 ENCODERS: Final = Kind(
     "encoder",
     "register_encoders",
-    "mastaba.render.encoding.base:Encoder",
+    "mastaba.encoder:Encoder",
     identifying=("media_type", "name", "extension"),
 )
 

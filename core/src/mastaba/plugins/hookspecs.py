@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication
 
     from mastaba import LazyClass
-    from mastaba.render.encoding.base import Encoder
+    from mastaba.encoder import Encoder
     from mastaba.services.base import Service, Site
     from mastaba.services.change import LayerChange
     from mastaba.slab.stored_indices import IndexStore

@@ -26,7 +26,7 @@ from mastaba.plugins.registry import Registry
 if TYPE_CHECKING:
     from argparse import ArgumentParser, _SubParsersAction
 
-    from mastaba.render.encoding.base import Encoder
+    from mastaba.encoder import Encoder
     from mastaba.services.base import Service
     from mastaba.slab.stored_indices import IndexStore
     from mastaba.storage.base import Storage

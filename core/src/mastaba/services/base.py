@@ -10,18 +10,19 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from mastaba.errors import ChangeRefusedError, MastabaError, PluginError
+from mastaba.services import drawing
 from mastaba.services.change import Change
 
 if TYPE_CHECKING:
     from mastaba.catalogue import Catalogue
+    from mastaba.encoder import Encoder
     from mastaba.model.layer import Layer
     from mastaba.model.settings import ServiceSettings
-    from mastaba.render.encoding.base import Encoder
-    from mastaba.render.engine import Renderer
     from mastaba.services.addresses import TilePaths, TileQueries
     from mastaba.storage.base import Storage
     from mastaba.web.request import Request
     from mastaba.web.response import Response
+    from mastaba_render.engine import Renderer
     from mastaba_server.processes.scoreboard import Scoreboard
 
 logger = logging.getLogger("mastaba")
@@ -313,10 +314,13 @@ class Site:
 
     @cached_property
     def renderer(self) -> Renderer:
-        """Renderer of the catalogue's maps. Loaded on first use: tile servers do not need it."""
-        from mastaba.render.engine import Renderer
+        """Renderer of the catalogue's maps. Loaded on first use: tile servers do not need it.
 
-        return Renderer(self.catalogue)
+        Raises:
+            RendererMissingError: mastaba-render is not installed.
+        """
+        renderer: Renderer = drawing.load("engine").Renderer(self.catalogue)
+        return renderer
 
     def open_services(self) -> None:
         """Create the services that services.json enables.

@@ -23,6 +23,7 @@ from mastaba.model.layer import Layer
 from mastaba.model.style import Style
 from mastaba.model.tile_matrix_set import TileLimits, TileMatrix
 from mastaba.model.tile_matrix_set_link import TileMatrixSetLink, all_links
+from mastaba.services import drawing
 from mastaba.services.base import Site
 from mastaba.tiles.stored import TilePublisher
 from mastaba.web.request import Request, printable
@@ -157,15 +158,14 @@ class MatrixTiles:
         Raises:
             UnknownNameError: the layer has no such style.
         """
-        from mastaba.tiles.pictures import PictureTilePublisher
-
         self.publisher(style)  # raises
         layer, tiles = self.layer, self.tiles
         found = layer.style(style) if style else tiles.default_style(layer)
         matrix, missing = self.matrix.id, tiles.missing_status
-        return PictureTilePublisher(
+        publisher: Publisher = drawing.load("tiles.pictures").PictureTilePublisher(
             tiles.site, layer, self.link, matrix, found, media_type, missing
         )
+        return publisher
 
 
 class LayerTiles:
@@ -261,11 +261,8 @@ class LayerTiles:
             reader = site.catalogue.readers[layer.id][matrix]
             create = partial(TilePublisher, layer, reader, missing_status=missing)
         else:
-            from mastaba.tiles.derived import DerivedTilePublisher
-
-            create = partial(
-                DerivedTilePublisher, site, layer, link, matrix, missing_status=missing
-            )
+            derived = drawing.load("tiles.derived").DerivedTilePublisher
+            create = partial(derived, site, layer, link, matrix, missing_status=missing)
         plain = create(None)
         has_palettes = layer.pyramid.takes_palettes
         publishers: dict[str, Publisher] = {

@@ -20,6 +20,7 @@ from mastaba.model.layer import Layer
 from mastaba.model.style import Palette, Style
 from mastaba.model.surrogate_keys import SURROGATE_KEY, slab_key
 from mastaba.model.tile_matrix_set import TileLimits
+from mastaba.services import drawing
 from mastaba.slab.delivery import Delivery, palette_delivery, tiff_delivery
 from mastaba.slab.reader import LevelReader, StoredTile
 from mastaba.web.conditional import etag_matches, last_modified, not_modified_since
@@ -179,11 +180,13 @@ class TilePublisher:
     def _missing(self) -> Response:
         if self._missing_status == 404:
             raise TileNotFoundError("no tile is stored here")
-        # Imported only here: it needs encoders, which stored tiles do not.
-        from mastaba.tiles.missing import missing_tile
-
+        if self._missing_status != 200:
+            return Response(self._missing_status, [])
         matrix = self.reader.level.matrix
-        return missing_tile(self._missing_status, self.layer, matrix, self._palette)
+        blank: Response = drawing.load("tiles.missing").missing_tile(
+            self._missing_status, self.layer, matrix, self._palette
+        )
+        return blank
 
 
 def check_limits(limits: TileLimits, tile_row: int, tile_col: int) -> None:

@@ -1,6 +1,5 @@
 """The inside of slabs: layout, index, and tiles by level."""
 
-from mastaba.slab.codecs import Pixels, TileDecoder
 from mastaba.slab.index import MAX_TILE_SIZE, index_length
 from mastaba.slab.index_cache import IndexCache
 from mastaba.slab.layout import PathLayout, PrefixLayout, SlabLayout
@@ -11,10 +10,8 @@ __all__ = [
     "MAX_TILE_SIZE",
     "IndexCache",
     "PathLayout",
-    "Pixels",
     "PrefixLayout",
     "SlabLayout",
-    "TileDecoder",
     "TileLookup",
     "TileState",
     "index_length",

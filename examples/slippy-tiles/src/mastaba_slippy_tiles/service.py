@@ -6,16 +6,6 @@ from typing import Any, ClassVar
 from urllib.parse import quote
 
 from mastaba.api.catalogue import Layer, TileLimits, TileMatrix
-from mastaba.api.maps import (
-    Background,
-    EncodedMap,
-    MapLayer,
-    MapRequest,
-    as_picture,
-    cache_control,
-    drawn_response,
-    identity_of,
-)
 from mastaba.api.services import Service, ServiceSettings, Site
 from mastaba.api.tiles import DEFAULT_STYLE, TileGroup, TilePaths, Tiles, tile_index
 from mastaba.api.web import Document, Request, Response, message
@@ -27,6 +17,16 @@ from mastaba.errors import (
     UnknownNameError,
     UnknownPathError,
     public_message,
+)
+from mastaba_render.api.maps import (
+    Background,
+    EncodedMap,
+    MapLayer,
+    MapRequest,
+    as_picture,
+    cache_control,
+    drawn_response,
+    identity_of,
 )
 from mastaba_slippy_tiles.grid import WEB_MERCATOR, level_of, matrix
 

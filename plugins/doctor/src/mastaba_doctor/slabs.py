@@ -19,10 +19,10 @@ from mastaba.errors import (
     SlabFormatError,
     StorageError,
 )
-from mastaba.tooling.slabs import TileDecoder
 from mastaba_doctor.samples import slab_count, slab_positions, tiles_of
 from mastaba_doctor.slab_report import size_mismatch
 from mastaba_doctor.vector import check_vector_tile
+from mastaba_render.api.decoding import TileDecoder
 
 _THREADS: Final = 8
 # Positions tried for each slab wanted: in sparse levels, many have no slab.

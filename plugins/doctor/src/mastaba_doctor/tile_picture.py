@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from PIL import Image
 
-from mastaba.tooling.slabs import Pixels
+from mastaba_render.api.decoding import Pixels
 
 SUFFIXES: Final = {
     ".png": "PNG",

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from mastaba.api.catalogue import BoundingBox
-from mastaba.api.maps import LevelPixels, Sources, tiles_around
 from mastaba.api.web import check_wanted
 from mastaba.errors import ObjectChangedError
 from mastaba_elevation.taps import REACH, Floats, Integers, Taps
+from mastaba_render.api.maps import LevelPixels, Sources, tiles_around
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import CRS, Layer
@@ -222,7 +222,7 @@ class HeightLevel:
             SlabFormatError, StorageError: a tile cannot be read or decoded.
             ObjectChangedError: the slabs are replaced each time they are read.
         """
-        from mastaba.api.maps import Window
+        from mastaba_render.api.maps import Window
 
         window = Window(top, bottom, left, right)
         for _ in range(_ATTEMPTS):

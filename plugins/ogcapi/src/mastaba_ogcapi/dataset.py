@@ -178,7 +178,7 @@ class Dataset:
     @cached_property
     def pictures(self) -> tuple[Collection, ...]:
         """The collections that are 8-bit images in their default style."""
-        from mastaba.api.maps import is_bytes
+        from mastaba_render.api.maps import is_bytes
 
         return tuple(item for item in self.raster if is_bytes(item.layer, item.layer.default_style))
 

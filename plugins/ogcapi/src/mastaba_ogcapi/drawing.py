@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mastaba.api.catalogue import WGS84, BoundingBox
-from mastaba.api.maps import (
+from mastaba.errors import InvalidParameterError, UnsupportedFormatError
+from mastaba_render.api.maps import (
     Background,
     EncodedMap,
     MapImage,
@@ -23,12 +24,11 @@ from mastaba.api.maps import (
     coloured,
     joined,
 )
-from mastaba.errors import InvalidParameterError, UnsupportedFormatError
 
 if TYPE_CHECKING:
-    from mastaba.api.maps import PreparedMap
     from mastaba.api.services import Site
     from mastaba_ogcapi.mapquery import MapQuery
+    from mastaba_render.api.maps import PreparedMap
 
 Bytes = npt.NDArray[np.uint8]
 

@@ -121,7 +121,7 @@ class MapFormats:
         8-bit images or TIFF for values, otherwise any offered format; None without any.
         """
         # Loaded on first use, like the renderer.
-        from mastaba.api.maps import is_bytes
+        from mastaba_render.api.maps import is_bytes
 
         pictures = is_bytes(layer, style)
         stored = layer.pyramid.format

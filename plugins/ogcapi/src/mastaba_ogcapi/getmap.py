@@ -82,8 +82,8 @@ def map_response(dataset: Dataset, request: Request, query: MapQuery) -> Respons
         InvalidParameterError: the request exceeds a limit, or the format cannot hold the pixels.
         SlabFormatError, StorageError: the data cannot be read.
     """
-    from mastaba.api.maps import cache_control, drawn_response, identity_of
     from mastaba_ogcapi.drawing import encoded_map, layers_of, prepared_maps
+    from mastaba_render.api.maps import cache_control, drawn_response, identity_of
 
     layers, area = layers_of(dataset.site, query), query.area
     prepared = prepared_maps(dataset.site, query, layers)

@@ -23,10 +23,10 @@ from mastaba.api.catalogue import (
     bbox_in,
     transform_points,
 )
-from mastaba.api.maps import is_plausible
 from mastaba.api.services import MapSettings
 from mastaba.errors import InvalidParameterError
 from mastaba_ogcapi.params import Interval
+from mastaba_render.api.maps import is_plausible
 
 _TURN: Final = 360.0
 _LONGITUDES: Final = ("lon", "long", "longitude")

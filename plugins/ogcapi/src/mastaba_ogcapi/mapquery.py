@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
 from mastaba.api.catalogue import CRS, TileLimits
-from mastaba.api.maps import Background
 from mastaba.api.web import Request, printable
 from mastaba.errors import InvalidParameterError, UnknownPathError
 from mastaba_ogcapi import params
@@ -16,6 +15,7 @@ from mastaba_ogcapi.crs import offered_crs
 from mastaba_ogcapi.formats import MapFormat, MapFormats
 from mastaba_ogcapi.maparea import Area, level_factor, size_of
 from mastaba_ogcapi.mapplace import MapPlace, wanted_size
+from mastaba_render.api.maps import Background
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import Style

@@ -81,7 +81,7 @@ def _tables(layer: Layer) -> list[dict[str, str]]:
 def _styles(layer: Layer, site: Site) -> list[dict[str, Any]]:
     """Return the styles of a layer; the legends of a float layer end near its values."""
     # Loaded on first use: it needs the libraries of rendering.
-    from mastaba.api.maps import legend_palette, legend_unit
+    from mastaba_render.api.maps import legend_palette, legend_unit
 
     values, metres = None, ""
     if kind(layer) == "elevation":

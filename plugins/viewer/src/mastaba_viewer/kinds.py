@@ -34,6 +34,6 @@ def format_label(layer: Layer) -> str:
 def is_picture(layer: Layer, style: Style | None) -> bool:
     """Return whether maps of a layer in a style are images for viewing, not raw values."""
     # Imported on first use: a server without maps does not need the rendering modules.
-    from mastaba.api.maps import is_bytes
+    from mastaba_render.api.maps import is_bytes
 
     return is_bytes(layer, style)

@@ -7,15 +7,15 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
-from mastaba.api.maps import (
+from mastaba.api.web import content_disposition
+from mastaba.errors import UnsupportedFormatError
+from mastaba_render.api.maps import (
     EncodedMap,
     cache_control,
     drawn_response,
     finish_for,
     identity_of,
 )
-from mastaba.api.web import content_disposition
-from mastaba.errors import UnsupportedFormatError
 from mastaba_wms.params import MapQueries
 from mastaba_wms.versions import required_version
 

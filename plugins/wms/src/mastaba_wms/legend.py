@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from PIL import Image, ImageDraw
 
 from mastaba.api.catalogue import Layer, Palette, PaletteEntry, Style
-from mastaba.api.maps import MapLayer, is_bytes, legend_palette, legend_unit
 from mastaba.errors import SlabFormatError, StorageError
+from mastaba_render.api.maps import MapLayer, is_bytes, legend_palette, legend_unit
 from mastaba_wms.drawing import LINE_HEIGHT, Colour, canvas, font, text_width
 
 _MARGIN = 4
@@ -35,7 +35,7 @@ _SWATCH = ((176, 200, 160, 255), (150, 178, 206, 255))
 
 
 if TYPE_CHECKING:
-    from mastaba.api.maps import Renderer
+    from mastaba_render.api.maps import Renderer
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,6 @@ from typing import Final
 
 from mastaba.api.catalogue import CRS, BoundingBox
 from mastaba.api.encoders import Encoder
-from mastaba.api.maps import Background, MapLayer, MapRequest
 from mastaba.api.services import MapSettings
 from mastaba.api.web import printable
 from mastaba.errors import (
@@ -22,6 +21,7 @@ from mastaba.errors import (
     UnsupportedFormatError,
     UnsupportedOperationError,
 )
+from mastaba_render.api.maps import Background, MapLayer, MapRequest
 from mastaba_wms.errors import UnsupportedCRSError
 from mastaba_wms.published import PublishedLayer, unknown_layer
 from mastaba_wms.versions import Version

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mastaba.api.catalogue import Layer, LayerCRS
-from mastaba.api.maps import MapLayer
 from mastaba.api.web import printable
+from mastaba_render.api.maps import MapLayer
 from mastaba_wms.errors import LayerNotDefinedError, StyleNotDefinedError
 
 

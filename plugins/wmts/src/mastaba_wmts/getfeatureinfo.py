@@ -94,7 +94,7 @@ class GetFeatureInfo:
         self, publisher: Publisher, tile_row: int, tile_col: int, i: int, j: int
     ) -> tuple[str, ...]:
         """Return one pixel's values as texts with six significant digits."""
-        from mastaba.api.maps import DerivedTilePublisher, LevelPixels, Window
+        from mastaba_render.api.maps import DerivedTilePublisher, LevelPixels, Window
 
         renderer, layer = self._site.renderer, publisher.layer
         if isinstance(publisher, TilePublisher):

@@ -17,8 +17,12 @@ import numpy.typing as npt
 import pyproj
 
 from mastaba.api.catalogue import CRS, TileMatrix
-from mastaba.api.maps import Window
-from mastaba.api.resampling import (
+from mastaba_build.errors import SourceError
+from mastaba_build.sources.groups import Group, is_same_crs, transformer
+from mastaba_build.sources.sets import proj_crs
+from mastaba_build.sources.turns import continuous, shifts_of
+from mastaba_render.api.maps import Window
+from mastaba_render.api.resampling import (
     BASE_RADIUS,
     NEAREST,
     Axis,
@@ -27,10 +31,6 @@ from mastaba.api.resampling import (
     StraightPositions,
     radius_of,
 )
-from mastaba_build.errors import SourceError
-from mastaba_build.sources.groups import Group, is_same_crs, transformer
-from mastaba_build.sources.sets import proj_crs
-from mastaba_build.sources.turns import continuous, shifts_of
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Rectangle: TypeAlias = tuple[int, int, int, int]

@@ -11,7 +11,6 @@ import numpy as np
 from rasterio.errors import RasterioError
 from rasterio.windows import Window
 
-from mastaba.api.resampling import decimate
 from mastaba_build.config.access import Access
 from mastaba_build.errors import SourceError
 from mastaba_build.output.storage import Place
@@ -21,6 +20,7 @@ from mastaba_build.pixels.placement import Rectangle
 from mastaba_build.samples import PixelType, Raster, fill, paste
 from mastaba_build.sources.groups import Group, Member, overview_of
 from mastaba_build.sources.inventory import Source, identity_of, open_source
+from mastaba_render.api.resampling import decimate
 
 _OPEN_DATASETS = 32
 _STRIP = 1 << 22

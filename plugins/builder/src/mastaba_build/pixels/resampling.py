@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from mastaba.api.resampling import GridPositions, bounded
 from mastaba_build.pixels.placement import Placement
 from mastaba_build.samples import Mask, Raster, as_samples
+from mastaba_render.api.resampling import GridPositions, bounded
 
 _ENOUGH = 0.5
 """A pixel is valid if valid cells have at least this share of its weight."""

@@ -9,12 +9,12 @@ import numpy as np
 
 from mastaba.api.catalogue import TILE_FORMATS, Codec
 from mastaba.errors import MastabaError
-from mastaba.tooling.slabs import TileDecoder
 from mastaba_build.errors import BuildError
 from mastaba_build.output.storage import Place
 from mastaba_build.plan.names import MASK_FORMAT, slab_key
 from mastaba_build.plan.plan import Plan, SlabKey
 from mastaba_build.samples import Mask, PixelType, Raster, Samples
+from mastaba_render.api.decoding import TileDecoder
 
 _LOSS = 8
 """Distance from nodata that compression may cause."""

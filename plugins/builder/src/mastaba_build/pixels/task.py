@@ -11,7 +11,6 @@ from typing import Protocol, TypeAlias
 import numpy as np
 
 from mastaba.api.catalogue import TileLimits
-from mastaba.api.resampling import decimate
 from mastaba_build.errors import BuildError
 from mastaba_build.output.storage import Place, Written
 from mastaba_build.pixels.drawing import Drawer
@@ -20,6 +19,7 @@ from mastaba_build.pixels.stored import stored_tiles
 from mastaba_build.plan.names import MASK_FORMAT, slab_key
 from mastaba_build.plan.plan import Level, Plan, SlabKey
 from mastaba_build.samples import Raster
+from mastaba_render.api.resampling import decimate
 from mastaba_writer.deflate import deflater
 from mastaba_writer.slab_writer import SlabAssembler
 from mastaba_writer.tile_encoder import encode_tile

@@ -11,11 +11,11 @@ from itertools import accumulate, product
 from typing import Any
 
 from mastaba.api.catalogue import BoundingBox
-from mastaba.api.resampling import BASE_RADIUS
 from mastaba_build.plan.plan import Plan, SlabKey, slab_options, slabs_of
 from mastaba_build.sources.groups import Member
 from mastaba_build.sources.sets import proj_crs
 from mastaba_build.sources.turns import period_of
+from mastaba_render.api.resampling import BASE_RADIUS
 
 _SIZE = 8
 

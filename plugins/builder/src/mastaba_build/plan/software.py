@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import pyproj
 import rasterio
 
-from mastaba.api.resampling import kernel_library
+from mastaba_render.api.resampling import kernel_library
 from mastaba_writer.deflate import ENCODERS, encoder_version
 
 VECTOR = ("mastaba-build",)

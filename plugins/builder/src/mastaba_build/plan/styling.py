@@ -11,11 +11,11 @@ from jsonschema_rs import Draft202012Validator
 
 from mastaba.api.catalogue import Style
 from mastaba.api.documents import Faults, FileFaults, UnusableError
-from mastaba.api.maps import MapImage, relief_name, styled
 from mastaba.tooling.documents import make_style, schema
 from mastaba_build.errors import PlanError
 from mastaba_build.plugin_manager import installed
 from mastaba_build.samples import PixelType, Raster, as_samples, flattened
+from mastaba_render.api.maps import MapImage, relief_name, styled
 
 _FLOAT_NODATA = -99999.0
 

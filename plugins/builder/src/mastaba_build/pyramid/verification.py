@@ -10,7 +10,6 @@ from typing import Any, TypeAlias
 
 from mastaba.api.catalogue import TILE_FORMATS, TileLimits
 from mastaba.errors import MastabaError
-from mastaba.tooling.slabs import TileDecoder
 from mastaba_build.errors import VerificationError
 from mastaba_build.output.destination import Destination
 from mastaba_build.output.records import Record, RecordedSlab
@@ -22,6 +21,7 @@ from mastaba_build.plan.plan import union
 from mastaba_build.pyramid.parents import Parents
 from mastaba_build.vector.payload import layers
 from mastaba_build.vector.plan import FORMAT
+from mastaba_render.api.decoding import TileDecoder
 
 Decode: TypeAlias = Callable[[bytes], object]
 """Decodes a tile; raises an error if it is damaged."""

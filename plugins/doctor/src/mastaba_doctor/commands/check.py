@@ -97,7 +97,7 @@ def _grey_in_pictures(catalogue: Catalogue) -> list[str]:
     floats = [layer for layer in catalogue.layers.values() if _has_floats(layer)]
     if not floats:
         return []
-    from mastaba.api.maps import is_bytes
+    from mastaba_render.api.maps import is_bytes
 
     return [layer.id for layer in floats if not is_bytes(layer, layer.default_style)]
 

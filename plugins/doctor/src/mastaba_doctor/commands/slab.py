@@ -14,9 +14,9 @@ from mastaba.api.commands import USAGE
 from mastaba.api.storages import ByteRange, Environment, ResourcePath, Storage, StoragePool
 from mastaba.errors import MastabaError, ObjectNotFoundError, SlabFormatError
 from mastaba.tooling.documents import started_at
-from mastaba.tooling.slabs import Pixels, TileDecoder
 from mastaba_doctor.header import COMPRESSIONS, PHOTOMETRICS, SlabHeader
 from mastaba_doctor.slab_report import SlabReport, TileEntry, inspect_slab
+from mastaba_render.api.decoding import Pixels, TileDecoder
 
 _SAMPLES: Final = {1: "unsigned", 3: "floating point"}
 _SHOWN: Final = 20

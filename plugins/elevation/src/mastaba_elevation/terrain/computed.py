@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from mastaba.api.maps import MapLayer, Sources, drawn_response, identity_of
 from mastaba.api.web import accepts_coding, content_disposition
 from mastaba_elevation.terrain.resource import Context, caching
+from mastaba_render.api.maps import MapLayer, Sources, drawn_response, identity_of
 
 if TYPE_CHECKING:
     from mastaba.api.web import Request, Response

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from mastaba.api.maps import Mask
+from mastaba_render.api.maps import Mask
 
 Floats = npt.NDArray[np.float64]
 Values = npt.NDArray[np.float32] | npt.NDArray[np.float64]

@@ -10,7 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mastaba.api.catalogue import TileLimits
-from mastaba.api.maps import (
+from mastaba.errors import InvalidParameterError
+from mastaba_elevation.errors import TooMuchError
+from mastaba_render.api.maps import (
     LevelPixels,
     MapLayer,
     MapRequest,
@@ -20,8 +22,6 @@ from mastaba.api.maps import (
     StoredTiles,
     Window,
 )
-from mastaba.errors import InvalidParameterError
-from mastaba_elevation.errors import TooMuchError
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import CRS, TileMatrix

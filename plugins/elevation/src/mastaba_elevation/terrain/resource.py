@@ -116,7 +116,7 @@ def caching(dataset: Dataset) -> Headers:
 
     Cache-Control is the value on which the layers agree, or ``no-cache``.
     """
-    from mastaba.api.maps import drawn_keys  # loads the renderer
+    from mastaba_render.api.maps import drawn_keys  # loads the renderer
 
     layers = [item.layer for item in dataset.layers]
     values = {layer.cache_control for layer in layers}

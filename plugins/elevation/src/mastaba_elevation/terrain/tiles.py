@@ -11,7 +11,6 @@ import numpy as np
 
 from mastaba.api.catalogue import WGS84, BoundingBox
 from mastaba.api.encoders import Raster
-from mastaba.api.maps import MapLayer, Window, drawn_response, identity_of
 from mastaba.api.tiles import tile_index
 from mastaba.api.web import content_disposition
 from mastaba.errors import TileNotFoundError, TileOutOfRangeError, UnsupportedFormatError
@@ -22,6 +21,7 @@ from mastaba_elevation.terrain.filling import REACH, with_constant, with_nearest
 from mastaba_elevation.terrain.heights import Heights
 from mastaba_elevation.terrain.options import requested_options
 from mastaba_elevation.terrain.resource import FORMATS, Resource, caching
+from mastaba_render.api.maps import MapLayer, Window, drawn_response, identity_of
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import CRS

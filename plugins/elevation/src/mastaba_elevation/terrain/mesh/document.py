@@ -6,9 +6,9 @@ from hashlib import blake2b
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from mastaba.api.maps import Sources
 from mastaba_elevation.numbers import json_document
 from mastaba_elevation.terrain.resource import attribution, bounds, described
+from mastaba_render.api.maps import Sources
 
 if TYPE_CHECKING:
     from mastaba.api.web import Document

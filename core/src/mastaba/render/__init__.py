@@ -1,1 +1,0 @@
-"""Maps: from an extent to pixels. Arrays in, arrays out (resampling.md)."""

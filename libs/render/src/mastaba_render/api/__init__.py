@@ -1,0 +1,10 @@
+"""Public names of mastaba-render, by subject.
+
+==============  ==============================================================
+``maps``        what to draw, the prepared map, and its encoded response
+``resampling``  resampling of arrays with the kernels of maps
+``decoding``    pixels of stored tiles
+==============  ==============================================================
+
+docs/api.md says what may change in which release.
+"""

@@ -1,0 +1,55 @@
+"""Maps: what to draw, the prepared map, and its encoded response."""
+
+from mastaba_render.compose import joined
+from mastaba_render.encoded_map import EncodedMap, as_data, as_picture, coloured, finish_for
+from mastaba_render.engine import Renderer
+from mastaba_render.extent import is_plausible, tiles_around
+from mastaba_render.layer_map import PreparedMap, Sources
+from mastaba_render.legend_palette import legend_palette, legend_unit
+from mastaba_render.map_request import Background, MapImage, MapLayer, MapRequest, Mask, Pixels
+from mastaba_render.map_response import (
+    Drawable,
+    cache_control,
+    drawn_keys,
+    drawn_response,
+    identity_of,
+)
+from mastaba_render.mosaic import LevelPixels, Mosaic, StoredTiles
+from mastaba_render.native import Window
+from mastaba_render.styles import is_bytes, relief_name, styled
+from mastaba_render.tiles.derived import DerivedTilePublisher
+
+__all__ = [
+    "Background",
+    "DerivedTilePublisher",
+    "Drawable",
+    "EncodedMap",
+    "LevelPixels",
+    "MapImage",
+    "MapLayer",
+    "MapRequest",
+    "Mask",
+    "Mosaic",
+    "Pixels",
+    "PreparedMap",
+    "Renderer",
+    "Sources",
+    "StoredTiles",
+    "Window",
+    "as_data",
+    "as_picture",
+    "cache_control",
+    "coloured",
+    "drawn_keys",
+    "drawn_response",
+    "finish_for",
+    "identity_of",
+    "is_bytes",
+    "is_plausible",
+    "joined",
+    "legend_palette",
+    "legend_unit",
+    "relief_name",
+    "styled",
+    "tiles_around",
+]

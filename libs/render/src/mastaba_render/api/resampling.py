@@ -1,0 +1,29 @@
+"""Resampling of arrays with the kernels that draw maps (resampling.md)."""
+
+from mastaba_render.native import DECIMATIONS, decimate, kernel_library
+from mastaba_render.sampling import (
+    BASE_RADIUS,
+    NEAREST,
+    Axis,
+    GridPositions,
+    Positions,
+    Sampler,
+    StraightPositions,
+    bounded,
+    radius_of,
+)
+
+__all__ = [
+    "BASE_RADIUS",
+    "DECIMATIONS",
+    "NEAREST",
+    "Axis",
+    "GridPositions",
+    "Positions",
+    "Sampler",
+    "StraightPositions",
+    "bounded",
+    "decimate",
+    "kernel_library",
+    "radius_of",
+]

@@ -1,0 +1,93 @@
+"""GeoTIFF (OGC 19-008r4): TIFF with georeferencing (resampling.md section 10, item 8)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import ClassVar, Final
+
+import numpy as np
+import pyproj
+
+from mastaba.encoder import StripRaster
+from mastaba.model.crs import CRS
+from mastaba.slab.tiff import Field
+from mastaba_render.encoding.tiff import TiffEncoder
+
+_PIXEL_SCALE: Final = 33550
+_TIEPOINT: Final = 33922
+_KEY_DIRECTORY: Final = 34735
+_ASCII_PARAMETERS: Final = 34737
+_GDAL_NODATA: Final = 42113
+
+_MODEL_TYPE, _RASTER_TYPE, _CITATION = 1024, 1025, 1026
+_GEOGRAPHIC_TYPE, _GEOGRAPHIC_CITATION = 2048, 2049
+_PROJECTED_TYPE, _PROJECTED_CITATION = 3072, 3073
+_PROJECTED, _GEOGRAPHIC = 1, 2
+_PIXEL_IS_AREA, _PIXEL_IS_POINT = 1, 2
+_USER_DEFINED: Final = 32767
+_LARGEST_CODE: Final = 65535
+
+
+class GeotiffEncoder(TiffEncoder):
+    """Writes the same as `TiffEncoder`, with position, CRS and the nodata value for GDAL."""
+
+    name: ClassVar[str] = "geotiff"
+    media_type: ClassVar[str] = "image/geotiff"
+
+    def _further_fields(self, raster: StripRaster) -> list[Field]:
+        rows, columns, _ = raster.shape
+        bbox, half = raster.bbox, raster.offset
+        dx, dy = (bbox.xmax - bbox.xmin) / columns, (bbox.ymax - bbox.ymin) / rows
+        fields = [
+            Field(_PIXEL_SCALE, "d", (dx, dy, 0.0)),
+            # With PixelIsPoint, the position of the first pixel is that of its centre.
+            Field(
+                _TIEPOINT, "d", (0.0, 0.0, 0.0, bbox.xmin + half * dx, bbox.ymax - half * dy, 0.0)
+            ),
+            *_geo_keys(raster.crs, _PIXEL_IS_POINT if half else _PIXEL_IS_AREA),
+        ]
+        if raster.nodata:
+            # GDAL reads one value for all channels.
+            text = np.format_float_positional(raster.nodata[0], trim="-")
+            fields.append(Field(_GDAL_NODATA, "s", f"{text}\0".encode("ascii")))
+        return fields
+
+
+def _geo_keys(crs: CRS, raster_type: int) -> list[Field]:
+    if crs.is_geographic:
+        model, type_key, name_key = _GEOGRAPHIC, _GEOGRAPHIC_TYPE, _GEOGRAPHIC_CITATION
+    else:
+        model, type_key, name_key = _PROJECTED, _PROJECTED_TYPE, _PROJECTED_CITATION
+    keys = [(_MODEL_TYPE, 0, 1, model), (_RASTER_TYPE, 0, 1, raster_type)]
+    number = _epsg_number(crs.code)
+    if number is not None:
+        return [_key_directory([*keys, (type_key, 0, 1, number)])]
+    # Some readers show the general citation, some that of the CRS: both refer to the same text.
+    citation = f"{crs.code}|\0".encode("ascii")
+    reference = (_ASCII_PARAMETERS, len(citation) - 1, 0)
+    keys += [
+        (_CITATION, *reference),
+        (type_key, 0, 1, _USER_DEFINED),
+        (name_key, *reference),
+    ]
+    return [_key_directory(keys), Field(_ASCII_PARAMETERS, "s", citation)]
+
+
+def _key_directory(keys: Sequence[tuple[int, int, int, int]]) -> Field:
+    header = (1, 1, 0, len(keys))
+    return Field(_KEY_DIRECTORY, "H", tuple(value for key in (header, *keys) for value in key))
+
+
+@lru_cache(maxsize=1024)
+def _epsg_number(code: str) -> int | None:
+    """Return the EPSG code of a CRS, or None if it has none that fits into a key."""
+    authority, _, number = code.partition(":")
+    if code == "CRS:84":
+        # Axis order does not matter here: GeoTIFF is always x, y.
+        found: int | None = 4326
+    elif authority == "EPSG" and number.isdigit():
+        found = int(number)
+    else:
+        found = pyproj.CRS.from_user_input(code).to_epsg()
+    return found if found is not None and found <= _LARGEST_CODE else None

@@ -1,0 +1,161 @@
+"""The extent of a map: its pixels, and what is known of it in the CRS of a layer."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+
+from mastaba.model.bbox import BoundingBox
+from mastaba.model.crs import CRS, WGS84, transform_points
+from mastaba.model.pyramid import Pyramid
+from mastaba.model.tile_matrix_set import TileMatrix
+from mastaba_render.map_request import MapRequest
+from mastaba_render.native import Window
+from mastaba_render.sampling import ALIGNED
+
+_POINTS_PER_EDGE: Final = 256
+# Fraction of a tile by which a full turn may differ from a whole number of tiles.
+_WHOLE: Final = 1e-6
+
+# How far a map may plausibly extend beyond the area of use of its CRS, in sizes of that area.
+_PLAUSIBLE: Final = 4.0
+
+
+def cell_of(request: MapRequest) -> tuple[float, float]:
+    """Return width and height of a pixel, CRS units."""
+    bbox = request.bbox
+    return (bbox.xmax - bbox.xmin) / request.width, (bbox.ymax - bbox.ymin) / request.height
+
+
+def part_of(request: MapRequest, window: Window) -> MapRequest:
+    """Return some rows and columns of a map, which may lie outside."""
+    x, y = cell_of(request)
+    corner, (height, width) = request.bbox, window.shape
+    bbox = BoundingBox(
+        corner.xmin + window.left * x,
+        corner.ymax - window.bottom * y,
+        corner.xmin + window.right * x,
+        corner.ymax - window.top * y,
+    )
+    return replace(request, bbox=bbox, width=width, height=height)
+
+
+def part_with_data(request: MapRequest, pyramid: Pyramid) -> tuple[Window, BoundingBox] | None:
+    """Return the pixels that may show a pyramid in another CRS, and their box in that CRS.
+
+    Returns:
+        None if no pixel has a position there.
+    """
+    source = pyramid.tile_matrix_set.crs
+    goes_around = tiles_around(pyramid.finest.matrix, source) > 0
+    found = None
+    for area in _areas_to_try(request.crs, source):
+        part = _covered_pixels(request, area)
+        if part is None:
+            return None
+        with contextlib.suppress(ValueError):
+            bbox = part_of(request, part).bbox
+            box = _reprojected_bbox(bbox, request.crs, source, go_around=goes_around)
+            found = part, box
+            if is_plausible(box, source):
+                break
+    return found
+
+
+@lru_cache(maxsize=1024)
+def turn_of(crs: CRS) -> float:
+    """Return the length of a full turn of the Earth along x, CRS units.
+
+    Infinite if the antimeridian is not an edge of the CRS.
+    """
+    x, _ = transform_points(WGS84, crs, np.array([-180.0, 180.0]), np.zeros(2))
+    turn = float(x[1] - x[0])
+    return turn if np.isfinite(turn) and turn > 0 else np.inf
+
+
+def tiles_around(matrix: TileMatrix, crs: CRS) -> int:
+    """Return the number of tiles in a full turn of the Earth; 0 if columns do not repeat there."""
+    tiles = turn_of(crs) / (matrix.tile_width * matrix.cell_size)
+    return round(tiles) if np.isfinite(tiles) and abs(tiles - round(tiles)) < _WHOLE else 0
+
+
+def _reprojected_bbox(bbox: BoundingBox, crs: CRS, source: CRS, *, go_around: bool) -> BoundingBox:
+    """Return the box around an extent in the source CRS.
+
+    Args:
+        go_around: whether the box of an extent across the antimeridian may go the shorter way
+            around, and so extend beyond the edge of the CRS.
+
+    Raises:
+        ValueError: the extent, or a part of it, has no finite position there.
+    """
+    box = crs.transform_bbox(bbox, source)
+    turn = turn_of(source)
+    if not go_around or box.xmax - box.xmin <= turn / 2:
+        return box
+    corners = np.array(
+        [
+            [bbox.xmin, bbox.xmax, bbox.xmax, bbox.xmin, bbox.xmin],
+            [bbox.ymin, bbox.ymin, bbox.ymax, bbox.ymax, bbox.ymin],
+        ]
+    )
+    ring = np.linspace(corners[:, :-1], corners[:, 1:], _POINTS_PER_EDGE, axis=-1)
+    x, _ = transform_points(crs, source, *ring.reshape(2, -1))
+    around = np.unwrap(x, period=turn)
+    # A ring around a pole does not close.
+    if abs(around[-1] - around[0]) > turn / 2 or np.ptp(around) >= box.xmax - box.xmin:
+        return box
+    return replace(box, xmin=float(around.min()), xmax=float(around.max()))
+
+
+@lru_cache(maxsize=1024)
+def _areas_to_try(crs: CRS, source: CRS) -> tuple[BoundingBox, ...]:
+    """Return the boxes to which a map may be clipped, in units of its CRS, the preferred one first.
+
+    A map is clipped to the area of use of its own CRS. If even that has no position in the source
+    CRS (the poles in Mercator), it is clipped to the area of use of the source CRS as well.
+    """
+    areas = [crs.area_of_use, crs.area_of_use.intersection(source.area_of_use)]
+    boxes: list[BoundingBox] = []
+    for area in areas:
+        if area is not None:
+            with contextlib.suppress(ValueError):
+                boxes.append(WGS84.transform_bbox(area, crs))
+    return tuple(boxes)
+
+
+@lru_cache(maxsize=1024)
+def _plausible_box(crs: CRS) -> BoundingBox:
+    try:
+        area = WGS84.transform_bbox(crs.area_of_use, crs)
+    except ValueError:
+        return BoundingBox(-np.inf, -np.inf, np.inf, np.inf)
+    x, y = _PLAUSIBLE * (area.xmax - area.xmin), _PLAUSIBLE * (area.ymax - area.ymin)
+    return BoundingBox(area.xmin - x, area.ymin - y, area.xmax + x, area.ymax + y)
+
+
+def is_plausible(bbox: BoundingBox, crs: CRS) -> bool:
+    """Return whether a transformed box is not inflated by a singularity, such as a pole.
+
+    PROJ gives the poles a finite position in Mercator. A level chosen for such a box would be
+    much too coarse.
+    """
+    plausible = _plausible_box(crs)
+    return plausible.union(bbox) == plausible
+
+
+def _covered_pixels(request: MapRequest, area: BoundingBox) -> Window | None:
+    """Return the pixels of a map that lie entirely in an area; None if there are none."""
+    bbox, width, height = request.bbox, request.width, request.height
+    cell_x, cell_y = cell_of(request)
+    left = max(0, int(np.ceil((area.xmin - bbox.xmin) / cell_x - ALIGNED)))
+    right = min(width, int(np.floor((area.xmax - bbox.xmin) / cell_x + ALIGNED)))
+    top = max(0, int(np.ceil((bbox.ymax - area.ymax) / cell_y - ALIGNED)))
+    bottom = min(height, int(np.floor((bbox.ymax - area.ymin) / cell_y + ALIGNED)))
+    if left >= right or top >= bottom:
+        return None
+    return Window(top, bottom, left, right)

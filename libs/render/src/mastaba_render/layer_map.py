@@ -1,0 +1,540 @@
+"""Maps before they are encoded: a `LayerMap` for each layer, and all of them as a `PreparedMap`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from mastaba import trace
+from mastaba.errors import InvalidParameterError
+from mastaba.model.pyramid import Level, Pyramid
+from mastaba.model.settings import MapSettings
+from mastaba.model.tile_matrix_set import TileMatrix
+from mastaba_render.compose import joined, merge, merge_memory
+from mastaba_render.extent import cell_of, part_of, part_with_data, tiles_around
+from mastaba_render.map_request import MapImage, MapLayer, MapRequest, Mask, Pixels
+from mastaba_render.mosaic import DecodedTiles, LevelPixels, StoredTiles
+from mastaba_render.native import Window
+from mastaba_render.overview import OverviewPixels
+from mastaba_render.positions import other_crs_positions
+from mastaba_render.sampling import Positions, drawn, same_crs_positions
+from mastaba_render.styles import relief_name, styled, styling_memory
+
+_COARSEST: Final = 0.8
+"""A level may be coarser than wanted by a factor of 1 / 0.8 (resampling.md section 3)."""
+
+_STRIP_PIXELS: Final = 512 * 1024
+"""Pixels of a map drawn at a time."""
+_STRIP_SOURCE: Final = 8 * 1024**2
+"""Bytes of source pixels read at a time, unless a single row needs more."""
+_CELL: Final = 16
+"""Rows in a cell of the position grid: no more rows are looked at for strips of whole cells."""
+
+_SMALL_THINGS: Final = 1024**2
+"""Bytes of positions, weights and tile descriptions."""
+
+_PRODUCTS: Final = 1 << 31
+"""Products of a source pixel and a weight; more need a second or two."""
+_PRODUCTS_PER_PIXEL: Final = 128
+"""For each pixel of the map and of its source. The largest kernel, 8 by 8, usually needs 64."""
+
+_OVERVIEW_LOSS: Final = 8
+"""Factor by which an overview may be coarser than the longer side of its pixels."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrawingMemory:
+    """Upper estimates of the bytes needed to draw a layer in strips.
+
+    Attributes:
+        source: source pixels of a strip.
+        kept: held from one strip to the next.
+        drawing: held while a strip is drawn.
+        drawn: size of a drawn strip.
+    """
+
+    source: int
+    kept: int
+    drawing: int
+    drawn: int
+
+
+class Sources(NamedTuple):
+    """The state of the stored tiles that a map is drawn from.
+
+    Attributes:
+        version: text that changes with these tiles; None if a storage cannot distinguish
+            generations of a slab.
+        modified: when the slabs were last modified, Unix seconds; 0 if nothing is stored, None if
+            a storage does not report it.
+    """
+
+    version: str | None
+    modified: float | None
+
+    @classmethod
+    def of(cls, stored: StoredTiles) -> Sources:
+        """Return the state of some tiles of one level."""
+        slabs = {tile.index for tile in stored.values() if tile is not None}
+        return cls(version_of(stored), _latest(index.modified for index in slabs))
+
+    @classmethod
+    def joined(cls, parts: Sequence[Sources], separator: str) -> Sources:
+        """Return the state of all parts; an attribute is None if it is None in one part."""
+        versions = [part.version for part in parts if part.version is not None]
+        version = separator.join(versions) if len(versions) == len(parts) else None
+        return cls(version, _latest(part.modified for part in parts))
+
+
+def _latest(times: Iterable[float | None]) -> float | None:
+    last = 0.0
+    for time in times:
+        if time is None:
+            return None
+        last = max(last, time)
+    return last
+
+
+class LayerMap:
+    """One layer in one extent and style. How to draw it is decided at once; it is drawn later.
+
+    Hillshade, slope and aspect are computed from an unstyled map that is one pixel larger on each
+    side, so adjacent maps fit together. "Rows" below are those of the unstyled map.
+
+    Args:
+        entry: a raster layer and its style.
+        levels: the levels of the layer by tile matrix identifier.
+        request: the map; its layers are ignored.
+        same_crs: whether the CRS of the map is equal or equivalent to that of the layer.
+
+    Attributes:
+        is_empty: whether all pixels are nodata because none has a position in the CRS of the layer.
+    """
+
+    def __init__(
+        self,
+        entry: MapLayer,
+        levels: Mapping[str, LevelPixels],
+        request: MapRequest,
+        *,
+        same_crs: bool,
+    ) -> None:
+        layer, style = entry.layer, entry.style
+        self._layer = layer
+        self._style = style if style is not None and (style.palette or style.processing) else None
+        self._margin = 0
+        if self._style is not None:
+            self._cell, self._is_geographic = cell_of(request), request.crs.is_geographic
+            if relief_name(style) is not None:
+                self._margin = 1
+                request = part_of(request, Window(-1, request.height + 1, -1, request.width + 1))
+        self._height, self._width = request.height, request.width
+        self._kernel = layer.resampling
+        # Levels go from coarse to fine.
+        self._coarsest = next(iter(levels.values()))
+        self._level: LevelPixels | OverviewPixels = self._coarsest
+        self._nodata, self._dtype = self._coarsest.nodata, self._coarsest.dtype
+        self._positions: Positions | None = None
+        self.is_empty = True
+        self._resolution = math.inf
+        # The pixels that may have a position, and those of them that may hold data.
+        self._placed = self._part = Window(0, request.height, 0, request.width)
+        # All rows of this part.
+        self._all = slice(0, request.height)
+        self._windows: dict[tuple[int, int], Window | None] = {}
+        self._stored: StoredTiles | None = None
+        self._around = 0
+        self._place: Callable[[TileMatrix], Positions | None]
+        bbox, width, height = request.bbox, request.width, request.height
+        if same_crs:
+            self._place = partial(same_crs_positions, bbox, width, height)
+        else:
+            found = part_with_data(request, layer.pyramid)
+            if found is None:
+                return
+            self._placed, bbox = found
+            part, source = part_of(request, self._placed), layer.pyramid.tile_matrix_set.crs
+            width, height = part.width, part.height
+            self._place = partial(
+                other_crs_positions, part.bbox, part.crs, width, height, source=source
+            )
+        self._resolution = math.sqrt(
+            (bbox.xmax - bbox.xmin) / width * (bbox.ymax - bbox.ymin) / height
+        )
+        level = choose_level(layer.pyramid, self._resolution * request.resolution_factor)
+        if not same_crs:
+            self._around = tiles_around(level.matrix, source)
+        self._use(levels[level.matrix.id])
+
+    def _use(self, level: LevelPixels | OverviewPixels) -> None:
+        """Draw from a level."""
+        self._level, self._part = level, self._placed
+        self._all = slice(0, self._part.shape[0])
+        positions = self._place(level.level.matrix)
+        self.is_empty = positions is None
+        needs = None if positions is None else positions.needs(self._kernel, self._all)
+        if positions is not None and needs is not None:
+            area = _area_met(level, needs[0], self._around)
+            if area is None:
+                positions = needs = None
+            elif not _holds(area, needs[0]):
+                positions = self._within(positions, area)
+                needs = None if positions is None else positions.needs(self._kernel, self._all)
+        self._positions = positions
+        self._windows = {(0, self._all.stop): None if needs is None else needs[0]}
+        if needs is not None:
+            window, self._products = needs
+            self._count = level.count(window, self._around)
+            self._tile_memory = level.tile_memory(window)
+
+    def _within(self, positions: Positions, area: Window) -> Positions | None:
+        """Reduce the map to the pixels that may show an area; None if there are none."""
+        found = positions.within(self._kernel, area)
+        if found is None:
+            return None
+        top, bottom, left, right = found[1]
+        first, _, start, _ = self._placed
+        self._part = Window(first + top, first + bottom, start + left, start + right)
+        self._all = slice(0, bottom - top)
+        return found[0]
+
+    @property
+    def registration(self) -> str:
+        """``post`` if the map shows values of posts without a style, near their resolution."""
+        if self._layer.registration != "post" or self._style is not None:
+            return "area"
+        finest = self._layer.pyramid.finest.matrix
+        is_finest = self._level.level.matrix is finest
+        near = self._resolution <= finest.cell_size / _COARSEST
+        return "post" if is_finest and near else "area"
+
+    @property
+    def strip_height(self) -> int:
+        """Number of rows that can be drawn at a time in bounded memory."""
+        height = _STRIP_PIXELS // self._width
+        window = self._window(self._all)
+        if window is not None:
+            height = min(height, self._all.stop * _STRIP_SOURCE // self._bytes_of(window))
+        if height >= self._height:
+            return self._height
+        return height - height % _CELL if height > _CELL else max(1, height)
+
+    def check(self, settings: MapSettings) -> None:
+        """Refuse a map that needs too many tiles.
+
+        If no coarser level is stored and an overview suffices, the map is drawn from it.
+
+        Raises:
+            InvalidParameterError: naming BBOX.
+        """
+        if self._is_within(settings):
+            return
+        for overview in self._overviews() if settings.overviews else ():
+            self._use(overview)
+            if self._is_within(settings):
+                return
+        raise _too_big()
+
+    def _is_within(self, settings: MapSettings) -> bool:
+        window = self._window(self._all)
+        if window is None:
+            return True
+        pixels = self._height * self._width + math.prod(window.shape)
+        if self._products > max(_PRODUCTS, _PRODUCTS_PER_PIXEL * pixels):
+            return False
+        rows, columns = self._count
+        return columns <= settings.max_tiles_x and rows <= settings.max_tiles_y
+
+    def _overviews(self) -> Iterator[OverviewPixels]:
+        """Yield the overviews that may replace the coarsest level, the best one first."""
+        if self._level is not self._coarsest or self._positions is None:
+            return
+        mean = self._resolution / self._coarsest.level.matrix.cell_size
+        longer = max(self._positions.ratios)
+        best, last = (math.floor(math.log2(ratio / _COARSEST)) for ratio in (mean, longer))
+        if last > 0:
+            for power in range(max(best, 1), last + _OVERVIEW_LOSS.bit_length()):
+                yield OverviewPixels(self._coarsest, 2**power)
+
+    def memory(self, cuts: Sequence[slice]) -> DrawingMemory:
+        """Return upper estimates of the bytes needed to draw ranges of rows of the styled map."""
+        channels = len(self._nodata)
+        styled_pixels = max(rows.stop - rows.start for rows in cuts) * self._width
+        pixels = styled_pixels + 2 * self._margin * self._width
+        plain = pixels * (channels * self._dtype.itemsize + 1)
+        drawn = plain + styled_pixels * (self.blank.pixels.nbytes + 1)
+        styling = plain
+        if self._style is not None:
+            styling += styled_pixels * styling_memory(self._style)
+        found = [self._window(self._inside(rows)) for rows in self._with_margin(cuts)]
+        windows = [window for window in found if window is not None]
+        if not windows:
+            return DrawingMemory(0, 0, max(plain, styling), drawn)
+        largest = max(windows, key=self._bytes_of)
+        source = self._bytes_of(largest)
+        kept = self._tile_memory
+        if largest is not self._window(self._all):
+            kept = self._level.tile_memory(largest)
+        # Decoded tiles, the mosaic, and the validity of each of its pixels; of floats, a copy
+        # without nodata. Across CRSs, the validity of each pixel of the map.
+        samples = source // self._dtype.itemsize
+        copies = 2 if self._dtype == np.float32 else 1
+        drawing = kept + copies * source + 6 * samples // channels + plain + 17 * pixels
+        if self._dtype == np.float32:
+            # Next to nodata, the source pixels of each pixel.
+            drawing += 80 * pixels
+        # The loops hold one row of the window as floats.
+        drawing += 4 * channels * (largest.right - largest.left)
+        if self._positions is not None:
+            drawing += max(
+                self._positions.memory(self._kernel, self._inside(rows))
+                for rows, window in zip(self._with_margin(cuts), found, strict=True)
+                if window is not None
+            )
+        return DrawingMemory(source, kept, max(drawing, styling), drawn)
+
+    def _bytes_of(self, window: Window) -> int:
+        top, bottom, left, right = window
+        return (bottom - top) * (right - left) * len(self._nodata) * self._dtype.itemsize
+
+    def narrow(self, row: int, column: int) -> None:
+        """Reduce the map, which has no relief, to one of its pixels."""
+        top, bottom, left, right = self._part
+        inside = top <= row < bottom and left <= column < right
+        if self._positions is not None:
+            self._positions = self._positions.only(row - top, column - left) if inside else None
+        self._height = self._width = 1
+        self._part = Window(0, 1, 0, 1)
+        self._all = slice(0, 1)
+        self._windows.clear()
+
+    def sources(self) -> Sources:
+        """Return the state of the stored tiles."""
+        version, modified = Sources.of(self._tiles())
+        if version is not None:
+            version = f"{self._level.level.matrix.id} {version}"
+        return Sources(version, modified)
+
+    def _tiles(self) -> StoredTiles:
+        """Return the tiles of the map. After drawing, they are those that were drawn."""
+        if self._stored is None:
+            window = self._window(self._all)
+            self._stored = {} if window is None else self._level.stored(window, self._around)
+        return self._stored
+
+    def strips(self, cuts: Sequence[slice]) -> Iterator[MapImage]:
+        """Yield ranges of rows of the styled map.
+
+        A row has the same pixels in every range that contains it.
+        """
+        # A single strip shares its tiles with no other.
+        kept: DecodedTiles | None = {} if len(cuts) > 1 else None
+        for rows in self._with_margin(cuts):
+            yield self._styled(self._draw(rows, kept))
+
+    @cached_property
+    def blank(self) -> MapImage:
+        """A pixel without data."""
+        if self._style is None:
+            return self._coarsest.blank
+        side = 1 + 2 * self._margin
+        return self._styled(MapImage(*self._empty(side, side), self._nodata))
+
+    def _styled(self, image: MapImage) -> MapImage:
+        if self._style is None:
+            return image
+        return styled(self._style, image, *self._cell, is_geographic=self._is_geographic)
+
+    def _with_margin(self, cuts: Sequence[slice]) -> Sequence[slice]:
+        """Return the rows from which rows of the styled map are computed."""
+        # Row 0 is one row above row 0 of the styled map, if there is a margin.
+        return [slice(rows.start, rows.stop + 2 * self._margin) for rows in cuts]
+
+    def _draw(self, rows: slice, kept: DecodedTiles | None) -> MapImage:
+        """Return rows without style."""
+        height, width = rows.stop - rows.start, self._width
+        inside = self._inside(rows)
+        window = self._window(inside)
+        if window is None or self._positions is None:
+            return MapImage(*self._empty(height, width), self._nodata)
+        mosaic = self._level.read(window, self._around, self._tiles(), kept)
+        image = drawn(self._positions, self._kernel, inside, window, mosaic, self._nodata)
+        if image.pixels.shape[:2] == (height, width):
+            return image
+        pixels, valid = self._empty(height, width)
+        top, _, left, right = self._part
+        start = top + inside.start - rows.start
+        part = np.s_[start : start + len(image.pixels), left:right]
+        pixels[part] = image.pixels
+        valid[part] = True if image.valid is None else image.valid
+        return MapImage(pixels, valid, self._nodata)
+
+    def _empty(self, height: int, width: int) -> tuple[Pixels, Mask]:
+        """Return nodata pixels, and a mask without valid pixels."""
+        pixels = np.full((height, width, len(self._nodata)), self._nodata, self._dtype)
+        return pixels, np.zeros((height, width), np.bool_)
+
+    def _inside(self, rows: slice) -> slice:
+        """Return the rows that may hold data, perhaps none, counted from the first such row."""
+        top, bottom, _, _ = self._part
+        return slice(max(rows.start, top) - top, min(rows.stop, bottom) - top)
+
+    def _window(self, rows: slice) -> Window | None:
+        """Return the source pixels of rows that may hold data; None if none has a position."""
+        if self._positions is None or rows.start >= rows.stop:
+            return None
+        key = rows.start, rows.stop
+        if key not in self._windows:
+            self._windows[key] = self._positions.window(self._kernel, rows)
+        return self._windows[key]
+
+
+class PreparedMap:
+    """A map within the limits, ready to draw. No tile has been read yet.
+
+    Attributes:
+        width, height: pixels.
+        strip_height: rows drawn at a time by default.
+        blank: a pixel without data, with the channels, sample type and nodata value of the map.
+        memory: upper estimate of the bytes held at once while drawing, without those of an encoder.
+        registration: of the values, ``area`` or ``post``.
+    """
+
+    def __init__(
+        self, layers: Sequence[LayerMap], width: int, height: int, limits: MapSettings
+    ) -> None:
+        self._layers = layers
+        self.width = width
+        self.height = height
+        for layer in layers:
+            layer.check(limits)
+        # Only now each layer has chosen what it is drawn from.
+        self.strip_height = min(layer.strip_height for layer in layers)
+        self.blank = layers[0].blank
+        self.registration = layers[0].registration if len(layers) == 1 else "area"
+        merging = 0
+        if len(layers) > 1:
+            self.blank = merge([layer.blank for layer in layers])
+            merging = merge_memory(self.blank) * self.strip_height * width
+        cuts = self._cuts(self.strip_height)
+        needed = [layer.memory(cuts) for layer in layers]
+        if max(memory.source for memory in needed) > limits.max_source_bytes:
+            raise _too_big()
+        self.memory = (
+            _SMALL_THINGS
+            + sum(memory.kept + memory.drawn for memory in needed)
+            + max(merging, *(memory.drawing for memory in needed))
+        )
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether all pixels are nodata because none has a position in any layer."""
+        return all(layer.is_empty for layer in self._layers)
+
+    def sources(self) -> Sources:
+        """Return the state of the stored tiles of the map. After drawing, of the tiles drawn.
+
+        Reads only slab indices that are not yet known. The version does not cover the other inputs
+        of the pixels (extent, CRS, kernel, style).
+
+        Raises:
+            SlabFormatError, StorageError: an index cannot be read.
+        """
+        parts = [layer.sources() for layer in self._layers]
+        return parts[0] if len(parts) == 1 else Sources.joined(parts, ",")
+
+    def strips(self, height: int | None = None) -> Iterator[MapImage]:
+        """Yield the map in strips of rows, from the top.
+
+        Args:
+            height: rows of each strip except the last, instead of `strip_height`. The pixels do
+                not depend on it.
+
+        Raises:
+            SlabFormatError, StorageError: the data cannot be read.
+        """
+        cuts = self._cuts(height or self.strip_height)
+        layers = [layer.strips(cuts) for layer in self._layers]
+        for images in zip(*layers, strict=True):
+            yield images[0] if len(images) == 1 else merge(images)
+
+    def draw(self) -> MapImage:
+        """Return the whole map. Raises what `strips` raises."""
+        strips, notes = self.strips(), trace.local.trace
+        return joined([*(strips if notes is None else notes.measured("draw", strips))], axis=0)
+
+    def _cuts(self, height: int) -> Sequence[slice]:
+        return [
+            slice(start, min(start + height, self.height))
+            for start in range(0, self.height, height)
+        ]
+
+
+def version_of(stored: StoredTiles) -> str | None:
+    """Return a text that changes with some stored tiles.
+
+    Returns:
+        None if the storage cannot distinguish generations of a slab.
+    """
+    parts = []
+    for tile in stored.values():
+        if tile is None:
+            parts.append("-")
+        elif tile.index.version is None:
+            return None
+        else:
+            index = tile.index
+            parts.append(f"{index.key}:{index.version}-{tile.offset:x}-{tile.length:x}")
+    return " ".join(parts)
+
+
+def _area_met(level: LevelPixels | OverviewPixels, window: Window, around: int) -> Window | None:
+    """Return the pixels of a level that may hold data, from the first to the last that a window
+    meets if columns repeat; None if it meets none."""
+    top, bottom, left, right = level.area
+    turn = around * level.tile_width
+    if turn:
+        start, end = float(window.left), float(window.right)
+        if end - start > turn > 2 * (right - left):
+            # A kernel of half the world need not show a region a second time, from far away.
+            start, end = (start + end - turn) / 2, (start + end + turn) / 2
+        first = math.floor((start - right) / turn) + 1
+        last = math.ceil((end - left) / turn) - 1
+        if first > last:
+            return None
+        left, right = math.floor(left + first * turn), math.ceil(right + last * turn)
+    if min(window.bottom, bottom) <= max(window.top, top):
+        return None
+    return (
+        None
+        if min(window.right, right) <= max(window.left, left)
+        else Window(top, bottom, left, right)
+    )
+
+
+def _holds(area: Window, window: Window) -> bool:
+    """Return whether an area contains a window."""
+    top, bottom, left, right = window
+    return top >= area.top and bottom <= area.bottom and left >= area.left and right <= area.right
+
+
+def _too_big() -> InvalidParameterError:
+    """Return the error for an extent that needs too much source data."""
+    return InvalidParameterError("BBOX is too big for the size of the map", "BBOX")
+
+
+def choose_level(pyramid: Pyramid, resolution: float) -> Level:
+    """Return the level to draw from: the coarsest that is at most 1.25 times too coarse.
+
+    Args:
+        resolution: wanted pixel size, CRS units of the pyramid.
+    """
+    for level in pyramid.levels.values():
+        if resolution / level.matrix.cell_size >= _COARSEST:
+            break
+    return level

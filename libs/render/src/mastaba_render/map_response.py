@@ -1,0 +1,150 @@
+"""Responses drawn from stored tiles: maps, and tiles of extra tile matrix sets.
+
+The counterpart of `tile_response` for images that are not stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Final, Protocol
+
+from mastaba import __version__
+from mastaba.model.surrogate_keys import SURROGATE_KEY, drawn_key
+from mastaba.web.body import spooled
+from mastaba.web.conditional import etag_matches, last_modified, not_modified_since
+from mastaba.web.response import Headers, Response
+from mastaba_render.layer_map import Sources
+
+if TYPE_CHECKING:
+    from mastaba.model.layer import Layer
+    from mastaba.web.request import Request
+    from mastaba_render.admission import Admission
+    from mastaba_render.map_request import MapLayer
+
+
+_UNAGREED: Final = "no-cache"
+
+
+class Drawable(Protocol):
+    """What is drawn from stored tiles, such as a `PreparedMap`."""
+
+    def sources(self) -> Sources:
+        """Return the state of the stored tiles. After drawing, of the tiles drawn.
+
+        Raises:
+            SlabFormatError, StorageError: an index cannot be read.
+        """
+
+
+def drawn_response(
+    request: Request,
+    admission: Admission,
+    prepared: Sequence[Drawable],
+    identity: object,
+    cost: int,
+    encode: Callable[[], bytes | Iterable[bytes]],
+    *,
+    always: Headers,
+    content: Headers,
+) -> Response:
+    """Return the drawn body, or 304 if the client already has it (RFC 9110 clause 13).
+
+    If the storage has versions of its slabs, nothing is decoded for a client that already has the
+    body. Otherwise the ETag is computed from the body.
+
+    Args:
+        admission: decides when to draw.
+        prepared: the maps, or other drawn things, in the response.
+        identity: everything but the stored tiles that affects the bytes, with a stable ``repr``.
+        cost: peak memory of drawing and encoding, in bytes.
+        encode: draws and encodes; returns the body whole or in pieces.
+        always: headers of both responses.
+        content: further headers of a response with a body.
+
+    Raises:
+        OverloadedError: too many maps are waiting.
+        SlabFormatError, StorageError: the stored tiles cannot be read.
+    """
+    # Encoders change with the version.
+    settings = repr((__version__, identity)).encode()
+    version, modified = _sources(prepared)
+    headers = list(always)
+    # 0 means that the map contains no stored tile.
+    modified = modified or None
+    if modified is not None:
+        headers.append(("Last-Modified", last_modified(int(modified))))
+    etag = None
+    if version is not None:
+        etag = _etag(settings, b"sources", version.encode())
+        if _is_fresh(request, etag, modified):
+            return Response(304, [*headers, ("ETag", etag)])
+    with admission.map(cost):
+        pieces = encode()
+        body = pieces if isinstance(pieces, bytes) else spooled(pieces)
+    # If a slab was replaced meanwhile, the version of the image is unknown.
+    if etag is None or _sources(prepared).version != version:
+        etag = _etag(settings, b"body", *([body] if isinstance(body, bytes) else body))
+        if _is_fresh(request, etag, None):
+            if not isinstance(body, bytes):
+                body.close()
+            return Response(304, [*headers, ("ETag", etag)])
+    return Response(200, [*content, *headers, ("ETag", etag)], body)
+
+
+def identity_of(entry: MapLayer) -> tuple[object, ...]:
+    """Return everything but the stored tiles that affects a layer's pixels in a map."""
+    layer, style = entry.layer, entry.style
+    pyramid, raster = layer.pyramid, layer.pyramid.raster
+    assert raster is not None
+    pixels = pyramid.generation, pyramid.format.name, raster.channels, raster.nodata
+    drawn = None if style is None else (style.palette, sorted(style.processing.items()))
+    ground = pyramid.tile_matrix_set.crs.code, layer.registration
+    return (layer.id, *pixels, *ground, layer.resampling, drawn)
+
+
+def cache_control(layers: Iterable[Layer]) -> Headers:
+    """Return the headers of a map for caches, and `Layer.headers` of its layers.
+
+    Cache-Control is the value on which its layers agree, otherwise ``no-cache``. Surrogate keys
+    are added if they are turned on.
+    """
+    shown = list(layers)
+    values = {layer.cache_control for layer in shown}
+    agreed = values.pop() if len(values) == 1 else None
+    return [
+        ("Cache-Control", agreed or _UNAGREED),
+        *(header for layer in shown for header in layer.headers),
+        *drawn_keys(shown),
+    ]
+
+
+def drawn_keys(layers: Iterable[Layer]) -> Headers:
+    """Return the header with the surrogate keys of what is drawn from layers, if turned on."""
+    keys: dict[str, None] = {}
+    for layer in layers:
+        if layer.surrogate_keys:
+            keys |= dict.fromkeys((*layer.surrogate_keys, drawn_key(layer.id)))
+    return [(SURROGATE_KEY, " ".join(keys))] if keys else []
+
+
+def _sources(prepared: Sequence[Drawable]) -> Sources:
+    parts = [item.sources() for item in prepared]
+    return parts[0] if len(parts) == 1 else Sources.joined(parts, "\n")
+
+
+def _is_fresh(request: Request, etag: str, modified: float | None) -> bool:
+    if request.method != "GET":
+        return False
+    if_none_match = request.environ.get("HTTP_IF_NONE_MATCH")
+    if if_none_match:
+        return etag_matches(if_none_match, etag)
+    since = request.environ.get("HTTP_IF_MODIFIED_SINCE")
+    return since is not None and not_modified_since(since, modified)
+
+
+def _etag(settings: bytes, *content: bytes) -> str:
+    digest = blake2b(settings, digest_size=12)
+    for piece in content:
+        digest.update(piece)
+    return f'"{digest.hexdigest()}"'

@@ -1,0 +1,238 @@
+"""Positions of the pixels of a map among the pixels of a level (resampling.md sections 4 to 6).
+
+Between two CRSs, only the points of a grid over the map are transformed. The pixels of a cell of
+this grid are in a quadrilateral of source pixels, and are interpolated between its corners:
+
+    map: a cell of the grid           source: a quadrilateral
+                                        0 -------> source column
+        c0     c      c1                |              _.--B
+    r0  A------p------B                 |       _.-p---'    |
+        |      :      |                 |   A--'   :        |
+        |      :      |                 v  /       :        |
+    r   |......x......|             source/        x        |
+        |      :      |               row/         :    _.--D
+    r1  C------q------D                 /     _.---q---'
+                                       C--.--'
+
+    c, r: column and row in the map     A, B, C, D, p, q, x: (source column, source row)
+    u = (c - c0) / (c1 - c0)            p = A + u (B - A)
+    v = (r - r0) / (r1 - r0)            q = C + u (D - C)
+                                        x = p + v (q - p)
+
+A cell whose middle would be off by more than an eighth of a pixel is divided, within a limit.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from mastaba.model.bbox import BoundingBox
+from mastaba.model.crs import CRS, transform_points
+from mastaba.model.tile_matrix_set import TileMatrix
+from mastaba_render.extent import tiles_around, turn_of
+from mastaba_render.local_positions import gradients, local_positions, median_of
+from mastaba_render.map_request import Mask
+from mastaba_render.native import Floats, Window
+from mastaba_render.sampling import FRACTIONS, Axis, GridPositions, Positions, StraightPositions
+
+_GRID_STEP: Final = 16
+# Allowed error of an interpolated position in source pixels; in map pixels if the map shrinks.
+_UNEVEN: Final = 1.0 / 8.0
+# Limit for a grid, so that a large map around a pole costs no more than other large maps.
+_MOST_POINTS: Final = 1 << 20
+# Fraction by which the ratio of a pixel may differ from that of the whole map.
+_VARIES: Final = 0.1
+_RATIO_SAMPLES: Final = 5
+_LARGEST_RATIO: Final = 256.0
+# Columns count as equal in all rows of a grid within this fraction of a source pixel.
+_SEPARABLE: Final = 1.0 / 2048.0
+
+
+def other_crs_positions(
+    bbox: BoundingBox, crs: CRS, width: int, height: int, matrix: TileMatrix, source: CRS
+) -> Positions | None:
+    """Return the positions for an extent in a CRS other than that of the level.
+
+    The centres of every 16th pixel, and of the last one of each row and column, are transformed;
+    those between are interpolated. More are transformed where interpolation would be off by more
+    than an eighth of a pixel, as in maps of the whole world with few pixels.
+
+    If the ratio of the kernel varies by more than a tenth, each pixel has its own
+    (`mastaba_render.local_positions`); otherwise the whole map has one, measured from end to end.
+
+    If columns of tiles repeat after a full turn (`tiles_around`), positions across the
+    antimeridian continue beyond the last column.
+
+    Returns:
+        None if no pixel has a position in the source CRS.
+    """
+
+    cell_x, cell_y = (bbox.xmax - bbox.xmin) / width, (bbox.ymax - bbox.ymin) / height
+
+    def place_points(x: Floats, y: Floats) -> tuple[Floats, Floats]:
+        source_x, source_y = transform_points(
+            crs, source, bbox.xmin + x * cell_x, bbox.ymax - y * cell_y
+        )
+        columns = (source_x - matrix.origin_x) / matrix.cell_size - 0.5
+        rows = (matrix.origin_y - source_y) / matrix.cell_size - 0.5
+        found = np.isfinite(columns) & np.isfinite(rows)
+        if found.all():
+            return columns, rows
+        return np.where(found, columns, np.nan), np.where(found, rows, np.nan)
+
+    def place(across: Floats, down: Floats) -> tuple[Floats, Floats]:
+        columns, rows = place_points(*np.meshgrid(across + 0.5, down + 0.5))
+        return (_unrolled(columns, turn) if np.isfinite(columns).all() else columns), rows
+
+    turn = float(tiles_around(matrix, source) * matrix.tile_width)
+    across, down = _grid(width, _GRID_STEP), _grid(height, _GRID_STEP)
+    columns, rows = place(across, down)
+    if np.isfinite(columns).all() and _is_straight(columns, rows):
+        # One row and one column define all positions, so nothing is interpolated.
+        all_columns = place(_grid(width, 1), down[:1])[0][0]
+        all_rows = place(across[:1], _grid(height, 1))[1][:, 0]
+        if np.isfinite(all_columns).all() and np.isfinite(all_rows).all():
+            edges_x = place(_grid(width + 1, 1) - 0.5, down[:1])[0][0]
+            edges_y = place(across[:1], _grid(height + 1, 1) - 0.5)[1][:, 0]
+            return StraightPositions(_axis(all_columns, edges_x), _axis(all_rows, edges_y))
+    period = turn_of(source) / matrix.cell_size
+    ratio_x = _ratio(columns[:, -1] - columns[:, 0], across)
+    ratio_y = _ratio(rows[-1] - rows[0], down)
+    found = gradients(place_points, *np.meshgrid(_samples(width), _samples(height)), period)
+    if _varies(found[0], ratio_x) or _varies(found[1], ratio_y):
+        return local_positions(
+            place_points,
+            (width, height),
+            (bbox.xmin / cell_x, -bbox.ymax / cell_y),
+            period,
+            wraps=turn > 0,
+            largest=max(_LARGEST_RATIO, 2 * ratio_x, 2 * ratio_y),
+        )
+    allowed = _UNEVEN * max(1.0, _scale(across, columns), _scale(down, rows.T))
+    while len(across) < width or len(down) < height:
+        middle_columns, middle_rows = place(_middles(across), _middles(down))
+        uneven = _uneven(columns, middle_columns, allowed, turn)
+        uneven |= _uneven(rows, middle_rows, allowed)
+        high, wide = np.nonzero(uneven)
+        finer = _refined(across, wide), _refined(down, high)
+        points = len(finer[0]) * len(finer[1])
+        if points == columns.size or points > _MOST_POINTS:
+            break
+        across, down = finer
+        columns, rows = place(across, down)
+    if not np.isfinite(columns).any():
+        return None
+    return GridPositions(
+        across,
+        down,
+        np.stack([columns, rows]),
+        part=Window(0, height, 0, width),
+        ratios=(
+            _ratio(columns[:, -1] - columns[:, 0], across),
+            _ratio(rows[-1] - rows[0], down),
+        ),
+        complete=bool(np.isfinite(columns).all()),
+    )
+
+
+def _axis(positions: Floats, edges: Floats) -> Axis:
+    """Return an axis of positions, with the ratio of each pixel if they vary.
+
+    Args:
+        edges: of each pixel, shape (size + 1,); not finite if an edge has no position.
+    """
+    ratio = _ratio(positions[-1:] - positions[:1], np.array([len(positions) - 1.0]))
+    ratios = np.abs(np.diff(edges))
+    has_edges = np.isfinite(ratios)
+    if not has_edges.all():
+        steps = np.gradient(positions) if len(positions) > 1 else ratio
+        ratios = np.where(has_edges, ratios, np.abs(steps))
+    ratios = np.minimum(ratios, max(_LARGEST_RATIO, 2 * ratio))
+    cut = np.floor(positions * FRACTIONS) / FRACTIONS
+    return Axis(cut, ratio, ratios if _varies(ratios, ratio) else None)
+
+
+def _samples(size: int) -> Floats:
+    """Return pixel centres spread over a side of a map."""
+    return np.unique(np.floor(np.linspace(0, size - 1, _RATIO_SAMPLES))) + 0.5
+
+
+def _varies(ratios: Floats, ratio: float) -> bool:
+    """Return whether ratios of pixels differ from that of the map; ratios below 1 count as 1."""
+    found = ratios[np.isfinite(ratios)]
+    return bool((np.abs(np.maximum(found, 1.0) / max(ratio, 1.0) - 1.0) > _VARIES).any())
+
+
+def _unrolled(columns: Floats, turn: float) -> Floats:
+    """Return columns without jumps of a full turn inside rows, unless that widens their range."""
+    if not turn or np.ptp(columns) <= turn / 2:
+        return columns
+    unrolled = np.unwrap(columns, period=turn, axis=1)
+    first = unrolled[:, 0]
+    unrolled = unrolled + (np.unwrap(first, period=turn) - first)[:, np.newaxis]
+    # Around a pole a jump remains: better between two rows than across the whole map.
+    return unrolled if np.ptp(unrolled) <= max(turn, float(np.ptp(columns))) else columns
+
+
+def _grid(size: int, step: int) -> Floats:
+    points = np.arange(0, size, step, dtype=np.float64)
+    return points if points[-1] == size - 1 else np.append(points, size - 1.0)
+
+
+def _middles(points: Floats) -> Floats:
+    """Return the means of adjacent points, or rows of points; a single one stays as it is."""
+    return points if len(points) == 1 else (points[1:] + points[:-1]) / 2
+
+
+def _refined(points: Floats, intervals: npt.NDArray[np.int64]) -> Floats:
+    """Return grid points with one more in the middle of some intervals longer than a pixel."""
+    halved = np.floor(_middles(points)[intervals])
+    return np.unique(np.concatenate([points, halved]))
+
+
+def _scale(points: Floats, values: Floats) -> float:
+    """Return the size of a map pixel in source pixels.
+
+    Args:
+        values: source columns, or rows, along the last axis.
+    """
+    # The median ignores a jump at the antimeridian.
+    return median_of(np.abs(np.diff(values)) / np.diff(points))
+
+
+def _uneven(values: Floats, middles: Floats, allowed: float, turn: float = 0.0) -> Mask:
+    """Return in which cells of the grid the middle differs from the mean of the corners.
+
+    Cells of which only a part has positions are uneven.
+
+    Args:
+        allowed: error in source pixels.
+    """
+    errors = _cell_means(values) - middles
+    if turn:
+        errors -= turn * np.round(errors / turn)
+    has_place = np.isfinite(values).astype(np.float64)
+    share = _cell_means(has_place) + np.isfinite(middles)
+    uneven: Mask = (np.abs(errors) > allowed) | ((share > 0.0) & (share < 2.0))
+    return uneven
+
+
+def _cell_means(values: Floats) -> Floats:
+    """Return the mean of the corners of each cell of the grid."""
+    return _middles(_middles(values).T).T
+
+
+def _ratio(spans: Floats, points: Floats) -> float:
+    finite = spans[np.isfinite(spans)]
+    if points[-1] == 0 or not finite.size:
+        return 1.0
+    return float(np.abs(finite).max() / points[-1])
+
+
+def _is_straight(columns: Floats, rows: Floats) -> bool:
+    return bool(
+        np.ptp(columns, axis=0).max() < _SEPARABLE and np.ptp(rows, axis=1).max() < _SEPARABLE
+    )

@@ -1,0 +1,286 @@
+"""Maps that leave the area of use of their CRS (resampling.md section 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pyproj
+import pytest
+from tests.render import in_numpy
+from tests.render.ground import (
+    WORLD,
+    WORLD_LEVELS,
+    Floats,
+    World,
+    around,
+    pixel_centres,
+    transform,
+    truth,
+)
+
+from mastaba.model.bbox import BoundingBox
+from mastaba.model.crs import CRS, transform_points
+from mastaba_render import positions
+from mastaba_render.extent import tiles_around
+from mastaba_render.positions import other_crs_positions
+from mastaba_render.sampling import GridPositions
+
+NODATA = -99999
+
+
+def longitude_and_latitude(x: Floats, y: Floats) -> Floats:
+    """Return a value that says where a pixel is: hundreds of latitude, units of longitude."""
+    lon, lat = transform("EPSG:3857", "EPSG:4326", x, y)
+    return 1000 * np.sin(np.radians(2 * lat)) + 300 * np.cos(np.radians(2 * lon))
+
+
+@pytest.fixture(scope="module")
+def globe(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    world = World(tmp_path_factory.mktemp("globe"))
+    world.add("values", longitude_and_latitude, document=WORLD, levels=WORLD_LEVELS)
+    yield world
+    world.close()
+
+
+def area_box(crs: str) -> tuple[float, float, float, float]:
+    """Return west, south, east and north of the area of use, in units of the CRS."""
+    area = pyproj.CRS(crs).area_of_use
+    transformer = pyproj.Transformer.from_crs("OGC:CRS84", crs, always_xy=True)
+    return transformer.transform_bounds(
+        area.west, area.south, area.east, area.north, densify_pts=255
+    )
+
+
+@pytest.mark.parametrize("crs", ["EPSG:2154", "EPSG:32631", "EPSG:3035", "EPSG:25833"])
+@pytest.mark.parametrize(("dx", "dy"), [(0.0, 0.0), (0.6, 0.0), (-0.3, 0.4), (0.0, -0.7)])
+def test_pixels_outside_the_area_are_nodata(globe: World, crs: str, dx: float, dy: float) -> None:
+    """The map is half as large again as the area, or moved by a part of it."""
+    west, south, east, north = area_box(crs)
+    width, height = east - west, north - south
+    bbox = BoundingBox(
+        west + (dx - 0.25) * width,
+        south + (dy - 0.25) * height,
+        east + (dx + 0.25) * width,
+        north + (dy + 0.25) * height,
+    )
+    size = (120, 110)
+    image = globe.draw("values", bbox, crs, size)
+    x, y = pixel_centres(bbox, size)
+    cell_x, cell_y = 1.5 * width / size[0], 1.5 * height / size[1]
+    inside = (x - cell_x / 2 >= west - 0.1 * cell_x) & (x + cell_x / 2 <= east + 0.1 * cell_x)
+    inside &= (y - cell_y / 2 >= south - 0.1 * cell_y) & (y + cell_y / 2 <= north + 0.1 * cell_y)
+    assert image.valid is not None
+    assert 0.05 < inside.mean() < 0.95
+    # A tenth of a cell either way may count as inside; whole cells may not.
+    assert (image.valid != inside).mean() < 0.02
+    assert (image.pixels[~image.valid] == NODATA).all()
+    expected = truth(longitude_and_latitude, bbox, crs, size, "EPSG:3857")
+    assert np.quantile(np.abs(image.pixels - expected)[image.valid], 0.99) < 10
+
+
+@pytest.mark.parametrize(
+    ("crs", "bbox"),
+    [
+        ("EPSG:2154", BoundingBox(2e7, 6e6, 2.1e7, 7e6)),
+        ("EPSG:2154", BoundingBox(1e5, -9e6, 2e5, -8e6)),
+        ("EPSG:32631", BoundingBox(9e6, 1e6, 1e7, 2e6)),
+        ("EPSG:4326", BoundingBox(200, 10, 210, 20)),
+        ("EPSG:3857", BoundingBox(3e7, 0, 4e7, 1e7)),
+        ("EPSG:4326", BoundingBox(-1e9, -1e9, 1e9 - 1, -9e8)),
+    ],
+)
+def test_map_outside_the_area_is_nodata(globe: World, crs: str, bbox: BoundingBox) -> None:
+    image = globe.draw("values", bbox, crs, (40, 30))
+    assert image.valid is not None
+    assert not image.valid.any()
+    assert image.pixels.shape == (30, 40, 1)
+    assert (image.pixels == NODATA).all()
+
+
+@pytest.mark.parametrize("crs", ["EPSG:4326", "CRS:84"])
+def test_poles_have_no_place_in_mercator(globe: World, crs: str) -> None:
+    size = (180, 90)
+    bbox = BoundingBox(-180, -90, 180, 90)
+    image = globe.draw("values", bbox, crs, size)
+    _, latitude = pixel_centres(bbox, size)
+    assert image.valid is not None
+    # Rows are two degrees high, and Mercator is used up to 85.06.
+    assert np.array_equal(image.valid, np.abs(latitude) + 1 <= 85.06)
+    expected = truth(longitude_and_latitude, bbox, crs, size, "EPSG:3857")
+    assert np.abs(image.pixels - expected)[image.valid].max() < 5
+
+
+def test_map_at_a_pole_shows_what_has_a_place(globe: World) -> None:
+    bbox = BoundingBox(0, 80, 30, 90)
+    image = globe.draw("values", bbox, "EPSG:4326", (60, 50))
+    assert image.valid is not None
+    assert image.valid[-24:].all()
+    assert not image.valid[:24].any()
+    nothing = globe.draw("values", BoundingBox(0, 88, 30, 90), "EPSG:4326", (60, 50))
+    assert nothing.valid is not None
+    assert not nothing.valid.any()
+
+
+def test_polar_map_has_a_hole_around_the_pole(globe: World) -> None:
+    bbox = BoundingBox(-3e6, -3e6, 3e6, 3e6)
+    size = (150, 150)
+    image = globe.draw("values", bbox, "EPSG:3413", size)
+    expected = truth(longitude_and_latitude, bbox, "EPSG:3413", size, "EPSG:3857")
+    _, latitude = transform("EPSG:3413", "EPSG:4326", *pixel_centres(bbox, size))
+    assert image.valid is not None
+    assert not image.valid[latitude > 86].any()
+    # All but a pixel just on the antimeridian, half of which is beyond either edge.
+    assert image.valid[latitude < 84.5].mean() > 0.99
+    assert np.quantile(np.abs(image.pixels - expected)[image.valid], 0.99) < 10
+
+
+@pytest.mark.parametrize(
+    "crs", ["EPSG:3413", pytest.param("EPSG:3031", marks=pytest.mark.thorough)]
+)
+def test_around_a_pole_only_uneven_parts_take_many_points(
+    globe: World, monkeypatch: pytest.MonkeyPatch, crs: str
+) -> None:
+    transformed = 0
+
+    def counting(source: CRS, target: CRS, x: Floats, y: Floats) -> tuple[Floats, Floats]:
+        nonlocal transformed
+        transformed += x.size
+        return transform_points(source, target, x, y)
+
+    monkeypatch.setattr(positions, "transform_points", counting)
+    matrix = globe.layer("values").pyramid.finest.matrix
+    bbox, size = BoundingBox(-3e6, -2.9e6, 3.1e6, 3e6), 1100
+    mercator = CRS.from_code("EPSG:3857")
+    found = other_crs_positions(bbox, CRS.from_code(crs), size, size, matrix, mercator)
+    assert isinstance(found, GridPositions)
+    assert found.varies
+    assert transformed < size * size / 5
+    wide, high, *ratios = in_numpy.located(found._grid("linear"), found.part)
+    x, y = transform(crs, "EPSG:3857", *pixel_centres(bbox, (size, size)))
+    turn = tiles_around(matrix, mercator) * matrix.tile_width
+    wide -= (x - matrix.origin_x) / matrix.cell_size - 0.5
+    high -= (matrix.origin_y - y) / matrix.cell_size - 0.5
+    wide -= turn * np.round(wide / turn)
+    assert (np.abs(wide) < 0.25 * np.maximum(1.0, ratios[0])).all()
+    assert (np.abs(high) < 0.25 * np.maximum(1.0, ratios[1])).all()
+
+
+def test_points_around_a_pole_have_a_bound(globe: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    transformed = 0
+
+    def counting(source: CRS, target: CRS, x: Floats, y: Floats) -> tuple[Floats, Floats]:
+        nonlocal transformed
+        transformed += x.size
+        return transform_points(source, target, x, y)
+
+    monkeypatch.setattr(positions, "transform_points", counting)
+    matrix = replace(globe.layer("values").pyramid.finest.matrix, cell_size=100.0)
+    bbox, size = BoundingBox(-3e6, -2.9e6, 3.1e6, 3e6), 5000
+    polar, mercator = CRS.from_code("EPSG:3413"), CRS.from_code("EPSG:3857")
+    found = other_crs_positions(bbox, polar, size, size, matrix, mercator)
+    assert isinstance(found, GridPositions)
+    assert found.varies
+    # Nodes, a million pixels of blocks that bend, and the neighbours of these
+    assert transformed < size * size / 60 + 1.6 * 2**20
+
+
+def test_antimeridian_is_the_end_of_degrees(globe: World) -> None:
+    bbox = BoundingBox(170, -20, 190, 20)
+    image = globe.draw("values", bbox, "EPSG:4326", (100, 200))
+    expected = truth(longitude_and_latitude, bbox, "EPSG:4326", (100, 200), "EPSG:3857")
+    assert image.valid is not None
+    assert image.valid[:, :50].all()
+    assert not image.valid[:, 50:].any()
+    assert np.abs(image.pixels - expected)[image.valid].max() < 10
+
+
+@pytest.mark.parametrize(("width", "height"), [(4e6, 2e6), (1e7, 9e6)])
+def test_map_across_the_antimeridian_shows_both_sides(
+    globe: World, width: float, height: float
+) -> None:
+    """A CRS of the Pacific, whose middle is the edge of the pyramid (EPSG:3832)."""
+    x, _ = transform("OGC:CRS84", "EPSG:3832", 180.0, 0.0)
+    bbox = BoundingBox(x - width / 2, -height / 2, x + width / 2, height / 2)
+    size = (101, 90)
+    image = globe.draw("values", bbox, "EPSG:3832", size)
+    expected = truth(longitude_and_latitude, bbox, "EPSG:3832", size, "EPSG:3857")
+    valid = np.ones(size[::-1], np.bool_) if image.valid is None else image.valid
+    assert valid[:, [0, 20, 40, 60, 80, 100]].all()
+    assert np.abs(image.pixels - expected)[valid].max() < 10
+
+
+@pytest.mark.parametrize(
+    ("crs", "place", "width", "height"),
+    [
+        ("EPSG:3832", (180.0, 0.0), 4e6, 3e6),
+        ("EPSG:3832", (-179.0, 40.0), 1e6, 1e6),
+        ("EPSG:3460", (180.0, -18.0), 1e6, 8e5),
+        ("EPSG:3413", (180.0, 70.0), 2e6, 2e6),
+    ],
+)
+def test_map_across_the_antimeridian_is_as_sharp_as_any(
+    world: World, crs: str, place: tuple[float, float], width: float, height: float
+) -> None:
+    """Its level and kernel are those of the near way around, and tiles of both sides meet."""
+
+    def ripples(x: Floats, y: Floats) -> Floats:
+        return 1000 * np.cos(x * (64 * np.pi / 20037508.342789244)) * np.cos(y / 300000)
+
+    world.add("ripples", ripples, document=WORLD, levels=WORLD_LEVELS, resampling="bicubic")
+    x, y = transform("OGC:CRS84", crs, *place)
+    bbox = BoundingBox(x - width / 2, y - height / 2, x + width / 2, y + height / 2)
+    size = (120, 100)
+    image = world.draw("ripples", bbox, crs, size)
+    expected = truth(ripples, bbox, crs, size, "EPSG:3857")
+    assert image.valid is None or image.valid.all()
+    # Waves of 16 pixels of the finest level, which stretch towards the pole
+    difference = np.abs(image.pixels - expected)
+    assert np.quantile(difference, 0.95) < 30
+    assert difference.max() < 100
+
+
+def test_world_meets_itself_at_its_edges(world: World) -> None:
+    """A kernel at the edge takes the tiles of the other edge, not nodata."""
+    world.add(
+        "white",
+        lambda level, row, col: np.full((256, 256, 1), 250, np.uint8),
+        of_position=False,
+        document=WORLD,
+        levels=WORLD_LEVELS,
+        format="TIFF_RAW_UINT8",
+        nodata=[0],
+        resampling="lanczos_3",
+    )
+    image = world.draw("white", BoundingBox(-180, -60, 180, 60), "EPSG:4326", (700, 300))
+    assert image.valid is None
+    assert (image.pixels == 250).all()
+
+
+def test_only_whole_tiles_go_around(mesh: World, globe: World) -> None:
+    for name, matrix in globe.layer("values").pyramid.tile_matrix_set.matrices.items():
+        assert tiles_around(matrix, CRS.from_code("EPSG:3857")) == 2 ** int(name)
+        # A turn of degrees, or of no length at all, is no number of these tiles.
+        assert tiles_around(matrix, CRS.from_code("EPSG:4326")) == 0
+        assert tiles_around(matrix, CRS.from_code("EPSG:2154")) == 0
+    for matrix in mesh.layer("ramp").pyramid.tile_matrix_set.matrices.values():
+        assert tiles_around(matrix, CRS.from_code("EPSG:3857")) == 0
+
+
+def test_native_crs_is_not_cut(globe: World) -> None:
+    """Beyond the area of use there may be tiles all the same, in the CRS of the pyramid."""
+    half = 20037508.342789244
+    bbox = BoundingBox(-half * 1.2, -half * 1.2, half * 1.2, half * 1.2)
+    image = globe.draw("values", bbox, "EPSG:3857", (120, 120))
+    inside = np.zeros((120, 120), np.bool_)
+    inside[10:110, 10:110] = True
+    assert image.valid is not None
+    assert np.array_equal(image.valid, inside)
+
+
+def test_equivalent_codes_are_not_reprojected(globe: World) -> None:
+    """CRS:84 and EPSG:4326 differ in the order of axes alone, which the engine never sees."""
+    box = around("EPSG:4326", 8, 8, (0.0, 5e6))
+    images = [globe.draw("values", box, crs, (33, 44)) for crs in ("EPSG:4326", "CRS:84")]
+    assert np.array_equal(images[0].pixels, images[1].pixels)
