@@ -23,8 +23,14 @@ PLUGINS = REPOSITORY / "plugins"
 PLUGIN_SOURCES = sorted(PLUGINS.glob("*/src"))
 LIBS = sorted((REPOSITORY / "libs").glob("*/src"))
 
+# Libraries below the core, which imports them, and libraries for plugins, which import the public
+# interface of the core.
+BELOW_CORE = frozenset({"server"})
+LIBS_BELOW = [source for source in LIBS if source.parent.name in BELOW_CORE]
+LIBS_ABOVE = [source for source in LIBS if source.parent.name not in BELOW_CORE]
+
 # Imported by other distributions.
-LIBRARIES_OF_OURS = frozenset({"mastaba_writer"})
+LIBRARIES_OF_OURS = frozenset({"mastaba_http", "mastaba_ows", "mastaba_writer"})
 
 # The rooms of the core, from the innermost to the outermost: each may import those before it,
 # also for types only.
@@ -51,7 +57,7 @@ ROOMS = (
     "__main__",
 )
 MAX_PACKAGES = 12
-MOST_LINES = 12_450
+MOST_LINES = 11_700
 """Lines of code in the core, without comments, docstrings and blank lines."""
 
 _NO_CODE = {
@@ -78,7 +84,7 @@ LIBRARIES = {
     # GeoTIFF contains the EPSG definition of a CRS.
     "pyproj": {"mastaba.model.crs", "mastaba.render.encoding.geotiff"},
     "werkzeug": {"mastaba.web"},
-    "urllib3": {"mastaba.storage.http_client", "mastaba.services.featureinfo.fetch"},
+    "urllib3": {"mastaba_http.client", "mastaba_http.fetch"},
     "ctypes": {
         "mastaba.render.native",
         "mastaba.server.allocator",
@@ -95,7 +101,6 @@ PLUGIN_NAMES = {
     "mastaba.config.generation6": "these are the keys of files from older releases",
     "mastaba.services.health": "clients of existing servers read the key 'tms'",
     "mastaba.storage.mounts": "this is also the name of a file system",
-    "mastaba.services.featureinfo.external": "the request to another server names its protocol",
 }
 
 # Every stored tile passes through these: nothing is decoded, drawn or routed by plugins there.
@@ -271,7 +276,9 @@ def test_nothing_in_the_core_imports_the_public_interface(core: list[Import]) ->
     ] == []
 
 
-@pytest.mark.parametrize("source", PLUGIN_SOURCES, ids=lambda path: path.parent.name)
+@pytest.mark.parametrize(
+    "source", [*LIBS_ABOVE, *PLUGIN_SOURCES], ids=lambda path: path.parent.name
+)
 def test_plugin_imports_nothing_but_the_public_interface(source: Path) -> None:
     public = {"mastaba", "mastaba.errors", "mastaba.api"}
     private = [
@@ -288,13 +295,13 @@ def test_hook_specifications_import_nothing_of_mastaba(core: list[Import]) -> No
 
 
 def test_core_imports_no_plugin(core: list[Import]) -> None:
-    libs = {path.name for source in LIBS for path in source.iterdir()}
+    libs = {path.name for source in LIBS_BELOW for path in source.iterdir()}
     others = [found for found in core if found.imported.startswith("mastaba_")]
     assert [str(found) for found in others if found.imported.split(".")[0] not in libs] == []
 
 
-@pytest.mark.parametrize("source", LIBS, ids=lambda path: path.parent.name)
-def test_library_imports_nothing_of_the_core(source: Path) -> None:
+@pytest.mark.parametrize("source", LIBS_BELOW, ids=lambda path: path.parent.name)
+def test_library_below_the_core_imports_nothing_of_it(source: Path) -> None:
     own = {path.name for path in source.iterdir()}
     foreign = [
         str(found)
@@ -385,7 +392,9 @@ DISTRIBUTIONS = {"PIL": "pillow", "swiftclient": "python_swiftclient", "yaml": "
 WITH_CORE = {"numpy", "pillow", "werkzeug", "pluggy", "pyproj", "rados"}
 
 
-@pytest.mark.parametrize("source", PLUGIN_SOURCES, ids=lambda path: path.parent.name)
+@pytest.mark.parametrize(
+    "source", [*LIBS_ABOVE, *PLUGIN_SOURCES], ids=lambda path: path.parent.name
+)
 def test_plugin_imports_no_other_plugin(source: Path) -> None:
     (own,) = [path.name for path in source.iterdir() if (path / "__init__.py").is_file()]
     foreign = [
