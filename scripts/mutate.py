@@ -69,7 +69,12 @@ def _parts() -> dict[str, list[Part]]:
     distributions = [
         Part(f"plugins/{name}/src", (f"tests/{tests}",)) for name, tests in folders.items()
     ]
-    libraries = [Part("libs/server/src", ("tests/core/server",), WIDER)]
+    libraries = [
+        Part("libs/server/src", ("tests/core/server",), WIDER),
+        Part("libs/http/src", ("tests/http",), ("tests/storage_s3",)),
+        Part("libs/ows/src", ("tests/ows",), ("tests/wms", "tests/wmts", "tests/tms")),
+        Part("libs/render/src", ("tests/render",), WIDER),
+    ]
     return {**parts, "libs": libraries, "plugins": [*parts["plugins"], *distributions]}
 
 

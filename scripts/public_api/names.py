@@ -25,6 +25,15 @@ API: Final = tuple(
     if not module.name.startswith("_") and f"{package.__name__}.{module.name}" not in FORMER
 )
 CORE: Final = ("mastaba", "mastaba.errors", HOOKS, *API)
+LIBS: Final = (
+    "mastaba_http",
+    "mastaba_ows.contact",
+    "mastaba_ows.featureinfo",
+    "mastaba_ows.featureinfo.answers",
+    "mastaba_ows.featureinfo.external",
+    "mastaba_ows.inspire",
+    "mastaba_ows.post",
+)
 KIT: Final = tuple(
     f"mastaba_conformance.{name}"
     for name in (

@@ -13,13 +13,13 @@ from typing import Self
 import pytest
 from tests.live.processes import WEB_USER, Process, answers, free_port, is_root, program, render
 
-from mastaba.api.http_storages import HTTPClient, HTTPStorage
 from mastaba.environment import Environment
 from mastaba.errors import ObjectChangedError, ObjectNotFoundError
 from mastaba.storage.base import ByteRange
 from mastaba.storage.managed import ManagedStorage
 from mastaba.storage.retry import RetryPolicy
 from mastaba_conformance.storage import ObjectWriter, StorageTests
+from mastaba_http import HTTPClient, HTTPStorage
 
 _CONFIGURATION = """
 ServerRoot @folder@

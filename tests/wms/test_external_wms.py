@@ -19,8 +19,8 @@ from werkzeug.test import Client, TestResponse
 
 from mastaba.environment import Environment
 from mastaba.errors import NoResponseError
-from mastaba.services.featureinfo.fetch import MAX_BODY, Fetcher
 from mastaba_conformance.tiny_installation import tiny_integer_tile
+from mastaba_http.fetch import MAX_BODY, Fetcher
 from mastaba_writer.installation import layer_document, write_installation
 from mastaba_writer.pyramids import LevelPlan, write_pyramid
 from mastaba_writer.tile_matrix_sets import web_mercator

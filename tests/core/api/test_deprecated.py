@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import re
 import sys
 from collections.abc import Callable
 from itertools import chain
@@ -134,3 +135,34 @@ def test_plugin_need_not_know_an_argument() -> None:
     site: Any = object()
     assert len(plugins.middleware(site)) == 1
     assert plugins.warnings == []
+
+
+# ---------------------------------------------------------------- names of other distributions
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "replacement"),
+    [
+        ("http_storages", "HTTPStorage", "mastaba_http.HTTPStorage"),
+        ("http_storages", "network_timeout", "mastaba.api.storages.network_timeout"),
+        ("featureinfo", "PixelAnswer", "mastaba_ows.featureinfo.answers.PixelAnswer"),
+        ("inspire", "is_wanted", "mastaba_ows.inspire.is_wanted"),
+        ("xml", "read_request", "mastaba_ows.post.read_request"),
+        ("xml", "add_contact", "mastaba_ows.contact.add_contact"),
+    ],
+)
+def test_names_that_moved_to_libraries_still_work(module: str, name: str, replacement: str) -> None:
+    place, _, moved = replacement.rpartition(".")
+    pytest.importorskip(place)
+    with pytest.warns(DeprecationWarning, match=f"use {re.escape(replacement)}$"):
+        found = getattr(importlib.import_module(f"mastaba.api.{module}"), name)
+    assert found is getattr(importlib.import_module(place), moved)
+
+
+def test_name_in_a_missing_distribution_says_what_to_install() -> None:
+    find = former_names("mastaba.api.old", {"A": ("mastaba_absent_one.A", "0.2")})
+    with (
+        pytest.warns(DeprecationWarning, match="use mastaba_absent_one.A"),
+        pytest.raises(ImportError, match="which mastaba-absent-one contains: install it"),
+    ):
+        find("A")

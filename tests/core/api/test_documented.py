@@ -15,8 +15,8 @@ def test_every_public_name_is_documented(module: str) -> None:
     assert gaps(module) == []
 
 
-@pytest.mark.parametrize("module", [*names.KIT, *names.WRITER])
-def test_every_name_of_kit_and_writer_is_documented(module: str) -> None:
+@pytest.mark.parametrize("module", [*names.LIBS, *names.KIT, *names.WRITER])
+def test_every_name_of_libraries_kit_and_writer_is_documented(module: str) -> None:
     pytest.importorskip(module.partition(".")[0])
     assert gaps(module) == []
 

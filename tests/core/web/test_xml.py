@@ -7,7 +7,6 @@ from itertools import pairwise
 import pytest
 from lxml import etree
 
-from mastaba.web.post import read_request, texts
 from mastaba.web.xml import (
     XLINK,
     NotXMLError,
@@ -21,6 +20,7 @@ from mastaba.web.xml import (
     root_element,
     serialized,
 )
+from mastaba_ows.post import read_request, texts
 
 
 def test_document_has_a_declaration_a_doctype_and_its_namespaces() -> None:

@@ -8,11 +8,11 @@ Plugins import from these modules, from `mastaba` (`hookimpl`, `LazyClass`) and 
 ``web``                requests, responses, bodies, text for URLs and HTML
 ``catalogue``          what is published: layers, pyramids, tile matrix sets, styles
 ``tiles``              what answers a tile, stored or drawn
-``featureinfo``        values of pixels, and answers of other WMS
-``xml``                XML documents and POST bodies
-``inspire``            INSPIRE capabilities
+``featureinfo``        former names of ``mastaba_ows.featureinfo``
+``xml``                XML documents
+``inspire``            former names of ``mastaba_ows.inspire``
 ``storages``           the base class of storage drivers
-``http_storages``      a base class for drivers over HTTP, and an HTTP client
+``http_storages``      former names of ``mastaba_http``
 ``writable_storages``  the base class of storages that builders write to
 ``encoders``           the base classes of image encoders
 ``resampling``         resampling of arrays with the kernels of maps

@@ -32,7 +32,13 @@ def former_names(module: str, names: Mapping[str, tuple[str, str]]) -> Callable[
         text = f"{module}.{name} will be removed in Mastaba {release}; use {replacement}"
         warnings.warn(text, DeprecationWarning, stacklevel=2)
         place, _, replaced = replacement.rpartition(".")
-        return getattr(importlib.import_module(place), replaced)
+        try:
+            module_of_it = importlib.import_module(place)
+        except ModuleNotFoundError as error:
+            # The name belongs to another distribution now.
+            name_of_it = place.partition(".")[0].replace("_", "-")
+            raise ImportError(f"{text}, which {name_of_it} contains: install it") from error
+        return getattr(module_of_it, replaced)
 
     return find
 

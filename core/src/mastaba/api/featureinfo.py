@@ -1,22 +1,18 @@
-"""Feature information: values of the stored pixels, or answers of another WMS."""
+"""Former names of `mastaba_ows.featureinfo` (mastaba-ows): feature information."""
 
-from mastaba.services.featureinfo import INFO_EXTENSIONS, INFO_FORMATS
-from mastaba.services.featureinfo.answers import (
-    Part,
-    PixelAnswer,
-    feature_info_response,
-    position_of,
+from mastaba.api._deprecated import former_names
+
+_PLACES = {
+    "mastaba_ows.featureinfo": ("INFO_EXTENSIONS", "INFO_FORMATS"),
+    "mastaba_ows.featureinfo.answers": (
+        "Part",
+        "PixelAnswer",
+        "feature_info_response",
+        "position_of",
+    ),
+    "mastaba_ows.featureinfo.external": ("ExternalAnswer", "ExternalWMS", "UpstreamError"),
+}
+__getattr__ = former_names(
+    __name__,
+    {name: (f"{place}.{name}", "0.2") for place, names in _PLACES.items() for name in names},
 )
-from mastaba.services.featureinfo.external import ExternalAnswer, ExternalWMS, UpstreamError
-
-__all__ = [
-    "INFO_EXTENSIONS",
-    "INFO_FORMATS",
-    "ExternalAnswer",
-    "ExternalWMS",
-    "Part",
-    "PixelAnswer",
-    "UpstreamError",
-    "feature_info_response",
-    "position_of",
-]

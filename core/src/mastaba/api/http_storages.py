@@ -1,20 +1,19 @@
-"""Storage drivers over HTTP: a base class and an HTTP client with time limits."""
+"""Former names of `mastaba_http` (mastaba-http): storage drivers over HTTP and an HTTP client."""
 
-from mastaba.storage.http import HTTPStorage, quoted_key
-from mastaba.storage.http_client import (
-    HTTPAnswer,
-    HTTPClient,
-    certificate_authorities,
-    failure_reason,
-    network_timeout,
-)
+from mastaba.api._deprecated import former_names
 
-__all__ = [
+_MOVED = (
     "HTTPAnswer",
     "HTTPClient",
     "HTTPStorage",
     "certificate_authorities",
     "failure_reason",
-    "network_timeout",
     "quoted_key",
-]
+)
+__getattr__ = former_names(
+    __name__,
+    {
+        "network_timeout": ("mastaba.api.storages.network_timeout", "0.2"),
+        **{name: (f"mastaba_http.{name}", "0.2") for name in _MOVED},
+    },
+)

@@ -1,10 +1,8 @@
-"""INSPIRE requirements for capabilities (Directive 2007/2/EC)."""
+"""Former names of `mastaba_ows.inspire` (mastaba-ows): INSPIRE requirements for capabilities."""
 
-from mastaba.services.inspire import (
-    add_extended_capabilities,
-    is_wanted,
-    namespaces,
-    schema_locations,
+from mastaba.api._deprecated import former_names
+
+_MOVED = ("add_extended_capabilities", "is_wanted", "namespaces", "schema_locations")
+__getattr__ = former_names(
+    __name__, {name: (f"mastaba_ows.inspire.{name}", "0.2") for name in _MOVED}
 )
-
-__all__ = ["add_extended_capabilities", "is_wanted", "namespaces", "schema_locations"]

@@ -7,7 +7,8 @@ from mastaba.storage.file import FileStorage
 from mastaba.storage.path import ResourcePath
 from mastaba.storage.per_process import PerProcess
 from mastaba.storage.pool import StoragePool
-from mastaba.storage.retry import read_timeout
+from mastaba.storage.retry import network_timeout, read_timeout
+from mastaba.storage.waiting_room import WaitingRoom
 
 __all__ = [
     "MAX_WHOLE",
@@ -21,5 +22,7 @@ __all__ = [
     "ResourcePath",
     "Storage",
     "StoragePool",
+    "WaitingRoom",
+    "network_timeout",
     "read_timeout",
 ]

@@ -3,8 +3,8 @@
 from mastaba.cancellation import check as check_wanted
 from mastaba.web.body import Body, SpooledBody, spooled
 from mastaba.web.cors import CrossOrigin
-from mastaba.web.markup import anchor, coordinate, decimal
-from mastaba.web.request import OPERATION, Request, decode, printable
+from mastaba.web.markup import anchor, coordinate, decimal, escaped
+from mastaba.web.request import OPERATION, Request, decode, parse_query, printable
 from mastaba.web.response import (
     Document,
     Response,
@@ -31,7 +31,9 @@ __all__ = [
     "coordinate",
     "decimal",
     "decode",
+    "escaped",
     "message",
+    "parse_query",
     "preferred_media_type",
     "printable",
     "spooled",

@@ -1,7 +1,6 @@
-"""XML documents: writing with lxml, safe reading, and requests sent by POST."""
+"""XML documents: writing with lxml, and safe reading."""
 
-from mastaba.web.contact import add_contact
-from mastaba.web.post import FORM, elements, form_parameters, read_request, text_of, texts
+from mastaba.api._deprecated import former_names
 from mastaba.web.xml import (
     XLINK,
     XSI,
@@ -19,24 +18,26 @@ from mastaba.web.xml import (
 )
 
 __all__ = [
-    "FORM",
     "XLINK",
     "XSI",
     "Element",
     "NotXMLError",
     "add",
-    "add_contact",
     "add_copy",
     "add_filled",
     "add_list",
-    "elements",
-    "form_parameters",
     "local_name",
     "read",
-    "read_request",
     "record",
     "root_element",
     "serialized",
-    "text_of",
-    "texts",
 ]
+
+_POST = ("FORM", "elements", "form_parameters", "read_request", "text_of", "texts")
+__getattr__ = former_names(
+    __name__,
+    {
+        "add_contact": ("mastaba_ows.contact.add_contact", "0.2"),
+        **{name: (f"mastaba_ows.post.{name}", "0.2") for name in _POST},
+    },
+)

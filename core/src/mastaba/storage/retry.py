@@ -15,6 +15,17 @@ logger = logging.getLogger(__name__)
 
 
 DEFAULT_READ_TIMEOUT: Final = 30
+DEFAULT_TIMEOUT: Final = 30
+
+
+def network_timeout(environment: Environment) -> int | None:
+    """Return the timeout of connections and reads in seconds; None for no limit.
+
+    NETWORK_TIMEOUT=0 means no limit. If the variable is unset, there is a default limit, because
+    a store that hangs would otherwise block every thread that reads from it.
+    """
+    timeout = environment.integer("NETWORK_TIMEOUT", DEFAULT_TIMEOUT)
+    return timeout if timeout > 0 else None
 
 
 def read_timeout(environment: Environment) -> int | None:

@@ -3,8 +3,15 @@
 import json
 from typing import Any, Self
 
-from mastaba.api.http_storages import network_timeout
-from mastaba.api.storages import ByteRange, Environment, ObjectRead, ObjectStat, PerProcess, Storage
+from mastaba.api.storages import (
+    ByteRange,
+    Environment,
+    ObjectRead,
+    ObjectStat,
+    PerProcess,
+    Storage,
+    network_timeout,
+)
 from mastaba.errors import StorageError, StorageUnavailableError
 from mastaba_storage_obstore import reads
 from mastaba_storage_obstore.helper import Helper

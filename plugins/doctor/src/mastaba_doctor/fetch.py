@@ -6,9 +6,9 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from mastaba import __version__
-from mastaba.api.http_storages import HTTPClient
 from mastaba.api.storages import Environment
 from mastaba_doctor.answer import SEEN, Answer, media_type
+from mastaba_http import HTTPClient
 
 _TIMEOUT: Final = 5.0
 """Seconds to connect, and between two pieces of the response."""

@@ -142,7 +142,7 @@ def posted(request: Request) -> Any:
     media_type = request.media_type
     if media_type == _FORM:
         # Loaded on first use: with the reader of XML.
-        from mastaba.api.xml import form_parameters
+        from mastaba_ows.post import form_parameters
 
         return form_parameters(request.body())
     if media_type not in _JSON:

@@ -14,9 +14,9 @@ from botocore.exceptions import BotoCoreError
 from botocore.handlers import validate_bucket_name
 from botocore.loaders import Loader, create_loader
 
-from mastaba.api.http_storages import certificate_authorities, network_timeout
-from mastaba.api.storages import Environment, PerProcess
+from mastaba.api.storages import Environment, PerProcess, network_timeout
 from mastaba.errors import AccessDeniedError, StorageError
+from mastaba_http import certificate_authorities
 
 _DEFAULT_URL: Final = "http://localhost:9000"
 _DEFAULT_REGION: Final = "us-east-1"

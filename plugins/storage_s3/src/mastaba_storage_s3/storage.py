@@ -12,13 +12,13 @@ import re
 from typing import TYPE_CHECKING, ClassVar, Final, Self
 from urllib.parse import quote
 
-from mastaba.api.http_storages import HTTPStorage, quoted_key
 from mastaba.api.storages import BoundedCalls, read_timeout
 from mastaba.errors import AccessDeniedError, NoResponseError
+from mastaba_http import HTTPStorage, quoted_key
 
 if TYPE_CHECKING:
-    from mastaba.api.http_storages import HTTPAnswer
     from mastaba.api.storages import Environment
+    from mastaba_http import HTTPAnswer
     from mastaba_storage_s3.clusters import Cluster
 
 logger = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ class S3Storage(HTTPStorage):
     writer: ClassVar[str | None] = "mastaba_storage_s3.writer:S3Writer"
 
     def __init__(self, bucket: str, cluster: Cluster, environment: Environment) -> None:
-        from mastaba.api.http_storages import HTTPClient
+        from mastaba_http import HTTPClient
 
         scheme, _, place = cluster.url.partition("://")
         self._url = (
@@ -116,7 +116,7 @@ class S3Storage(HTTPStorage):
         )
         from botocore.parsers import ResponseParserError
 
-        from mastaba.api.http_storages import HTTPAnswer, failure_reason
+        from mastaba_http import HTTPAnswer, failure_reason
 
         client = self._cluster.client.get()
         arguments = {"Bucket": self._bucket, "Key": key}

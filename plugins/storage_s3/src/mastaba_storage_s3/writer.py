@@ -11,9 +11,9 @@ from typing import Any, Final, TypeVar
 from botocore.exceptions import BotoCoreError, ClientError, ConnectionError, HTTPClientError
 from botocore.parsers import ResponseParserError
 
-from mastaba.api.http_storages import failure_reason
 from mastaba.api.writable_storages import WritableStorage
 from mastaba.errors import AccessDeniedError, StorageError, StorageUnavailableError
+from mastaba_http import failure_reason
 from mastaba_storage_s3.storage import S3Storage
 
 T = TypeVar("T")

@@ -16,9 +16,15 @@ from keystoneauth1.loading import get_plugin_loader
 from keystoneauth1.session import Session
 from swiftclient.authv1 import PasswordPlugin
 
-from mastaba.api.http_storages import certificate_authorities, failure_reason, network_timeout
-from mastaba.api.storages import BoundedCalls, Environment, PerProcess, read_timeout
+from mastaba.api.storages import (
+    BoundedCalls,
+    Environment,
+    PerProcess,
+    network_timeout,
+    read_timeout,
+)
 from mastaba.errors import AccessDeniedError, StorageError, StorageUnavailableError
+from mastaba_http import certificate_authorities, failure_reason
 from mastaba_storage_swift.token_file import read_token, write_token
 
 logger = logging.getLogger(__name__)

@@ -11,13 +11,13 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 from urllib.parse import quote
 
-from mastaba.api.http_storages import HTTPStorage, quoted_key
 from mastaba.api.storages import BoundedCalls, PerProcess, read_timeout
 from mastaba.errors import NoResponseError
+from mastaba_http import HTTPStorage, quoted_key
 
 if TYPE_CHECKING:
-    from mastaba.api.http_storages import HTTPAnswer
     from mastaba.api.storages import Environment
+    from mastaba_http import HTTPAnswer
     from mastaba_storage_swift.account import Account
 
 
@@ -35,7 +35,7 @@ class SwiftStorage(HTTPStorage):
     writer: ClassVar[str | None] = "mastaba_storage_swift.writer:SwiftWriter"
 
     def __init__(self, container: str, account: Account, environment: Environment) -> None:
-        from mastaba.api.http_storages import HTTPClient
+        from mastaba_http import HTTPClient
 
         self._account = account
         self._url = account.url().rstrip("/")
@@ -90,7 +90,7 @@ class SwiftStorage(HTTPStorage):
         from urllib3 import HTTPHeaderDict
         from urllib3.exceptions import HTTPError
 
-        from mastaba.api.http_storages import HTTPAnswer, failure_reason
+        from mastaba_http import HTTPAnswer, failure_reason
 
         connection = self._connection(token)
         try:

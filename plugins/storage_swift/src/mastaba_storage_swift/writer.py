@@ -10,9 +10,9 @@ from typing import Any, Final, TypeVar
 from swiftclient.client import ClientException, Connection
 from urllib3.exceptions import HTTPError
 
-from mastaba.api.http_storages import failure_reason
 from mastaba.api.writable_storages import WritableStorage
 from mastaba.errors import AccessDeniedError, StorageError, StorageUnavailableError
+from mastaba_http import failure_reason
 from mastaba_storage_swift.storage import SwiftStorage
 
 T = TypeVar("T")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from mastaba.api.featureinfo import UpstreamError
 from mastaba.api.web import Response, message
 from mastaba.errors import (
     InvalidParameterError,
@@ -21,6 +20,7 @@ from mastaba.errors import (
     UnsupportedOperationError,
     public_message,
 )
+from mastaba_ows.featureinfo.external import UpstreamError
 from mastaba_wms.versions import Version
 
 _MEDIA_TYPES: Final = {

@@ -5,16 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from mastaba.api.featureinfo import (
-    INFO_FORMATS,
-    ExternalWMS,
-    Part,
-    PixelAnswer,
-    feature_info_response,
-    position_of,
-)
 from mastaba.api.web import printable
 from mastaba.errors import UnsupportedFormatError
+from mastaba_ows.featureinfo import INFO_FORMATS
+from mastaba_ows.featureinfo.answers import Part, PixelAnswer, feature_info_response, position_of
+from mastaba_ows.featureinfo.external import ExternalWMS
 from mastaba_wms import params
 from mastaba_wms.errors import InvalidPointError, LayerNotDefinedError, LayerNotQueryableError
 from mastaba_wms.params import MapQueries, MapQuery

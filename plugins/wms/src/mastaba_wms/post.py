@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from mastaba.api.web import Request, printable
-from mastaba.api.xml import FORM, elements, form_parameters, read_request, text_of, texts
 from mastaba.errors import InvalidParameterError, UnsupportedOperationError
+from mastaba_ows.post import FORM, elements, form_parameters, read_request, text_of, texts
 from mastaba_wms.errors import BindingError
 
 if TYPE_CHECKING:

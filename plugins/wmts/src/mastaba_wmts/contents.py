@@ -21,10 +21,10 @@ from mastaba.api.catalogue import (
     bbox_in,
     links,
 )
-from mastaba.api.featureinfo import INFO_EXTENSIONS, INFO_FORMATS
 from mastaba.api.tiles import listed_styles, picture_formats
 from mastaba.api.web import coordinate, decimal
 from mastaba.api.xml import XLINK, Element, add, add_copy, add_list, record
+from mastaba_ows.featureinfo import INFO_EXTENSIONS, INFO_FORMATS
 from mastaba_wmts import rest
 
 if TYPE_CHECKING:

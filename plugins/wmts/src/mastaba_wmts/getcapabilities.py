@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from mastaba.api import inspire
 from mastaba.api.catalogue import Codec
 from mastaba.api.web import Document
 from mastaba.api.xml import (
@@ -20,6 +19,7 @@ from mastaba.api.xml import (
     root_element,
     serialized,
 )
+from mastaba_ows import inspire
 from mastaba_wmts import rest
 from mastaba_wmts.contents import OWS, WMTS, add_contents, add_description
 from mastaba_wmts.params import VERSION, CapabilitiesRequest

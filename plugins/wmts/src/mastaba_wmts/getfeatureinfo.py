@@ -14,10 +14,11 @@ from mastaba_wmts.gettile import GetTile
 from mastaba_wmts.params import FeatureInfoRequest, info_format
 
 if TYPE_CHECKING:
-    from mastaba.api.featureinfo import ExternalWMS, Part
     from mastaba.api.services import Site
     from mastaba.api.tiles import Publisher
     from mastaba.api.web import Response
+    from mastaba_ows.featureinfo.answers import Part
+    from mastaba_ows.featureinfo.external import ExternalWMS
 
 
 class GetFeatureInfo:
@@ -46,7 +47,7 @@ class GetFeatureInfo:
             SlabFormatError, StorageError: the tile cannot be read.
         """
         # Loaded on first use: other requests do not need it.
-        from mastaba.api.featureinfo import PixelAnswer, feature_info_response, position_of
+        from mastaba_ows.featureinfo.answers import PixelAnswer, feature_info_response, position_of
 
         layer = self._tiles.layer(wanted.tile.layer)
         source = layer.feature_info
@@ -114,6 +115,6 @@ class GetFeatureInfo:
 
     @cached_property
     def _external(self) -> ExternalWMS:
-        from mastaba.api.featureinfo import ExternalWMS
+        from mastaba_ows.featureinfo.external import ExternalWMS
 
         return ExternalWMS()

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from mastaba.api.featureinfo import INFO_FORMATS
 from mastaba.api.web import printable
 from mastaba.errors import InvalidParameterError, MissingParameterError
+from mastaba_ows.featureinfo import INFO_FORMATS
 from mastaba_wmts.errors import VersionNegotiationError
 
 VERSION: Final = "1.0.0"

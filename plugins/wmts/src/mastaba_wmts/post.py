@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode
 
 from mastaba.api.web import Request, printable
-from mastaba.api.xml import FORM, elements, form_parameters, read_request, text_of, texts
 from mastaba.errors import MissingParameterError, UnsupportedOperationError
+from mastaba_ows.post import FORM, elements, form_parameters, read_request, text_of, texts
 
 if TYPE_CHECKING:
     from mastaba.api.xml import Element

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 from urllib.parse import quote
 
-from mastaba.api.featureinfo import INFO_EXTENSIONS
+from mastaba_ows.featureinfo import INFO_EXTENSIONS
 from mastaba_wmts.params import VERSION, FeatureInfoRequest, TileRequest
 
 CAPABILITIES_PATH: Final = f"/{VERSION}/WMTSCapabilities.xml"

@@ -20,13 +20,13 @@ from mastaba.errors import (
     StorageUnavailableError,
 )
 from mastaba.storage.base import MAX_WHOLE, ByteRange
-from mastaba.storage.http import HTTPStorage, quoted_key
-from mastaba.storage.http_client import (
+from mastaba_http.client import (
     HTTPAnswer,
     HTTPClient,
     certificate_authorities,
     network_timeout,
 )
+from mastaba_http.storage import HTTPStorage, quoted_key
 
 LONG = "9" * 5000
 
@@ -77,7 +77,7 @@ def test_invalid_last_modified_is_ignored(date: str) -> None:
 
 
 def test_body_that_is_too_large_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mastaba.storage.http.MAX_WHOLE", 3)
+    monkeypatch.setattr("mastaba_http.storage.MAX_WHOLE", 3)
     with pytest.raises(StorageError, match="too large"):
         OneAnswer(HTTPAnswer(200, {}, b"1234")).read("key")
 

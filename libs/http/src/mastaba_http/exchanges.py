@@ -13,7 +13,7 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Any, Final, Self
 
-from mastaba.storage.per_process import PerProcess
+from mastaba.api.storages import PerProcess
 
 _PERIOD: Final = 0.25
 """Seconds between two looks at the exchanges."""

@@ -7,6 +7,7 @@ from email.utils import parsedate_to_datetime
 from typing import Final
 from urllib.parse import quote
 
+from mastaba.api.storages import MAX_WHOLE, ByteRange, ObjectRead, ObjectStat, Storage
 from mastaba.errors import (
     AccessDeniedError,
     NoResponseError,
@@ -15,8 +16,7 @@ from mastaba.errors import (
     StorageError,
     StorageUnavailableError,
 )
-from mastaba.storage.base import MAX_WHOLE, ByteRange, ObjectRead, ObjectStat, Storage
-from mastaba.storage.http_client import HTTPAnswer, HTTPClient
+from mastaba_http.client import HTTPAnswer, HTTPClient
 
 _OVERLOADED: Final = (408, 429, 502, 503, 504)
 """Statuses with which a server, or a gateway in front of it, reports overload."""

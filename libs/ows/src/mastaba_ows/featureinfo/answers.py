@@ -9,11 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from mastaba.model.bbox import BoundingBox
-from mastaba.model.crs import CRS, WGS84, transform_points
-from mastaba.services.featureinfo.external import ExternalAnswer, UpstreamError
-from mastaba.web.markup import escaped
-from mastaba.web.response import Response, content_disposition
+from mastaba.api.catalogue import CRS, WGS84, BoundingBox, transform_points
+from mastaba.api.web import Response, content_disposition, escaped
+from mastaba_ows.featureinfo.external import ExternalAnswer, UpstreamError
 
 _BODY: Final = re.compile(r"<body", re.IGNORECASE)
 _BODY_END: Final = re.compile(r"</body", re.IGNORECASE)
@@ -151,7 +149,7 @@ def _not_geojson() -> UpstreamError:
 
 def _xml(parts: Sequence[Part]) -> bytes:
     # Loaded on first use: the other formats do not need it.
-    from mastaba.web.xml import NotXMLError, add, read, root_element, serialized
+    from mastaba.api.xml import NotXMLError, add, read, root_element, serialized
 
     foreign = any(isinstance(part, ExternalAnswer) for part in parts)
     root = root_element("FeatureInfo" if foreign else "Pixels")

@@ -14,11 +14,11 @@ from mastaba.environment import Environment
 from mastaba.errors import NoResponseError, StorageUnavailableError
 from mastaba.storage.base import ByteRange, ObjectRead, ObjectStat, Storage
 from mastaba.storage.bounded_calls import BoundedCalls
-from mastaba.storage.http import HTTPStorage
-from mastaba.storage.http_client import HTTPClient
 from mastaba.storage.managed import ManagedStorage
 from mastaba.storage.per_process import ThreadPool
 from mastaba.storage.retry import RetryPolicy, read_timeout
+from mastaba_http.client import HTTPClient
+from mastaba_http.storage import HTTPStorage
 from mastaba_server import waiting
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 200\r\n\r\n"

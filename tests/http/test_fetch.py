@@ -14,7 +14,7 @@ import pytest
 
 from mastaba.environment import Environment
 from mastaba.errors import NoResponseError
-from mastaba.services.featureinfo.fetch import Fetcher, _same_host
+from mastaba_http.fetch import Fetcher, _same_host
 
 PROXY_VARIABLES = ("http_proxy", "https_proxy", "no_proxy", "all_proxy")
 

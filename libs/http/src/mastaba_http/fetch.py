@@ -9,10 +9,9 @@ from urllib.parse import SplitResult, unquote, urljoin, urlsplit
 
 from urllib3.util import make_headers
 
-from mastaba.environment import Environment
+from mastaba.api.storages import Environment, WaitingRoom
 from mastaba.errors import NoResponseError, StorageUnavailableError
-from mastaba.storage.http_client import HTTPAnswer, HTTPClient
-from mastaba.storage.waiting_room import WaitingRoom
+from mastaba_http.client import HTTPAnswer, HTTPClient
 
 MAX_BODY: Final = 4 * 1024 * 1024
 """Bytes, after decompression."""

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode
 
 from mastaba import __version__
-from mastaba.environment import Environment
 from mastaba.errors import NoResponseError, RequestError
-from mastaba.model.layer import FeatureInfo
 
 if TYPE_CHECKING:
-    from mastaba.services.featureinfo.fetch import Fetcher
+    from mastaba.api.catalogue import FeatureInfo
+    from mastaba_http.fetch import Fetcher
 
-logger = logging.getLogger("mastaba.services.featureinfo")
+logger = logging.getLogger("mastaba.ows.featureinfo")
 
 _MAX_MEDIA_TYPE: Final = 256
 _TOKEN: Final = frozenset(ascii_letters + digits + "!#$&^_.+-")
@@ -48,7 +47,8 @@ class ExternalWMS:
     @cached_property
     def _fetcher(self) -> Fetcher:
         # HTTP and TLS take a while to load, and most installations forward nothing.
-        from mastaba.services.featureinfo.fetch import Fetcher
+        from mastaba.api.storages import Environment
+        from mastaba_http.fetch import Fetcher
 
         return Fetcher(Environment(), f"Mastaba/{__version__}")
 
@@ -65,6 +65,9 @@ class ExternalWMS:
         """
         try:
             answer = self._fetcher.get(_url(info, info_format, query))
+        except ModuleNotFoundError as error:
+            logger.error("GetFeatureInfo of another WMS needs mastaba-http: install it (%s)", error)
+            raise UpstreamError("the upstream server cannot be asked") from None
         except NoResponseError as error:
             logger.warning("GetFeatureInfo: %s", error)
             raise UpstreamError("the upstream server does not answer") from None

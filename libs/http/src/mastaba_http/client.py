@@ -16,13 +16,9 @@ import urllib3
 from urllib3.exceptions import HTTPError, InsecureRequestWarning, ProtocolError
 from urllib3.util import make_headers, parse_url
 
-from mastaba.environment import Environment
+from mastaba.api.storages import Environment, PerProcess, network_timeout, read_timeout
 from mastaba.errors import NoResponseError, reason_of
-from mastaba.storage.exchanges import Exchange, with_deadlines
-from mastaba.storage.per_process import PerProcess
-from mastaba.storage.retry import read_timeout
-
-DEFAULT_TIMEOUT: Final = 30
+from mastaba_http.exchanges import Exchange, with_deadlines
 
 _CONNECTIONS: Final = 64
 _MAX_ERROR_BODY: Final = 256 * 1024
@@ -189,16 +185,6 @@ def _answer(response: urllib3.BaseHTTPResponse, limit: int | None) -> HTTPAnswer
     else:
         response.release_conn()
     return HTTPAnswer(answer.status, answer.headers, data)
-
-
-def network_timeout(environment: Environment) -> int | None:
-    """Return the timeout of connections and reads in seconds; None for no limit.
-
-    NETWORK_TIMEOUT=0 means no limit. If the variable is unset, there is a default limit, because
-    a store that hangs would otherwise block every thread that reads from it.
-    """
-    timeout = environment.integer("NETWORK_TIMEOUT", DEFAULT_TIMEOUT)
-    return timeout if timeout > 0 else None
 
 
 def certificate_authorities() -> str | None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from mastaba.web.request import parse_query
-from mastaba.web.xml import Element
+from mastaba.api.web import parse_query
+
+if TYPE_CHECKING:
+    from mastaba.api.xml import Element
 
 FORM: Final = "application/x-www-form-urlencoded"
 """Media type of a form."""
@@ -27,7 +29,7 @@ def read_request(body: bytes) -> Element:
         NotXMLError: as in `xml.read`, or it has too many or too deeply nested elements.
     """
     # Loaded on first use: most requests are not XML.
-    from mastaba.web.xml import NotXMLError, read
+    from mastaba.api.xml import NotXMLError, read
 
     # Comments may contain tags too.
     root = read(body, most_tags=4 * _MAX_ELEMENTS)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mastaba.model.settings import Settings
-from mastaba.web.xml import Element, add
+from mastaba.api.services import Settings
+from mastaba.api.xml import Element, add
 
 
 def add_contact(

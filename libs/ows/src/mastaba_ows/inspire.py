@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from mastaba.model.layer import Metadata
-from mastaba.web.xml import Element, add
+from mastaba.api.catalogue import Metadata
+from mastaba.api.xml import Element, add
 
 _COMMON: Final = "http://inspire.ec.europa.eu/schemas/common/1.0"
 _FLAGS: Final = {"true": True, "1": True, "false": False, "0": False}
