@@ -28,7 +28,7 @@ RENDER = REPOSITORY / "libs/render/src"
 # interface of the core.
 BELOW_CORE = frozenset({"server"})
 LIBS_BELOW = [source for source in LIBS if source.parent.name in BELOW_CORE]
-LIBS_ABOVE = [source for source in LIBS if source.parent.name not in BELOW_CORE]
+LIBS_ABOVE = [source for source in LIBS if source.parent.name not in {*BELOW_CORE, "render"}]
 
 # Imported by other distributions.
 LIBRARIES_OF_OURS = frozenset(

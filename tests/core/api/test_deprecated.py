@@ -70,7 +70,7 @@ def _former(module: str) -> list[tuple[str, str]]:
 @pytest.mark.parametrize(("module", "name"), list(chain.from_iterable(map(_former, API))))
 def test_name_of_an_earlier_release_is_found_in_its_new_place(module: str, name: str) -> None:
     loaded = importlib.import_module(module)
-    assert name not in loaded.__all__
+    assert name not in getattr(loaded, "__all__", ())
     with pytest.warns(
         DeprecationWarning, match=rf"{module}\.{name} will be removed in Mastaba 2\.0"
     ):

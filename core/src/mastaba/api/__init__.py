@@ -15,7 +15,6 @@ Plugins import from these modules, from `mastaba` (`hookimpl`, `LazyClass`) and 
 ``http_storages``      former names of ``mastaba_http``
 ``writable_storages``  the base class of storages that builders write to
 ``encoders``           the base classes of image encoders
-``resampling``         resampling of arrays with the kernels of maps
 ``slabs``              index stores, and the readers of the levels of a pyramid
 ``documents``          documents of JSON and YAML, problems in them
 ``commands``           what subcommands share

@@ -14,5 +14,5 @@ _PLACES = {
 }
 __getattr__ = former_names(
     __name__,
-    {name: (f"{place}.{name}", "0.2") for place, names in _PLACES.items() for name in names},
+    {name: (f"{place}.{name}", "2.0") for place, names in _PLACES.items() for name in names},
 )

@@ -13,7 +13,7 @@ _MOVED = (
 __getattr__ = former_names(
     __name__,
     {
-        "network_timeout": ("mastaba.api.storages.network_timeout", "0.2"),
-        **{name: (f"mastaba_http.{name}", "0.2") for name in _MOVED},
+        "network_timeout": ("mastaba.api.storages.network_timeout", "2.0"),
+        **{name: (f"mastaba_http.{name}", "2.0") for name in _MOVED},
     },
 )

@@ -4,5 +4,5 @@ from mastaba.api._deprecated import former_names
 
 _MOVED = ("add_extended_capabilities", "is_wanted", "namespaces", "schema_locations")
 __getattr__ = former_names(
-    __name__, {name: (f"mastaba_ows.inspire.{name}", "0.2") for name in _MOVED}
+    __name__, {name: (f"mastaba_ows.inspire.{name}", "2.0") for name in _MOVED}
 )

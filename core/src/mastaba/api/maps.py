@@ -12,5 +12,5 @@ legend_palette legend_unit relief_name styled tiles_around
 """
 
 __getattr__ = former_names(
-    __name__, {name: (f"mastaba_render.api.maps.{name}", "0.3") for name in _NAMES.split()}
+    __name__, {name: (f"mastaba_render.api.maps.{name}", "2.0") for name in _NAMES.split()}
 )

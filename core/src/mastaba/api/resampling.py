@@ -10,5 +10,5 @@ decimate kernel_library radius_of
 """
 
 __getattr__ = former_names(
-    __name__, {name: (f"mastaba_render.api.resampling.{name}", "0.3") for name in _NAMES.split()}
+    __name__, {name: (f"mastaba_render.api.resampling.{name}", "2.0") for name in _NAMES.split()}
 )

@@ -37,7 +37,7 @@ _POST = ("FORM", "elements", "form_parameters", "read_request", "text_of", "text
 __getattr__ = former_names(
     __name__,
     {
-        "add_contact": ("mastaba_ows.contact.add_contact", "0.2"),
-        **{name: (f"mastaba_ows.post.{name}", "0.2") for name in _POST},
+        "add_contact": ("mastaba_ows.contact.add_contact", "2.0"),
+        **{name: (f"mastaba_ows.post.{name}", "2.0") for name in _POST},
     },
 )
