@@ -53,6 +53,7 @@ def test_tiles_without_data_are_absent(tmp_path: Path, build_of: Build, format: 
         assert verify(Destination.parse(str(skipped.parent), {}), name, full=True)
 
 
+@pytest.mark.thorough
 def test_masks_of_absent_tiles_are_absent(tmp_path: Path, build_of: Build) -> None:
     source = sheet(tmp_path)
     one = build_of(source, name="one", **options(format="png", masks=True))

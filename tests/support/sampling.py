@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from itertools import combinations
+from collections.abc import Hashable, Iterable, Sequence
+from itertools import combinations, repeat
 from typing import Any
 
 import pytest
@@ -39,6 +39,25 @@ def _row(item: Any) -> Row:
         names = names.replace(",", " ").split() if isinstance(names, str) else names
         row.append(tuple(values.pop(name) for name in names))
     return (*row, *((value,) for value in values.values()))
+
+
+def one_in(count: int, cases: Iterable[Any], ids: Iterable[str] | None = None) -> list[Any]:
+    """Return parameters of which all but one in ``count`` are thorough.
+
+    Args:
+        count: of cases for each that is quick; the first case is.
+        cases: values, or tuples of values if there are several names.
+        ids: names of the cases.
+    """
+    names = repeat(None) if ids is None else ids
+    return [
+        pytest.param(
+            *(case if isinstance(case, tuple) else (case,)),
+            id=name,
+            marks=[pytest.mark.thorough] if number % count else [],
+        )
+        for number, (case, name) in enumerate(zip(cases, names, strict=False))
+    ]
 
 
 def covering(rows: Sequence[Row], strength: int) -> set[int]:
