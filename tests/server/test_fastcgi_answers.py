@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 import pytest
-from tests.core.server.quick_document import QuickDocument
+from tests.server.quick_document import QuickDocument
 
 
 def application_of(body: bytes) -> Any:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.core.server.running import RunningService
+from tests.server.running import RunningService
 
 SERVER = """
 import ctypes, logging, os, sys, threading, time
