@@ -93,6 +93,7 @@ check: $(TOOLS) ## check lint, formatting and types
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	$(BIN)/python -m scripts.lint_scripts
 
 schemas: $(RUNTIME) ## regenerate config/*.schema.json
 	@mkdir -p config
@@ -109,7 +110,7 @@ surface: $(TOOLS) ## record the public interface in tests/core/api/surface.txt
 
 clean: ## remove everything that the other targets created, also .venv and the demo
 	rm -rf $(VENV) .run build dist demo-data .mypy_cache .ruff_cache .pytest_cache
-	rm -rf plugins/viewer/web/node_modules plugins/viewer/src/mastaba_viewer/bundle
+	rm -rf scripts/eslint/node_modules plugins/viewer/web/node_modules plugins/viewer/src/mastaba_viewer/bundle
 	find core libs plugins tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
 
 # The core and the viewer are built in isolated environments that contain a compiler and Node. The
