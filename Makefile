@@ -11,6 +11,8 @@ TOOLS := $(VENV)/.stamp-tools
 KERNELS := core/hatch_build.py $(wildcard core/src/mastaba/render/native/*.[ch])
 PAGES := plugins/viewer/hatch_build.py $(wildcard plugins/viewer/web/*.* plugins/viewer/web/src/*.* \
 	plugins/viewer/web/src/*/*.* plugins/viewer/src/mastaba_viewer/texts/*.json)
+# Folders of tests that pass mypy --strict.
+TYPED_TESTS := $(addprefix tests/,demo index_store server storage_ceph support writer)
 LIBS := $(patsubst %/pyproject.toml,%,$(wildcard libs/*/pyproject.toml))
 PLUGINS := $(patsubst %/pyproject.toml,%,$(wildcard plugins/*/pyproject.toml))
 
@@ -93,6 +95,7 @@ check: $(TOOLS) ## check lint, formatting and types
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	$(BIN)/mypy --explicit-package-bases scripts $(TYPED_TESTS)
 	$(BIN)/python -m scripts.lint_scripts
 
 schemas: $(RUNTIME) ## regenerate config/*.schema.json

@@ -176,7 +176,7 @@ def _too_many_skipped(config: pytest.Config) -> bool:
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     if most is None or reporter is None or _is_worker(config):
         return False
-    return _skipped(reporter) > most
+    return _skipped(reporter) > int(most)
 
 
 def _skipped(reporter: pytest.TerminalReporter) -> int:

@@ -133,7 +133,7 @@ def raises(environ: dict[str, Any], start_response: Any) -> list[bytes]:
 def raises_later(environ: dict[str, Any], start_response: Any) -> Any:
     start_response("200 OK", [])
     raise RuntimeError("secret")
-    yield b""
+    yield b""  # type: ignore[unreachable]
 
 
 def starts_twice(environ: dict[str, Any], start_response: Any) -> list[bytes]:

@@ -98,6 +98,7 @@ class Service(RunningService):
             self.await_line("ready")
 
     def await_line(self, start: str) -> str:
+        line: str
         while not (line := self.process.line()).startswith(start):
             assert line, f"the server ended before it said {start!r}"
         return line
