@@ -11,6 +11,8 @@ TOOLS := $(VENV)/.stamp-tools
 KERNELS := libs/render/hatch_build.py $(wildcard libs/render/src/mastaba_render/native/*.[ch])
 PAGES := plugins/viewer/hatch_build.py $(wildcard plugins/viewer/web/*.* plugins/viewer/web/src/*.* \
 	plugins/viewer/web/src/*/*.* plugins/viewer/src/mastaba_viewer/texts/*.json)
+# Folders of tests that pass mypy --strict.
+TYPED_TESTS := $(addprefix tests/,demo index_store server storage_ceph support writer)
 LIBS := $(patsubst %/pyproject.toml,%,$(wildcard libs/*/pyproject.toml))
 PLUGINS := $(patsubst %/pyproject.toml,%,$(wildcard plugins/*/pyproject.toml))
 
@@ -93,6 +95,8 @@ check: $(TOOLS) ## check lint, formatting and types
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	$(BIN)/mypy --explicit-package-bases scripts $(TYPED_TESTS)
+	$(BIN)/python -m scripts.lint_scripts
 
 schemas: $(RUNTIME) ## regenerate config/*.schema.json
 	@mkdir -p config
@@ -109,7 +113,7 @@ surface: $(TOOLS) ## record the public interface in tests/core/api/surface.txt
 
 clean: ## remove everything that the other targets created, also .venv and the demo
 	rm -rf $(VENV) .run build dist demo-data .mypy_cache .ruff_cache .pytest_cache
-	rm -rf plugins/viewer/web/node_modules plugins/viewer/src/mastaba_viewer/bundle
+	rm -rf scripts/eslint/node_modules plugins/viewer/web/node_modules plugins/viewer/src/mastaba_viewer/bundle
 	find core libs plugins tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
 
 # The core and the viewer are built in isolated environments that contain a compiler and Node. The

@@ -188,7 +188,7 @@ def _interpreters() -> list[Path]:
     lowest = list(map(int, supported["project"]["requires-python"].removeprefix(">=").split(".")))
     root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
     named = [shutil.which(f"python3.{minor}") for minor in range(lowest[1], lowest[1] + 9)]
-    candidates = [
+    candidates: list[str | Path] = [
         sys.executable,
         *filter(None, named),
         *sorted(root.glob("versions/3.*/bin/python3")),

@@ -70,7 +70,7 @@ def _parts() -> dict[str, list[Part]]:
         Part(f"plugins/{name}/src", (f"tests/{tests}",)) for name, tests in folders.items()
     ]
     libraries = [
-        Part("libs/server/src", ("tests/core/server",), WIDER),
+        Part("libs/server/src", ("tests/server", "tests/core/server"), WIDER),
         Part("libs/http/src", ("tests/http",), ("tests/storage_s3",)),
         Part("libs/ows/src", ("tests/ows",), ("tests/wms", "tests/wmts", "tests/tms")),
         Part("libs/render/src", ("tests/render",), WIDER),
@@ -104,7 +104,7 @@ class Mutation:
 
 def _without_effect(code: str) -> list[tuple[tuple[int, int], tuple[int, int]]]:
     """Return the positions of annotations (never evaluated) and of code for type checkers."""
-    found: list[ast.AST | None] = []
+    found: list[ast.expr | ast.stmt | None] = []
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.arg | ast.AnnAssign):
             found.append(node.annotation)
@@ -113,7 +113,9 @@ def _without_effect(code: str) -> list[tuple[tuple[int, int], tuple[int, int]]]:
         elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             found.append(node)
     return [
-        ((n.lineno, n.col_offset), (n.end_lineno, n.end_col_offset)) for n in found if n is not None
+        ((n.lineno, n.col_offset), (n.end_lineno or 0, n.end_col_offset or 0))
+        for n in found
+        if n is not None
     ]
 
 
@@ -315,12 +317,12 @@ def main() -> int:
         ]
         print(f"{len(left)} changes are left to the tests of other parts", flush=True)
         again = threads.map(partial(try_it, wider=True), [tried[number] for number in left])
-        for number, noticed in zip(left, again, strict=True):
-            results[number] = noticed
-    noticed, survived = results.count(True), results.count(False)
+        for number, outcome in zip(left, again, strict=True):
+            results[number] = outcome
+    detected, survived = results.count(True), results.count(False)
     print(
-        f"{noticed} of {noticed + survived} changes were detected"
-        f" ({noticed / max(1, noticed + survived):.0%}); {len(chosen) - len(tried)} others in the"
+        f"{detected} of {detected + survived} changes were detected"
+        f" ({detected / max(1, detected + survived):.0%}); {len(chosen) - len(tried)} others in the"
         f" sample have no effect (scripts/mutate-equivalent.toml), {results.count(None)} were not"
         " tried for lack of time"
     )

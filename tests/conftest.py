@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from tests.forked import USUALLY_COLLECTED_AFTER
+from tests.support.sampling import mark_unsampled
 from tests.tiny import changed_slabs, folders, tiny_installation
 from werkzeug.test import Client
 
@@ -83,8 +84,10 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.add_marker(pytest.mark.thorough)
 
 
-@pytest.hookimpl(trylast=True)
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # First, because -m selects by these marks.
+    mark_unsampled(items)
     for item in items:
         if item.get_closest_marker("live") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(LIVE_TIMEOUT))
@@ -173,7 +176,7 @@ def _too_many_skipped(config: pytest.Config) -> bool:
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     if most is None or reporter is None or _is_worker(config):
         return False
-    return _skipped(reporter) > most
+    return _skipped(reporter) > int(most)
 
 
 def _skipped(reporter: pytest.TerminalReporter) -> int:

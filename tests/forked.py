@@ -78,7 +78,7 @@ def become_new(variables: Mapping[str, str]) -> None:
     # Collections would copy the memory that both processes share.
     gc.freeze()
     # What the tests have left is not garbage of this process, which may collect its own.
-    gc.unfreeze = lambda: None  # type: ignore[assignment]
+    gc.unfreeze = lambda: None
     gc.set_threshold(*USUALLY_COLLECTED_AFTER)
     sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")  # noqa: SIM115
     sys.unraisablehook, threading.excepthook = sys.__unraisablehook__, threading.__excepthook__

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import yaml
 from scripts.public_api.names import CORE, HOOKS, names_of
+from tests.support.sampling import one_in
 
 from mastaba.config.documents import parse_document
 from mastaba.config.faults import Faults
@@ -125,7 +126,9 @@ def test_command_of_the_manual_runs(examples: dict[str, str]) -> None:
     assert (ended.returncode, ended.stdout) == (0, "12/2074/1409\n")
 
 
-@pytest.mark.parametrize("folder", sorted(path.parent.name for path in EXAMPLES.glob("*/tests")))
+@pytest.mark.parametrize(
+    "folder", one_in(9, sorted(path.parent.name for path in EXAMPLES.glob("*/tests")))
+)
 def test_tests_of_an_example_start_inside_the_repository(folder: str) -> None:
     # Authors do not have the plugins of pytest that the settings of the repository need.
     words = ("-p", "no:timeout", "-p", "no:xdist", "--collect-only", "--ignore-glob=*")

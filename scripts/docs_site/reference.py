@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from mastaba.config.schema import SCHEMA_NAMES, schema
+from mastaba.config import SCHEMA_NAMES
+from mastaba.config.schema import schema
 from mastaba.plugins.manager import Plugins
 
 _TITLES = {

@@ -44,7 +44,8 @@ class Service:
     @property
     def variables(self) -> dict[str, str]:
         """The environment variables for clients."""
-        return self._state["variables"]
+        found: dict[str, str] = self._state["variables"]
+        return found
 
     def create(self) -> None:
         if self._file.exists():

@@ -192,6 +192,7 @@ def test_heights_in_feet_are_reported(tmp_path: Path, plan_of: PlanOf) -> None:
     assert plan_of(image, top="12").notes == ()
 
 
+@pytest.mark.thorough
 def test_every_real_file_is_planned_or_refused_by_name(shared_data: Path, tmp_path: Path) -> None:
     corpus = shared_data / "corpus"
     if not corpus.is_dir():

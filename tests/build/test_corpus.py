@@ -38,7 +38,7 @@ FILES = sorted(
     if path.suffix in SUFFIXES
 )
 SETS = ("PM", "4326", "native")
-EVERY = 17
+EVERY = 97
 """One file in so many is built in the quick tests."""
 KNOWN = ("goes.tif", "image_geos.tif")
 """Geostationary images, of which up to 3 % of the pixels are lost at the limb."""

@@ -144,6 +144,7 @@ def test_a_scheduler_that_cannot_be_reached_is_named(
         plan_of(ortho, engine="ray:1")
 
 
+@pytest.mark.thorough
 def test_any_executor_gives_the_same_bytes(plan: Plan, in_one_process: dict[str, bytes]) -> None:
     with ThreadPoolExecutor(3) as executor:
         assert build(plan, Reports(StringIO(), StringIO()), engine=ExecutorEngine(executor, 6))

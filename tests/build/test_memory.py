@@ -78,6 +78,7 @@ def test_memory_limits_the_processes(
     assert processes(plan_of(source, workers=8, **options).configuration) == count
 
 
+@pytest.mark.thorough
 def test_coarse_levels_are_read_in_parts(
     tmp_path: Path, plan_of: Callable[..., Plan], monkeypatch: pytest.MonkeyPatch
 ) -> None:

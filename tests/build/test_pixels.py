@@ -12,6 +12,7 @@ import pyproj
 import pytest
 from tests.build.conftest import Build
 from tests.build.ground import Tile, grid, noise, read_tiles, write_raster
+from tests.support.sampling import one_in
 
 from mastaba_build.plan.plan import Plan
 from mastaba_render.native import decimate
@@ -90,6 +91,7 @@ def test_pixels_of_the_set_are_copied(tmp_path: Path, build_of: Build) -> None:
             assert np.array_equal(stored, part), (row, column)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("crs", ["EPSG:4326", "EPSG:2154", "EPSG:32631"])
 @pytest.mark.parametrize("kernel", ["linear", "bicubic", "lanczos_3"])
 def test_a_gradient_is_in_its_place_across_tiles(
@@ -115,7 +117,7 @@ def test_a_gradient_is_in_its_place_across_tiles(
     assert checked > 50_000
 
 
-@pytest.mark.parametrize("value", [0, 1, 127, 254])
+@pytest.mark.parametrize("value", one_in(4, [254, 0, 1, 127]))
 def test_a_constant_image_stays_constant_on_all_levels(
     tmp_path: Path, build_of: Build, value: int
 ) -> None:
@@ -203,6 +205,7 @@ def test_no_value_next_to_a_gap_leaves_the_range_of_its_pixels(
     assert outside < 0.005 * checked
 
 
+@pytest.mark.thorough
 def test_sheets_of_one_coverage_have_no_seam(tmp_path: Path, build_of: Build) -> None:
     pixels = noise(3, 600, 800)
     whole = write_raster(tmp_path / "whole.tif", pixels, grid(900000, 6500000, 5), "EPSG:2154")
@@ -334,7 +337,7 @@ def test_longitudes_in_another_turn_are_in_a_set_of_the_same_crs(
     assert np.isclose(row[covered, 0], expected[covered] + 1, atol=1).all()
 
 
-@pytest.mark.parametrize("method", ["average", "nn", "mode", "min", "max"])
+@pytest.mark.parametrize("method", one_in(5, ["average", "nn", "mode", "min", "max"]))
 def test_levels_of_whole_ratios_come_from_the_level_below(
     tmp_path: Path, plan_of: Callable[..., Plan], build_of: Build, method: str
 ) -> None:

@@ -111,6 +111,7 @@ def made_again(before: dict[Path, int], after: dict[Path, int]) -> int:
     return sum(after[path] != file for path, file in before.items())
 
 
+@pytest.mark.thorough
 def test_a_damaged_slab_and_a_lost_quarter_are_built_again(
     ortho: Path, plan_of: Callable[..., Plan], undisturbed: dict[str, bytes]
 ) -> None:
@@ -143,6 +144,7 @@ def test_a_damaged_slab_and_a_lost_quarter_are_built_again(
     assert checksums(output) == undisturbed
 
 
+@pytest.mark.thorough
 def test_a_quarter_that_is_damaged_meanwhile_is_built_by_the_next_run(
     ortho: Path, plan_of: Callable[..., Plan], undisturbed: dict[str, bytes]
 ) -> None:

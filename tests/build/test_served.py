@@ -95,6 +95,7 @@ def test_one_command_serves_a_geotiff(tmp_path: Path) -> None:
             process.communicate()
 
 
+@pytest.mark.thorough
 def test_a_map_across_slabs_is_that_of_one_slab(tmp_path: Path, build_of: Build) -> None:
     source = write_raster(
         tmp_path / "a.tif", noise(3, 900, 1000), grid(900000.7, 6500003.1, 6.3), "EPSG:2154"

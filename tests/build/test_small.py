@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from tests.build.conftest import Build
 from tests.build.ground import grid, noise, read_payloads, read_tiles, write_raster
+from tests.support.sampling import one_in
 from werkzeug.test import Client
 
 from mastaba.wsgi import create_application
@@ -40,7 +41,7 @@ def stored_bytes(descriptor: Path) -> int:
     return sum(path.stat().st_size for path in descriptor.parent.rglob("*.tif"))
 
 
-@pytest.mark.parametrize("format", ["jpg", "zip"])
+@pytest.mark.parametrize("format", one_in(2, ["jpg", "zip"]))
 def test_tiles_without_data_are_absent(tmp_path: Path, build_of: Build, format: str) -> None:
     source = sheet(tmp_path)
     skipped = build_of(source, name="skipped", **options(format=format))
@@ -53,6 +54,7 @@ def test_tiles_without_data_are_absent(tmp_path: Path, build_of: Build, format: 
         assert verify(Destination.parse(str(skipped.parent), {}), name, full=True)
 
 
+@pytest.mark.thorough
 def test_masks_of_absent_tiles_are_absent(tmp_path: Path, build_of: Build) -> None:
     source = sheet(tmp_path)
     one = build_of(source, name="one", **options(format="png", masks=True))

@@ -106,6 +106,7 @@ def test_only_nodata_that_touches_the_border_is_none(tmp_path: Path, build_of: B
     assert np.array_equal(missing, expected)
 
 
+@pytest.mark.thorough
 def test_regions_that_touch_the_border_are_found_once_for_all_workers(
     tmp_path: Path, plan_of: PlanOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -455,6 +456,7 @@ def test_the_masks_of_a_pyramid_say_which_pixels_have_data(tmp_path: Path, build
     assert (built(build_of, masked, name="whole", format="png", channels=4)[:, :, 3] == 255).all()
 
 
+@pytest.mark.thorough
 def test_a_pyramid_of_elevations_is_projected(tmp_path: Path, build_of: Build) -> None:
     values = np.full((1, 300, 300), 431.5, np.float32)
     values[0, :, :100] = -5

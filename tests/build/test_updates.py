@@ -147,6 +147,7 @@ def test_one_of_many_sources_rebuilds_its_slab_and_those_above(
     assert all((tiles[key] == expected[key]).all() for key in tiles)
 
 
+@pytest.mark.thorough
 def test_lossy_slabs_are_decoded_if_nothing_was_kept(
     sheets: Path, tmp_path: Path, plan_of: PlanOf, build_of: Build
 ) -> None:
@@ -188,6 +189,7 @@ def test_sources_are_added_and_removed(
     assert sums == checksums_of(Place.of_directory(whole.parent), "map")
 
 
+@pytest.mark.thorough
 def test_injected_slabs_replace_those_of_the_version(
     sheets: Path, tmp_path: Path, plan_of: PlanOf, build_of: Build
 ) -> None:
@@ -299,6 +301,7 @@ def slabs_and_links(folder: Path) -> set[str]:
     return {str(path.relative_to(folder)) for path in folder.rglob("*.tif")}
 
 
+@pytest.mark.thorough
 def test_an_interrupted_update_is_resumed(
     sheets: Path, tmp_path: Path, plan_of: PlanOf, build_of: Build
 ) -> None:

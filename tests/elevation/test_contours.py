@@ -119,6 +119,7 @@ def tiles(client: Client) -> dict[tuple[int, int, int], list[Line]]:
     return {place: fetch(client, *place) for place in places}
 
 
+@pytest.mark.thorough
 def test_lines_continue_in_the_next_tile(tiles: dict[tuple[int, int, int], list[Line]]) -> None:
     points = 0
     for (z, x, y), lines in tiles.items():

@@ -21,7 +21,8 @@ from tests.elevation.conftest import Open, post
 from tests.forked import Mastaba
 from werkzeug.test import Client, TestResponse
 
-from mastaba_elevation import grids
+from mastaba.web import body
+from mastaba_elevation import grids, large
 from mastaba_elevation.edr import written
 from mastaba_elevation.large import IN_MEMORY
 
@@ -73,11 +74,15 @@ def test_pieces_are_the_same_answer_in_each_format(
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_large_answer_has_the_headers_of_a_small_one(client: Client, form: str) -> None:
-    query = cube(420, form)
+def test_large_answer_has_the_headers_of_a_small_one(
+    client: Client, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    monkeypatch.setattr(large, "IN_MEMORY", 1 << 16)
+    monkeypatch.setattr(body, "IN_MEMORY", 1 << 16)
+    query = cube(120, form)
     plain = client.get(CUBE, query_string=query)
     assert plain.status_code == 200
-    assert len(plain.data) > IN_MEMORY
+    assert len(plain.data) > large.IN_MEMORY
     assert plain.headers["Content-Length"] == str(len(plain.data))
     packed = client.get(CUBE, query_string=query, headers={"Accept-Encoding": "gzip"})
     assert packed.headers["Content-Encoding"] == "gzip"

@@ -113,6 +113,7 @@ def same_edges(one: dict[int, tuple[float, bytes]], two: dict[int, tuple[float, 
     )
 
 
+@pytest.mark.thorough
 def test_neighbours_have_the_same_edges(patch: dict[tuple[int, int], Tile]) -> None:
     pairs = 0
     for (x, y), tile in patch.items():
@@ -129,6 +130,7 @@ def test_neighbours_have_the_same_edges(patch: dict[tuple[int, int], Tile]) -> N
     assert any(1500.0 in tile.heights for tile in patch.values())
 
 
+@pytest.mark.thorough
 def test_tiles_have_no_gaps_and_no_overlaps(patch: dict[tuple[int, int], Tile]) -> None:
     for tile in list(patch.values())[::20]:
         check_topology(tile, SIZE)

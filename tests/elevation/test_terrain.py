@@ -102,6 +102,7 @@ def test_stored_pixels_are_not_resampled(tiles: Client, encoding: str, extension
         assert np.abs(found - wanted).max() <= STEPS[encoding] / 2 + 1e-9
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("fill", ["none", "edge"])
 @pytest.mark.parametrize(
     ("dataset", "z", "column", "row"),

@@ -196,6 +196,7 @@ def test_the_directory_belongs_to_the_server_alone(tmp_path: Path) -> None:
     assert (tmp_path / "a/b").stat().st_mode & 0o777 == 0o700
 
 
+@pytest.mark.thorough
 def test_a_full_store_removes_the_files_that_were_not_used_longest(directory: Path) -> None:
     capacity = 1 << 19
     store = PackDirectory(str(directory), capacity)

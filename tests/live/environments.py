@@ -7,6 +7,8 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -90,11 +92,12 @@ def program_for_web_users() -> Path:
         pytest.skip(f"{SYSTEM_PYTHON} is older than 3.11")
     folder = cache_folder() / "for-web-users"
     stamp, state = folder / "stamp", state_of_sources()
-    if not (stamp.exists() and stamp.read_text(encoding="ascii") == state):
-        environment = create(folder, SYSTEM_PYTHON)
-        # Other users cannot write compiled modules, so they are part of the environment.
-        environment.install("--compile-bytecode", *sorted(environment.wheels.glob("*.whl")))
-        stamp.write_text(state, encoding="ascii")
+    with _locked("for-web-users"):
+        if not (stamp.exists() and stamp.read_text(encoding="ascii") == state):
+            environment = create(folder, SYSTEM_PYTHON)
+            # Other users cannot write compiled modules, so they are part of the environment.
+            environment.install("--compile-bytecode", *sorted(environment.wheels.glob("*.whl")))
+            stamp.write_text(state, encoding="ascii")
     return folder / "bin/mastaba"
 
 
@@ -103,14 +106,21 @@ def wheels() -> Path:
     folder = cache_folder() / "all-wheels"
     folder.mkdir(parents=True, exist_ok=True)
     stamp, state = folder / "stamp", state_of_sources()
-    with (folder.parent / "all-wheels.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with _locked("all-wheels"):
         if not (stamp.exists() and stamp.read_text(encoding="ascii") == state):
             shutil.rmtree(folder)
             for project in projects():
                 run(_uv(), "build", "-q", "--wheel", "-o", folder, project.parent)
             stamp.write_text(state, encoding="ascii")
     return folder
+
+
+@contextmanager
+def _locked(name: str) -> Iterator[None]:
+    """Let one process of tests at a time make what several use."""
+    with (cache_folder() / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _uv() -> Path:

@@ -128,5 +128,5 @@ def _run_tests(environment: Environment, name: str) -> None:
     environment.install(*ours, *pins, "pytest-timeout>=2.4", *LIBRARIES.get(name, []))
     tests = [f"tests/{path}" for path in TESTS[name]]
     chosen = ["-k", f"not ({' or '.join(DESELECTED[name])})"] if name in DESELECTED else []
-    options = ["-q", "-m", "not live", "-p", "no:cacheprovider", *chosen]
+    options = ["-q", "-m", "not live and not thorough", "-p", "no:cacheprovider", *chosen]
     environment.run("python", "-m", "pytest", *options, *tests)

@@ -135,6 +135,7 @@ def test_void_of_a_jpeg_and_of_a_tiff(rich: Client, pixels: Any) -> None:
     assert np.abs(jpeg[40, 60] - 255).max() <= 2
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("form", ["png", "jpg", "tiff"])
 @pytest.mark.parametrize("query", ["", "&bgcolor=navy", "&bgcolor=navy&void-color=red"])
 def test_bytes_do_not_depend_on_the_strips(

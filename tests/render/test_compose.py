@@ -63,6 +63,7 @@ def reference(images: list[MapImage]) -> np.ndarray:
     return result
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("holes", [False, True])
 @pytest.mark.parametrize("top", CHANNELS)
 @pytest.mark.parametrize("bottom", CHANNELS)
@@ -178,6 +179,7 @@ def flattened(image: MapImage, ground: tuple[int, ...]) -> np.ndarray:
     return colour * cover + np.array(ground) * (1 - cover)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("alpha_possible", [False, True])
 @pytest.mark.parametrize("transparent", [False, True])
 @pytest.mark.parametrize("colour", [None, RED, (7, 7, 7)])

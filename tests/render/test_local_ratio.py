@@ -145,6 +145,7 @@ def reference(world: World, name: str, kernel: str) -> tuple[np.ndarray, np.ndar
     return result, known
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kernel", BASE)
 @pytest.mark.parametrize("name", MAPS)
 def test_kernels_are_as_wide_as_each_place_needs(noisy: World, name: str, kernel: str) -> None:
@@ -181,6 +182,7 @@ PARTS = (
 )
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kernel", ["nn", *BASE])
 @pytest.mark.parametrize("name", [name for name in MAPS if "pole" in name])
 def test_neighbouring_maps_show_the_same(noisy: World, name: str, kernel: str) -> None:
@@ -198,6 +200,7 @@ def test_neighbouring_maps_show_the_same(noisy: World, name: str, kernel: str) -
         assert np.quantile(difference, 0.99) < 0.01
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", ["floats", "bytes"])
 @pytest.mark.parametrize("name", MAPS)
 def test_strips_and_single_pixels_are_those_of_the_whole_map(
@@ -220,6 +223,7 @@ def test_strips_and_single_pixels_are_those_of_the_whole_map(
         assert np.abs(value.astype(np.float64) - whole.pixels[row, column]).max() <= 0.01
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kernel", ["nn", "bicubic", "lanczos_3"])
 @pytest.mark.parametrize(
     "name",

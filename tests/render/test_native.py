@@ -20,6 +20,7 @@ from mastaba_render.sampling import Weights, radius_of, stencil, table_of, weigh
 from mastaba_render.styles import apply_palette
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("scale", [0.3, 1.3, 3.3])
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("crs", ["EPSG:2154", "EPSG:3035"])
@@ -105,6 +106,7 @@ def test_palettes(monkeypatch: pytest.MonkeyPatch, rgb: bool, alpha: bool) -> No
         )
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("channels", [1, 2, 3, 4])
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32])
 @pytest.mark.parametrize("kernel", [kernel for kernel in KERNELS if kernel != "nn"])
@@ -221,6 +223,7 @@ def test_backgrounds() -> None:
         assert set(flat[0, 1].tolist()) == set(pixels[0, 1, :-1].tolist())
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("method", native.DECIMATIONS)
 @pytest.mark.parametrize("factor", [2, 3, 4])
 @pytest.mark.parametrize("channels", [1, 2, 3, 4])

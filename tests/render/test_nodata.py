@@ -50,6 +50,7 @@ def holes(world: World) -> World:
     return world
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("scale", [0.31, 1.0, 1.37, 2.6])
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("crs", CRSS)
@@ -67,6 +68,7 @@ def test_floats_are_data_or_nodata_and_nothing_between(
     assert (image.pixels[~image.valid] == -99999).all()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("crs", CRSS)
 def test_values_that_are_no_numbers_are_no_data(world: World, crs: str, kernel: str) -> None:

@@ -77,6 +77,7 @@ def whole_map(world: World, name: str, code: str = "EPSG:3857", size: int = 100)
     return MapRequest((MapLayer(layer, None),), box, crs, size, size)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", ["ramp", "row", "column", "one", "white"])
 @pytest.mark.parametrize("code", ["EPSG:3857", "CRS:84", "EPSG:4326", "EPSG:2154", "EPSG:3035"])
 def test_maps_over_the_boxes_of_a_layer_are_drawn(

@@ -46,6 +46,7 @@ def box(crs: str, scale: float) -> BoundingBox:
     return around(crs, SIZE[0] * cell_x, SIZE[1] * cell_y * 1.1, centre)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("crs", METRES + DEGREES)
 def test_linear_ramp_is_in_its_place(mesh: World, crs: str, scale: float) -> None:
@@ -59,6 +60,7 @@ def test_linear_ramp_is_in_its_place(mesh: World, crs: str, scale: float) -> Non
     assert np.abs(image.pixels - expected).max() < 0.06 * max(1.0, scale)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("crs", METRES + DEGREES)
 def test_waves_are_in_their_place_with_every_kernel(mesh: World, crs: str, kernel: str) -> None:
@@ -84,6 +86,7 @@ def test_bytes_are_rounded_and_keep_their_channels(mesh: World, crs: str) -> Non
     assert abs((image.pixels - expected).mean()) < 0.05
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("columns", [1, 2, 15, 16, 17, 33])
 @pytest.mark.parametrize("crs", ["EPSG:3857", "EPSG:4326", "EPSG:2154"])
 def test_smallest_maps_are_in_their_place(mesh: World, crs: str, columns: int) -> None:
@@ -175,6 +178,7 @@ def globe(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     world.close()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("size", [(40, 30), (160, 130)])
 @pytest.mark.parametrize("crs", WORLD_MAPS)
 def test_maps_of_much_of_the_world(globe: World, crs: str, size: tuple[int, int]) -> None:

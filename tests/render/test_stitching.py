@@ -57,6 +57,7 @@ def stitched(world: World, layer: Layer, bbox: BoundingBox, crs: str, size: tupl
     return result
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("scale", [0.37, 1.0, 1.21, 1.55, 3.1])
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_noise_is_stitched_in_the_same_crs(mesh: World, kernel: str, scale: float) -> None:
@@ -73,6 +74,7 @@ def test_noise_is_stitched_in_the_same_crs(mesh: World, kernel: str, scale: floa
     assert (parts != whole).mean() < 1e-3
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("scale", [0.37, 1.0, 1.55, 3.1])
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("crs", CRSS[1:])
@@ -92,6 +94,7 @@ def test_waves_are_stitched_across_crss(mesh: World, crs: str, kernel: str, scal
         assert difference.max() < 6
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("crs", CRSS)
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_strips_of_a_large_map_fit_together(

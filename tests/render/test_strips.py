@@ -140,6 +140,7 @@ def assert_same(strips: list[MapImage], whole: MapImage) -> None:
         assert strip.pixels.shape[1:] == whole.pixels.shape[1:]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("name", ENTRIES)
 def test_pixels_do_not_depend_on_the_strips(gaps: World, name: str, place: str) -> None:
@@ -249,6 +250,7 @@ def test_bytes_do_not_depend_on_the_strips(
         assert body() == whole
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("crs", ["EPSG:3857", "EPSG:2154"])
 @pytest.mark.parametrize("name", [*ENCODED, "several reliefs", "terrain", "palette", "colorize"])
 def test_memory_is_that_of_strips_and_known_beforehand(

@@ -60,6 +60,7 @@ def spoilt(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     world.close()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("scales", "side"),
     [((1.37,), SIDE), pytest.param(SCALES, 3 * SIDE, marks=pytest.mark.thorough)],
@@ -86,6 +87,7 @@ def test_values_stay_in_the_range_of_the_data(
     assert drawn > side * side * len(scales) / 4
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("crs", CRSS)
 @pytest.mark.parametrize("kernel", [name for name in KERNELS if BASE_RADIUS[name] > 1])
 def test_sharpening_kernels_do_not_overshoot_next_to_gaps(

@@ -164,6 +164,7 @@ def test_file_names(ask: Ask, query: dict[str, str], header: str) -> None:
     )
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize(
     ("layers", "styles"),

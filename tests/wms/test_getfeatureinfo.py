@@ -39,6 +39,7 @@ def values_of(response: TestResponse) -> list[float]:
     return [float(text) for text in response.text.split(",")]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("number", range(len(MAPS)))
 @pytest.mark.parametrize("layer", ["ground", "grey", "heights"])
 def test_value_is_that_of_the_map_without_style(

@@ -65,6 +65,7 @@ def get(
 # ---------------------------------------------------------------- what a tile shows
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("place", PLACES, ids=lambda place: f"{place[0]}-{place[1]}")
 @pytest.mark.parametrize("name", ground.FORMATS)
 def test_tile_shows_the_ground_in_its_place(

@@ -87,6 +87,7 @@ def tile_of(client: Client, name: str, place: tuple[str, str, str, str], shape: 
 # ---------------------------------------------------------------- values
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", ["grey", "rgba", "packbits", "jpeg90", "float_raw", "float_lzw"])
 @pytest.mark.parametrize(
     ("place", "size"),

@@ -43,7 +43,7 @@ def places(index: bytes) -> list[tuple[int, int] | None]:
     ]
 
 
-@unhurried
+@settings(unhurried, max_examples=20)
 @given(sizes=st.lists(st.integers(0, 3000), min_size=16, max_size=16))
 def test_the_index_of_a_written_slab_is_found_again(sizes: list[int]) -> None:
     index = index_of(sizes)

@@ -39,6 +39,7 @@ def steps(name: str, channels: int) -> Pixels:
     return image
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("make_pixels", [noise, steps])
 @pytest.mark.parametrize(("name", "channels"), LOSSLESS_TIFF)
 def test_slab_with_one_lossless_tile_can_be_opened_as_tiff(

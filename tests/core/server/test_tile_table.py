@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import quote, unquote_to_bytes
 
 import pytest
+from tests.support.transport import request as fastcgi_request
 from werkzeug.test import Client
 
 from mastaba import hookimpl
@@ -33,8 +34,6 @@ from mastaba_server.transport.connection import Connection, Limits
 from mastaba_server.transport.fastcgi.connection import FastCGIConnection
 from mastaba_server.transport.http import HTTPConnection
 from mastaba_writer.slab_names import slab_object, slab_path
-
-from .conftest import request as fastcgi_request
 
 FEW = 3_000
 

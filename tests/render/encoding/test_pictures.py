@@ -31,6 +31,7 @@ def mean_error(one: NDArray[Any], other: NDArray[Any]) -> float:
     return float(np.abs(one.astype(float) - other.astype(float)).mean())
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("channels", [1, 2, 3, 4])
 @pytest.mark.parametrize(("rows", "columns"), SIZES)
 def test_png_keeps_every_pixel(
@@ -52,6 +53,7 @@ def test_png_of_a_view_with_gaps_keeps_every_pixel(
     assert np.array_equal(open_image(data), part)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("channels", [1, 3])
 @pytest.mark.parametrize(("rows", "columns"), SIZES)
 def test_jpeg_looks_like_the_raster(
@@ -94,6 +96,7 @@ def test_picture_too_wide_for_its_format_is_refused(
     assert caught.value.parameter == "FORMAT"
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("channels", [1, 2, 3, 4])
 @pytest.mark.parametrize(("rows", "columns"), SIZES)
 def test_webp_looks_like_the_raster(

@@ -60,6 +60,7 @@ def odd_heights() -> Iterator[int]:
         yield from (1, 37, 3, 211, 16)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("rows", [1, 40, 1500])
 def test_bytes_do_not_depend_on_the_strips(make_raster: MakeRaster, case: str, rows: int) -> None:

@@ -32,6 +32,7 @@ def tags(data: bytes) -> dict[int, Any]:
         return dict(image.tag_v2)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("compression", COMPRESSIONS)
 @pytest.mark.parametrize(("dtype", "channels"), KINDS)
 @pytest.mark.parametrize(("rows", "columns"), SIZES)

@@ -145,8 +145,9 @@ class TileMatrixSet:
 
     @property
     def is_quadtree(self) -> bool:
-        """Whether each matrix halves the cell size of the previous one, with equal origin and tile
-        size (tolerance as in tilematrixset.md section 5).
+        """Whether each matrix halves the cell size of the previous one.
+
+        Origin and tile size are equal (tolerance as in tilematrixset.md section 5).
         """
         matrices = list(self.matrices.values())
         return all(

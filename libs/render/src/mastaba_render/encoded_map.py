@@ -122,7 +122,6 @@ class EncodedMap:
 def finish_for(encoder: Encoder, background: Background, *, in_colour: bool = False) -> Finish:
     """Return what makes the pixels for a format: `as_picture` or `as_data`.
 
-
     Args:
         in_colour: whether grey pictures become RGB.
     """

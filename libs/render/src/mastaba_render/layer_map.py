@@ -494,8 +494,10 @@ def version_of(stored: StoredTiles) -> str | None:
 
 
 def _area_met(level: LevelPixels | OverviewPixels, window: Window, around: int) -> Window | None:
-    """Return the pixels of a level that may hold data, from the first to the last that a window
-    meets if columns repeat; None if it meets none."""
+    """Return the pixels of a level that may hold data; None if a window meets none.
+
+    If columns repeat, they are those from the first to the last that the window meets.
+    """
     top, bottom, left, right = level.area
     turn = around * level.tile_width
     if turn:

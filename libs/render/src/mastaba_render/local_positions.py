@@ -143,8 +143,10 @@ def gradients(place: Place, x: Floats, y: Floats, turn: float) -> tuple[Floats, 
 def _node_fields(
     corners: tuple[Floats, Floats], turn: float, largest: float
 ) -> tuple[tuple[Floats, Floats], Mask, Mask]:
-    """Return ratios at all nodes except the outer ones, which of these nodes are uneven, and which
-    blocks have a jump between two corners."""
+    """Return ratios at all nodes except the outer ones, and two masks.
+
+    They are true for uneven nodes, and for blocks with a jump between two corners.
+    """
     ratios = []
     uneven = np.zeros(tuple(side - 2 for side in corners[0].shape), np.bool_)
     for values, period in zip(corners, (turn, np.inf), strict=True):

@@ -69,7 +69,6 @@ def other_crs_positions(
     Returns:
         None if no pixel has a position in the source CRS.
     """
-
     cell_x, cell_y = (bbox.xmax - bbox.xmin) / width, (bbox.ymax - bbox.ymin) / height
 
     def place_points(x: Floats, y: Floats) -> tuple[Floats, Floats]:

@@ -155,8 +155,9 @@ def _hypsometric() -> Document:
 
 
 def _shading() -> Document:
-    """Return a style in which shade darkens the layers below, light brightens them, and flat
-    ground is transparent.
+    """Return a style in which shade darkens the layers below, and light brightens them.
+
+    Flat ground is transparent.
     """
     stops = (
         (0, 14, 20, 48, 200),

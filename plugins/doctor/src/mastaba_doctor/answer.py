@@ -35,8 +35,9 @@ class Answer:
     location: str = ""
 
     def resembles(self, other: Answer) -> bool:
-        """Return whether both have the same status, media type and kind of body: its JSON
-        members, its outermost element, or else its first characters.
+        """Return whether both have the same status, media type and kind of body.
+
+        The kind is its JSON members, its outermost element, or else its first characters.
         """
         return (self.status, self.media_type, self._kind) == (
             other.status,

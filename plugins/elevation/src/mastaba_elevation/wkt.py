@@ -26,7 +26,7 @@ _MOST_POINTS: Final = 100_000
 _DIMENSIONS: Final = {"": (2, 3), "Z": (3,), "M": (3,), "ZM": (4,)}
 
 
-def read_wkt(text: str, parameter: str = "coords") -> Geometry:
+def read_wkt(text: str, parameter: str = "coords") -> Geometry:  # noqa: C901, PLR0912
     """Return the geometry of a text such as ``LINESTRINGM(6 45 0, 7 46 10)``.
 
     Raises:

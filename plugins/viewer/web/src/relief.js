@@ -13,7 +13,7 @@ export const USUAL = { palette: "tints", azimuth: 315, altitude: 45, exaggeratio
 function tableOf(stops) {
   const context = canvasOf(STEPS, 1).getContext("2d");
   const gradient = context.createLinearGradient(0.5, 0, STEPS - 0.5, 0);
-  for (const [part, colour] of stops) gradient.addColorStop(part, colour);
+  for (const [part, tint] of stops) gradient.addColorStop(part, tint);
   context.fillStyle = gradient;
   context.fillRect(0, 0, STEPS, 1);
   return context.getImageData(0, 0, STEPS, 1).data;

@@ -195,8 +195,9 @@ def survey(
     placed: Mask | None = None,
     boxes: npt.NDArray[np.int64] | None = None,
 ) -> tuple[Window, float] | None:
-    """Return the source pixels that part of a map needs, and the number of taps of the pixels that
-    were looked at; None if no pixel has a position.
+    """Return the source pixels that part of a map needs; None if no pixel has a position.
+
+    The second value is the number of taps of the pixels that were looked at.
 
     Args:
         part: pixels of the map.

@@ -137,7 +137,7 @@ class Exchange(ABC):
         headers: Headers,
         exc_info: OptExcInfo | None = None,
     ) -> Callable[[bytes], None]:
-        """The ``start_response`` of PEP 3333."""
+        """Act as the ``start_response`` of PEP 3333."""
         if exc_info is not None:
             try:
                 if self._head_sent and exc_info[1] is not None:
@@ -185,7 +185,7 @@ class Exchange(ABC):
             close()
 
     def _write(self, data: bytes) -> None:
-        """The ``write`` of PEP 3333: the data is sent before it returns."""
+        """Send data before it returns, as the ``write`` of PEP 3333."""
         if data:
             self.connection.send_now(self._framed(data))
 

@@ -268,7 +268,8 @@ class Server:
             self._acceptor.closed()
         self._watched.discard(connection)
 
-    def _work(self, awaits_stop: bool = True) -> None:
+    # Calls would cost as much as the work for a request.
+    def _work(self, awaits_stop: bool = True) -> None:  # noqa: C901, PLR0912
         """Run a serving thread until the server has stopped."""
         waiting.serve(self._replaced)
         poll = self._epoll.poll

@@ -22,7 +22,7 @@ The same command resumes an interrupted build. Exit status: 0 done, 1 slabs fail
 2 configuration, 3 locked by another build, 4 verification failed."""
 
 
-def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
+def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:  # noqa: PLR0915
     """Add the parser of the command."""
     from mastaba.tooling.commands import http_address
 

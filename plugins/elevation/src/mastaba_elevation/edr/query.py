@@ -78,7 +78,7 @@ def names_of(parameters: Parameters, query: str) -> tuple[str, ...]:
         InvalidParameterError: one of them is unknown.
     """
     value: Any = parameters.values.get("parameter-name")
-    if value is None or value == "" or value == []:
+    if value in (None, "", []):
         return (ELEVATION, DISTANCE) if query == TRAJECTORY else (ELEVATION,)
     words = value if isinstance(value, list) else parameters.text("parameter-name").split(",")
     names = [word.strip() if isinstance(word, str) else "" for word in words[: len(PARAMETERS) + 1]]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.core.server.running import RunningService
+from tests.server.running import RunningService
 
 SERVER = """
 import ctypes, logging, os, sys, threading, time
@@ -98,6 +98,7 @@ class Service(RunningService):
             self.await_line("ready")
 
     def await_line(self, start: str) -> str:
+        line: str
         while not (line := self.process.line()).startswith(start):
             assert line, f"the server ended before it said {start!r}"
         return line

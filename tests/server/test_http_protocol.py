@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.core.server.quick_document import QuickDocument
+from tests.server.quick_document import QuickDocument
 
 from mastaba_server.messages import CLIENT
 from mastaba_server.transport.connection import Limits

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.core.server.running import RunningService
+from tests.server.running import RunningService
 
 # A FastCGI server that answers with its generation and process. The reload fails when the file
 # "broken" exists, hangs when "hang" exists, and makes workers that die when "fatal" exists, that

@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 import pytest
-from tests.core.server.quick_document import QuickDocument
+from tests.server.quick_document import QuickDocument
 
 
 def application_of(body: bytes) -> Any:
@@ -133,7 +133,7 @@ def raises(environ: dict[str, Any], start_response: Any) -> list[bytes]:
 def raises_later(environ: dict[str, Any], start_response: Any) -> Any:
     start_response("200 OK", [])
     raise RuntimeError("secret")
-    yield b""
+    yield b""  # type: ignore[unreachable]
 
 
 def starts_twice(environ: dict[str, Any], start_response: Any) -> list[bytes]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.core.server.running import RunningService
+from tests.server.running import RunningService
 
 from mastaba_server.errors import ChangeRefusedError
 from mastaba_server.processes.control import WorkerLink

@@ -173,7 +173,7 @@ def test_threads_that_rest_are_back_when_a_request_takes_long(serve: Any, protoc
     clients = [threading.Thread(target=ask, args=(number,)) for number in range(len(counts))]
     for thread in clients:
         thread.start()
-    held = []
+    held: list[Any] = []
     # One thread after the other is taken away, all but one: each time, the rest serves all.
     for _ in range(3):
         target = [count + 200 for count in counts]

@@ -110,7 +110,7 @@ def test_a_server_that_is_stopped_before_its_gate_opens_ends(listener: socket.so
     with ours, theirs:
         gate = Gate()
         link = WorkerLink(0, theirs, gate)
-        server = Server(pytest.fail, listener, FastCGIConnection, link=link)
+        server = Server(lambda *_: pytest.fail("a request"), listener, FastCGIConnection, link=link)
         thread = threading.Thread(target=server.serve, daemon=True)
         thread.start()
         assert b"ready" in ours.recv(100)
