@@ -29,6 +29,7 @@ TESTS = {
     "index_store": ["index_store/test_files.py"],
     "metrics": ["metrics/test_metrics.py"],
     "ogcapi": ["ogcapi/test_conformance.py"],
+    "render": ["render/encoding/test_registration.py", "render/encoding/test_tiff.py"],
     "storage_ceph": ["storage_ceph/test_settings.py"],
     "storage_s3": ["storage_s3/test_settings.py"],
     "storage_swift": ["storage_swift/test_tokens.py"],
@@ -108,8 +109,9 @@ def test_distribution_works_alone(folder: Path, versions: str) -> None:
     ]
     loaded = set(json.loads(environment.run("python", "-c", _IMPORT_ALL, package, *extras)))
     allowed = {"mastaba", "mastaba_server", package}
-    if any(text.startswith("mastaba-writer") for text in project["dependencies"]):
-        allowed.add("mastaba_writer")
+    for library in ("mastaba-render", "mastaba-writer"):
+        if any(text.startswith(library) for text in project["dependencies"]):
+            allowed.add(library.replace("-", "_"))
     assert loaded <= allowed
 
     _run_tests(environment, folder.name)
