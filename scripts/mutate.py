@@ -66,7 +66,10 @@ def _parts() -> dict[str, list[Part]]:
     # Ceph needs a cluster (make live), and the demo is not part of a server.
     names = {path.name for path in REPOSITORY.glob("plugins/*")} - {"storage_ceph", "demo"}
     distributions = [Part(f"plugins/{name}/src", (f"tests/{name}",)) for name in sorted(names)]
-    libraries = [Part("libs/server/src", ("tests/core/server",), WIDER)]
+    libraries = [
+        Part("libs/render/src", ("tests/render",), WIDER),
+        Part("libs/server/src", ("tests/core/server",), WIDER),
+    ]
     return {**parts, "libs": libraries, "plugins": [*parts["plugins"], *distributions]}
 
 
