@@ -452,7 +452,7 @@ def test_tile_path_decodes_draws_and_dispatches_nothing(module: str, core: list[
 # Distributions that are called otherwise than their packages; what comes with the core or with
 # the system need not be declared.
 DISTRIBUTIONS = {"PIL": "pillow", "swiftclient": "python_swiftclient", "yaml": "pyyaml"}
-WITH_CORE = {"numpy", "pillow", "werkzeug", "pluggy", "pyproj", "rados"}
+WITH_CORE = {"numpy", "werkzeug", "pluggy", "pyproj", "rados"}
 
 
 @pytest.mark.parametrize(

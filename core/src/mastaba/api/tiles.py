@@ -1,12 +1,14 @@
 """Tiles of a layer by tile matrix set, tile matrix and style: stored ones and drawn ones."""
 
 from mastaba.services.addresses import TileFinder, TileGroup, TilePaths, TileQueries
+from mastaba.services.drawing import can_draw
 from mastaba.tiles.published import (
     DEFAULT_STYLE,
     LayerTiles,
     MatrixTiles,
     Publisher,
     Tiles,
+    drawn_links,
     picture_formats,
     tile_index,
 )
@@ -24,7 +26,9 @@ __all__ = [
     "TilePublisher",
     "TileQueries",
     "Tiles",
+    "can_draw",
     "check_limits",
+    "drawn_links",
     "listed_styles",
     "picture_formats",
     "shows_in_stored_tiles",

@@ -276,23 +276,29 @@ class LevelReader:
         for position, (row, col) in enumerate(tiles):
             slab, number = self.place_of(row, col)
             slabs.setdefault(slab, {})[position] = number
-        indices = {slab: self._indices.peek(slab) for slab in slabs}
-        unknown = [slab for slab, index in indices.items() if index is None]
+        indices: dict[SlabKey, SlabIndex | None] = {}
+        unknown: list[SlabKey] = []
+        for slab in slabs:
+            indices[slab] = self._indices.peek(slab)
+            if indices[slab] is None:
+                unknown.append(slab)
         read = READS.map if self.storage.is_remote else map
         indices.update(zip(unknown, read(self.index, unknown), strict=True))
-        found: list[StoredTile | None] = [None] * len(tiles)
-        for slab, numbers in slabs.items():
-            index = indices[slab]
+        places: list[tuple[SlabKey, SlabIndex, Sequence[tuple[int, int] | None]]] = []
+        for slab, index in indices.items():
             if index is None:
                 continue
+            numbers = slabs[slab].values()
             try:
-                places = index.tiles(numbers.values())
+                places.append((slab, index, index.tiles(numbers)))
             except SlabFormatError:
-                for number in numbers.values():
+                for number in numbers:
                     self.stored_tile(slab, index, number)  # raises if the slab is still damaged
                 # It has been repaired or removed meanwhile: take all tiles from its new index.
                 return self.locate_all(tiles)
-            for (position, number), place in zip(numbers.items(), places, strict=True):
+        found: list[StoredTile | None] = [None] * len(tiles)
+        for slab, index, in_slab in places:
+            for (position, number), place in zip(slabs[slab].items(), in_slab, strict=True):
                 if place is not None:
                     found[position] = StoredTile(self, slab, index, number, place)
         return found

@@ -11,23 +11,30 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from operator import attrgetter
 from types import MappingProxyType
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from mastaba.errors import (
     InvalidParameterError,
     MissingParameterError,
+    RendererMissingError,
+    RequestError,
     TileOutOfRangeError,
     UnknownNameError,
+    UnsupportedFormatError,
 )
 from mastaba.model.layer import Layer
 from mastaba.model.style import Style
 from mastaba.model.tile_matrix_set import TileLimits, TileMatrix
-from mastaba.model.tile_matrix_set_link import TileMatrixSetLink, all_links
+from mastaba.model.tile_matrix_set_link import TileMatrixSetLink, all_links, links
 from mastaba.services import drawing
 from mastaba.services.base import Site
 from mastaba.tiles.stored import TilePublisher
 from mastaba.web.request import Request, printable
 from mastaba.web.response import Response
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
 
 DEFAULT_STYLE: Final = ""
 """Name of the style for requests without one."""
@@ -83,6 +90,11 @@ def picture_formats(layer: Layer, site: Site) -> dict[str, str]:
     }
 
 
+def drawn_links(layer: Layer) -> list[TileMatrixSetLink]:
+    """Return the sets in which tiles of a layer are drawn: none without mastaba-render."""
+    return links(layer) if drawing.can_draw() else []
+
+
 class Publisher(Protocol):
     """What answers the tiles of one matrix in one style.
 
@@ -100,6 +112,23 @@ class Publisher(Protocol):
         Raises:
             TileOutOfRangeError: outside the limits; ``parameters`` names ``row`` and/or ``col``.
             TileNotFoundError: there is no such tile, and that is an error for this layer.
+            SlabFormatError, StorageError: the slabs cannot be read.
+        """
+
+    def pixel_value(
+        self, site: Site, tile_row: int, tile_col: int, row: int, column: int
+    ) -> npt.NDArray[Any]:
+        """Return the value of one pixel of a tile inside the limits, without style.
+
+        Args:
+            site: of the service.
+            row, column: position in the tile, from the upper left corner.
+
+        Returns:
+            shape (channels,), uint8 or float32; the nodata value where there is no data.
+
+        Raises:
+            TileNotFoundError: there is no such tile.
             SlabFormatError, StorageError: the slabs cannot be read.
         """
 
@@ -230,12 +259,27 @@ class LayerTiles:
 
         Raises:
             UnknownNameError: the layer is not offered in it.
+            RendererMissingError: its tiles are drawn, and mastaba-render is not installed.
         """
         link = self.links.get(name)
         if link is None:
             unknown = f"is not offered in a tile matrix set {printable(name or '')}"
             raise UnknownNameError(f"the {self._service.noun} {unknown}", "tile_matrix_set")
+        if link is not self.links[None] and not drawing.can_draw():
+            raise RendererMissingError
         return link
+
+    def unsupported(self, requested: str, message: str, parameter: str) -> RequestError:
+        """Return the error for a format in which the tiles are not offered.
+
+        Args:
+            requested: media type in lower case, or file name extension.
+            message, parameter: of the error if drawing would not help.
+        """
+        is_picture = requested in _PICTURES or requested in _PICTURES.values()
+        if is_picture and not self.is_vector and not drawing.can_draw():
+            return RendererMissingError()
+        return UnsupportedFormatError(message, parameter)
 
     def _open(self, name: str | None) -> dict[str, MatrixTiles]:
         link = self.link(name)

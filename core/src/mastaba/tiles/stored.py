@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from mastaba.errors import (
     ObjectNotFoundError,
@@ -27,6 +27,11 @@ from mastaba.web.conditional import etag_matches, last_modified, not_modified_si
 from mastaba.web.request import Request
 from mastaba.web.response import Headers, Response, accepts_coding, content_disposition
 from mastaba_server.messages import FAILURE
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from mastaba.services.base import Site
 
 TILE: Final = "mastaba.tile"
 """Key in the WSGI environment: the stored tile, or reader, row and column of a missing one."""
@@ -109,6 +114,20 @@ class TilePublisher:
             return self._response(tile, environ, disposition)
         except ObjectNotFoundError:
             return self._missing()
+
+    def pixel_value(
+        self, site: Site, tile_row: int, tile_col: int, row: int, column: int
+    ) -> npt.NDArray[Any]:
+        """Return the value of one pixel of a tile; see `Publisher`."""
+        if self.reader.locate(tile_row, tile_col) is None:
+            raise TileNotFoundError("no tile is stored here")
+        matrix = self.reader.level.matrix
+        return site.renderer.stored_value(
+            self.layer,
+            matrix.id,
+            tile_row * matrix.tile_height + row,
+            tile_col * matrix.tile_width + column,
+        )
 
     def find(self, headers: Mapping[str, Any], tile_row: int, tile_col: int) -> Response | None:
         """Return the response of `respond` if the tile is easily found, or else None.

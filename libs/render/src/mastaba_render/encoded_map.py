@@ -28,6 +28,8 @@ from mastaba_render.native import Bytes
 Finish = Callable[[MapImage, int], Pixels]
 """Turns a strip into pixels for a format, given the strip and the number of its first row."""
 
+_NO_BACKGROUND: Final = Background()
+
 _FINISHED: Final = 4
 """Most copies of a strip for the encoder that finishing makes."""
 
@@ -130,7 +132,7 @@ def finish_for(encoder: Encoder, background: Background, *, in_colour: bool = Fa
         pixels = as_picture(image, background, alpha_possible=encoder.holds_alpha)
         return coloured(pixels) if in_colour else pixels
 
-    ground = background if encoder.shows_background else Background()
+    ground = background if encoder.shows_background else _NO_BACKGROUND
     return picture if encoder.is_picture else lambda image, _row: as_data(image, ground)
 
 

@@ -16,6 +16,7 @@ from mastaba_render.float_pictures import FloatPictures
 from mastaba_render.layer_map import LayerMap, PreparedMap
 from mastaba_render.map_request import MapImage, MapLayer, MapRequest
 from mastaba_render.mosaic import LevelPixels
+from mastaba_render.native import Window
 from mastaba_render.styles import is_bytes
 from mastaba_render.tile_cache import TileCache
 
@@ -112,6 +113,23 @@ class Renderer:
         drawn.check(self._settings)
         drawn.narrow(row, column)
         value: npt.NDArray[Any] = PreparedMap([drawn], 1, 1, self._settings).draw().pixels[0, 0]
+        return value
+
+    def stored_value(
+        self, layer: Layer, tile_matrix: str, row: int, column: int
+    ) -> npt.NDArray[Any]:
+        """Return the value of one stored pixel, shape (channels,), uint8 or float32.
+
+        Args:
+            layer: a raster layer.
+            tile_matrix: identifier of one of its levels.
+            row, column: position in the matrix, from its upper left corner, pixels.
+
+        Raises:
+            SlabFormatError, StorageError: the data cannot be read.
+        """
+        window = Window(row, row + 1, column, column + 1)
+        value: npt.NDArray[Any] = self.level_pixels(layer)[tile_matrix].read(window).pixels[0, 0]
         return value
 
     def _layer_map(self, request: MapRequest, entry: MapLayer) -> LayerMap:

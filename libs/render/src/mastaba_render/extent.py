@@ -11,7 +11,6 @@ import numpy as np
 
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS, WGS84, transform_points
-from mastaba.model.pyramid import Pyramid
 from mastaba.model.tile_matrix_set import TileMatrix
 from mastaba_render.map_request import MapRequest
 from mastaba_render.native import Window
@@ -34,45 +33,56 @@ def cell_of(request: MapRequest) -> tuple[float, float]:
 def part_of(request: MapRequest, window: Window) -> MapRequest:
     """Return some rows and columns of a map, which may lie outside."""
     x, y = cell_of(request)
-    corner, (height, width) = request.bbox, window.shape
+    corner, (top, bottom, left, right) = request.bbox, window
     bbox = BoundingBox(
-        corner.xmin + window.left * x,
-        corner.ymax - window.bottom * y,
-        corner.xmin + window.right * x,
-        corner.ymax - window.top * y,
+        corner.xmin + left * x,
+        corner.ymax - bottom * y,
+        corner.xmin + right * x,
+        corner.ymax - top * y,
     )
-    return replace(request, bbox=bbox, width=width, height=height)
+    return replace(request, bbox=bbox, width=right - left, height=bottom - top)
 
 
-def part_with_data(request: MapRequest, pyramid: Pyramid) -> tuple[Window, BoundingBox] | None:
+def part_with_data(
+    request: MapRequest, source: CRS, finest: TileMatrix
+) -> tuple[Window, MapRequest, BoundingBox] | None:
     """Return the pixels that may show a pyramid in another CRS, and their box in that CRS.
 
+    Args:
+        source: CRS of the pyramid.
+        finest: matrix of its finest level.
+
     Returns:
-        None if no pixel has a position there.
+        rows and columns of the map, the map of these alone, and their box; None if no pixel has a
+        position there.
     """
-    source = pyramid.tile_matrix_set.crs
-    goes_around = tiles_around(pyramid.finest.matrix, source) > 0
+    goes_around = tiles_around(finest, source) > 0
     found = None
-    for area in _areas_to_try(request.crs, source):
-        part = _covered_pixels(request, area)
-        if part is None:
+    for area in _areas_to_try(request.crs.code, source.code):
+        window = _covered_pixels(request, area)
+        if window is None:
             return None
+        part = part_of(request, window)
         with contextlib.suppress(ValueError):
-            bbox = part_of(request, part).bbox
-            box = _reprojected_bbox(bbox, request.crs, source, go_around=goes_around)
-            found = part, box
+            box = _reprojected_bbox(part.bbox, request.crs, source, go_around=goes_around)
+            found = window, part, box
             if is_plausible(box, source):
                 break
     return found
 
 
-@lru_cache(maxsize=1024)
 def turn_of(crs: CRS) -> float:
     """Return the length of a full turn of the Earth along x, CRS units.
 
     Infinite if the antimeridian is not an edge of the CRS.
     """
-    x, _ = transform_points(WGS84, crs, np.array([-180.0, 180.0]), np.zeros(2))
+    return _turn_of(crs.code)
+
+
+# These caches have codes as keys: to hash or compare a CRS takes longer than a look-up.
+@lru_cache(maxsize=1024)
+def _turn_of(code: str) -> float:
+    x, _ = transform_points(WGS84, CRS.from_code(code), np.array([-180.0, 180.0]), np.zeros(2))
     turn = float(x[1] - x[0])
     return turn if np.isfinite(turn) and turn > 0 else np.inf
 
@@ -113,12 +123,13 @@ def _reprojected_bbox(bbox: BoundingBox, crs: CRS, source: CRS, *, go_around: bo
 
 
 @lru_cache(maxsize=1024)
-def _areas_to_try(crs: CRS, source: CRS) -> tuple[BoundingBox, ...]:
+def _areas_to_try(code: str, source_code: str) -> tuple[BoundingBox, ...]:
     """Return the boxes to which a map may be clipped, in units of its CRS, the preferred one first.
 
     A map is clipped to the area of use of its own CRS. If even that has no position in the source
     CRS (the poles in Mercator), it is clipped to the area of use of the source CRS as well.
     """
+    crs, source = CRS.from_code(code), CRS.from_code(source_code)
     areas = [crs.area_of_use, crs.area_of_use.intersection(source.area_of_use)]
     boxes: list[BoundingBox] = []
     for area in areas:
@@ -129,7 +140,8 @@ def _areas_to_try(crs: CRS, source: CRS) -> tuple[BoundingBox, ...]:
 
 
 @lru_cache(maxsize=1024)
-def _plausible_box(crs: CRS) -> BoundingBox:
+def _plausible_box(code: str) -> BoundingBox:
+    crs = CRS.from_code(code)
     try:
         area = WGS84.transform_bbox(crs.area_of_use, crs)
     except ValueError:
@@ -144,8 +156,13 @@ def is_plausible(bbox: BoundingBox, crs: CRS) -> bool:
     PROJ gives the poles a finite position in Mercator. A level chosen for such a box would be
     much too coarse.
     """
-    plausible = _plausible_box(crs)
-    return plausible.union(bbox) == plausible
+    plausible = _plausible_box(crs.code)
+    return not (
+        bbox.xmin < plausible.xmin
+        or bbox.ymin < plausible.ymin
+        or bbox.xmax > plausible.xmax
+        or bbox.ymax > plausible.ymax
+    )
 
 
 def _covered_pixels(request: MapRequest, area: BoundingBox) -> Window | None:

@@ -154,11 +154,12 @@ class LayerMap:
         if same_crs:
             self._place = partial(same_crs_positions, bbox, width, height)
         else:
-            found = part_with_data(request, layer.pyramid)
+            *_, finest = levels.values()
+            source = layer.pyramid.tile_matrix_set.crs
+            found = part_with_data(request, source, finest.level.matrix)
             if found is None:
                 return
-            self._placed, bbox = found
-            part, source = part_of(request, self._placed), layer.pyramid.tile_matrix_set.crs
+            self._placed, part, bbox = found
             width, height = part.width, part.height
             self._place = partial(
                 other_crs_positions, part.bbox, part.crs, width, height, source=source
@@ -174,7 +175,7 @@ class LayerMap:
     def _use(self, level: LevelPixels | OverviewPixels) -> None:
         """Draw from a level."""
         self._level, self._part = level, self._placed
-        self._all = slice(0, self._part.shape[0])
+        self._all = slice(0, self._part.bottom - self._part.top)
         positions = self._place(level.level.matrix)
         self.is_empty = positions is None
         needs = None if positions is None else positions.needs(self._kernel, self._all)
@@ -244,7 +245,8 @@ class LayerMap:
         window = self._window(self._all)
         if window is None:
             return True
-        pixels = self._height * self._width + math.prod(window.shape)
+        top, bottom, left, right = window
+        pixels = self._height * self._width + (bottom - top) * (right - left)
         if self._products > max(_PRODUCTS, _PRODUCTS_PER_PIXEL * pixels):
             return False
         rows, columns = self._count

@@ -87,6 +87,7 @@ def other_crs_positions(
         return (_unrolled(columns, turn) if np.isfinite(columns).all() else columns), rows
 
     turn = float(tiles_around(matrix, source) * matrix.tile_width)
+    period = turn_of(source) / matrix.cell_size
     across, down = _grid(width, _GRID_STEP), _grid(height, _GRID_STEP)
     columns, rows = place(across, down)
     if np.isfinite(columns).all() and _is_straight(columns, rows):
@@ -97,7 +98,6 @@ def other_crs_positions(
             edges_x = place(_grid(width + 1, 1) - 0.5, down[:1])[0][0]
             edges_y = place(across[:1], _grid(height + 1, 1) - 0.5)[1][:, 0]
             return StraightPositions(_axis(all_columns, edges_x), _axis(all_rows, edges_y))
-    period = turn_of(source) / matrix.cell_size
     ratio_x = _ratio(columns[:, -1] - columns[:, 0], across)
     ratio_y = _ratio(rows[-1] - rows[0], down)
     found = gradients(place_points, *np.meshgrid(_samples(width), _samples(height)), period)
@@ -110,7 +110,10 @@ def other_crs_positions(
             wraps=turn > 0,
             largest=max(_LARGEST_RATIO, 2 * ratio_x, 2 * ratio_y),
         )
-    allowed = _UNEVEN * max(1.0, _scale(across, columns), _scale(down, rows.T))
+    # The size of a map pixel in source pixels. The median ignores a jump at the antimeridian.
+    scale_x = median_of(np.abs(np.diff(columns)) / np.diff(across))
+    scale_y = median_of(np.abs(np.diff(rows.T)) / np.diff(down))
+    allowed = _UNEVEN * max(1.0, scale_x, scale_y)
     while len(across) < width or len(down) < height:
         middle_columns, middle_rows = place(_middles(across), _middles(down))
         uneven = _uneven(columns, middle_columns, allowed, turn)
@@ -190,16 +193,6 @@ def _refined(points: Floats, intervals: npt.NDArray[np.int64]) -> Floats:
     """Return grid points with one more in the middle of some intervals longer than a pixel."""
     halved = np.floor(_middles(points)[intervals])
     return np.unique(np.concatenate([points, halved]))
-
-
-def _scale(points: Floats, values: Floats) -> float:
-    """Return the size of a map pixel in source pixels.
-
-    Args:
-        values: source columns, or rows, along the last axis.
-    """
-    # The median ignores a jump at the antimeridian.
-    return median_of(np.abs(np.diff(values)) / np.diff(points))
 
 
 def _uneven(values: Floats, middles: Floats, allowed: float, turn: float = 0.0) -> Mask:

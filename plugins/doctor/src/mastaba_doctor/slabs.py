@@ -12,6 +12,7 @@ from mastaba.api.catalogue import Catalogue, Layer, Level
 from mastaba.api.documents import Fault, Severity
 from mastaba.api.slabs import LevelReader, SlabIndex
 from mastaba.api.storages import Storage
+from mastaba.api.tiles import can_draw
 from mastaba.errors import (
     AccessDeniedError,
     ObjectNotFoundError,
@@ -22,7 +23,6 @@ from mastaba.errors import (
 from mastaba_doctor.samples import slab_count, slab_positions, tiles_of
 from mastaba_doctor.slab_report import size_mismatch
 from mastaba_doctor.vector import check_vector_tile
-from mastaba_render.api.decoding import TileDecoder
 
 _THREADS: Final = 8
 # Positions tried for each slab wanted: in sparse levels, many have no slab.
@@ -195,9 +195,14 @@ def _tile_faults(place: _Place, index: SlabIndex, tiles: Iterable[tuple[int, int
 
 
 def _decoder(layer: Layer, level: Level) -> Callable[[bytes], object]:
+    """Return what decodes a tile; without mastaba-render, tiles are only read."""
     raster = layer.pyramid.raster
     if raster is None:
         return check_vector_tile
+    if not can_draw():
+        return bool
+    from mastaba_render.api.decoding import TileDecoder
+
     return TileDecoder(
         layer.pyramid.format, raster.channels, level.matrix.tile_width, level.matrix.tile_height
     ).decode

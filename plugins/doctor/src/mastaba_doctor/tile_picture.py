@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import io
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from PIL import Image
 
-from mastaba_render.api.decoding import Pixels
+if TYPE_CHECKING:
+    from mastaba_render.api.decoding import Pixels
 
 SUFFIXES: Final = {
     ".png": "PNG",

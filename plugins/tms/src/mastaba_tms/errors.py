@@ -6,6 +6,7 @@ from typing import Final
 
 from mastaba.api.web import Response, message
 from mastaba.errors import (
+    RendererMissingError,
     RequestError,
     RequestTooLargeError,
     StorageError,
@@ -23,6 +24,7 @@ _STATUS: Final[tuple[tuple[type[Exception], int], ...]] = (
     (UnknownNameError, 404),
     (UnknownPathError, 404),
     (RequestTooLargeError, 413),
+    (RendererMissingError, 501),
     (RequestError, 400),
     (StorageError, 503),
 )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from mastaba.api.tiles import DEFAULT_STYLE, MatrixTiles, TileGroup, Tiles, tile_index
 from mastaba.api.web import printable
-from mastaba.errors import InvalidParameterError, UnknownNameError, UnsupportedFormatError
+from mastaba.errors import InvalidParameterError, UnknownNameError
 from mastaba_tms.addresses import FROM_BOTTOM, ONLY_LEVEL, VERSION
 from mastaba_tms.numbering import last_row_above_origin
 from mastaba_tms.offered import layer_and_set, set_and_level
@@ -81,9 +81,8 @@ class GetTile:
         picture = None if extension in tiles.extensions else tiles.pictures.get(extension)
         if picture is None and extension not in tiles.extensions:
             offered = ", ".join([tiles.layer.pyramid.format.extension, *tiles.pictures])
-            raise UnsupportedFormatError(
-                f"the extension of this layer is one of {offered}", "extension"
-            )
+            message = f"the extension of this layer is one of {offered}"
+            raise tiles.unsupported(extension, message, "extension")
         tile_col, tile_row = tile_index(column, "column"), tile_index(row, "row")
         if "-" in (column[0], row[0]):
             raise InvalidParameterError("row and column must not be negative", "row")

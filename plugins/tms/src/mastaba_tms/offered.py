@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
-from mastaba.api.catalogue import links, whole_view
+from mastaba.api.catalogue import whole_view
+from mastaba.api.tiles import drawn_links
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import (
@@ -109,7 +110,7 @@ class OfferedTileMap:
 
 def tile_maps_of(layer: Layer) -> list[OfferedTileMap]:
     """Return the TileMaps of a layer, that of the set in which it is stored first."""
-    return [OfferedTileMap(layer), *(OfferedTileMap(layer, link) for link in links(layer))]
+    return [OfferedTileMap(layer), *(OfferedTileMap(layer, link) for link in drawn_links(layer))]
 
 
 def single_levels(tile_map: OfferedTileMap) -> dict[str, OfferedTileMap]:

@@ -19,9 +19,8 @@ from mastaba.api.catalogue import (
     TileMatrixSet,
     TileMatrixSetLink,
     bbox_in,
-    links,
 )
-from mastaba.api.tiles import listed_styles, picture_formats
+from mastaba.api.tiles import can_draw, drawn_links, listed_styles, picture_formats
 from mastaba.api.web import coordinate, decimal
 from mastaba.api.xml import XLINK, Element, add, add_copy, add_list, record
 from mastaba_ows.featureinfo import INFO_EXTENSIONS, INFO_FORMATS
@@ -88,7 +87,7 @@ def add_contents(
             offered = tuple(tile_matrix_set.between(top, bottom))
             published[levels_id] = tile_matrix_set, offered
         native[tile_matrix_set.id] = tile_matrix_set
-        extra = links(layer)
+        extra = drawn_links(layer)
         for link in extra:
             published.setdefault(link.levels_id, (link.tile_matrix_set, link.matrices))
         element = add(contents, f"{WMTS}Layer")
@@ -97,7 +96,7 @@ def add_contents(
         pictures = picture_formats(layer, site)
         for media_type in _formats(layer, pictures):
             add(element, f"{WMTS}Format", media_type)
-        if layer.feature_info is not None:
+        if _is_queryable(layer):
             for info_format in INFO_FORMATS:
                 add(element, f"{WMTS}InfoFormat", info_format)
         levels = pyramid.levels.values()
@@ -112,6 +111,12 @@ def add_contents(
         published.setdefault(identifier, whole)
     for identifier, (tile_matrix_set, matrices) in sorted(published.items()):
         _add_tile_matrix_set(contents, identifier, tile_matrix_set, matrices, crs_name)
+
+
+def _is_queryable(layer: Layer) -> bool:
+    """Say whether GetFeatureInfo can be answered: values of pixels need mastaba-render."""
+    source = layer.feature_info
+    return source is not None and (source.url is not None or can_draw())
 
 
 def add_description(element: Element, title: str, abstract: str, keywords: Iterable[str]) -> None:
@@ -208,7 +213,7 @@ def _add_resources(
         (media_type, "tile", f"{path}.{extension}")
         for media_type, extension in _formats(layer, pictures).items()
     ]
-    if layer.feature_info is not None:
+    if _is_queryable(layer):
         for extension, info_format in INFO_EXTENSIONS.items():
             resources.append((info_format, "FeatureInfo", f"{path}/{{J}}/{{I}}.{extension}"))
     for media_type, kind, template in resources:

@@ -6,9 +6,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from mastaba.api.catalogue import TileLimits
-from mastaba.api.tiles import DEFAULT_STYLE, TilePublisher, check_limits, tile_index
+from mastaba.api.tiles import DEFAULT_STYLE, check_limits, tile_index
 from mastaba.api.web import decimal
-from mastaba.errors import TileNotFoundError, UnsupportedOperationError
+from mastaba.errors import UnsupportedOperationError
 from mastaba_wmts.errors import PointOutOfRangeError
 from mastaba_wmts.gettile import GetTile
 from mastaba_wmts.params import FeatureInfoRequest, info_format
@@ -95,22 +95,7 @@ class GetFeatureInfo:
         self, publisher: Publisher, tile_row: int, tile_col: int, i: int, j: int
     ) -> tuple[str, ...]:
         """Return one pixel's values as texts with six significant digits."""
-        from mastaba_render.api.maps import DerivedTilePublisher, LevelPixels, Window
-
-        renderer, layer = self._site.renderer, publisher.layer
-        if isinstance(publisher, TilePublisher):
-            reader = publisher.reader
-            if reader.locate(tile_row, tile_col) is None:
-                raise TileNotFoundError("no tile is stored here")
-            matrix = reader.level.matrix
-            row, column = tile_row * matrix.tile_height + j, tile_col * matrix.tile_width + i
-            pixels = LevelPixels(layer.pyramid, reader, renderer.tiles)
-            values = pixels.read(Window(row, row + 1, column, column + 1)).pixels[0, 0]
-        else:
-            assert isinstance(publisher, DerivedTilePublisher)
-            request = publisher.map_request(tile_row, tile_col)
-            publisher.prepare(request)
-            values = renderer.pixel_value(request, layer, j, i)
+        values = publisher.pixel_value(self._site, tile_row, tile_col, j, i)
         return tuple(f"{value:.6g}" for value in values.tolist())
 
     @cached_property

@@ -15,7 +15,7 @@ from mastaba.api.tiles import (
     tile_index,
 )
 from mastaba.api.web import Request, Response, printable
-from mastaba.errors import MissingParameterError, UnknownNameError, UnsupportedFormatError
+from mastaba.errors import MissingParameterError, UnknownNameError
 from mastaba_wmts import rest
 from mastaba_wmts.params import Operation, TileRequest, operation, tile_request
 
@@ -165,7 +165,6 @@ def _picture(wanted: TileRequest, tiles: LayerTiles) -> str | None:
         raise MissingParameterError("the parameter FORMAT is missing", "Format")
     if found is None:
         offered = ", ".join(dict.fromkeys([tiles.media_type, *tiles.pictures.values()]))
-        raise UnsupportedFormatError(
-            f"the formats of this layer are {offered}, not {printable(requested)}", "Format"
-        )
+        message = f"the formats of this layer are {offered}, not {printable(requested)}"
+        raise tiles.unsupported(requested, message, "Format")
     return found

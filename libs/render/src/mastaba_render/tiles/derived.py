@@ -6,7 +6,9 @@ Such a tile is a small map, encoded in the format family of the pyramid (slab.md
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
+
+import numpy.typing as npt
 
 from mastaba.encoder import Raster
 from mastaba.errors import InvalidParameterError, TileNotFoundError
@@ -145,6 +147,14 @@ class DerivedTilePublisher:
         if prepared.is_empty:
             raise TileNotFoundError("the tile is outside the CRS of the stored tiles")
         return prepared
+
+    def pixel_value(
+        self, site: Site, tile_row: int, tile_col: int, row: int, column: int
+    ) -> npt.NDArray[Any]:
+        """Return the value of one pixel of a tile; see `Publisher`."""
+        wanted = self.map_request(tile_row, tile_col)
+        self.prepare(wanted)
+        return site.renderer.pixel_value(wanted, self.layer, row, column)
 
     def map_request(self, tile_row: int, tile_col: int) -> MapRequest:
         """Return the map request for a tile inside the limits, without style."""

@@ -15,6 +15,7 @@ from mastaba.api.commands import USAGE, print_json
 from mastaba.api.documents import Faults, Severity
 from mastaba.api.services import Scoreboard, Site
 from mastaba.api.storages import Environment, ResourcePath, StoragePool
+from mastaba.api.tiles import can_draw
 from mastaba.api.tools import Application, Plugins
 from mastaba.errors import ConfigurationError, MastabaError, escaped
 from mastaba.tooling.documents import (
@@ -81,6 +82,14 @@ def _check_extra_sets(catalogue: Catalogue, faults: Faults) -> None:
     A start does not check this: what is offered is computed on the first request for a layer.
     """
     for layer in catalogue.layers.values():
+        if not can_draw() and (layer.extra_tile_matrix_sets or layer.missing_tile_status == 200):
+            faults.warning(
+                f"layer {layer.id}",
+                "$.extra_tilematrixsets" if layer.extra_tile_matrix_sets else "$.missing_tile",
+                "such tiles are drawn, and mastaba-render is not installed",
+                "install mastaba-render, or remove the key",
+            )
+            continue
         for tile_matrix_set in layer.extra_tile_matrix_sets:
             if link_to(layer, tile_matrix_set) is None:
                 faults.warning(
@@ -95,7 +104,7 @@ def _check_extra_sets(catalogue: Catalogue, faults: Faults) -> None:
 def _grey_in_pictures(catalogue: Catalogue) -> list[str]:
     """Return the layers of floats whose default style has no colours."""
     floats = [layer for layer in catalogue.layers.values() if _has_floats(layer)]
-    if not floats:
+    if not (floats and can_draw()):
         return []
     from mastaba_render.api.maps import is_bytes
 
@@ -136,6 +145,8 @@ def _open_site(
 def _summaries(site: Site, file: str, faults: Faults) -> list[str]:
     """Return what the services say that they serve."""
     lines: list[str] = []
+    if not can_draw():
+        lines.append("stored tiles only: mastaba-render, which draws, is not installed")
     for name, service in site.services.items():
         try:
             lines += map(str, service.summary())

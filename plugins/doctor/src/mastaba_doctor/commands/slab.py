@@ -6,17 +6,20 @@ import argparse
 import os
 import sys
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from mastaba.api.commands import USAGE
 from mastaba.api.storages import ByteRange, Environment, ResourcePath, Storage, StoragePool
-from mastaba.errors import MastabaError, ObjectNotFoundError, SlabFormatError
+from mastaba.api.tiles import can_draw
+from mastaba.errors import MastabaError, ObjectNotFoundError, RendererMissingError, SlabFormatError
 from mastaba.tooling.documents import started_at
 from mastaba_doctor.header import COMPRESSIONS, PHOTOMETRICS, SlabHeader
 from mastaba_doctor.slab_report import SlabReport, TileEntry, inspect_slab
-from mastaba_render.api.decoding import Pixels, TileDecoder
+
+if TYPE_CHECKING:
+    from mastaba_render.api.decoding import Pixels
 
 _SAMPLES: Final = {1: "unsigned", 3: "floating point"}
 _SHOWN: Final = 20
@@ -147,7 +150,7 @@ def _show_tile(report: SlabReport, number: int, out: str | None, storage: Storag
     pixels = None
     try:
         pixels = _decoded(report, payload)
-    except SlabFormatError as error:
+    except (SlabFormatError, RendererMissingError) as error:
         _line("PROBLEM", str(error))
     if pixels is not None:
         height, width, channels = pixels.shape
@@ -180,6 +183,10 @@ def _decoded(report: SlabReport, payload: bytes) -> Pixels | None:
     tile_format = report.formats[0]
     if channels not in tile_format.channels:
         raise SlabFormatError(f"{tile_format.name} cannot have {channels} channels")
+    if not can_draw():
+        raise RendererMissingError
+    from mastaba_render.api.decoding import TileDecoder
+
     return TileDecoder(tile_format, channels, width, height).decode(payload)
 
 
