@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 import sys
-import tokenize
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -81,18 +80,8 @@ BUILDER_ROOMS = (
     "commands",
     "__init__",
 )
-MOST_LINES = 11_700
-"""Lines of code in the core, without comments, docstrings and blank lines."""
-
-_NO_CODE = {
-    tokenize.ENCODING,
-    tokenize.COMMENT,
-    tokenize.NL,
-    tokenize.NEWLINE,
-    tokenize.INDENT,
-    tokenize.DEDENT,
-    tokenize.ENDMARKER,
-}
+MOST_LINES = 14_000
+"""Lines of the modules of the core. Lower it with every change that removes some."""
 
 # library: the modules (or packages) of the core that may know it
 LIBRARIES = {
@@ -233,38 +222,11 @@ def test_rooms_are_those_of_the_core() -> None:
 
 
 def test_the_core_stays_small() -> None:
-    lines = {path: lines_of_code(path) for path in CORE.rglob("*.py")}
+    lines = {path: len(path.read_text("utf-8").splitlines()) for path in CORE.rglob("*.py")}
     largest = sorted(lines, key=lambda path: -lines[path])[:10]
     assert sum(lines.values()) <= MOST_LINES, {
         str(path.relative_to(CORE)): lines[path] for path in largest
     }
-
-
-def lines_of_code(path: Path) -> int:
-    """Return the number of lines that contain more than comments and docstrings."""
-    text_lines: set[int] = set()
-    for node in walked(parsed(path)):
-        # A string on its own describes what is around or above it.
-        if (
-            isinstance(node, ast.Expr)
-            and isinstance(node.value, ast.Constant)
-            and isinstance(node.value.value, str)
-        ):
-            text_lines.update(range(node.lineno, (node.end_lineno or 0) + 1))
-    with path.open("rb") as file:
-        lines = {
-            line
-            for token in tokenize.tokenize(file.readline)
-            if token.type not in _NO_CODE
-            for line in range(token.start[0], token.end[0] + 1)
-        }
-    return len(lines - text_lines)
-
-
-def test_lines_of_code_are_those_that_run(tmp_path: Path) -> None:
-    file = tmp_path / "a.py"
-    file.write_text('"""Text\n\ntext."""\n\nA = """x\n\ny"""\n"""Text."""\n# No\nB = [  # yes\n]\n')
-    assert lines_of_code(file) == 5
 
 
 def test_imports_go_from_the_outer_rooms_to_the_inner_ones() -> None:

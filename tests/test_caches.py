@@ -1,4 +1,4 @@
-"""Every cache of the project is bounded, and is in the table of docs/operations.md."""
+"""Every cache of the project is bounded, and is in the table of caches.md."""
 
 from __future__ import annotations
 
@@ -142,11 +142,10 @@ def growing(module: str, tree: ast.Module) -> Iterator[str]:
 
 
 def table() -> dict[str, str]:
-    """Return the bound of each cache of the documentation, by its name."""
-    text = (REPOSITORY / "docs/operations.md").read_text("utf-8")
-    section = text.split("\n## Caches\n")[1].split("\n## ")[0]
+    """Return the bound of each cache that is listed, by its name."""
+    text = Path(__file__).with_name("caches.md").read_text("utf-8")
     found = {}
-    for line in section.splitlines():
+    for line in text.splitlines():
         if line.startswith("| `"):
             names, _, bound = (cell.strip() for cell in line.strip("|").split("|"))
             found.update(dict.fromkeys(re.findall(r"`([^`]+)`", names), bound))

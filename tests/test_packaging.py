@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -126,9 +127,15 @@ def test_metadata_is_complete(folder: Path) -> None:
     assert readme.read_text("utf-8").startswith(f"# {project['name']}")
 
 
-def test_core_requires_the_server_of_its_minor_version() -> None:
+@distributions
+def test_distributions_of_one_release_require_each_other(folder: Path) -> None:
+    """Also those with extras, and those of optional dependencies."""
     major, minor, _ = mastaba.__version__.split(".", 2)
-    assert f"mastaba-server~={major}.{minor}.0" in pyproject(CORE)["project"]["dependencies"]
+    project = pyproject(folder)["project"]
+    optional = project.get("optional-dependencies", {}).values()
+    for line in chain(project["dependencies"], *optional):
+        if line.startswith("mastaba"):
+            assert re.fullmatch(rf"[\w-]+(\[[\w,]+\])?~={major}\.{minor}\.0", line)
 
 
 @plugins

@@ -67,10 +67,12 @@ class CustomBuildHook(BuildHookInterface[Any]):
         return all(source.stat().st_mtime <= oldest for source in sources)
 
     def _variants(self) -> dict[str, str]:
-        try:
-            return VARIANTS[_machine()]
-        except KeyError:
-            raise SystemExit(f"there are no kernels for {sysconfig.get_platform()}") from None
+        if sys.platform != "linux" or _machine() not in VARIANTS:
+            raise SystemExit(
+                f"the kernels of maps run on Linux on {' and '.join(VARIANTS)}, not on "
+                f"{sysconfig.get_platform()}; use a container or a virtual machine"
+            )
+        return VARIANTS[_machine()]
 
     def _path(self, name: str) -> Path:
         return Path(self.root) / FOLDER / name

@@ -20,7 +20,7 @@ import pluggy
 
 __all__ = ["LazyClass", "__version__", "hookimpl"]
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 """Version of all distributions of Mastaba."""
 
 hookimpl = pluggy.HookimplMarker("mastaba")

@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Callable
 from itertools import chain
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pluggy
@@ -18,6 +18,7 @@ from scripts.public_api.names import API
 from mastaba import hookimpl
 from mastaba.api import tiles
 from mastaba.api._deprecated import former_names
+from mastaba.api.services import Site
 from mastaba.commands.main import main
 from mastaba.plugins import hookspecs
 from mastaba.plugins.manager import Plugins
@@ -75,6 +76,12 @@ def test_name_of_an_earlier_release_is_found_in_its_new_place(module: str, name:
         DeprecationWarning, match=rf"{module}\.{name} will be removed in Mastaba 2\.0"
     ):
         assert getattr(loaded, name) is not None
+
+
+def test_former_attribute_of_the_site() -> None:
+    find: Any = inspect.getattr_static(Site, "generation")
+    with pytest.warns(DeprecationWarning, match=r"2\.0; use Site\.reload_count"):
+        assert find.fget(SimpleNamespace(reload_count=2)) == 3
 
 
 # ---------------------------------------------------------------- hooks

@@ -31,7 +31,7 @@ def test_code_of_the_page_works(page: str, monkeypatch: pytest.MonkeyPatch) -> N
     module: Any = ModuleType("mastaba.api.example")
     for block in re.findall(r"^```python\n(.*?)^```$", page, re.M | re.S):
         exec(compile(block, str(_PAGE), "exec"), vars(module))
-    with pytest.warns(DeprecationWarning, match=r"example\.Publishing will be removed in .* 0\.3"):
+    with pytest.warns(DeprecationWarning, match=r"example\.Publishing will be removed in .* 2\.0"):
         assert module.Publishing is tiles.Publisher
     for name in ("register_stores", "wsgi_wrapper"):
         monkeypatch.setattr(hookspecs, name, getattr(module, name), raising=False)
@@ -54,9 +54,9 @@ def test_code_of_the_page_works(page: str, monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize(
     ("requirement", "shown", "fitting", "others"),
     [
-        ("~=0.1.0", "0.1.0 to 0.1.x", ["0.1.0", "0.1.7"], ["0.0.9", "0.2.0", "1.0.0"]),
-        (">=0.1.0,<0.3", "0.1.0 to 0.2.x", ["0.1.0", "0.2.5"], ["0.3.0"]),
         ("~=1.2", "1.2 to 1.x", ["1.2.0", "1.9.0"], ["1.1.0", "2.0.0"]),
+        (">=1.2,<3", "1.2 to 2.x", ["1.2.0", "2.5.1"], ["1.1.0", "3.0.0"]),
+        ("~=1.2.0", "1.2.0 to 1.2.x", ["1.2.0", "1.2.7"], ["1.1.9", "1.3.0", "2.0.0"]),
     ],
 )
 def test_requirements_mean_what_the_page_says(
@@ -75,8 +75,8 @@ def test_requirements_mean_what_the_page_says(
 
 
 def test_refusal_reads_as_the_page_says(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules[unmet_requirement.__module__], "__version__", "0.2.0")
-    assert f"does not fit: {unmet_requirement(['mastaba~=0.1.0'])}; install" in page
+    monkeypatch.setattr(sys.modules[unmet_requirement.__module__], "__version__", "2.0.0")
+    assert f"does not fit: {unmet_requirement(['mastaba~=1.2'])}; install" in page
 
 
 def test_newer_hook_may_be_optional() -> None:

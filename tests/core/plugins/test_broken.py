@@ -558,7 +558,7 @@ def test_plugin_for_another_core_is_left_out(requires: str, part: str, install: 
 
 @pytest.mark.parametrize(
     "requires",
-    ["mastaba~=0.1.0", "mastaba ; extra == 'x'", "mastaba-other==9", "mastaba>9; extra == 'test'"],
+    ["mastaba~=1.0.0", "mastaba ; extra == 'x'", "mastaba-other==9", "mastaba>9; extra == 'test'"],
 )
 def test_plugin_for_this_core_is_loaded(requires: str, install: Install) -> None:
     install("greeting", service("pass"), requires=requires)

@@ -96,7 +96,7 @@ def _run(arguments: argparse.Namespace, plugins: Plugins, is_reload_due: Callabl
         except (ListenError, PluginError) as error:
             return _fail(error, on_stderr=on_stderr)
 
-        numbers = itertools.count(2)
+        numbers = itertools.count(1)
 
         def reload(served: Epoch) -> Epoch:
             # A failed reload uses up a number: it is an identifier, not a count.

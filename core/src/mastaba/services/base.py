@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -265,11 +266,11 @@ class Site:
         scoreboard: state of every worker.
         started: Unix seconds of start or last reload.
         main_pid: process that supervises the workers.
-        generation: 1 for the initial configuration, one more with each reload.
+        reload_count: 0 for the initial configuration, one more with each attempted reload.
         revision: number of changes since it was loaded.
         submit: applies a change in all processes that serve this configuration; returns when all
             of them have it, and raises `ChangeRefusedError` if none of them has.
-        debug: whether responses show which process and generation made them.
+        debug: whether responses show which process and configuration made them.
         access: format of the line for each request: ``off``, ``text`` or ``json``.
         request_timeout: seconds after which an unfinished request is abandoned.
     """
@@ -279,7 +280,7 @@ class Site:
     scoreboard: Scoreboard
     started: float
     main_pid: int
-    generation: int = 1
+    reload_count: int = 0
     revision: int = 0
     submit: Callable[[Change], None] = _unchangeable
     debug: bool = False
@@ -290,6 +291,13 @@ class Site:
     plugin_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     encoder_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     is_serving: bool = False
+
+    @property
+    def generation(self) -> int:
+        """Former attribute: one more than ``reload_count``."""
+        text = "Site.generation will be removed in Mastaba 2.0; use Site.reload_count"
+        warnings.warn(text, DeprecationWarning, stacklevel=2)
+        return self.reload_count + 1
 
     def changed(self, catalogue: Catalogue) -> Site:
         """Return the site with a changed catalogue, ready to serve.

@@ -23,12 +23,12 @@ def with_debug_headers(application: WSGICallable, site: Site) -> WSGICallable:
     the number of changes made to it since. ``X-Mastaba-Worker`` is the process id.
     ``X-Mastaba-Tile`` is the location of a stored tile, or the reason why it is missing.
     """
-    generation = ("X-Mastaba-Generation", f"{site.generation}.{site.revision}")
+    state = ("X-Mastaba-Generation", f"{site.reload_count + 1}.{site.revision}")
 
     def wrapped(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         def start(status: str, headers: Headers, *exc_info: Any) -> Any:
             # Not known earlier: the application is created before the fork.
-            more = [*headers, generation, ("X-Mastaba-Worker", str(os.getpid()))]
+            more = [*headers, state, ("X-Mastaba-Worker", str(os.getpid()))]
             tile = environ.get(TILE)
             if tile is not None:
                 more.append(("X-Mastaba-Tile", _described(tile)))

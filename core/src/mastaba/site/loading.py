@@ -29,7 +29,7 @@ def open_site(
     scoreboard: Scoreboard,
     faults: Faults,
     environment: Environment | None = None,
-    generation: int = 1,
+    reload_count: int = 0,
     previous: Catalogue | None = None,
     source: Source | None = None,
 ) -> Site:
@@ -38,7 +38,7 @@ def open_site(
     Layers with an error stay as they were, or are left out; their problems are in ``faults``.
 
     Args:
-        generation: 1 at the start, one more with each reload.
+        reload_count: 0 at the start, one more with each reload.
         previous: catalogue published now, None at the start.
         source: gets the documents that were read.
 
@@ -54,7 +54,7 @@ def open_site(
         scoreboard,
         started=time.time(),
         main_pid=os.getpid(),
-        generation=generation,
+        reload_count=reload_count,
         debug=server.debug,
         access=server.logger.access,
         request_timeout=server.request_timeout,

@@ -21,7 +21,7 @@ def reloaded(
     plugins: Plugins,
     served: SiteEpoch,
     running: ServerConfig,
-    generation: int,
+    reload_count: int,
 ) -> SiteEpoch:
     """Load the whole configuration again; layers with an error stay as they are.
 
@@ -32,7 +32,7 @@ def reloaded(
         file: path of server.json.
         served: what is served now.
         running: server.json as it was at the start.
-        generation: number of the new generation.
+        reload_count: that of the new site.
 
     Raises:
         MastabaError: an error concerns all services; the log has the details.
@@ -53,7 +53,7 @@ def reloaded(
                 plugins,
                 old.scoreboard,
                 faults,
-                generation=generation,
+                reload_count=reload_count,
                 previous=old.catalogue,
                 source=source,
             )

@@ -69,7 +69,7 @@ class _Collector:
         yield CounterMetricFamily(
             "mastaba_reloads",
             "Reloads since the start, including those that failed before the last success.",
-            site.generation - 1,
+            site.reload_count,
         )
         for name, description, value in (
             ("workers", "Live worker processes.", workers),

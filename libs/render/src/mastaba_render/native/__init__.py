@@ -330,7 +330,7 @@ def decimate(
     A pixel is made from a box of factor x factor pixels, of which only valid ones count.
 
     Args:
-        pixels: uint8 or float32, shape (height, width, 1 to 4 channels); rows may be apart. Float
+        pixels: uint8 or float32, shape (height, width, 1 to 4 channels); rows may be strided. Float
             images have one channel. Height and width are multiples of the factor.
         valid: shape (height, width); pixels that are not valid are 0.
         method: ``average``: the mean, bytes rounded half to even. ``nn``: the middle pixel, of two
@@ -340,7 +340,7 @@ def decimate(
             alpha 0 do not count as extremes.
         alpha_of_all: alpha is the mean of the box rather than of its valid pixels.
         enough: valid pixels of a box that make the result valid, at least 1; not for ``nn``.
-        into: arrays for the result; rows may be apart.
+        into: arrays for the result; rows may be strided.
 
     Returns:
         pixels and which of them are valid; the others are 0.
@@ -433,7 +433,7 @@ def decode_jpeg(
     Args:
         size: height and width of the JPEG.
         part: rows and columns.
-        into: array for the part, uint8, shape (rows, columns, 3); rows may be apart.
+        into: array for the part, uint8, shape (rows, columns, 3); rows may be strided.
     """
     rows, columns = part
     if into.shape != (rows.stop - rows.start, columns.stop - columns.start, 3):

@@ -36,7 +36,7 @@ def render(kind: str, names: Names) -> dict[str, str]:
         **dataclasses.asdict(names),
         "variable": f"{names.plugin.upper()}_ROOT",
         "title": _TITLES[kind],
-        "mastaba": f"{major}.{minor}.0",
+        "mastaba": f"{major}.{minor}",
     }
     root = files(__package__) / "templates"
     rendered = {}
