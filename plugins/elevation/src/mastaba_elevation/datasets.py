@@ -61,6 +61,11 @@ class Dataset:
         """Box around all layers, WGS 84 degrees."""
         return reduce(BoundingBox.union, (item.layer.geographic_bbox for item in self.layers))
 
+    @property
+    def extent(self) -> BoundingBox:
+        """Box around what has a height, WGS 84 degrees: `HeightLayer.extent` of all layers."""
+        return reduce(BoundingBox.union, (item.extent for item in self.layers))
+
 
 class Datasets(Mapping[str, Dataset]):
     """The datasets of a service by identifier: named stacks first, then single layers.

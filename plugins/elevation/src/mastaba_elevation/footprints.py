@@ -64,6 +64,11 @@ class Footprint:
         return (bottom - top) * (right - left)
 
     @property
+    def has_posts(self) -> bool:
+        """Whether the pixels of the level are posts."""
+        return self.layer.is_of_posts and self.level is self.layer.levels[0]
+
+    @property
     def edges(self) -> Edges:
         """The edges that count in the even-odd rule, in pixels from the origin of the matrix."""
         return simplest(_on_level(self.outline, self.level, unwrap=self.unwrap).edges)

@@ -47,12 +47,14 @@ class Grid:
 
     Attributes:
         resolution: size of a cell on the ground, metres; it selects the level.
+        registration: ``post`` if the centres are posts of a layer, else ``area``.
     """
 
     x: Axis
     y: Axis
     crs: CRS
     resolution: float
+    registration: str = "area"
 
     @property
     def box(self) -> BoundingBox:
@@ -103,6 +105,7 @@ def grid_over(box: BoundingBox, crs: CRS, footprint: Footprint, most: int, *, sa
                 Axis(float(y[0]), -level.cell, down),
                 crs,
                 footprint.cell,
+                "post" if footprint.has_posts else "area",
             )
     cell = footprint.cell / _metres(box, crs)
     width, height = box.xmax - box.xmin, box.ymax - box.ymin

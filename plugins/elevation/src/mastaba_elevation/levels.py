@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Final
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
-from mastaba.api.catalogue import BoundingBox
+from mastaba.api.catalogue import WGS84, BoundingBox
 from mastaba.api.maps import LevelPixels, Sources, tiles_around
 from mastaba.api.web import check_wanted
 from mastaba.errors import ObjectChangedError
@@ -29,6 +30,12 @@ _ATTEMPTS: Final = 4
 
 _FAR: Final = 1e12
 """Pixels; positions further away are on no level, and would not be exact."""
+
+_AT_CENTRE: Final = 1e-6
+"""Pixels from a centre that are rounding errors of a coordinate."""
+
+_ON_EDGE: Final = 0.01
+"""Cells from the edge of a box within which a post is on it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,14 +104,13 @@ class HeightLevel:
     def positions(self, x: Floats, y: Floats) -> tuple[Floats, Floats]:
         """Return positions in pixels from the origin of the matrix.
 
-        Where columns repeat after a full turn, positions begin a few pixels before the limits.
+        Where columns repeat after a full turn, positions begin a few pixels before the limits. The
+        coordinates of a centre give exactly this centre, and so the stored value.
         """
-        matrix = self._matrix
-        across = (x - matrix.origin_x) / matrix.cell_size
-        down = (matrix.origin_y - y) / matrix.cell_size
+        across, down = (_centred(places) for places in self.line(x, y))
         if self._around:
             first = self._left - REACH
-            turn = float(self._around * matrix.tile_width)
+            turn = float(self.turn)
             off = ~((across >= first) & (across < first + turn)) & (np.abs(across) < _FAR)
             if off.any():
                 across = np.where(off, np.mod(across - first, turn) + first, across)
@@ -238,6 +244,13 @@ class HeightLevel:
         raise ObjectChangedError("the slabs of a query are replaced while they are read")
 
 
+def _centred(positions: Floats) -> Floats:
+    """Return positions without the rounding errors of those at the centre of a pixel."""
+    centres = np.floor(positions) + 0.5
+    with np.errstate(invalid="ignore"):
+        return np.where(np.abs(positions - centres) <= _AT_CENTRE, centres, positions)
+
+
 class HeightLayer:
     """A layer of heights.
 
@@ -264,8 +277,34 @@ class HeightLayer:
         cell = self.layer.pyramid.finest.matrix.cell_size
         return cell if self.crs.is_geographic else 2.0 * cell / 111_000.0
 
+    @property
+    def is_of_posts(self) -> bool:
+        """Whether the values of the finest level belong to points instead of areas."""
+        return self.layer.registration == "post"
+
+    @cached_property
+    def extent(self) -> BoundingBox:
+        """Box around what has a height, WGS 84 degrees: around the posts, if it has posts."""
+        whole, box = self.layer.geographic_bbox, self.layer.native_bbox
+        matrix = self.layer.pyramid.finest.matrix
+        cell = matrix.cell_size
+        west, east = _posts(matrix.origin_x, cell, box.xmin, box.xmax)
+        south, north = _posts(matrix.origin_y, cell, box.ymin, box.ymax)
+        # A box between posts has none.
+        if not self.is_of_posts or west > east or south > north:
+            return whole
+        posts = self.crs.transform_bbox(BoundingBox(west, south, east, north), WGS84)
+        return posts.intersection(whole) or whole
+
     @cached_property
     def limits(self) -> BoundingBox:
         """Box around the limits of all levels, units of `crs`."""
         levels = self.layer.pyramid.levels.values()
         return reduce(BoundingBox.union, (item.matrix.bbox_of(item.limits) for item in levels))
+
+
+def _posts(origin: float, cell: float, low: float, high: float) -> tuple[float, float]:
+    """Return the first and the last post on an axis between two edges, CRS units."""
+    first = math.ceil((low - origin) / cell - 0.5 - _ON_EDGE)
+    last = math.floor((high - origin) / cell - 0.5 + _ON_EDGE)
+    return origin + (first + 0.5) * cell, origin + (last + 0.5) * cell

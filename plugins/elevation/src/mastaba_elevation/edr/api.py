@@ -156,7 +156,7 @@ class Edr(Facade):
         chosen = list(self.context.datasets.values())
         if parameters.values.get("bbox"):
             box = q.box_of(parameters, WGS84)
-            chosen = [item for item in chosen if item.box.intersection(box) is not None]
+            chosen = [item for item in chosen if item.extent.intersection(box) is not None]
         if self._temporal:
             times = [interval_of(self.context, item) for item in chosen]
             chosen = [
@@ -294,9 +294,10 @@ class Edr(Facade):
         return large_response(request, pieces, media_type)
 
     def _image(self, answer: Cells) -> Response:
+        grid = answer.grid
         heights = np.where(np.isnan(answer.heights), _NODATA, answer.heights)
         pixels = heights.astype(np.float32)[:, :, np.newaxis]
-        raster = Raster(pixels, answer.grid.box, answer.crs, (_NODATA,))
+        raster = Raster(pixels, grid.box, answer.crs, (_NODATA,), grid.registration)
         body = self.context.site.encoders[_GEOTIFF].encode(raster, {})
         headers = [
             ("Content-Type", "image/tiff;application=geotiff"),

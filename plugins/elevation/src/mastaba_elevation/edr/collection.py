@@ -95,7 +95,7 @@ def collection_document(
         temporal: whether it has a temporal extent, without which test suites fail.
         is_listed: whether it is for the list of collections, which only names the CRSs.
     """
-    box = dataset.box
+    box = dataset.extent
     extent: dict[str, Any] = {
         "spatial": {"bbox": [[box.xmin, box.ymin, box.xmax, box.ymax]], "crs": CRS84_URI}
     }
