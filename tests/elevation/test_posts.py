@@ -154,7 +154,7 @@ def test_a_post_has_its_stored_height(client: Client, name: str, method: str, st
 @pytest.mark.parametrize("name", list(GRIDS))
 @pytest.mark.parametrize("method", METHODS)
 def test_a_post_of_rounded_coordinates_has_it_too(client: Client, name: str, method: str) -> None:
-    rounded = [[round(x, 10), round(y, 10)] for x, y in places(name)]
+    rounded = [[round(x, 12), round(y, 12)] for x, y in places(name)]
     body = {
         "geometry": {"type": "MultiPoint", "coordinates": rounded},
         "interpolation": method,

@@ -31,7 +31,7 @@ _ATTEMPTS: Final = 4
 _FAR: Final = 1e12
 """Pixels; positions further away are on no level, and would not be exact."""
 
-_AT_CENTRE: Final = 1e-6
+_AT_CENTRE: Final = 2e-8
 """Pixels from a centre that are rounding errors of a coordinate."""
 
 _ON_EDGE: Final = 0.01
