@@ -143,9 +143,9 @@ class Edr(Facade):
     def _dataset(self, identifier: str) -> Dataset:
         return self.context.datasets.named(identifier, "collectionId")
 
-    def _collection(self, dataset: Dataset, *, is_listed: bool = False) -> dict[str, Any]:
+    def _collection(self, dataset: Dataset, described: set[str] | None = None) -> dict[str, Any]:
         return collection_document(
-            self.context, self.uri, dataset, temporal=self._temporal, is_listed=is_listed
+            self.context, self.uri, dataset, temporal=self._temporal, described=described
         )
 
     def _collections(self, request: Request) -> Response:
@@ -164,7 +164,8 @@ class Edr(Facade):
                 for item, time in zip(chosen, times, strict=True)
                 if q.is_in_time(parameters, *time)
             ]
-        listed = [self._collection(item, is_listed=True) for item in chosen]
+        described: set[str] = set()
+        listed = [self._collection(item, described) for item in chosen]
         content = collections_document(self.uri, listed)
         return json_document(content).respond(request)
 
