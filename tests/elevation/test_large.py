@@ -21,9 +21,9 @@ from tests.elevation.conftest import Open, post
 from tests.forked import Mastaba
 from werkzeug.test import Client, TestResponse
 
-from mastaba_elevation import grids
 from mastaba_elevation.edr import written
-from mastaba_elevation.large import IN_MEMORY
+from mastaba_elevation.queries import grids
+from mastaba_elevation.web.large import IN_MEMORY
 
 CUBE = "/elevation/edr/collections/world/cube"
 PATIENCE = 60.0

@@ -155,7 +155,7 @@ def test_simplified_profile_is_close_to_the_whole(client: Client) -> None:
 
 
 def test_geodesic_path_and_distance(client: Client) -> None:
-    from mastaba_elevation.ground import GEOD
+    from mastaba_elevation.queries.ground import GEOD
 
     body = {"dataset": "world", "geometry": line((0, 50), (90, 50)), "points": 3, "mode": "even"}
     bent = read(post(client, f"{ROOT}/profile", body | {"path": "geodesic"}))["results"]
@@ -243,7 +243,7 @@ def test_small_area_has_a_value(client: Client) -> None:
 @pytest.mark.parametrize("dataset", ["merc", "world"])
 def test_area_of_a_plot_is_that_of_the_ellipsoid(client: Client, dataset: str, side: float) -> None:
     """However small it is beside the pixels."""
-    from mastaba_elevation.ground import GEOD
+    from mastaba_elevation.queries.ground import GEOD
 
     up = side / 111_000
     across = up / np.cos(np.radians(52))

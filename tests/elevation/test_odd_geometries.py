@@ -12,8 +12,8 @@ import pytest
 from tests.elevation.odd_geometries import BODY, OddGeometries, Work, wkt
 from werkzeug.test import Client
 
-from mastaba_elevation.overlap import MOST_PAIRS
-from mastaba_elevation.polygons import MOST_PIECES
+from mastaba_elevation.queries.overlap import MOST_PAIRS
+from mastaba_elevation.queries.polygons import MOST_PIECES
 
 EDR = "/elevation/edr/collections/merc"
 PLACES = 1_300_000

@@ -12,9 +12,9 @@ from tests.elevation.world import ALPS, GROUNDS, MERC, WORLD, Ground, plain_samp
 
 from mastaba.api.catalogue import CRS
 from mastaba_elevation.errors import TooMuchError
-from mastaba_elevation.levels import TapValues
-from mastaba_elevation.sampling import Budget, Wish, _combined, sample
-from mastaba_elevation.taps import METHODS
+from mastaba_elevation.queries.levels import TapValues
+from mastaba_elevation.queries.sampling import Budget, Wish, _combined, sample
+from mastaba_elevation.queries.taps import METHODS
 
 TOLERANCE = 1e-6
 EXTENTS = {

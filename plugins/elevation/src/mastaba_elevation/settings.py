@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from mastaba_elevation.taps import METHODS
+from mastaba_elevation.queries.taps import METHODS
 
 HEIGHT_RANGE: Final[Mapping[str, Any]] = {
     "type": "array",

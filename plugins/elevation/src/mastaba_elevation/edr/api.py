@@ -55,20 +55,20 @@ from mastaba_elevation.edr.openapi import api_page, definition
 from mastaba_elevation.edr.table import table
 from mastaba_elevation.edr.trajectory import walked
 from mastaba_elevation.edr.written import coverage_pieces, feature_pieces, table_pieces
-from mastaba_elevation.facade import Context, Facade, status_of, unknown_path
-from mastaba_elevation.geometry import LINES, POINTS, Geometry
-from mastaba_elevation.large import in_pieces, large_response
-from mastaba_elevation.native import statistics_wanted
-from mastaba_elevation.numbers import json_document, json_response, rounded, to_json
-from mastaba_elevation.pages import page_response, wants_page
-from mastaba_elevation.parameters import Parameters, parameters_of
-from mastaba_elevation.polygons import Ring
-from mastaba_elevation.sampling import Wish
-from mastaba_elevation.taps import METHODS
+from mastaba_elevation.facades.native import statistics_wanted
+from mastaba_elevation.queries.polygons import Ring
+from mastaba_elevation.queries.sampling import Wish
+from mastaba_elevation.queries.taps import METHODS
+from mastaba_elevation.web.facade import Context, Facade, status_of, unknown_path
+from mastaba_elevation.web.geometry import LINES, POINTS, Geometry
+from mastaba_elevation.web.large import in_pieces, large_response
+from mastaba_elevation.web.numbers import json_document, json_response, rounded, to_json
+from mastaba_elevation.web.pages import page_response, wants_page
+from mastaba_elevation.web.parameters import Parameters, parameters_of
 
 if TYPE_CHECKING:
     from mastaba.api.web import Request
-    from mastaba_elevation.datasets import Dataset
+    from mastaba_elevation.queries.datasets import Dataset
 
 MOST_VALUES: Final = 1_000_000
 """Values of a grid in one answer."""

@@ -31,8 +31,8 @@ from mastaba_elevation.edr.names import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from mastaba_elevation.datasets import Dataset
-    from mastaba_elevation.facade import Context
+    from mastaba_elevation.queries.datasets import Dataset
+    from mastaba_elevation.web.facade import Context
 
 UCUM: Final = "http://www.opengis.net/def/uom/UCUM/"
 _ALTITUDE: Final = "http://vocab.nerc.ac.uk/standard_name/surface_altitude/"

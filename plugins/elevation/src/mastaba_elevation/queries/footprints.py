@@ -11,9 +11,9 @@ import numpy as np
 
 from mastaba.api.catalogue import transform_points
 from mastaba_elevation.errors import TooMuchError
-from mastaba_elevation.ground import metres_per_unit, to_degrees
-from mastaba_elevation.levels import HeightLayer, HeightLevel
-from mastaba_elevation.polygons import (
+from mastaba_elevation.queries.ground import metres_per_unit, to_degrees
+from mastaba_elevation.queries.levels import HeightLayer, HeightLevel
+from mastaba_elevation.queries.polygons import (
     MOST_PIECES,
     Edges,
     Outline,
@@ -21,11 +21,11 @@ from mastaba_elevation.polygons import (
     pieces_of,
     simplest,
 )
-from mastaba_elevation.sampling import Budget
+from mastaba_elevation.queries.sampling import Budget
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import CRS, Equivalences
-    from mastaba_elevation.datasets import Dataset
+    from mastaba_elevation.queries.datasets import Dataset
 
 _LONGEST: Final = 16.0
 """Pixels of the finest level between two transformed points of an edge."""

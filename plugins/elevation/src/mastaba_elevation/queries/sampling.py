@@ -19,13 +19,19 @@ import numpy.typing as npt
 
 from mastaba.api.catalogue import transform_points
 from mastaba_elevation.errors import TooMuchError
-from mastaba_elevation.ground import Floats, metres_per_unit, normalized, on_earth, to_degrees
-from mastaba_elevation.levels import Booleans, HeightLayer, HeightLevel, TapValues
-from mastaba_elevation.taps import METHODS, Taps
+from mastaba_elevation.queries.ground import (
+    Floats,
+    metres_per_unit,
+    normalized,
+    on_earth,
+    to_degrees,
+)
+from mastaba_elevation.queries.levels import Booleans, HeightLayer, HeightLevel, TapValues
+from mastaba_elevation.queries.taps import METHODS, Taps
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import CRS, Equivalences
-    from mastaba_elevation.datasets import Dataset
+    from mastaba_elevation.queries.datasets import Dataset
 
 Indices = npt.NDArray[np.intp]
 

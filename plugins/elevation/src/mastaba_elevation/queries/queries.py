@@ -13,19 +13,26 @@ import numpy as np
 from mastaba.api.catalogue import CRS, BoundingBox
 from mastaba.errors import InvalidParameterError
 from mastaba_elevation.errors import TooMuchError
-from mastaba_elevation.footprints import Footprint, affordable, footprints
-from mastaba_elevation.grids import CHUNK, Grid, grid_between, grid_over, part_with_data
-from mastaba_elevation.ground import Floats
-from mastaba_elevation.levels import GROUP
-from mastaba_elevation.lines import FILL, Line
-from mastaba_elevation.polygons import Outline, Ring, edges_of, met
-from mastaba_elevation.profile import MINMAX, Profile, finest_step, peaks, profile, simplified
-from mastaba_elevation.sampling import Budget, Samples, Wish, resolutions, sample
-from mastaba_elevation.statistics import Wanted, cells_of, statistics
+from mastaba_elevation.queries.footprints import Footprint, affordable, footprints
+from mastaba_elevation.queries.grids import CHUNK, Grid, grid_between, grid_over, part_with_data
+from mastaba_elevation.queries.ground import Floats
+from mastaba_elevation.queries.levels import GROUP
+from mastaba_elevation.queries.lines import FILL, Line
+from mastaba_elevation.queries.polygons import Outline, Ring, edges_of, met
+from mastaba_elevation.queries.profile import (
+    MINMAX,
+    Profile,
+    finest_step,
+    peaks,
+    profile,
+    simplified,
+)
+from mastaba_elevation.queries.sampling import Budget, Samples, Wish, resolutions, sample
+from mastaba_elevation.queries.statistics import Wanted, cells_of, statistics
 
 if TYPE_CHECKING:
     from mastaba.api.services import Site
-    from mastaba_elevation.datasets import Dataset
+    from mastaba_elevation.queries.datasets import Dataset
     from mastaba_elevation.settings import Limits
 
 _LIGHT: Final = 4 * 1024**2

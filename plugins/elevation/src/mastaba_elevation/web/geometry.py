@@ -9,8 +9,8 @@ from typing import Any, Final
 import numpy as np
 
 from mastaba.errors import InvalidParameterError
-from mastaba_elevation.ground import Floats
-from mastaba_elevation.polygons import closed
+from mastaba_elevation.queries.ground import Floats
+from mastaba_elevation.queries.polygons import closed
 
 POINTS: Final = ("Point", "MultiPoint")
 LINES: Final = ("LineString", "MultiLineString")

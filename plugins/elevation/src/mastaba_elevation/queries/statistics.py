@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from mastaba.api.catalogue import CRS, transform_points
 from mastaba.api.web import check_wanted
-from mastaba_elevation.footprints import Footprint
-from mastaba_elevation.ground import Floats, areas_of_rows
-from mastaba_elevation.overlap import overlap
+from mastaba_elevation.queries.footprints import Footprint
+from mastaba_elevation.queries.ground import Floats, areas_of_rows
+from mastaba_elevation.queries.overlap import overlap
 
 SamplePoints = Callable[[Floats, Floats, CRS], Floats]
 """Returns heights of points, NaN without one."""

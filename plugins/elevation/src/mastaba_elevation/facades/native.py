@@ -16,23 +16,23 @@ import orjson
 from mastaba.api.catalogue import CRS, crs_uri
 from mastaba.api.web import message
 from mastaba.errors import InvalidParameterError, MissingParameterError, public_message
-from mastaba_elevation.crs import requested_crs
-from mastaba_elevation.facade import Facade, status_of, unknown_path
-from mastaba_elevation.geometry import LINES, POLYGONS, Geometry, read_geojson
-from mastaba_elevation.ground import Floats
-from mastaba_elevation.lines import FILL, MODES, Line, Measure
-from mastaba_elevation.numbers import JSON, json_response, rounded, to_json
-from mastaba_elevation.parameters import Parameters, posted
-from mastaba_elevation.profile import MINMAX, ascent_and_descent
-from mastaba_elevation.queries import ProfileWish
-from mastaba_elevation.sampling import Samples, Wish
-from mastaba_elevation.statistics import PERCENTILES, Wanted
-from mastaba_elevation.taps import METHODS
-from mastaba_elevation.wkt import read_wkt
+from mastaba_elevation.queries.ground import Floats
+from mastaba_elevation.queries.lines import FILL, MODES, Line, Measure
+from mastaba_elevation.queries.profile import MINMAX, ascent_and_descent
+from mastaba_elevation.queries.queries import ProfileWish
+from mastaba_elevation.queries.sampling import Samples, Wish
+from mastaba_elevation.queries.statistics import PERCENTILES, Wanted
+from mastaba_elevation.queries.taps import METHODS
+from mastaba_elevation.web.crs import requested_crs
+from mastaba_elevation.web.facade import Facade, status_of, unknown_path
+from mastaba_elevation.web.geometry import LINES, POLYGONS, Geometry, read_geojson
+from mastaba_elevation.web.numbers import JSON, json_response, rounded, to_json
+from mastaba_elevation.web.parameters import Parameters, posted
+from mastaba_elevation.web.wkt import read_wkt
 
 if TYPE_CHECKING:
     from mastaba.api.web import Request, Response
-    from mastaba_elevation.datasets import Dataset
+    from mastaba_elevation.queries.datasets import Dataset
 
 _PROFILE_POINTS: Final = 200
 _CENTIMETRES: Final = 2

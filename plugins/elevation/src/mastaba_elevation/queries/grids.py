@@ -13,12 +13,12 @@ import numpy.typing as npt
 
 from mastaba.api.catalogue import WGS84, BoundingBox
 from mastaba.api.web import check_wanted
-from mastaba_elevation.footprints import Footprint
-from mastaba_elevation.ground import TURN, Floats, metres_per_unit, to_degrees
+from mastaba_elevation.queries.footprints import Footprint
+from mastaba_elevation.queries.ground import TURN, Floats, metres_per_unit, to_degrees
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import CRS, Equivalences
-    from mastaba_elevation.levels import HeightLayer
+    from mastaba_elevation.queries.levels import HeightLayer
 
 CHUNK: Final = 1 << 17
 """Points sampled at a time."""

@@ -9,8 +9,8 @@ import numpy as np
 import orjson
 
 from mastaba.api.web import Document
-from mastaba_elevation.ground import Floats
-from mastaba_elevation.large import in_pieces, large_response
+from mastaba_elevation.queries.ground import Floats
+from mastaba_elevation.web.large import in_pieces, large_response
 
 if TYPE_CHECKING:
     from mastaba.api.web import Request, Response

@@ -12,8 +12,8 @@ from mastaba.api.catalogue import CRS84, WGS84, BoundingBox, CRSOffer
 from mastaba.api.documents import Fault, Severity
 from mastaba.api.web import printable
 from mastaba.errors import ConfigurationError, UnknownNameError
-from mastaba_elevation.levels import HeightLayer
-from mastaba_elevation.vertical import KEY, Vertical, vertical_of
+from mastaba_elevation.queries.levels import HeightLayer
+from mastaba_elevation.queries.vertical import KEY, Vertical, vertical_of
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import Layer

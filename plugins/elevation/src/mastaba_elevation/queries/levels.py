@@ -14,7 +14,7 @@ from mastaba.api.catalogue import WGS84, BoundingBox
 from mastaba.api.maps import LevelPixels, Sources, tiles_around
 from mastaba.api.web import check_wanted
 from mastaba.errors import ObjectChangedError
-from mastaba_elevation.taps import REACH, Floats, Integers, Taps
+from mastaba_elevation.queries.taps import REACH, Floats, Integers, Taps
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import CRS, Layer

@@ -15,15 +15,15 @@ import numpy as np
 import numpy.typing as npt
 
 from mastaba.api.catalogue import transform_points
-from mastaba_elevation.ground import Floats, metres_per_unit, on_earth
-from mastaba_elevation.levels import GROUP
-from mastaba_elevation.sampling import HALF, Budget, Wish, inside_layer, level_for, sample
-from mastaba_elevation.taps import Integers, split
+from mastaba_elevation.queries.ground import Floats, metres_per_unit, on_earth
+from mastaba_elevation.queries.levels import GROUP
+from mastaba_elevation.queries.sampling import HALF, Budget, Wish, inside_layer, level_for, sample
+from mastaba_elevation.queries.taps import Integers, split
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import CRS, Equivalences
-    from mastaba_elevation.datasets import Dataset
-    from mastaba_elevation.levels import HeightLayer, HeightLevel
+    from mastaba_elevation.queries.datasets import Dataset
+    from mastaba_elevation.queries.levels import HeightLayer, HeightLevel
 
 _BILINEAR: Final = "bilinear"
 _PLANES: Final = ("EPSG:4326", "EPSG:3857")
