@@ -50,6 +50,13 @@ ROOMS = (
     "api",
     "__main__",
 )
+# The rooms of plugins that have some, in the same order.
+ROOMS_OF_PLUGINS = {
+    "elevation": (
+        *("errors", "queries", "settings", "web", "facades", "edr", "terrain", "service"),
+        "__init__",
+    ),
+}
 MAX_PACKAGES = 12
 MOST_LINES = 12_450
 """Lines of code in the core, without comments, docstrings and blank lines."""
@@ -245,6 +252,22 @@ def test_imports_go_from_the_outer_rooms_to_the_inner_ones() -> None:
         for found in all_imports(CORE, for_types=True)
         if found.imported.split(".")[0] == "mastaba"
         and ROOMS.index(part_of(found.importer)) < ROOMS.index(part_of(found.imported))
+    ]
+    assert outward == []
+
+
+@pytest.mark.parametrize("plugin", sorted(ROOMS_OF_PLUGINS))
+def test_imports_in_a_plugin_go_from_the_outer_rooms_to_the_inner_ones(plugin: str) -> None:
+    rooms, package = ROOMS_OF_PLUGINS[plugin], f"mastaba_{plugin}"
+    source = PLUGINS / plugin / "src"
+    paths = (source / package).iterdir()
+    found = {path.stem for path in paths if path.suffix == ".py" or (path / "__init__.py").exists()}
+    assert found == set(rooms)
+    outward = [
+        str(found)
+        for found in all_imports(source, for_types=True)
+        if found.imported.split(".")[0] == package
+        and rooms.index(part_of(found.importer)) < rooms.index(part_of(found.imported))
     ]
     assert outward == []
 

@@ -33,7 +33,6 @@ from mastaba_elevation.queries.statistics import Wanted, cells_of, statistics
 if TYPE_CHECKING:
     from mastaba.api.services import Site
     from mastaba_elevation.queries.datasets import Dataset
-    from mastaba_elevation.settings import Limits
 
 _LIGHT: Final = 4 * 1024**2
 """Bytes; a query that needs no more does not wait for others."""
@@ -52,6 +51,20 @@ _FINER: Final = 4
 """Factor by which a profile that keeps peaks may have more points than an answer."""
 _PER_CHUNK: Final = 4
 """Factor by which the parts of a grid may count the same tiles again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits of one query.
+
+    Attributes:
+        size: bytes of decoded tiles.
+    """
+
+    points: int = 5000
+    tiles: int = 1024
+    size: int = 256 * 1024**2
+    pixels: int = 4_000_000
 
 
 @dataclass(frozen=True, slots=True)
