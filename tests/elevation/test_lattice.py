@@ -14,7 +14,8 @@ from werkzeug.test import Client
 from mastaba.api.catalogue import CRS
 from mastaba_elevation.queries import lattice as tested
 from mastaba_elevation.queries.lattice import lattice, levels_for
-from mastaba_elevation.queries.sampling import Budget, Wish, sample
+from mastaba_elevation.queries.levels import Budget
+from mastaba_elevation.queries.sampling import Wish, sample
 
 STACK = {"id": "stack", "layers": ["alps", "merc", "world"]}
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -16,9 +17,9 @@ import numpy.typing as npt
 
 from mastaba.api.catalogue import transform_points
 from mastaba_elevation.queries.ground import Floats, metres_per_unit, on_earth
-from mastaba_elevation.queries.levels import GROUP
-from mastaba_elevation.queries.sampling import HALF, Budget, Wish, inside_layer, level_for, sample
-from mastaba_elevation.queries.taps import Integers, split
+from mastaba_elevation.queries.levels import GROUP, Budget
+from mastaba_elevation.queries.sampling import Wish, inside_layer, level_for, sample
+from mastaba_elevation.queries.taps import Booleans, Integers, corner_weights, split, weighted_mean
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import CRS, Equivalences
@@ -217,32 +218,23 @@ def _window(
     budget.take(tiles, level.tile_size)
     pixels = level.values(*box)
     is_height = level.is_height(pixels, *valid_range)
-    is_complete = bool(is_height.all())
-    values = (pixels if is_complete else np.where(is_height, pixels, 0.0)).astype(np.float64)
-    heights = _weighted(values, columns, rows)
+    values = pixels.astype(np.float64)
+    heights = weighted_mean(partial(_sums, columns, rows), values, is_height)
     known = np.logical_and.outer(rows.known, columns.known)
-    if not is_complete:
-        total = _weighted(is_height.astype(np.float64), columns, rows)
-        # A pixel of weight 0 is not looked at.
-        missing = _weighted((~is_height).astype(np.float64), columns, rows)
-        total[missing == 0.0] = 1.0
-        known &= total >= HALF
-        heights /= np.where(known, total, 1.0)
     if not known.all():
         heights[~known] = np.nan
     return heights
 
 
-def _weighted(values: Floats, columns: _Axis, rows: _Axis) -> Floats:
-    """Return bilinear sums: the products and sums of `taps` and `sampling`, in their order."""
-    f, g = columns.fraction, rows.fraction[:, np.newaxis]
-    left, above = 1 - f, 1 - g
-    top, below = values[_slice(rows.before)], values[_slice(rows.before + 1)]
+def _sums(columns: _Axis, rows: _Axis, pixels: Floats | Booleans) -> Floats:
+    """Return bilinear sums of pixels, with the products and sums of a point, in their order."""
+    top, below = pixels[_slice(rows.before)], pixels[_slice(rows.before + 1)]
     i, j = _slice(columns.before), _slice(columns.before + 1)
-    result: Floats = left * above * top[:, i]
-    result += f * above * top[:, j]
-    result += left * g * below[:, i]
-    result += f * g * below[:, j]
+    weights = corner_weights(columns.fraction, rows.fraction[:, np.newaxis])
+    corners = top[:, i], top[:, j], below[:, i], below[:, j]
+    result: Floats = weights[0] * corners[0]
+    for weight, corner in zip(weights[1:], corners[1:], strict=True):
+        result += weight * corner
     return result
 
 

@@ -14,13 +14,20 @@ from mastaba.api.catalogue import WGS84, BoundingBox
 from mastaba.api.maps import LevelPixels, Sources, tiles_around
 from mastaba.api.web import check_wanted
 from mastaba.errors import ObjectChangedError
-from mastaba_elevation.queries.taps import REACH, Floats, Integers, Taps
+from mastaba_elevation.errors import TooMuchError
+from mastaba_elevation.queries.taps import (
+    METHODS,
+    REACH,
+    Booleans,
+    Floats,
+    Integers,
+    Taps,
+    heights_of,
+)
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import CRS, Layer
     from mastaba.api.services import Site
-
-Booleans = npt.NDArray[np.bool_]
 
 GROUP: Final = 64
 """Decoded tiles held at a time, besides those of the shared cache."""
@@ -58,19 +65,26 @@ class Plan:
     columns: Integers
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TapValues:
-    """What was read for a plan, arrays of its shape.
+@dataclass(slots=True)
+class Budget:
+    """Tiles and decoded bytes that a query may still need."""
 
-    Attributes:
-        values: float64; 0 where there is no value.
-        valid: whether the pixel holds a height.
-        stored: whether the tile of the pixel is stored.
-    """
+    tiles: int
+    size: int
 
-    values: Floats
-    valid: Booleans
-    stored: Booleans
+    def fits(self, tiles: int, tile_size: int) -> bool:
+        return tiles <= self.tiles and tiles * tile_size <= self.size
+
+    def take(self, tiles: int, tile_size: int) -> None:
+        """Reserve tiles before they are read.
+
+        Raises:
+            TooMuchError: they are too many.
+        """
+        if not self.fits(tiles, tile_size):
+            raise TooMuchError("the query needs too many tiles; ask for fewer or closer points")
+        self.tiles -= tiles
+        self.size -= tiles * tile_size
 
 
 class HeightLevel:
@@ -126,18 +140,66 @@ class HeightLevel:
         matrix = self._matrix
         return matrix.origin_x + x * matrix.cell_size, matrix.origin_y - y * matrix.cell_size
 
-    def is_near(self, across: Floats, down: Floats) -> Booleans:
-        """Return whether positions may have taps inside the limits; False if not finite."""
-        near: Booleans = (across >= self._left - REACH) & (across < self._right + REACH)
+    def is_fine_enough(self, resolution: float) -> bool:
+        """Return whether its pixels are small enough for a resolution, CRS units."""
+        return self._matrix.suits(resolution)
+
+    def heights(
+        self,
+        x: Floats,
+        y: Floats,
+        method: str,
+        budget: Budget,
+        valid_range: tuple[float, float],
+        *,
+        strict: bool,
+    ) -> tuple[Floats, Booleans]:
+        """Return the heights of points, and where a coarser level is not looked at.
+
+        Args:
+            x, y: shape (n,), units of the CRS of the level.
+            method: one of `METHODS`.
+            budget: is reduced by what is read.
+
+        Returns:
+            shape (n,) each; NaN without a height. Tiles are stored where the search ends.
+
+        Raises:
+            TooMuchError: the points need too many tiles. No tile has been read.
+            SlabFormatError, StorageError: the data cannot be read.
+        """
+        near, taps = self._taps(x, y, method)
+        heights, is_done = np.full(len(x), np.nan), np.zeros(len(x), np.bool_)
+        if not near.any():
+            return heights, is_done
+        plan = self._plan(taps)
+        budget.take(len(plan.places), self.tile_size)
+        values, valid, is_stored = self._read(plan, *valid_range)
+        found = heights_of(taps, values, valid, strict=strict)
+        heights[near] = found
+        # A hole ends the search: a mean of the coarser level would invent a coast. The pixel that
+        # contains the point weighs most.
+        points = np.arange(len(found))
+        is_done[near] = is_stored[points, taps.weights.argmax(axis=1)] | ~np.isnan(found)
+        return heights, is_done
+
+    def count(self, x: Floats, y: Floats, method: str) -> int:
+        """Return how many tiles the heights of points need."""
+        return len(self._plan(self._taps(x, y, method)[1]).places)
+
+    def _taps(self, x: Floats, y: Floats, method: str) -> tuple[Booleans, Taps]:
+        """Return which points may have taps inside the limits, and their taps."""
+        across, down = self.positions(x, y)
+        near = (across >= self._left - REACH) & (across < self._right + REACH)
         near &= (down > self._top - REACH) & (down < self._bottom + REACH)
-        return near
+        across, down = across[near], down[near]
+        if method == "nearest":
+            # The right and the lower edge of the limits belong to the last pixel.
+            across = np.where(across == self._right, np.nextafter(across, -np.inf), across)
+            down = np.where(down == self._bottom, np.nextafter(down, -np.inf), down)
+        return near, METHODS[method](across, down)
 
-    def on_last_pixel(self, across: Floats, down: Floats) -> tuple[Floats, Floats]:
-        """Move positions on the right or lower edge of the limits into the last pixel."""
-        across = np.where(across == self._right, np.nextafter(across, -np.inf), across)
-        return across, np.where(down == self._bottom, np.nextafter(down, -np.inf), down)
-
-    def plan(self, taps: Taps) -> Plan:
+    def _plan(self, taps: Taps) -> Plan:
         """Return which tiles and pixels taps need."""
         width, height = self._matrix.tile_width, self._matrix.tile_height
         limits = self._limits
@@ -157,11 +219,15 @@ class HeightLevel:
         places = np.column_stack(np.divmod(keys, across))
         return Plan(taps.weights.shape, places, used, tiles.ravel(), in_rows, in_columns)
 
-    def read(self, plan: Plan, lowest: float, highest: float) -> TapValues:
+    def _read(self, plan: Plan, lowest: float, highest: float) -> tuple[Floats, Booleans, Booleans]:
         """Return the values of the taps of a plan: one round for indices, one for tiles.
 
         Args:
             lowest, highest: values outside are not valid.
+
+        Returns:
+            arrays of the shape of the plan: the values, 0 where they are not valid; whether they
+            are heights; whether the tile is stored.
 
         Raises:
             SlabFormatError, StorageError: a tile cannot be read or decoded.
@@ -192,9 +258,8 @@ class HeightLevel:
         valid[plan.taps] = found & self.is_height(read, lowest, highest)
         values[plan.taps] = read
         values[~valid] = 0.0
-        return TapValues(
-            values.reshape(plan.shape), valid.reshape(plan.shape), is_stored.reshape(plan.shape)
-        )
+        shape = plan.shape
+        return values.reshape(shape), valid.reshape(shape), is_stored.reshape(shape)
 
     def is_height(self, values: npt.NDArray[np.float32], lowest: float, highest: float) -> Booleans:
         """Return which values are heights: finite, in the range, and not nodata."""

@@ -16,7 +16,7 @@ from mastaba_elevation.errors import TooMuchError
 from mastaba_elevation.queries.footprints import Footprint, affordable, footprints
 from mastaba_elevation.queries.grids import CHUNK, Grid, grid_between, grid_over, part_with_data
 from mastaba_elevation.queries.ground import Floats
-from mastaba_elevation.queries.levels import GROUP
+from mastaba_elevation.queries.levels import GROUP, Budget
 from mastaba_elevation.queries.lines import FILL, Line
 from mastaba_elevation.queries.polygons import Outline, Ring, edges_of, met
 from mastaba_elevation.queries.profile import (
@@ -27,7 +27,7 @@ from mastaba_elevation.queries.profile import (
     profile,
     simplified,
 )
-from mastaba_elevation.queries.sampling import Budget, Samples, Wish, resolutions, sample
+from mastaba_elevation.queries.sampling import Samples, Wish, resolutions, sample
 from mastaba_elevation.queries.statistics import Wanted, cells_of, statistics
 
 if TYPE_CHECKING:

@@ -18,7 +18,6 @@ import numpy as np
 import numpy.typing as npt
 
 from mastaba.api.catalogue import transform_points
-from mastaba_elevation.errors import TooMuchError
 from mastaba_elevation.queries.ground import (
     Floats,
     metres_per_unit,
@@ -26,8 +25,8 @@ from mastaba_elevation.queries.ground import (
     on_earth,
     to_degrees,
 )
-from mastaba_elevation.queries.levels import Booleans, HeightLayer, HeightLevel, TapValues
-from mastaba_elevation.queries.taps import METHODS, Taps
+from mastaba_elevation.queries.levels import Budget, HeightLayer
+from mastaba_elevation.queries.taps import Booleans
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import CRS, Equivalences
@@ -37,35 +36,6 @@ Indices = npt.NDArray[np.intp]
 
 _LEVELS_UP: Final = 4
 """Levels that are tried for a point: the wanted one and three coarser ones."""
-
-HALF: Final = 0.5 - 1e-8
-"""Weight of valid pixels from which a value counts; rounding errors must not drop a half. Positions
-are exact to a part of 2^-52."""
-
-_COARSEST: Final = 0.8
-"""A level may be coarser than wanted by a factor of 1 / 0.8 (resampling.md section 3)."""
-
-
-@dataclass(slots=True)
-class Budget:
-    """Tiles and decoded bytes that a query may still need."""
-
-    tiles: int
-    size: int
-
-    def fits(self, tiles: int, tile_size: int) -> bool:
-        return tiles <= self.tiles and tiles * tile_size <= self.size
-
-    def take(self, tiles: int, tile_size: int) -> None:
-        """Reserve tiles before they are read.
-
-        Raises:
-            TooMuchError: they are too many.
-        """
-        if not self.fits(tiles, tile_size):
-            raise TooMuchError("the query needs too many tiles; ask for fewer or closer points")
-        self.tiles -= tiles
-        self.size -= tiles * tile_size
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -142,12 +112,10 @@ def sample(
             first = wish.levels[number]
         else:
             first = _first_level(layer, px, py, wish.resolution)
-        found = _in_layer(layer, px, py, first, wish, budget, dataset.valid_range)
-        has = ~np.isnan(found.heights)
+        found, used = _in_layer(layer, px, py, first, wish, budget, dataset.valid_range)
+        has = ~np.isnan(found)
         taken = here[has]
-        heights[taken] = found.heights[has]
-        layers[taken] = number
-        levels[taken] = found.levels[has]
+        heights[taken], layers[taken], levels[taken] = found[has], number, used[has]
         if len(taken) == len(todo):
             break
         todo = todo[np.isnan(heights[todo])]
@@ -197,24 +165,14 @@ def _first_level(layer: HeightLayer, x: Floats, y: Floats, resolution: float | N
 
 
 def level_for(layer: HeightLayer, unit: float, resolution: float) -> int:
-    """Return the number of the level for a resolution: the coarsest at most 1.25 times coarser.
+    """Return the number of the level for a resolution: the coarsest that is fine enough.
 
     Args:
         unit: of the CRS of the layer, metres.
         resolution: wanted size of a cell, metres.
     """
-    fitting = [
-        number
-        for number, level in enumerate(layer.levels)
-        if resolution >= _COARSEST * level.cell * unit
-    ]
-    return fitting[-1] if fitting else 0
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Found:
-    heights: Floats
-    levels: npt.NDArray[np.int32]
+    fitting = (n for n, level in enumerate(layer.levels) if level.is_fine_enough(resolution / unit))
+    return max(fitting, default=0)
 
 
 def _in_layer(
@@ -225,75 +183,23 @@ def _in_layer(
     wish: Wish,
     budget: Budget,
     valid_range: tuple[float, float],
-) -> _Found:
-    """Return the heights of points in one layer; NaN where it has a hole or nothing."""
+) -> tuple[Floats, npt.NDArray[np.int32]]:
+    """Return the heights of points in one layer, NaN where it has none, and their levels."""
     heights = np.full(len(x), np.nan)
     used = np.zeros(len(x), np.int32)
     todo: Indices = np.arange(len(x))
     if wish.affordable:
-        first = _affordable(layer, x, y, first, wish, budget)
+        counts = (level.count(x, y, wish.method) for level in layer.levels[first:])
+        sizes = (level.tile_size for level in layer.levels[first:])
+        fits = (budget.fits(count, size) for count, size in zip(counts, sizes, strict=True))
+        last = len(layer.levels) - 1
+        first = next((n for n, is_affordable in enumerate(fits, first) if is_affordable), last)
     for number, level in list(enumerate(layer.levels))[first : first + _LEVELS_UP]:
-        across, down = level.positions(x[todo], y[todo])
-        near = level.is_near(across, down)
-        if not near.any():
-            continue
-        here = todo[near]
-        taps = _taps(level, wish.method, across[near], down[near])
-        plan = level.plan(taps)
-        budget.take(len(plan.places), level.tile_size)
-        read = level.read(plan, *valid_range)
-        values, is_stored = _combined(taps, read, strict=wish.strict)
-        heights[here] = values
-        used[here] = number
-        # A hole ends the search: a mean of the coarser level would invent a coast.
-        done = is_stored | ~np.isnan(values)
-        near[near] = done
-        if near.all():
-            break
-        todo = todo[~near]
-    return _Found(heights, used)
-
-
-def _affordable(
-    layer: HeightLayer, x: Floats, y: Floats, first: int, wish: Wish, budget: Budget
-) -> int:
-    """Return the finest level, from a given one, whose tiles are within the budget."""
-    for number, level in list(enumerate(layer.levels))[first:]:
-        across, down = level.positions(x, y)
-        near = level.is_near(across, down)
-        plan = level.plan(_taps(level, wish.method, across[near], down[near]))
-        if budget.fits(len(plan.places), level.tile_size):
-            return number
-    return len(layer.levels) - 1
-
-
-def _taps(level: HeightLevel, method: str, across: Floats, down: Floats) -> Taps:
-    if method == "nearest":
-        across, down = level.on_last_pixel(across, down)
-    return METHODS[method](across, down)
-
-
-def _combined(taps: Taps, read: TapValues, *, strict: bool) -> tuple[Floats, Booleans]:
-    """Return the value of each point, NaN without one, and whether a tile is stored there."""
-    weights = taps.weights
-    # The pixel that contains the point weighs most.
-    points = np.arange(len(weights))
-    is_stored = read.stored[points, weights.argmax(axis=1)]
-    if read.valid.all():
-        return (weights * read.values).sum(axis=1), is_stored
-    valid = np.where(read.valid, weights, 0.0)
-    complete = (read.valid | (weights == 0.0)).all(axis=1)
-    # A point has the same height whatever the others are: weights need not sum to 1 exactly.
-    total = np.where(complete, 1.0, valid.sum(axis=1))
-    known = complete if strict else total >= HALF
-    safe = np.where(known, total, 1.0)
-    values = (valid * read.values).sum(axis=1) / safe
-    # The negative weights of a cubic that misses some pixels overshoot without bound.
-    cut = known & ~complete & (weights < 0).any(axis=1)
-    if cut.any():
-        used = valid[cut] != 0.0
-        low = np.where(used, read.values[cut], np.inf).min(axis=1)
-        values[cut] = np.clip(
-            values[cut], low, np.where(used, read.values[cut], -np.inf).max(axis=1)
+        heights[todo], is_done = level.heights(
+            x[todo], y[todo], wish.method, budget, valid_range, strict=wish.strict
         )
-    return np.where(known, values, np.nan), is_stored
+        used[todo] = number
+        if is_done.all():
+            break
+        todo = todo[~is_done]
+    return heights, used

@@ -1,4 +1,4 @@
-"""Which pixels a point is computed from, and their weights (elevation.md 1.1)."""
+"""Which pixels a point is computed from, and how they make a height (elevation.md 1.1)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,11 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
+Booleans = npt.NDArray[np.bool_]
+
+_HALF: Final = 0.5 - 1e-8
+"""Weight of valid pixels from which a value counts; rounding errors must not drop a half. Positions
+are exact to a part of 2^-52."""
 
 
 class Taps(NamedTuple):
@@ -34,13 +39,19 @@ def _nearest(x: Floats, y: Floats) -> Taps:
 def _bilinear(x: Floats, y: Floats) -> Taps:
     column, f = split(x)
     row, g = split(y)
-    weights = np.empty((len(x), 4))
-    weights[:, 0] = (1 - f) * (1 - g)
-    weights[:, 1] = f * (1 - g)
-    weights[:, 2] = (1 - f) * g
-    weights[:, 3] = f * g
+    weights = np.stack(corner_weights(f, g), axis=1)
     right, below = np.array([0, 1, 0, 1]), np.array([0, 0, 1, 1])
     return Taps(column[:, np.newaxis] + right, row[:, np.newaxis] + below, weights)
+
+
+def corner_weights(f: Floats, g: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return the bilinear weights of four pixels: two above, from the left, and two below.
+
+    Args:
+        f, g: fractions of `split`, across and down; of shapes that broadcast.
+    """
+    left, above = 1 - f, 1 - g
+    return left * above, f * above, left * g, f * g
 
 
 def _cubic(x: Floats, y: Floats) -> Taps:
@@ -82,3 +93,53 @@ METHODS: Final[Mapping[str, Callable[[Floats, Floats], Taps]]] = {
 
 REACH: Final = 2.0
 """Pixels beyond the limits where a point may still have valid taps."""
+
+
+def heights_of(taps: Taps, values: Floats, valid: Booleans, *, strict: bool) -> Floats:
+    """Return the height of each point, NaN without one.
+
+    Args:
+        values, valid: of the pixels, and whether they are heights; shape (n, t).
+        strict: whether all pixels of a weight must be valid.
+    """
+    weights = taps.weights
+    missing = (~valid & (weights != 0.0)).any(axis=1)
+    heights = weighted_mean(
+        lambda pixels: (weights * pixels).sum(axis=1), values, valid, missing, strict=strict
+    )
+    # The negative weights of a cubic that misses some pixels overshoot without bound.
+    cut = missing & ~np.isnan(heights) & (weights < 0).any(axis=1)
+    if cut.any():
+        used = valid[cut] & (weights[cut] != 0.0)
+        low = np.where(used, values[cut], np.inf).min(axis=1)
+        high = np.where(used, values[cut], -np.inf).max(axis=1)
+        heights[cut] = np.clip(heights[cut], low, high)
+    return heights
+
+
+def weighted_mean(
+    sums: Callable[[Floats | Booleans], Floats],
+    values: Floats,
+    valid: Booleans,
+    missing: Booleans | None = None,
+    *,
+    strict: bool = False,
+) -> Floats:
+    """Return the means over the valid pixels; NaN where less than half of the weight is valid.
+
+    Args:
+        sums: returns the weighted sums of pixels.
+        values, valid: pixels, and whether they are heights.
+        missing: whether a pixel with a weight is not valid, of the shape of the sums; by default
+            where its weight makes a sum.
+        strict: whether all pixels of a weight must be valid.
+    """
+    if valid.all():
+        return sums(values)
+    if missing is None:
+        missing = sums(~valid) != 0.0
+    # A point has the same height whatever the others are: weights need not sum to 1 exactly.
+    total = np.where(missing, sums(valid), 1.0)
+    known = ~missing if strict else total >= _HALF
+    means = sums(np.where(valid, values, 0.0)) / np.where(known, total, 1.0)
+    return np.where(known, means, np.nan)

@@ -9,7 +9,7 @@ import numpy as np
 
 from mastaba_elevation.queries.ground import Floats
 from mastaba_elevation.queries.lattice import largest_tile, lattice, levels_for, memory
-from mastaba_elevation.queries.sampling import Budget
+from mastaba_elevation.queries.levels import Budget
 from mastaba_elevation.terrain.contours.intervals import Height, Intervals
 from mastaba_elevation.terrain.contours.lines import (
     EXTENT,

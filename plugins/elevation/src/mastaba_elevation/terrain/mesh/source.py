@@ -10,7 +10,7 @@ import numpy.typing as npt
 from mastaba.api.catalogue import WGS84
 from mastaba_elevation.queries.ground import Floats
 from mastaba_elevation.queries.lattice import Lattice, largest_tile, lattice, memory
-from mastaba_elevation.queries.sampling import Budget
+from mastaba_elevation.queries.levels import Budget
 from mastaba_elevation.terrain.filling import REACH, with_nearest
 from mastaba_elevation.terrain.mesh.datum import NODES, Shift
 from mastaba_elevation.terrain.mesh.tile import Samples, mesh_tile
