@@ -13,7 +13,7 @@ from tests.elevation.world import ALPS, GROUNDS, MERC, WORLD, Ground, plain_samp
 from mastaba.api.catalogue import CRS
 from mastaba_elevation.errors import TooMuchError
 from mastaba_elevation.queries.levels import Budget
-from mastaba_elevation.queries.sampling import Wish, sample
+from mastaba_elevation.queries.sampling import Wish, resolutions, sample
 from mastaba_elevation.queries.taps import METHODS, heights_of
 
 TOLERANCE = 1e-6
@@ -189,8 +189,7 @@ def test_resolution_is_on_the_ground(client: Any) -> None:
     dataset = service._datasets["merc"]
     x, y = np.array([10.0]), np.array([55.0])
     found = sampled(client, "merc", x, y, "CRS:84", Wish("bilinear"))
-    queries = service._native.context.queries
-    cell = queries.resolutions(dataset, found, CRS.from_code("CRS:84"), x, y)[0]
+    cell = resolutions(dataset, found, CRS.from_code("CRS:84"), x, y)[0]
     level = MERC.names[found.levels[0]]
     assert cell == pytest.approx(MERC.matrix(level)[0] * math.cos(math.radians(55)), rel=1e-9)
 

@@ -57,7 +57,7 @@ from mastaba_elevation.edr.trajectory import walked
 from mastaba_elevation.edr.written import coverage_pieces, feature_pieces, table_pieces
 from mastaba_elevation.facades.native import statistics_wanted
 from mastaba_elevation.queries.polygons import Ring
-from mastaba_elevation.queries.sampling import Wish
+from mastaba_elevation.queries.sampling import Wish, resolutions
 from mastaba_elevation.queries.taps import METHODS
 from mastaba_elevation.web.facade import Context, Facade, status_of, unknown_path
 from mastaba_elevation.web.geometry import LINES, POINTS, Geometry
@@ -216,7 +216,7 @@ class Edr(Facade):
             line = walked(queries, found, geometry, parameters, method)
             x, y, samples, distances, times = line
             domain = "MultiPoint" if times is None else "Trajectory"
-        cells = queries.resolutions(found.dataset, samples, found.crs, x, y)
+        cells = resolutions(found.dataset, samples, found.crs, x, y)
         layers = [layer.id for layer in found.dataset.layers]
         columns: dict[str, Any] = {
             DISTANCE: rounded(distances, 2),

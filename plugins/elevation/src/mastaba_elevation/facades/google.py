@@ -12,7 +12,7 @@ from mastaba_elevation.errors import TooMuchError
 from mastaba_elevation.facades.google_forms import geojson, results
 from mastaba_elevation.facades.locations import locations_of
 from mastaba_elevation.queries.lines import EVEN, Line, Measure
-from mastaba_elevation.queries.sampling import Wish
+from mastaba_elevation.queries.sampling import Wish, resolutions
 from mastaba_elevation.queries.taps import METHODS
 from mastaba_elevation.web.facade import Facade, status_of, unknown_path
 from mastaba_elevation.web.numbers import JSON, json_document, json_response, rounded, to_json
@@ -115,7 +115,7 @@ class Google(Facade):
         layers = [
             dataset.layers[layer].id if layer >= 0 else None for layer in samples.layers.tolist()
         ]
-        cells = queries.resolutions(dataset, samples, WGS84, longitude, latitude)
+        cells = resolutions(dataset, samples, WGS84, longitude, latitude)
         rows = zip(
             longitude.tolist(),
             latitude.tolist(),

@@ -35,6 +35,7 @@ class Dataset:
         unit: label of the unit of heights.
         valid_range: lowest and highest value; others count as nodata.
         nodata_height: height for holes where a format knows no nodata.
+        described: what is known of the vertical CRS of the first layer, for answers.
         crs: codes of the CRSs of requests, the native one of the first layer first.
     """
 
@@ -43,6 +44,7 @@ class Dataset:
     description: str
     layers: tuple[HeightLayer, ...]
     verticals: tuple[Vertical, ...]
+    described: Mapping[str, Any]
     crs: tuple[str, ...]
     interpolation: str = "bilinear"
     unit: str = "m"
@@ -194,6 +196,7 @@ class Datasets(Mapping[str, Dataset]):
             description=layers[0].abstract,
             layers=tuple(height for height, _ in members),
             verticals=tuple(vertical for _, vertical in members),
+            described=members[0][1].document(),
             crs=tuple(dict.fromkeys(codes)),
             interpolation=entry.get("interpolation", "bilinear"),
             unit=entry.get("unit", members[0][1].unit),

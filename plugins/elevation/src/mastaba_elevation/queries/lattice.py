@@ -16,10 +16,17 @@ import numpy as np
 import numpy.typing as npt
 
 from mastaba.api.catalogue import transform_points
-from mastaba_elevation.queries.ground import Floats, metres_per_unit, on_earth
+from mastaba_elevation.queries.ground import Floats, is_within, metres_per_unit, on_earth
 from mastaba_elevation.queries.levels import GROUP, Budget
-from mastaba_elevation.queries.sampling import Wish, inside_layer, level_for, sample
-from mastaba_elevation.queries.taps import Booleans, Integers, corner_weights, split, weighted_mean
+from mastaba_elevation.queries.sampling import Wish, level_for, sample
+from mastaba_elevation.queries.taps import (
+    Booleans,
+    Integers,
+    corner_weights,
+    is_height,
+    split,
+    weighted_mean,
+)
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import CRS, Equivalences
@@ -146,8 +153,9 @@ def _axes_in(
     if not crs.is_geographic:
         return None
     box = layer.layer.geographic_bbox
-    is_column = inside_layer(layer, x, np.full(len(x), (box.ymin + box.ymax) / 2))
-    is_row = inside_layer(layer, np.full(len(y), (box.xmin + box.xmax) / 2), y)
+    middle_x, middle_y = (box.xmin + box.xmax) / 2, (box.ymin + box.ymax) / 2
+    is_column = is_within(box, layer.margin, x, np.full(len(x), middle_y))
+    is_row = is_within(box, layer.margin, np.full(len(y), middle_x), y)
     across, _ = transform_points(crs, layer.crs, x, np.zeros(len(x)))
     _, up = transform_points(crs, layer.crs, np.zeros(len(y)), y)
     return np.where(is_column, across, np.nan), np.where(is_row, up, np.nan)
@@ -217,9 +225,9 @@ def _window(
         return None
     budget.take(tiles, level.tile_size)
     pixels = level.values(*box)
-    is_height = level.is_height(pixels, *valid_range)
+    valid = is_height(pixels, *valid_range, level.nodata)
     values = pixels.astype(np.float64)
-    heights = weighted_mean(partial(_sums, columns, rows), values, is_height)
+    heights = weighted_mean(partial(_sums, columns, rows), values, valid)
     known = np.logical_and.outer(rows.known, columns.known)
     if not known.all():
         heights[~known] = np.nan

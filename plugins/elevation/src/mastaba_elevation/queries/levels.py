@@ -23,6 +23,7 @@ from mastaba_elevation.queries.taps import (
     Integers,
     Taps,
     heights_of,
+    is_height,
 )
 
 if TYPE_CHECKING:
@@ -94,6 +95,7 @@ class HeightLevel:
         id: of its tile matrix.
         cell: size of a pixel, CRS units.
         tile_size: bytes of a decoded tile.
+        nodata: stored where there is no height.
     """
 
     def __init__(self, pixels: LevelPixels, crs: CRS) -> None:
@@ -104,7 +106,7 @@ class HeightLevel:
         self._pixels = pixels
         self._matrix, self._limits = matrix, limits
         self._around = tiles_around(matrix, crs)
-        self._nodata = np.float32(pixels.nodata[0])
+        self.nodata = np.float32(pixels.nodata[0])
         self._left = limits.min_col * matrix.tile_width
         self._right = (limits.max_col + 1) * matrix.tile_width
         self._top = limits.min_row * matrix.tile_height
@@ -255,16 +257,11 @@ class HeightLevel:
         read, found = np.empty_like(ordered), np.empty_like(has)
         read[order], found[order] = ordered, has
         is_stored[plan.taps] = found
-        valid[plan.taps] = found & self.is_height(read, lowest, highest)
+        valid[plan.taps] = found & is_height(read, lowest, highest, self.nodata)
         values[plan.taps] = read
         values[~valid] = 0.0
         shape = plan.shape
         return values.reshape(shape), valid.reshape(shape), is_stored.reshape(shape)
-
-    def is_height(self, values: npt.NDArray[np.float32], lowest: float, highest: float) -> Booleans:
-        """Return which values are heights: finite, in the range, and not nodata."""
-        found: Booleans = (values >= lowest) & (values <= highest) & (values != self._nodata)
-        return found
 
     def window(
         self, top: int, bottom: int, left: int, right: int
@@ -303,9 +300,7 @@ class HeightLevel:
             # A large window takes several reads, and slabs may be replaced between them.
             if before is None or Sources.of(stored).version == before:
                 found: npt.NDArray[np.float32] = mosaic.pixels[:, :, 0]
-                return (
-                    found if mosaic.valid is None else np.where(mosaic.valid, found, self._nodata)
-                )
+                return found if mosaic.valid is None else np.where(mosaic.valid, found, self.nodata)
         raise ObjectChangedError("the slabs of a query are replaced while they are read")
 
 
@@ -335,6 +330,11 @@ class HeightLayer:
         """Finest first."""
         pixels = self._site.renderer.level_pixels(self.layer)
         return tuple(HeightLevel(level, self.crs) for level in reversed(list(pixels.values())))
+
+    @cached_property
+    def cells(self) -> Floats:
+        """Sizes of the pixels of its levels, CRS units."""
+        return np.array([level.cell for level in self.levels])
 
     @cached_property
     def margin(self) -> float:

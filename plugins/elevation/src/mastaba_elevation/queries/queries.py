@@ -27,7 +27,7 @@ from mastaba_elevation.queries.profile import (
     profile,
     simplified,
 )
-from mastaba_elevation.queries.sampling import Samples, Wish, resolutions, sample
+from mastaba_elevation.queries.sampling import Samples, Wish, sample
 from mastaba_elevation.queries.statistics import Wanted, cells_of, statistics
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class Queries:
         """
         self.check_count(len(x))
         with self._admitted(dataset, len(x)):
-            return self._sample(dataset, x, y, crs, wish, self._budget())
+            return self._sample(dataset, x, y, crs, wish)
 
     def check_count(self, count: int) -> None:
         """Refuse too many points.
@@ -115,12 +115,6 @@ class Queries:
         """
         if count > self.limits.points:
             raise TooMuchError(f"there are more than {self.limits.points} points")
-
-    def resolutions(
-        self, dataset: Dataset, samples: Samples, crs: CRS, x: Floats, y: Floats
-    ) -> Floats:
-        """Return the ground size of the cell that each height comes from, metres, or NaN."""
-        return resolutions(dataset, samples, crs, x, y)
 
     def profile(self, dataset: Dataset, line: Line, wish: ProfileWish) -> Profile:
         """Return the heights along a line, from the finest level that is affordable.
@@ -264,15 +258,21 @@ class Queries:
         return Budget(self.limits.tiles * factor, self.limits.size * factor)
 
     def _sample(
-        self, dataset: Dataset, x: Floats, y: Floats, crs: CRS, wish: Wish, budget: Budget
+        self,
+        dataset: Dataset,
+        x: Floats,
+        y: Floats,
+        crs: CRS,
+        wish: Wish,
+        budget: Budget | None = None,
     ) -> Samples:
-        return sample(dataset, x, y, crs, wish, budget, self._equivalences)
+        return sample(dataset, x, y, crs, wish, budget or self._budget(), self._equivalences)
 
     def _sample_line(
         self, dataset: Dataset, crs: CRS, method: str, x: Floats, y: Floats
     ) -> Samples:
         wish = Wish(method, affordable=True)
-        return self._sample(dataset, x, y, crs, wish, self._budget())
+        return self._sample(dataset, x, y, crs, wish)
 
     def _others(self, dataset: Dataset, found: Footprint, x: Floats, y: Floats, crs: CRS) -> Floats:
         """Return the heights of the layers after that of a footprint."""
@@ -282,7 +282,7 @@ class Queries:
         heights = np.empty(len(x))
         for start in range(0, len(x), _AT_A_TIME):
             part = slice(start, start + _AT_A_TIME)
-            heights[part] = self._sample(rest, x[part], y[part], crs, wish, self._budget()).heights
+            heights[part] = self._sample(rest, x[part], y[part], crs, wish).heights
         return heights
 
     def _admitted(

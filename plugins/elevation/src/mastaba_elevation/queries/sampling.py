@@ -20,13 +20,12 @@ import numpy.typing as npt
 from mastaba.api.catalogue import transform_points
 from mastaba_elevation.queries.ground import (
     Floats,
+    is_within,
     metres_per_unit,
-    normalized,
     on_earth,
     to_degrees,
 )
 from mastaba_elevation.queries.levels import Budget, HeightLayer
-from mastaba_elevation.queries.taps import Booleans
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import CRS, Equivalences
@@ -95,15 +94,17 @@ def sample(
     count = len(x)
     heights = np.full(count, np.nan)
     layers, levels = np.full(count, -1, np.int32), np.zeros(count, np.int32)
+    is_same = [equivalences.equal(crs.code, layer.crs.code) for layer in dataset.layers]
     x, y = on_earth(crs, x, y)
     todo: Indices = np.arange(count)
     degrees: tuple[Floats, Floats] | None = None
     for number, layer in enumerate(dataset.layers):
         here, px, py = todo, x[todo], y[todo]
-        if not equivalences.equal(crs.code, layer.crs.code):
+        if not is_same[number]:
             if degrees is None:
                 degrees = to_degrees(crs, x, y)
-            inside = inside_layer(layer, degrees[0][todo], degrees[1][todo])
+            box = layer.layer.geographic_bbox
+            inside = is_within(box, layer.margin, degrees[0][todo], degrees[1][todo])
             if not inside.any():
                 continue
             here, px, py = todo[inside], px[inside], py[inside]
@@ -133,25 +134,9 @@ def resolutions(dataset: Dataset, samples: Samples, crs: CRS, x: Floats, y: Floa
     for number, layer in enumerate(dataset.layers):
         here = samples.layers == number
         if here.any():
-            cells = np.array([level.cell for level in layer.levels])
             unit = metres_per_unit(layer.crs, latitude[here])
-            result[here] = cells[samples.levels[here]] * unit
+            result[here] = layer.cells[samples.levels[here]] * unit
     return result
-
-
-def inside_layer(layer: HeightLayer, longitude: Floats, latitude: Floats) -> Booleans:
-    """Return which points are in the geographic box of a layer, or within one cell of it."""
-    box, margin = layer.layer.geographic_bbox, layer.margin
-    with np.errstate(invalid="ignore"):
-        longitude = normalized(longitude)
-    # PROJ returns finite nonsense far outside the area of use.
-    inside = (latitude >= box.ymin - margin) & (latitude <= box.ymax + margin)
-    across = (longitude >= box.xmin - margin) & (longitude <= box.xmax + margin)
-    # The antimeridian is an edge of boxes, but not of the ground.
-    across |= longitude + 360.0 <= box.xmax + margin
-    across |= longitude - 360.0 >= box.xmin - margin
-    inside &= across
-    return inside
 
 
 def _first_level(layer: HeightLayer, x: Floats, y: Floats, resolution: float | None) -> int:

@@ -95,6 +95,14 @@ REACH: Final = 2.0
 """Pixels beyond the limits where a point may still have valid taps."""
 
 
+def is_height(
+    values: npt.NDArray[np.float32], lowest: float, highest: float, nodata: np.float32
+) -> Booleans:
+    """Return which values are heights: finite, in the range, and not nodata."""
+    found: Booleans = (values >= lowest) & (values <= highest) & (values != nodata)
+    return found
+
+
 def heights_of(taps: Taps, values: Floats, valid: Booleans, *, strict: bool) -> Floats:
     """Return the height of each point, NaN without one.
 
