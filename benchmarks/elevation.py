@@ -143,7 +143,7 @@ def _cpu(function: Callable[[], object], rounds: int) -> float:
 
 def _queries(client: Client, points: list[list[float]], rounds: int) -> None:
     from mastaba.model.crs import CRS
-    from mastaba_elevation.sampling import Wish
+    from mastaba_elevation.queries.sampling import Wish
 
     service: Any = client.application.site.services["elevation"]  # type: ignore[attr-defined]
     queries, dataset = service._native.context.queries, service._datasets["heights"]

@@ -32,7 +32,7 @@ STATE = {
     "mastaba.slab.index_cache.IndexCache._flights": "loads under way",
     "mastaba.site": "connections, children and changes under way",
     "mastaba_server": "connections, children and changes under way",
-    "mastaba_elevation.datasets.Datasets": "layers of the configuration",
+    "mastaba_elevation.queries.datasets.Datasets": "layers of the configuration",
     "mastaba_metrics.table": "the table of each scoreboard, and its counters",
 }
 

@@ -6,7 +6,7 @@ import pytest
 
 from mastaba import errors
 from mastaba.api.web import Request, Response
-from mastaba_elevation.facade import status_of as of_elevation
+from mastaba_elevation.web.facade import status_of as of_elevation
 from mastaba_ogcapi.errors import error_response as of_ogcapi
 from mastaba_tms.errors import error_report as of_tms
 from mastaba_wms.errors import error_response as of_wms

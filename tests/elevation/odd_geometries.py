@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from mastaba_elevation import footprints, ground, lines, overlap, polygons, sampling
 from mastaba_elevation.edr import areas
+from mastaba_elevation.queries import footprints, ground, lines, overlap, polygons, sampling
 
 Position = list[float]
 Ring = list[Position]

@@ -57,6 +57,59 @@ def in_degrees(x: float, y: float) -> tuple[float, float]:
     return float(lon[0]), float(lat[0])
 
 
+TEXT = {"type": "string"}
+TEXTS = {"type": "array", "items": TEXT}
+QUERY = {
+    "type": "object",
+    "required": [
+        *("query_type", "title", "description", "output_formats", "default_output_format"),
+        "crs_details",
+    ],
+    "properties": {
+        **dict.fromkeys(("query_type", "title", "description", "default_output_format"), TEXT),
+        **dict.fromkeys(("output_formats", "within_units", "width_units", "height_units"), TEXTS),
+        "crs_details": {
+            "type": "array",
+            "minItems": 1,
+            "items": {
+                "type": "object",
+                "required": ["crs", "wkt"],
+                "properties": {"crs": TEXT, "wkt": TEXT},
+            },
+        },
+    },
+}
+
+
+def query_schema(*more: str) -> dict[str, Any]:
+    """Return the schema of a query whose link has more than the common variables."""
+    variables = {**QUERY, "required": [*QUERY["required"], *more]}
+    link = {"type": "object", "required": ["href", "rel"], "properties": {"variables": variables}}
+    return {"type": "object", "required": ["link"], "properties": {"link": link}}
+
+
+COLLECTION = {
+    "type": "object",
+    "required": [
+        *("links", "id", "extent", "data_queries", "parameter_names", "output_formats", "crs")
+    ],
+    "properties": {
+        **dict.fromkeys(("id", "title", "description"), TEXT),
+        **dict.fromkeys(("keywords", "output_formats", "crs"), TEXTS),
+        "data_queries": {
+            "type": "object",
+            "additionalProperties": query_schema(),
+            "properties": {
+                "radius": query_schema("within_units"),
+                "cube": query_schema("height_units"),
+                "corridor": query_schema("width_units", "height_units"),
+            },
+        },
+    },
+}
+"""What the schema of EDR 1.2 (19-086r6 clause 8.3) requires of a collection."""
+
+
 # ---------------------------------------------------------------- documents
 
 
@@ -98,12 +151,31 @@ def test_collections(client: Client) -> None:
     content = read(response)
     edr_collections.Collections.model_validate_json(response.data)
     assert [item["id"] for item in content["collections"]] == ["stack", "alps", "merc", "world"]
+    definitions: dict[str, str] = {}
     for item in content["collections"]:
         whole = read(client.get(f"{EDR}/collections/{item['id']}"))
-        for query in whole["data_queries"].values():
-            del query["link"]["variables"]["crs_details"]
+        jsonschema.validate(item, COLLECTION)
+        jsonschema.validate(whole, COLLECTION)
+        for name, query in item["data_queries"].items():
+            details = query["link"]["variables"].pop("crs_details")
+            wanted = whole["data_queries"][name]["link"]["variables"].pop("crs_details")
+            assert [one["crs"] for one in details] == [one["crs"] for one in wanted]
+            for one, known in zip(details, wanted, strict=True):
+                # Each CRS is described once, where it is named first.
+                first = one["crs"] not in definitions
+                assert one["wkt"] == (known["wkt"] if first else "")
+                definitions.setdefault(one["crs"], known["wkt"])
         assert item == whole
-    assert len(response.data) < 8000 * len(content["collections"])
+    texts = sum(map(len, definitions.values()))
+    assert len(response.data) < 9000 * len(content["collections"]) + 2 * texts
+
+
+def test_a_filtered_list_of_collections_describes_its_crs(client: Client) -> None:
+    (item,) = read(client.get(f"{EDR}/collections?bbox=-20,-50,-10,-40"))["collections"][1:]
+    first, *others = item["data_queries"].values()
+    assert item["id"] == "world"
+    assert all(one["wkt"] == "" for one in first["link"]["variables"]["crs_details"])
+    assert {one["crs"] for one in others[0]["link"]["variables"]["crs_details"]} == set(item["crs"])
 
 
 def test_collection(client: Client) -> None:

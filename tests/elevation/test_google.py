@@ -48,7 +48,7 @@ def test_polyline(client: Client) -> None:
 
 
 def test_samples_are_at_equal_distances(client: Client) -> None:
-    from mastaba_elevation.ground import GEOD
+    from mastaba_elevation.queries.ground import GEOD
 
     query = {"locations": "0,0|0,10|20,10", "samples": "6"}
     found = read(client.get(f"{V1}/world", query_string=query))["results"]

@@ -22,9 +22,10 @@ from tests.forked import Mastaba
 from werkzeug.test import Client, TestResponse
 
 from mastaba.web import body
-from mastaba_elevation import grids, large
+from mastaba_elevation import large
 from mastaba_elevation.edr import written
-from mastaba_elevation.large import IN_MEMORY
+from mastaba_elevation.queries import grids
+from mastaba_elevation.web.large import IN_MEMORY
 
 CUBE = "/elevation/edr/collections/world/cube"
 PATIENCE = 60.0

@@ -12,9 +12,10 @@ from tests.elevation.world import HALF
 from werkzeug.test import Client
 
 from mastaba.api.catalogue import CRS
-from mastaba_elevation.sampling import Budget, Wish, sample
-from mastaba_elevation.terrain import lattice as tested
-from mastaba_elevation.terrain.lattice import lattice, levels_for
+from mastaba_elevation.queries import lattice as tested
+from mastaba_elevation.queries.lattice import lattice, levels_for
+from mastaba_elevation.queries.levels import Budget
+from mastaba_elevation.queries.sampling import Wish, sample
 
 STACK = {"id": "stack", "layers": ["alps", "merc", "world"]}
 

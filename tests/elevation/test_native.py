@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from tests.elevation.conftest import VERTICAL, post, read
 from tests.elevation.world import ALPS, plain_sample
-from werkzeug.test import Client
+from tests.test_tile_path import noted_calls
+from werkzeug.test import Client, create_environ
+
+from mastaba.wsgi import create_application
+from mastaba_conformance.tiny_installation import tiny_installation
 
 ROOT = "/elevation"
 HERE = (900400.0, 6599700.0)
@@ -155,7 +161,7 @@ def test_simplified_profile_is_close_to_the_whole(client: Client) -> None:
 
 
 def test_geodesic_path_and_distance(client: Client) -> None:
-    from mastaba_elevation.ground import GEOD
+    from mastaba_elevation.queries.ground import GEOD
 
     body = {"dataset": "world", "geometry": line((0, 50), (90, 50)), "points": 3, "mode": "even"}
     bent = read(post(client, f"{ROOT}/profile", body | {"path": "geodesic"}))["results"]
@@ -243,7 +249,7 @@ def test_small_area_has_a_value(client: Client) -> None:
 @pytest.mark.parametrize("dataset", ["merc", "world"])
 def test_area_of_a_plot_is_that_of_the_ellipsoid(client: Client, dataset: str, side: float) -> None:
     """However small it is beside the pixels."""
-    from mastaba_elevation.ground import GEOD
+    from mastaba_elevation.queries.ground import GEOD
 
     up = side / 111_000
     across = up / np.cos(np.radians(52))
@@ -367,3 +373,20 @@ def test_cors_is_on_and_post_is_allowed(client: Client) -> None:
     assert preflight.headers["Access-Control-Allow-Headers"] == "*"
     error = client.get(f"{ROOT}/points", headers={"Origin": "http://other.example"})
     assert error.headers["Access-Control-Allow-Origin"] == "*"
+
+
+MOST_CHANGES = 52
+
+
+def test_the_height_of_a_point_seldom_changes_the_module(tmp_path: Path) -> None:
+    application = create_application(str(tiny_installation(tmp_path, services=["elevation"])))
+    path = f"{ROOT}/points?dataset=FLOAT32_RAW&coords=POINT(40+40)"
+    environ = create_environ(path)
+    body = Client(application).get(path).data  # index and tile are cached from here on
+    with noted_calls() as calls:
+        assert b"".join(application(environ, lambda status, headers: None)) == body
+    assert "mastaba_elevation.queries.taps:heights_of" in calls
+    modules = [call.partition(":")[0] for call in calls]
+    changes = [pair for pair in pairwise(modules) if len(set(pair)) > 1]
+    assert len(changes) <= MOST_CHANGES, changes
+    application.site.catalogue.storages.close()

@@ -12,15 +12,7 @@ import pytest
 from tests.elevation.odd_geometries import BODY, OddGeometries, Work, wkt
 from werkzeug.test import Client
 
-from mastaba_elevation.overlap import MOST_PAIRS
-from mastaba_elevation.polygons import MOST_PIECES
-
 EDR = "/elevation/edr/collections/merc"
-PLACES = 1_300_000
-"""Places of a request at most: points on edges and around corridors, and, of a stack of layers, a
-sixteenth of the pixels, up to five times: in degrees, and in each CRS."""
-PIECES = 4 * MOST_PIECES + 6 * MOST_PAIRS
-"""Parts of edges by rows and by cells, for two purposes; pairs of them, and with strips."""
 
 
 def requests(count: int) -> Iterator[tuple[str, str, Any]]:
@@ -70,23 +62,34 @@ def send(client: Client, path: str, body: Any) -> int:
 
 
 @pytest.mark.parametrize(
-    ("count", "step"),
+    ("count", "step", "places", "pieces"),
     [
-        (60, 5),
-        pytest.param(400, 1, marks=pytest.mark.thorough),
-        pytest.param(19_000, 1, marks=pytest.mark.thorough),
+        (60, 5, 430_000, 5_200_000),
+        pytest.param(400, 1, 430_000, 5_200_000, marks=pytest.mark.thorough),
+        # Many edges are refused by their number.
+        pytest.param(19_000, 1, 160_000, 1_300_000, marks=pytest.mark.thorough),
     ],
 )
 def test_work_is_within_the_limits(
-    client: Client, monkeypatch: pytest.MonkeyPatch, count: int, step: int
+    client: Client,
+    monkeypatch: pytest.MonkeyPatch,
+    count: int,
+    step: int,
+    places: int,
+    pieces: int,
 ) -> None:
+    """Points and parts of edges that a request needs: a few percent above what was counted.
+
+    The most points are those of a stack of layers, whose holes are sampled in the next layer. The
+    most parts are pairs of long edges in the same cells.
+    """
     work = Work()
     answered = set()
     for name, path, body in islice(requests(count), 0, None, step):
         with work.counted(monkeypatch):
             answered.add(send(client, path, body))
-        assert work.places <= PLACES, (name, path)
-        assert work.pieces <= PIECES, (name, path)
+        assert work.places <= places, (name, path)
+        assert work.pieces <= pieces, (name, path)
     assert {200, 400} <= answered
 
 

@@ -10,8 +10,8 @@ import pytest
 import shapely
 
 from mastaba_elevation.errors import TooMuchError
-from mastaba_elevation.overlap import overlap
-from mastaba_elevation.polygons import MOST_PIECES, closed, edges_of, inside, met, pieces_of
+from mastaba_elevation.queries.overlap import overlap
+from mastaba_elevation.queries.polygons import MOST_PIECES, closed, edges_of, inside, met, pieces_of
 
 Floats = npt.NDArray[np.float64]
 

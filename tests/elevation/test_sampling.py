@@ -12,9 +12,9 @@ from tests.elevation.world import ALPS, GROUNDS, MERC, WORLD, Ground, plain_samp
 
 from mastaba.api.catalogue import CRS
 from mastaba_elevation.errors import TooMuchError
-from mastaba_elevation.levels import TapValues
-from mastaba_elevation.sampling import Budget, Wish, _combined, sample
-from mastaba_elevation.taps import METHODS
+from mastaba_elevation.queries.levels import Budget
+from mastaba_elevation.queries.sampling import Wish, resolutions, sample
+from mastaba_elevation.queries.taps import METHODS, heights_of
 
 TOLERANCE = 1e-6
 EXTENTS = {
@@ -32,8 +32,7 @@ def test_no_height_next_to_a_hole_leaves_the_range_of_its_pixels(method: str, st
     shape = taps.weights.shape
     valid = random.random(shape) < random.choice([0.6, 0.9, 1.0], (shape[0], 1))
     values = np.where(valid, random.choice([100.0, 200.0], shape), 0.0)
-    read = TapValues(values, valid, np.ones(shape, bool))
-    heights, _ = _combined(taps, read, strict=strict)
+    heights = heights_of(taps, values, valid, strict=strict)
     some = ~valid.all(axis=1) & ~np.isnan(heights)
     counts = valid & (taps.weights != 0)
     low = np.where(counts, values, np.inf).min(axis=1)
@@ -190,8 +189,7 @@ def test_resolution_is_on_the_ground(client: Any) -> None:
     dataset = service._datasets["merc"]
     x, y = np.array([10.0]), np.array([55.0])
     found = sampled(client, "merc", x, y, "CRS:84", Wish("bilinear"))
-    queries = service._native.context.queries
-    cell = queries.resolutions(dataset, found, CRS.from_code("CRS:84"), x, y)[0]
+    cell = resolutions(dataset, found, CRS.from_code("CRS:84"), x, y)[0]
     level = MERC.names[found.levels[0]]
     assert cell == pytest.approx(MERC.matrix(level)[0] * math.cos(math.radians(55)), rel=1e-9)
 

@@ -164,7 +164,7 @@ def test_stacks_use_the_next_layer_in_holes(tiles: Client) -> None:
 def test_drawn_layers_agree_with_queries(tiles: Client, queries: Any, datasets: Any) -> None:
     """The map engine and the sampler of queries are bilinear in the same way."""
     from mastaba.api.catalogue import CRS
-    from mastaba_elevation.sampling import Wish
+    from mastaba_elevation.queries.sampling import Wish
 
     column, row, cell = 8447, 5798, 2 * math.pi * 6378137 / 256 / 2**14
     found = heights(tiles, f"alps/terrarium/14/{column}/{row}.png")

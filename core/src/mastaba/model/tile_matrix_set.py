@@ -15,6 +15,9 @@ from mastaba.model.crs import CRS
 PIXEL_SIZE: Final = 0.00028
 """Metres; the standardized pixel size for scale denominators in OGC standards."""
 
+COARSEST: Final = 0.8
+"""Pixels may be larger than wanted by a factor of 1 / 0.8 (resampling.md section 3)."""
+
 # Tolerance, as a fraction of a tile, for rounding errors at tile edges.
 _EDGE: Final = 1e-9
 
@@ -71,6 +74,10 @@ class TileMatrix:
     tile_height: int
     matrix_width: int
     matrix_height: int
+
+    def suits(self, resolution: float) -> bool:
+        """Return whether pixels are at most 1.25 times too large for a resolution, CRS units."""
+        return resolution / self.cell_size >= COARSEST
 
     @property
     def all_tiles(self) -> TileLimits:

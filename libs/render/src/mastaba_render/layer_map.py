@@ -14,7 +14,7 @@ from mastaba import trace
 from mastaba.errors import InvalidParameterError
 from mastaba.model.pyramid import Level, Pyramid
 from mastaba.model.settings import MapSettings
-from mastaba.model.tile_matrix_set import TileMatrix
+from mastaba.model.tile_matrix_set import COARSEST, TileMatrix
 from mastaba_render.compose import joined, merge, merge_memory
 from mastaba_render.extent import cell_of, part_of, part_with_data, tiles_around
 from mastaba_render.map_request import MapImage, MapLayer, MapRequest, Mask, Pixels
@@ -24,9 +24,6 @@ from mastaba_render.overview import OverviewPixels
 from mastaba_render.positions import other_crs_positions
 from mastaba_render.sampling import Positions, drawn, same_crs_positions
 from mastaba_render.styles import relief_name, styled, styling_memory
-
-_COARSEST: Final = 0.8
-"""A level may be coarser than wanted by a factor of 1 / 0.8 (resampling.md section 3)."""
 
 _STRIP_PIXELS: Final = 512 * 1024
 """Pixels of a map drawn at a time."""
@@ -211,7 +208,7 @@ class LayerMap:
             return "area"
         finest = self._layer.pyramid.finest.matrix
         is_finest = self._level.level.matrix is finest
-        near = self._resolution <= finest.cell_size / _COARSEST
+        near = self._resolution <= finest.cell_size / COARSEST
         return "post" if is_finest and near else "area"
 
     @property
@@ -258,7 +255,7 @@ class LayerMap:
             return
         mean = self._resolution / self._coarsest.level.matrix.cell_size
         longer = max(self._positions.ratios)
-        best, last = (math.floor(math.log2(ratio / _COARSEST)) for ratio in (mean, longer))
+        best, last = (math.floor(math.log2(ratio / COARSEST)) for ratio in (mean, longer))
         if last > 0:
             for power in range(max(best, 1), last + _OVERVIEW_LOSS.bit_length()):
                 yield OverviewPixels(self._coarsest, 2**power)
@@ -539,6 +536,6 @@ def choose_level(pyramid: Pyramid, resolution: float) -> Level:
         resolution: wanted pixel size, CRS units of the pyramid.
     """
     for level in pyramid.levels.values():
-        if resolution / level.matrix.cell_size >= _COARSEST:
+        if level.matrix.suits(resolution):
             break
     return level

@@ -10,14 +10,14 @@ from urllib.parse import quote
 
 from mastaba.api.services import RootEntry, Service, ServiceSettings, Site
 from mastaba.api.web import CrossOrigin, Document, Request, Response
-from mastaba_elevation.datasets import Datasets, middle
-from mastaba_elevation.facade import Context, Facade, preflight, unknown_path
-from mastaba_elevation.native import Native
-from mastaba_elevation.numbers import json_document
-from mastaba_elevation.pages import Section, error_page, page, page_response, wants_page
-from mastaba_elevation.queries import Queries
+from mastaba_elevation.facades.native import Native
+from mastaba_elevation.queries.datasets import Datasets, middle
+from mastaba_elevation.queries.queries import Queries
+from mastaba_elevation.queries.vertical import LAYER_SCHEMA
 from mastaba_elevation.settings import FACADES, SETTINGS_SCHEMA, Settings
-from mastaba_elevation.vertical import LAYER_SCHEMA
+from mastaba_elevation.web.facade import Context, Facade, preflight, unknown_path
+from mastaba_elevation.web.numbers import json_document
+from mastaba_elevation.web.pages import Section, error_page, page, page_response, wants_page
 
 _ALLOWED: Final = "GET, HEAD, POST, OPTIONS"
 _CLASSES: Final = {

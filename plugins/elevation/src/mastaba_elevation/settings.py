@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from mastaba_elevation.taps import METHODS
+from mastaba_elevation.queries.queries import Limits
+from mastaba_elevation.queries.taps import METHODS
 
 HEIGHT_RANGE: Final[Mapping[str, Any]] = {
     "type": "array",
@@ -152,20 +153,6 @@ SETTINGS_SCHEMA: Final[Mapping[str, Any]] = {
 }
 
 FACADES: Final = ("edr", "ign", "swisstopo", "google", "tileserver")
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Limits of one query.
-
-    Attributes:
-        size: bytes of decoded tiles.
-    """
-
-    points: int = 5000
-    tiles: int = 1024
-    size: int = 256 * 1024**2
-    pixels: int = 4_000_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mastaba_elevation.ground import Floats
+from mastaba_elevation.queries.ground import Floats
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import CRS
-    from mastaba_elevation.datasets import Dataset
-    from mastaba_elevation.grids import Grid
+    from mastaba_elevation.queries.datasets import Dataset
+    from mastaba_elevation.queries.grids import Grid
 
 
 @dataclass(frozen=True, slots=True, eq=False)

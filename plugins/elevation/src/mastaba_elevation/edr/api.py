@@ -55,20 +55,20 @@ from mastaba_elevation.edr.openapi import api_page, definition
 from mastaba_elevation.edr.table import table
 from mastaba_elevation.edr.trajectory import walked
 from mastaba_elevation.edr.written import coverage_pieces, feature_pieces, table_pieces
-from mastaba_elevation.facade import Context, Facade, status_of, unknown_path
-from mastaba_elevation.geometry import LINES, POINTS, Geometry
-from mastaba_elevation.large import in_pieces, large_response
-from mastaba_elevation.native import statistics_wanted
-from mastaba_elevation.numbers import json_document, json_response, rounded, to_json
-from mastaba_elevation.pages import page_response, wants_page
-from mastaba_elevation.parameters import Parameters, parameters_of
-from mastaba_elevation.polygons import Ring
-from mastaba_elevation.sampling import Wish
-from mastaba_elevation.taps import METHODS
+from mastaba_elevation.facades.native import statistics_wanted
+from mastaba_elevation.queries.polygons import Ring
+from mastaba_elevation.queries.sampling import Wish, resolutions
+from mastaba_elevation.queries.taps import METHODS
+from mastaba_elevation.web.facade import Context, Facade, status_of, unknown_path
+from mastaba_elevation.web.geometry import LINES, POINTS, Geometry
+from mastaba_elevation.web.large import in_pieces, large_response
+from mastaba_elevation.web.numbers import json_document, json_response, rounded, to_json
+from mastaba_elevation.web.pages import page_response, wants_page
+from mastaba_elevation.web.parameters import Parameters, parameters_of
 
 if TYPE_CHECKING:
     from mastaba.api.web import Request
-    from mastaba_elevation.datasets import Dataset
+    from mastaba_elevation.queries.datasets import Dataset
 
 MOST_VALUES: Final = 1_000_000
 """Values of a grid in one answer."""
@@ -143,9 +143,9 @@ class Edr(Facade):
     def _dataset(self, identifier: str) -> Dataset:
         return self.context.datasets.named(identifier, "collectionId")
 
-    def _collection(self, dataset: Dataset, *, is_listed: bool = False) -> dict[str, Any]:
+    def _collection(self, dataset: Dataset, described: set[str] | None = None) -> dict[str, Any]:
         return collection_document(
-            self.context, self.uri, dataset, temporal=self._temporal, is_listed=is_listed
+            self.context, self.uri, dataset, temporal=self._temporal, described=described
         )
 
     def _collections(self, request: Request) -> Response:
@@ -156,7 +156,7 @@ class Edr(Facade):
         chosen = list(self.context.datasets.values())
         if parameters.values.get("bbox"):
             box = q.box_of(parameters, WGS84)
-            chosen = [item for item in chosen if item.box.intersection(box) is not None]
+            chosen = [item for item in chosen if item.extent.intersection(box) is not None]
         if self._temporal:
             times = [interval_of(self.context, item) for item in chosen]
             chosen = [
@@ -164,7 +164,8 @@ class Edr(Facade):
                 for item, time in zip(chosen, times, strict=True)
                 if q.is_in_time(parameters, *time)
             ]
-        listed = [self._collection(item, is_listed=True) for item in chosen]
+        described: set[str] = set()
+        listed = [self._collection(item, described) for item in chosen]
         content = collections_document(self.uri, listed)
         return json_document(content).respond(request)
 
@@ -215,7 +216,7 @@ class Edr(Facade):
             line = walked(queries, found, geometry, parameters, method)
             x, y, samples, distances, times = line
             domain = "MultiPoint" if times is None else "Trajectory"
-        cells = queries.resolutions(found.dataset, samples, found.crs, x, y)
+        cells = resolutions(found.dataset, samples, found.crs, x, y)
         layers = [layer.id for layer in found.dataset.layers]
         columns: dict[str, Any] = {
             DISTANCE: rounded(distances, 2),
@@ -294,9 +295,10 @@ class Edr(Facade):
         return large_response(request, pieces, media_type)
 
     def _image(self, answer: Cells) -> Response:
+        grid = answer.grid
         heights = np.where(np.isnan(answer.heights), _NODATA, answer.heights)
         pixels = heights.astype(np.float32)[:, :, np.newaxis]
-        raster = Raster(pixels, answer.grid.box, answer.crs, (_NODATA,))
+        raster = Raster(pixels, grid.box, answer.crs, (_NODATA,), grid.registration)
         body = self.context.site.encoders[_GEOTIFF].encode(raster, {})
         headers = [
             ("Content-Type", "image/tiff;application=geotiff"),

@@ -12,12 +12,19 @@ from mastaba.errors import InvalidParameterError
 from mastaba_elevation.edr import query as q
 from mastaba_elevation.edr.names import AREA, CORRIDOR
 from mastaba_elevation.errors import TooMuchError
-from mastaba_elevation.geometry import LINES, POLYGONS, Geometry
-from mastaba_elevation.ground import TURN, Floats, capsules, circle, metres_per_unit, to_degrees
-from mastaba_elevation.polygons import Outline, Ring
+from mastaba_elevation.queries.ground import (
+    TURN,
+    Floats,
+    capsules,
+    circle,
+    metres_per_unit,
+    to_degrees,
+)
+from mastaba_elevation.queries.polygons import Outline, Ring
+from mastaba_elevation.web.geometry import LINES, POLYGONS, Geometry
 
 if TYPE_CHECKING:
-    from mastaba_elevation.parameters import Parameters
+    from mastaba_elevation.web.parameters import Parameters
 
 _PIECE: Final = 25_000.0
 """Metres of a line between two places where its corridor is measured."""

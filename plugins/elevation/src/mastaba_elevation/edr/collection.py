@@ -31,8 +31,8 @@ from mastaba_elevation.edr.names import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from mastaba_elevation.datasets import Dataset
-    from mastaba_elevation.facade import Context
+    from mastaba_elevation.queries.datasets import Dataset
+    from mastaba_elevation.web.facade import Context
 
 UCUM: Final = "http://www.opengis.net/def/uom/UCUM/"
 _ALTITUDE: Final = "http://vocab.nerc.ac.uk/standard_name/surface_altitude/"
@@ -86,16 +86,22 @@ def _parameter(
 
 
 def collection_document(
-    context: Context, uri: str, dataset: Dataset, *, temporal: bool, is_listed: bool = False
+    context: Context,
+    uri: str,
+    dataset: Dataset,
+    *,
+    temporal: bool,
+    described: set[str] | None = None,
 ) -> dict[str, Any]:
     """Return the description of a collection.
 
     Args:
         uri: of the API.
         temporal: whether it has a temporal extent, without which test suites fail.
-        is_listed: whether it is for the list of collections, which only names the CRSs.
+        described: CRSs whose definition is already in the document, to which those of the
+            collection are added. None if each query has the definitions.
     """
-    box = dataset.box
+    box = dataset.extent
     extent: dict[str, Any] = {
         "spatial": {"bbox": [[box.xmin, box.ymin, box.xmax, box.ymax]], "crs": CRS84_URI}
     }
@@ -113,7 +119,7 @@ def collection_document(
         "links": _links(context, uri, dataset),
         "extent": extent,
         "data_queries": {
-            query: {"link": _query(uri, dataset, query, is_listed=is_listed)} for query in OUTPUT
+            query: {"link": _query(uri, dataset, query, described)} for query in OUTPUT
         },
         "crs": crs_names(dataset),
         "output_formats": list(OUTPUT[CUBE]),
@@ -165,7 +171,7 @@ def _links(context: Context, uri: str, dataset: Dataset) -> list[Link]:
     return links
 
 
-def _query(uri: str, dataset: Dataset, query: str, *, is_listed: bool) -> Link:
+def _query(uri: str, dataset: Dataset, query: str, described: set[str] | None) -> Link:
     formats = list(OUTPUT[query])
     variables: dict[str, Any] = {
         "title": f"{query.capitalize()} query",
@@ -173,10 +179,8 @@ def _query(uri: str, dataset: Dataset, query: str, *, is_listed: bool) -> Link:
         "query_type": query,
         "output_formats": formats,
         "default_output_format": COVERAGE,
+        "crs_details": [_definition(name, described) for name in crs_names(dataset)],
     }
-    if not is_listed:
-        # Definitions are long, and the same for all queries and most collections.
-        variables["crs_details"] = [{"crs": name, "wkt": _wkt(name)} for name in crs_names(dataset)]
     if query == RADIUS:
         # Clients look for either spelling.
         variables |= {"within_units": list(UNITS), "within-units": list(UNITS)}
@@ -188,6 +192,18 @@ def _query(uri: str, dataset: Dataset, query: str, *, is_listed: bool) -> Link:
     address = f"{collection_uri(uri, dataset)}/{query}"
     media_type, title = "application/vnd.cov+json", f"Query by {query}"
     return link(address, "data", media_type, title, templated=False, variables=variables)
+
+
+def _definition(name: str, described: set[str] | None) -> dict[str, str]:
+    """Return the name and the definition of a CRS; the schema of EDR 1.2 requires both.
+
+    Definitions are long, and the same for all queries and most collections. So in a list only the
+    first one of a CRS is not empty.
+    """
+    is_known = described is not None and name in described
+    if described is not None:
+        described.add(name)
+    return {"crs": name, "wkt": "" if is_known else _wkt(name)}
 
 
 @lru_cache(maxsize=256)

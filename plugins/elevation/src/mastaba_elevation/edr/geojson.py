@@ -7,8 +7,8 @@ from typing import Any
 from mastaba_elevation.edr.answers import Found, Points
 from mastaba_elevation.edr.collection import parameter_names
 from mastaba_elevation.edr.names import ELEVATION
-from mastaba_elevation.geometry import Geometry
-from mastaba_elevation.numbers import rounded
+from mastaba_elevation.web.geometry import Geometry
+from mastaba_elevation.web.numbers import rounded
 
 
 def features(found: Points) -> dict[str, Any]:

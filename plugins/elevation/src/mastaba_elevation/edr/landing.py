@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from mastaba_elevation.edr.names import HTML, JSON, OPENAPI, collection_uri, link
-from mastaba_elevation.pages import Section, page
+from mastaba_elevation.web.pages import Section, page
 
 if TYPE_CHECKING:
     from mastaba.api.web import Document
-    from mastaba_elevation.facade import Context
+    from mastaba_elevation.web.facade import Context
 
 _EDR: Final = ("core", "collections", "queries", "json", "covjson", "oas30", "html")
 _GEOJSON: Final = "edr-geojson"

@@ -6,7 +6,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from mastaba.api.catalogue import CRS84
-from mastaba_elevation.datasets import Dataset
+from mastaba_elevation.queries.datasets import Dataset
 
 Link = dict[str, Any]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from mastaba import __version__
-from mastaba_elevation.datasets import middle
 from mastaba_elevation.edr.names import (
     AREA,
     CORRIDOR,
@@ -22,12 +21,13 @@ from mastaba_elevation.edr.names import (
     UNITS,
     crs_names,
 )
-from mastaba_elevation.pages import template
-from mastaba_elevation.taps import METHODS
+from mastaba_elevation.queries.datasets import middle
+from mastaba_elevation.queries.taps import METHODS
+from mastaba_elevation.web.pages import template
 
 if TYPE_CHECKING:
-    from mastaba_elevation.datasets import Dataset
-    from mastaba_elevation.facade import Context
+    from mastaba_elevation.queries.datasets import Dataset
+    from mastaba_elevation.web.facade import Context
 
 Part = dict[str, Any]
 

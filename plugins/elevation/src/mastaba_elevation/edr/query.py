@@ -11,7 +11,6 @@ import numpy as np
 from mastaba.api.catalogue import CRS, BoundingBox
 from mastaba.api.web import preferred_media_type, printable
 from mastaba.errors import InvalidParameterError, MissingParameterError
-from mastaba_elevation.crs import requested_crs
 from mastaba_elevation.edr.names import (
     COVERAGE,
     DISTANCE,
@@ -23,13 +22,14 @@ from mastaba_elevation.edr.names import (
     UNITS,
 )
 from mastaba_elevation.errors import NotAcceptableError
-from mastaba_elevation.wkt import read_wkt
+from mastaba_elevation.web.crs import requested_crs
+from mastaba_elevation.web.wkt import read_wkt
 
 if TYPE_CHECKING:
     from mastaba.api.web import Request
-    from mastaba_elevation.datasets import Dataset
-    from mastaba_elevation.geometry import Geometry
-    from mastaba_elevation.parameters import Parameters
+    from mastaba_elevation.queries.datasets import Dataset
+    from mastaba_elevation.web.geometry import Geometry
+    from mastaba_elevation.web.parameters import Parameters
 
 _INSTANT: Final = re.compile(
     r"[0-9]{1,6}(-[0-9]{2}(-[0-9]{2}([Tt ][0-9:]{5,8}(\.[0-9]{1,9})?([Zz]|[+-][0-9:]{2,5})?)?)?)?"

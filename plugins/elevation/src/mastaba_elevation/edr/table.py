@@ -7,7 +7,7 @@ from typing import Any
 
 from mastaba_elevation.edr.answers import Points
 from mastaba_elevation.edr.names import ELEVATION
-from mastaba_elevation.numbers import rounded
+from mastaba_elevation.web.numbers import rounded
 
 
 def table(found: Points) -> str:

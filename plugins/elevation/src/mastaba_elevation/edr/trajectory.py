@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from mastaba.errors import InvalidParameterError
-from mastaba_elevation.ground import Floats
-from mastaba_elevation.lines import FILL, VERTICES, Line, Measure, shared_out
-from mastaba_elevation.native import simplification
-from mastaba_elevation.profile import MINMAX, Profile, simplified, with_peaks
-from mastaba_elevation.sampling import Samples, Wish
+from mastaba_elevation.facades.native import simplification
+from mastaba_elevation.queries.ground import Floats
+from mastaba_elevation.queries.lines import FILL, VERTICES, Line, Measure, shared_out
+from mastaba_elevation.queries.profile import MINMAX, Profile, simplified, with_peaks
+from mastaba_elevation.queries.sampling import Samples, Wish
 
 if TYPE_CHECKING:
     from mastaba_elevation.edr.answers import Found
-    from mastaba_elevation.geometry import Geometry
-    from mastaba_elevation.parameters import Parameters
-    from mastaba_elevation.queries import Queries
+    from mastaba_elevation.queries.queries import Queries
+    from mastaba_elevation.web.geometry import Geometry
+    from mastaba_elevation.web.parameters import Parameters
 
 _POINTS: Final = 200
 _LAST_INSTANT: Final = 253_402_300_799

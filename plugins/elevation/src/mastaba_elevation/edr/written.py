@@ -10,7 +10,7 @@ import numpy as np
 from mastaba_elevation.edr.covjson import coverage
 from mastaba_elevation.edr.geojson import collection_of, properties_of
 from mastaba_elevation.edr.names import ELEVATION
-from mastaba_elevation.numbers import heights_json, to_json
+from mastaba_elevation.web.numbers import heights_json, to_json
 
 if TYPE_CHECKING:
     from mastaba_elevation.edr.answers import Cells

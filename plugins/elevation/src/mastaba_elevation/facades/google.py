@@ -9,18 +9,18 @@ from mastaba.api.catalogue import WGS84
 from mastaba.api.web import Response, message, printable
 from mastaba.errors import InvalidParameterError, RequestError, UnknownPathError, public_message
 from mastaba_elevation.errors import TooMuchError
-from mastaba_elevation.facade import Facade, status_of, unknown_path
 from mastaba_elevation.facades.google_forms import geojson, results
 from mastaba_elevation.facades.locations import locations_of
-from mastaba_elevation.lines import EVEN, Line, Measure
-from mastaba_elevation.numbers import JSON, json_document, json_response, rounded, to_json
-from mastaba_elevation.parameters import Parameters, parameters_of
-from mastaba_elevation.sampling import Wish
-from mastaba_elevation.taps import METHODS
+from mastaba_elevation.queries.lines import EVEN, Line, Measure
+from mastaba_elevation.queries.sampling import Wish, resolutions
+from mastaba_elevation.queries.taps import METHODS
+from mastaba_elevation.web.facade import Facade, status_of, unknown_path
+from mastaba_elevation.web.numbers import JSON, json_document, json_response, rounded, to_json
+from mastaba_elevation.web.parameters import Parameters, parameters_of
 
 if TYPE_CHECKING:
     from mastaba.api.web import Request
-    from mastaba_elevation.datasets import Dataset
+    from mastaba_elevation.queries.datasets import Dataset
 
 _MILLIMETRES: Final = 3
 
@@ -115,7 +115,7 @@ class Google(Facade):
         layers = [
             dataset.layers[layer].id if layer >= 0 else None for layer in samples.layers.tolist()
         ]
-        cells = queries.resolutions(dataset, samples, WGS84, longitude, latitude)
+        cells = resolutions(dataset, samples, WGS84, longitude, latitude)
         rows = zip(
             longitude.tolist(),
             latitude.tolist(),

@@ -10,7 +10,6 @@ from mastaba.api.catalogue import WGS84
 from mastaba.api.web import Response, message, printable
 from mastaba.errors import InvalidParameterError, MissingParameterError, public_message
 from mastaba_elevation.errors import TooMuchError
-from mastaba_elevation.facade import Facade, status_of, unknown_path
 from mastaba_elevation.facades.ign_forms import (
     DECIMALS,
     MOST,
@@ -20,17 +19,18 @@ from mastaba_elevation.facades.ign_forms import (
 )
 from mastaba_elevation.facades.ign_resources import accuracy_of, resource, resources
 from mastaba_elevation.facades.ign_xml import XML, error_xml
-from mastaba_elevation.ground import Floats
-from mastaba_elevation.lines import EVEN, FILL, VERTICES, Line, Measure
-from mastaba_elevation.numbers import JSON, json_document, number, to_json
-from mastaba_elevation.parameters import Parameters, parameters_of
-from mastaba_elevation.profile import ascent_and_descent
-from mastaba_elevation.queries import ProfileWish
-from mastaba_elevation.sampling import Wish
+from mastaba_elevation.queries.ground import Floats
+from mastaba_elevation.queries.lines import EVEN, FILL, VERTICES, Line, Measure
+from mastaba_elevation.queries.profile import ascent_and_descent
+from mastaba_elevation.queries.queries import ProfileWish
+from mastaba_elevation.queries.sampling import Wish
+from mastaba_elevation.web.facade import Facade, status_of, unknown_path
+from mastaba_elevation.web.numbers import JSON, json_document, number, to_json
+from mastaba_elevation.web.parameters import Parameters, parameters_of
 
 if TYPE_CHECKING:
     from mastaba.api.web import Request
-    from mastaba_elevation.datasets import Dataset
+    from mastaba_elevation.queries.datasets import Dataset
 
 _PREFIXES: Final = (["1.0", "calcul", "alti", "rest"], ["calcul", "alti", "rest"])
 

@@ -10,15 +10,15 @@ import numpy as np
 from mastaba.errors import InvalidParameterError, MissingParameterError
 from mastaba_elevation.facades.ign_resources import accuracy_of
 from mastaba_elevation.facades.ign_xml import XML, elevations_xml
-from mastaba_elevation.ground import Floats
-from mastaba_elevation.large import in_pieces, large_response
-from mastaba_elevation.numbers import json_response, rounded
+from mastaba_elevation.queries.ground import Floats
+from mastaba_elevation.web.large import in_pieces, large_response
+from mastaba_elevation.web.numbers import json_response, rounded
 
 if TYPE_CHECKING:
     from mastaba.api.web import Request, Response
-    from mastaba_elevation.datasets import Dataset
-    from mastaba_elevation.parameters import Parameters
-    from mastaba_elevation.sampling import Samples
+    from mastaba_elevation.queries.datasets import Dataset
+    from mastaba_elevation.queries.sampling import Samples
+    from mastaba_elevation.web.parameters import Parameters
 
 MOST: Final = 5000
 """Points of a request."""

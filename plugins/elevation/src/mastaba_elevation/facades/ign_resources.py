@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from mastaba.api.web import decode
 
 if TYPE_CHECKING:
-    from mastaba_elevation.datasets import Dataset, Datasets
-    from mastaba_elevation.vertical import Vertical
+    from mastaba_elevation.queries.datasets import Dataset, Datasets
+    from mastaba_elevation.queries.vertical import Vertical
 
 
 def resources(datasets: Datasets, query: str) -> dict[str, Any]:

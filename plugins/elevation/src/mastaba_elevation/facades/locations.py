@@ -7,8 +7,8 @@ import numpy as np
 from mastaba.errors import InvalidParameterError
 from mastaba_elevation.errors import TooMuchError
 from mastaba_elevation.facades.polyline import read_polyline
-from mastaba_elevation.ground import Floats
-from mastaba_elevation.parameters import Parameters
+from mastaba_elevation.queries.ground import Floats
+from mastaba_elevation.web.parameters import Parameters
 
 
 def locations_of(parameters: Parameters, name: str, most: int) -> tuple[Floats, Floats]:

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from mastaba.errors import InvalidParameterError
-from mastaba_elevation.ground import Floats
+from mastaba_elevation.queries.ground import Floats
 
 _PRECISION: Final = 1e5
 

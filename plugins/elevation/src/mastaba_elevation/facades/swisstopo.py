@@ -10,7 +10,6 @@ import numpy as np
 from mastaba.api.web import Response, message
 from mastaba.errors import InvalidParameterError, public_message
 from mastaba_elevation.errors import TooMuchError
-from mastaba_elevation.facade import Facade, status_of, unknown_path
 from mastaba_elevation.facades.swisstopo_profile import MOST, csv, entries, profile_of
 from mastaba_elevation.facades.swisstopo_request import (
     coordinate_of,
@@ -18,15 +17,16 @@ from mastaba_elevation.facades.swisstopo_request import (
     geometry_of,
     read_request,
 )
-from mastaba_elevation.large import in_pieces, large_response
-from mastaba_elevation.numbers import JSON, json_response, to_json
-from mastaba_elevation.sampling import Wish
-from mastaba_elevation.taps import METHODS
+from mastaba_elevation.queries.sampling import Wish
+from mastaba_elevation.queries.taps import METHODS
+from mastaba_elevation.web.facade import Facade, status_of, unknown_path
+from mastaba_elevation.web.large import in_pieces, large_response
+from mastaba_elevation.web.numbers import JSON, json_response, to_json
 
 if TYPE_CHECKING:
     from mastaba.api.web import Request
-    from mastaba_elevation.datasets import Dataset
-    from mastaba_elevation.parameters import Parameters
+    from mastaba_elevation.queries.datasets import Dataset
+    from mastaba_elevation.web.parameters import Parameters
 
 _ALTS: Final = ("COMB", "DTM2", "DTM25")
 _CALLBACK: Final = re.compile(r"[A-Za-z_$][\w$.]*")

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from mastaba_elevation.ground import Floats
-from mastaba_elevation.lines import FILL, VERTICES, Line, Measure
-from mastaba_elevation.numbers import number
-from mastaba_elevation.profile import finest_step
-from mastaba_elevation.queries import ProfileWish, Queries
+from mastaba_elevation.queries.ground import Floats
+from mastaba_elevation.queries.lines import FILL, VERTICES, Line, Measure
+from mastaba_elevation.queries.profile import finest_step
+from mastaba_elevation.queries.queries import ProfileWish, Queries
+from mastaba_elevation.web.numbers import number
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import CRS
-    from mastaba_elevation.datasets import Dataset
-    from mastaba_elevation.geometry import Geometry
-    from mastaba_elevation.parameters import Parameters
+    from mastaba_elevation.queries.datasets import Dataset
+    from mastaba_elevation.web.geometry import Geometry
+    from mastaba_elevation.web.parameters import Parameters
 
 MOST: Final = 5000
 """Points of a profile."""

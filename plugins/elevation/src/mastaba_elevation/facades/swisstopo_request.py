@@ -10,13 +10,13 @@ import orjson
 
 from mastaba.api.catalogue import CRS, bbox_in
 from mastaba.errors import InvalidParameterError, MissingParameterError
-from mastaba_elevation.geometry import Geometry, read_geojson
-from mastaba_elevation.ground import Floats
-from mastaba_elevation.parameters import Parameters, posted
+from mastaba_elevation.queries.ground import Floats
+from mastaba_elevation.web.geometry import Geometry, read_geojson
+from mastaba_elevation.web.parameters import Parameters, posted
 
 if TYPE_CHECKING:
     from mastaba.api.web import Request
-    from mastaba_elevation.datasets import Dataset
+    from mastaba_elevation.queries.datasets import Dataset
 
 _BOXES: Final = {
     2056: (2385000.0, 974000.0, 2935000.0, 1404000.0),

@@ -10,14 +10,14 @@ import numpy as np
 from mastaba.api.catalogue import WGS84
 from mastaba.api.web import Response, message
 from mastaba.errors import InvalidParameterError, UnknownNameError, public_message
-from mastaba_elevation.facade import Facade, status_of, unknown_path
-from mastaba_elevation.numbers import json_document, json_response, number, rounded
-from mastaba_elevation.parameters import Parameters, parameters_of
-from mastaba_elevation.sampling import Wish
+from mastaba_elevation.queries.sampling import Wish
+from mastaba_elevation.web.facade import Facade, status_of, unknown_path
+from mastaba_elevation.web.numbers import json_document, json_response, number, rounded
+from mastaba_elevation.web.parameters import Parameters, parameters_of
 
 if TYPE_CHECKING:
     from mastaba.api.web import Request
-    from mastaba_elevation.datasets import Dataset
+    from mastaba_elevation.queries.datasets import Dataset
 
 _TILE: Final = 256
 _MOST_NORTHERN: Final = 85.0511287798066

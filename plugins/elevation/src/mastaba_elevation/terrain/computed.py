@@ -13,7 +13,7 @@ from mastaba_render.api.maps import MapLayer, Sources, drawn_response, identity_
 
 if TYPE_CHECKING:
     from mastaba.api.web import Request, Response
-    from mastaba_elevation.datasets import Dataset
+    from mastaba_elevation.queries.datasets import Dataset
 
 _GZIP: Final = 16 + zlib.MAX_WBITS
 _LEVEL: Final = 5

@@ -27,8 +27,8 @@ from mastaba.api.web import printable
 from mastaba.errors import TileOutOfRangeError, UnknownNameError
 
 if TYPE_CHECKING:
-    from mastaba_elevation.datasets import Dataset
-    from mastaba_elevation.levels import HeightLayer
+    from mastaba_elevation.queries.datasets import Dataset
+    from mastaba_elevation.queries.levels import HeightLayer
 
 WEB_MERCATOR: Final = "WebMercatorQuad"
 _FINEST: Final = 24

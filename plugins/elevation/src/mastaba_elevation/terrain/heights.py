@@ -26,7 +26,7 @@ from mastaba_render.api.maps import (
 if TYPE_CHECKING:
     from mastaba.api.catalogue import CRS, TileMatrix
     from mastaba.api.services import Site
-    from mastaba_elevation.datasets import Dataset
+    from mastaba_elevation.queries.datasets import Dataset
     from mastaba_elevation.terrain.coverage import Member, Zoom
 
 Values = npt.NDArray[np.float32]

@@ -13,7 +13,7 @@ from mastaba_elevation.terrain.coverage import Coverage, coverage_of
 if TYPE_CHECKING:
     from mastaba.api.services import ServiceSettings, Site
     from mastaba.api.web import Request, Response
-    from mastaba_elevation.datasets import Dataset, Datasets
+    from mastaba_elevation.queries.datasets import Dataset, Datasets
     from mastaba_elevation.terrain.settings import Settings
 
 Headers = list[tuple[str, str]]

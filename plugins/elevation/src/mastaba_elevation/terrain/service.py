@@ -10,13 +10,13 @@ from typing import Any, ClassVar, Final
 from mastaba.api.services import RootEntry, Service, ServiceSettings, Site
 from mastaba.api.web import CrossOrigin, Document, Request, Response, message
 from mastaba.errors import UnknownNameError, public_message
-from mastaba_elevation.datasets import Dataset, Datasets
-from mastaba_elevation.facade import preflight, status_of, unknown_path
-from mastaba_elevation.numbers import JSON, json_document, to_json
-from mastaba_elevation.pages import Section, error_page, page, page_response, wants_page
+from mastaba_elevation.queries.datasets import Dataset, Datasets
+from mastaba_elevation.queries.vertical import LAYER_SCHEMA
 from mastaba_elevation.terrain.resource import Context, Resource, bounds
 from mastaba_elevation.terrain.settings import SETTINGS_SCHEMA, Settings, dataset_settings
-from mastaba_elevation.vertical import LAYER_SCHEMA
+from mastaba_elevation.web.facade import preflight, status_of, unknown_path
+from mastaba_elevation.web.numbers import JSON, json_document, to_json
+from mastaba_elevation.web.pages import Section, error_page, page, page_response, wants_page
 
 _ROUTES: Final[Mapping[str, str]] = {
     "mapbox": "tiles:Tiles",

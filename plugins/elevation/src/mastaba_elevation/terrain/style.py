@@ -6,17 +6,17 @@ import math
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import urlencode
 
-from mastaba_elevation.facade import unknown_path
-from mastaba_elevation.numbers import json_document
 from mastaba_elevation.terrain.encodings import ENCODINGS
 from mastaba_elevation.terrain.options import choice, options_of, requested_options
 from mastaba_elevation.terrain.resource import Resource, bounds
 from mastaba_elevation.terrain.tilejson import SIZES
+from mastaba_elevation.web.facade import unknown_path
+from mastaba_elevation.web.numbers import json_document
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import Palette
     from mastaba.api.web import Request, Response
-    from mastaba_elevation.datasets import Dataset
+    from mastaba_elevation.queries.datasets import Dataset
 
 _ENCODING: Final = "terrarium"
 """Its steps are invisible in a hillshade of fine data; those of ``mapbox`` are not."""

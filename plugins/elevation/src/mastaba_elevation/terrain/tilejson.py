@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from mastaba.errors import InvalidParameterError
-from mastaba_elevation.facade import unknown_path
-from mastaba_elevation.numbers import json_document
 from mastaba_elevation.terrain.encodings import ENCODINGS
 from mastaba_elevation.terrain.options import choice, query_of, requested_options
 from mastaba_elevation.terrain.resource import Resource, attribution, bounds, described
 from mastaba_elevation.terrain.tiles import DOUBLE
+from mastaba_elevation.web.facade import unknown_path
+from mastaba_elevation.web.numbers import json_document
 
 if TYPE_CHECKING:
     from mastaba.api.web import Request, Response
-    from mastaba_elevation.datasets import Dataset
+    from mastaba_elevation.queries.datasets import Dataset
 
 SIZES: Final = ("256", "512")
 

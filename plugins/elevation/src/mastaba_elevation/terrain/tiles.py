@@ -14,20 +14,20 @@ from mastaba.api.encoders import Raster
 from mastaba.api.tiles import tile_index
 from mastaba.api.web import content_disposition
 from mastaba.errors import TileNotFoundError, TileOutOfRangeError, UnsupportedFormatError
-from mastaba_elevation.facade import unknown_path
-from mastaba_elevation.ground import metres_per_unit
+from mastaba_elevation.queries.ground import metres_per_unit
 from mastaba_elevation.terrain.encodings import ENCODINGS, Bytes, Encoding
 from mastaba_elevation.terrain.filling import REACH, with_constant, with_nearest
 from mastaba_elevation.terrain.heights import Heights
 from mastaba_elevation.terrain.options import requested_options
 from mastaba_elevation.terrain.resource import FORMATS, Resource, caching
+from mastaba_elevation.web.facade import unknown_path
 from mastaba_render.api.maps import MapLayer, Window, drawn_response, identity_of
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import CRS
     from mastaba.api.encoders import Encoder
     from mastaba.api.web import Request, Response
-    from mastaba_elevation.datasets import Dataset
+    from mastaba_elevation.queries.datasets import Dataset
     from mastaba_elevation.terrain.coverage import Zoom
     from mastaba_elevation.terrain.settings import Options
 

@@ -11,7 +11,7 @@ import contourpy
 import numpy as np
 import numpy.typing as npt
 
-from mastaba_elevation.ground import Floats
+from mastaba_elevation.queries.ground import Floats
 
 Numbers = npt.NDArray[np.int64]
 

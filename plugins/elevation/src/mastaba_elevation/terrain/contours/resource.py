@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from mastaba.api.tiles import tile_index
 from mastaba.errors import TileOutOfRangeError
-from mastaba_elevation.facade import unknown_path
-from mastaba_elevation.numbers import json_document
 from mastaba_elevation.terrain.computed import ComputedTile
 from mastaba_elevation.terrain.contours.source import ContourSource
 from mastaba_elevation.terrain.resource import Resource, attribution, bounds, described
+from mastaba_elevation.web.facade import unknown_path
+from mastaba_elevation.web.numbers import json_document
 
 if TYPE_CHECKING:
     from mastaba.api.web import Request, Response
-    from mastaba_elevation.datasets import Dataset
+    from mastaba_elevation.queries.datasets import Dataset
 
 MEDIA_TYPE: Final = "application/vnd.mapbox-vector-tile"
 DOCUMENT: Final = "contours.json"

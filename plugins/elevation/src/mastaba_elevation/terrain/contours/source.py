@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from mastaba_elevation.ground import Floats
-from mastaba_elevation.sampling import Budget
+from mastaba_elevation.queries.ground import Floats
+from mastaba_elevation.queries.lattice import largest_tile, lattice, levels_for, memory
+from mastaba_elevation.queries.levels import Budget
 from mastaba_elevation.terrain.contours.intervals import Height, Intervals
 from mastaba_elevation.terrain.contours.lines import (
     EXTENT,
@@ -17,12 +18,11 @@ from mastaba_elevation.terrain.contours.lines import (
     traced,
     without_small_rings,
 )
-from mastaba_elevation.terrain.lattice import largest_tile, lattice, levels_for, memory
 from mastaba_writer.vector_tile_writer import Feature, encode_vector_tile
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import CRS, Equivalences
-    from mastaba_elevation.datasets import Dataset
+    from mastaba_elevation.queries.datasets import Dataset
     from mastaba_elevation.terrain.settings import ContourSettings
 
 INTERVALS: Final = 256

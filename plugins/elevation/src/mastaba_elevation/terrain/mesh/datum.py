@@ -11,10 +11,10 @@ import numpy as np
 import pyproj
 from pyproj.exceptions import ProjError
 
-from mastaba_elevation.ground import Floats
+from mastaba_elevation.queries.ground import Floats
 
 if TYPE_CHECKING:
-    from mastaba_elevation.vertical import Vertical
+    from mastaba_elevation.queries.vertical import Vertical
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]+")
 _PIPELINE: Final = (

@@ -6,13 +6,13 @@ from hashlib import blake2b
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from mastaba_elevation.numbers import json_document
 from mastaba_elevation.terrain.resource import attribution, bounds, described
+from mastaba_elevation.web.numbers import json_document
 from mastaba_render.api.maps import Sources
 
 if TYPE_CHECKING:
     from mastaba.api.web import Document
-    from mastaba_elevation.datasets import Dataset
+    from mastaba_elevation.queries.datasets import Dataset
     from mastaba_elevation.terrain.mesh.tiling import Tiling
     from mastaba_elevation.terrain.resource import Context
     from mastaba_elevation.terrain.settings import Options

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from mastaba_elevation.ground import Floats
+from mastaba_elevation.queries.ground import Floats
 from mastaba_elevation.terrain.mesh.rtin import Numbers
 
 HIGHEST: Final = 32767

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from mastaba_elevation.ground import Floats
+from mastaba_elevation.queries.ground import Floats
 
 MAJOR: Final = 6378137.0
 """Half axis at the equator, metres."""

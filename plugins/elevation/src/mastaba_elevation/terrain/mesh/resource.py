@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from mastaba.api.documents import Fault, Severity
 from mastaba.api.tiles import tile_index
 from mastaba.errors import ConfigurationError, TileOutOfRangeError
-from mastaba_elevation.facade import unknown_path
+from mastaba_elevation.queries.vertical import KEY
 from mastaba_elevation.terrain.computed import ComputedTile
 from mastaba_elevation.terrain.mesh.datum import Shift, shift_of
 from mastaba_elevation.terrain.mesh.document import NORMALS, layer_json
@@ -17,11 +17,11 @@ from mastaba_elevation.terrain.mesh.source import MeshSource
 from mastaba_elevation.terrain.mesh.tiling import Tiling
 from mastaba_elevation.terrain.options import requested_options
 from mastaba_elevation.terrain.resource import Context, Resource
-from mastaba_elevation.vertical import KEY
+from mastaba_elevation.web.facade import unknown_path
 
 if TYPE_CHECKING:
     from mastaba.api.web import Request, Response
-    from mastaba_elevation.datasets import Dataset
+    from mastaba_elevation.queries.datasets import Dataset
 
 MEDIA_TYPE: Final = "application/vnd.quantized-mesh"
 

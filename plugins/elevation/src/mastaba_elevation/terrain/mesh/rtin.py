@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from mastaba_elevation.ground import Floats
+from mastaba_elevation.queries.ground import Floats
 
 Numbers = npt.NDArray[np.intp]
 

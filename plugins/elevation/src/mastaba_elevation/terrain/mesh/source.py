@@ -8,17 +8,17 @@ import numpy as np
 import numpy.typing as npt
 
 from mastaba.api.catalogue import WGS84
-from mastaba_elevation.ground import Floats
-from mastaba_elevation.sampling import Budget
+from mastaba_elevation.queries.ground import Floats
+from mastaba_elevation.queries.lattice import Lattice, largest_tile, lattice, memory
+from mastaba_elevation.queries.levels import Budget
 from mastaba_elevation.terrain.filling import REACH, with_nearest
-from mastaba_elevation.terrain.lattice import Lattice, largest_tile, lattice, memory
 from mastaba_elevation.terrain.mesh.datum import NODES, Shift
 from mastaba_elevation.terrain.mesh.tile import Samples, mesh_tile
 from mastaba_elevation.terrain.mesh.tiling import Tiling, Zoom
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import Equivalences
-    from mastaba_elevation.datasets import Dataset
+    from mastaba_elevation.queries.datasets import Dataset
 
 _FLAT: Final = 17
 """Samples on each side of a tile without any data. It is not flat in space: the Earth is round."""

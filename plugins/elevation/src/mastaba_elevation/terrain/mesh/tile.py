@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from mastaba_elevation.ground import Floats
+from mastaba_elevation.queries.ground import Floats
 from mastaba_elevation.terrain.mesh.encoding import HIGHEST, Header, encode, numbered
 from mastaba_elevation.terrain.mesh.globe import (
     MAJOR,

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from mastaba.api.catalogue import WGS84
-from mastaba_elevation.ground import Floats, metres_per_unit
-from mastaba_elevation.terrain.lattice import levels_for
+from mastaba_elevation.queries.ground import Floats, metres_per_unit
+from mastaba_elevation.queries.lattice import levels_for
 from mastaba_elevation.terrain.mesh.globe import MAJOR
 from mastaba_elevation.terrain.mesh.tile import Precision
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import BoundingBox
-    from mastaba_elevation.datasets import Dataset
+    from mastaba_elevation.queries.datasets import Dataset
 
 _COARSEST_ERROR: Final = math.tau * MAJOR * 0.25 / (65 * 2)
 """Error that Cesium assumes for the tiles of zoom 0, metres. Each zoom halves it."""

@@ -16,26 +16,28 @@ import orjson
 from mastaba.api.catalogue import CRS, crs_uri
 from mastaba.api.web import message
 from mastaba.errors import InvalidParameterError, MissingParameterError, public_message
-from mastaba_elevation.crs import requested_crs
-from mastaba_elevation.facade import Facade, status_of, unknown_path
-from mastaba_elevation.geometry import LINES, POLYGONS, Geometry, read_geojson
-from mastaba_elevation.ground import Floats
-from mastaba_elevation.lines import FILL, MODES, Line, Measure
-from mastaba_elevation.numbers import JSON, json_response, rounded, to_json
-from mastaba_elevation.parameters import Parameters, posted
-from mastaba_elevation.profile import MINMAX, ascent_and_descent
-from mastaba_elevation.queries import ProfileWish
-from mastaba_elevation.sampling import Samples, Wish
-from mastaba_elevation.statistics import PERCENTILES, Wanted
-from mastaba_elevation.taps import METHODS
-from mastaba_elevation.wkt import read_wkt
+from mastaba_elevation.queries.ground import Floats
+from mastaba_elevation.queries.lines import FILL, MODES, Line, Measure
+from mastaba_elevation.queries.profile import MINMAX, ascent_and_descent
+from mastaba_elevation.queries.queries import ProfileWish
+from mastaba_elevation.queries.sampling import Samples, Wish, resolutions
+from mastaba_elevation.queries.statistics import PERCENTILES, Wanted
+from mastaba_elevation.queries.taps import METHODS
+from mastaba_elevation.web.crs import requested_crs
+from mastaba_elevation.web.facade import Facade, status_of, unknown_path
+from mastaba_elevation.web.geometry import LINES, POLYGONS, Geometry, read_geojson
+from mastaba_elevation.web.numbers import JSON, json_response, rounded, to_json
+from mastaba_elevation.web.parameters import Parameters, posted
+from mastaba_elevation.web.wkt import read_wkt
 
 if TYPE_CHECKING:
     from mastaba.api.web import Request, Response
-    from mastaba_elevation.datasets import Dataset
+    from mastaba_elevation.queries.datasets import Dataset
 
 _PROFILE_POINTS: Final = 200
 _CENTIMETRES: Final = 2
+_FINEST: Final = 1e-6
+"""Metres; the smallest resolution."""
 _MOST_BINS: Final = 1000
 
 
@@ -49,8 +51,10 @@ class Native(Facade):
         if len(path) != 1:
             raise unknown_path()
         parameters, geometry = _read(request)
-        dataset = self._dataset(parameters)
-        crs = requested_crs(parameters.text("crs", ""), dataset.crs)
+        datasets, code = self.context.datasets, parameters.text("crs", "")
+        only = None if "dataset" in parameters else datasets.only()
+        dataset = only or datasets.named(parameters.text("dataset"))
+        crs = requested_crs(code, dataset.crs)
         answer = {
             "points": self._points,
             "profile": self._profile,
@@ -59,7 +63,7 @@ class Native(Facade):
         head = {
             "dataset": dataset.id,
             "crs": crs_uri(crs.code),
-            "vertical": dataset.vertical.document(),
+            "vertical": dataset.described,
             "unit": dataset.unit,
         }
         content = head | answer(dataset, parameters, geometry, crs)
@@ -70,12 +74,6 @@ class Native(Facade):
         content = {"error": {"status": status, "message": public_message(error)}}
         return message(status, to_json(content), JSON)
 
-    def _dataset(self, parameters: Parameters) -> Dataset:
-        only = self.context.datasets.only()
-        if only is not None and "dataset" not in parameters:
-            return only
-        return self.context.datasets.named(parameters.text("dataset"))
-
     def _points(
         self, dataset: Dataset, parameters: Parameters, geometry: Geometry, crs: CRS
     ) -> dict[str, Any]:
@@ -83,11 +81,13 @@ class Native(Facade):
             raise InvalidParameterError("the geometry is neither points nor a line", "geometry")
         wish = Wish(
             parameters.choice("interpolation", METHODS, dataset.interpolation),
-            _resolution(parameters),
+            parameters.optional("resolution", _FINEST),
             parameters.flag("strict"),
         )
-        samples = self.context.queries.points(dataset, geometry.x, geometry.y, crs, wish)
-        return {"results": self._results(dataset, samples, crs, geometry.x, geometry.y)}
+        x, y = geometry.x, geometry.y
+        samples = self.context.queries.points(dataset, x, y, crs, wish)
+        cells = resolutions(dataset, samples, crs, x, y)
+        return {"results": self._results(dataset, samples, x, y, cells)}
 
     def _profile(
         self, dataset: Dataset, parameters: Parameters, geometry: Geometry, crs: CRS
@@ -111,7 +111,8 @@ class Native(Facade):
         method = parameters.choice("interpolation", METHODS, dataset.interpolation)
         hysteresis = parameters.number("hysteresis", 0.0, 0.0)
         found = queries.profile(dataset, line, ProfileWish(mode or FILL, count, simplify, method))
-        results = self._results(dataset, found.samples, crs, found.x, found.y)
+        cells = resolutions(dataset, found.samples, crs, found.x, found.y)
+        results = self._results(dataset, found.samples, found.x, found.y, cells)
         distances = np.round(found.distances, _CENTIMETRES).tolist()
         for result, distance in zip(results, distances, strict=True):
             result["distance"] = distance
@@ -127,15 +128,19 @@ class Native(Facade):
         if geometry.kind not in POLYGONS:
             raise InvalidParameterError("the geometry is not a polygon", "geometry")
         found = self.context.queries.statistics(
-            dataset, geometry.parts, crs, statistics_wanted(parameters), _resolution(parameters)
+            dataset,
+            geometry.parts,
+            crs,
+            statistics_wanted(parameters),
+            parameters.optional("resolution", _FINEST),
         )
         return {"statistics": found}
 
     def _results(
-        self, dataset: Dataset, samples: Samples, crs: CRS, x: Floats, y: Floats
+        self, dataset: Dataset, samples: Samples, x: Floats, y: Floats, cells: Floats
     ) -> list[dict[str, Any]]:
         heights = rounded(samples.heights, self.context.settings.decimals)
-        cells = self.context.queries.resolutions(dataset, samples, crs, x, y)
+        sizes = rounded(cells, 3)
         names = [layer.id for layer in dataset.layers]
         levels = [[level.id for level in layer.levels] for layer in dataset.layers]
         found = zip(
@@ -144,7 +149,7 @@ class Native(Facade):
             heights,
             samples.layers.tolist(),
             samples.levels.tolist(),
-            rounded(cells, 3),
+            sizes,
             strict=True,
         )
         return [
@@ -174,12 +179,7 @@ def statistics_wanted(parameters: Parameters) -> Wanted:
         bins = Parameters({"histogram": bins[0]}).integer("histogram", None, 1, _MOST_BINS)
     elif any(high <= low for low, high in pairwise(bins)):
         raise InvalidParameterError("the edges of the histogram do not ascend", "histogram")
-    plane = parameters.number("plane") if "plane" in parameters else None
-    return Wanted(shares, bins, plane)
-
-
-def _resolution(parameters: Parameters) -> float | None:
-    return parameters.number("resolution", None, 1e-6) if "resolution" in parameters else None
+    return Wanted(shares, bins, parameters.optional("plane"))
 
 
 def simplification(parameters: Parameters) -> str | float | None:

@@ -12,8 +12,8 @@ from mastaba.api.catalogue import CRS84, WGS84, BoundingBox, CRSOffer
 from mastaba.api.documents import Fault, Severity
 from mastaba.api.web import printable
 from mastaba.errors import ConfigurationError, UnknownNameError
-from mastaba_elevation.levels import HeightLayer
-from mastaba_elevation.vertical import KEY, Vertical, vertical_of
+from mastaba_elevation.queries.levels import HeightLayer
+from mastaba_elevation.queries.vertical import KEY, Vertical, vertical_of
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import Layer
@@ -35,6 +35,7 @@ class Dataset:
         unit: label of the unit of heights.
         valid_range: lowest and highest value; others count as nodata.
         nodata_height: height for holes where a format knows no nodata.
+        described: what is known of the vertical CRS of the first layer, for answers.
         crs: codes of the CRSs of requests, the native one of the first layer first.
     """
 
@@ -43,6 +44,7 @@ class Dataset:
     description: str
     layers: tuple[HeightLayer, ...]
     verticals: tuple[Vertical, ...]
+    described: Mapping[str, Any]
     crs: tuple[str, ...]
     interpolation: str = "bilinear"
     unit: str = "m"
@@ -60,6 +62,11 @@ class Dataset:
     def box(self) -> BoundingBox:
         """Box around all layers, WGS 84 degrees."""
         return reduce(BoundingBox.union, (item.layer.geographic_bbox for item in self.layers))
+
+    @property
+    def extent(self) -> BoundingBox:
+        """Box around what has a height, WGS 84 degrees: `HeightLayer.extent` of all layers."""
+        return reduce(BoundingBox.union, (item.extent for item in self.layers))
 
 
 class Datasets(Mapping[str, Dataset]):
@@ -189,6 +196,7 @@ class Datasets(Mapping[str, Dataset]):
             description=layers[0].abstract,
             layers=tuple(height for height, _ in members),
             verticals=tuple(vertical for _, vertical in members),
+            described=members[0][1].document(),
             crs=tuple(dict.fromkeys(codes)),
             interpolation=entry.get("interpolation", "bilinear"),
             unit=entry.get("unit", members[0][1].unit),

@@ -13,20 +13,26 @@ import numpy as np
 from mastaba.api.catalogue import CRS, BoundingBox
 from mastaba.errors import InvalidParameterError
 from mastaba_elevation.errors import TooMuchError
-from mastaba_elevation.footprints import Footprint, affordable, footprints
-from mastaba_elevation.grids import CHUNK, Grid, grid_between, grid_over, part_with_data
-from mastaba_elevation.ground import Floats
-from mastaba_elevation.levels import GROUP
-from mastaba_elevation.lines import FILL, Line
-from mastaba_elevation.polygons import Outline, Ring, edges_of, met
-from mastaba_elevation.profile import MINMAX, Profile, finest_step, peaks, profile, simplified
-from mastaba_elevation.sampling import Budget, Samples, Wish, resolutions, sample
-from mastaba_elevation.statistics import Wanted, cells_of, statistics
+from mastaba_elevation.queries.footprints import Footprint, affordable, footprints
+from mastaba_elevation.queries.grids import CHUNK, Grid, grid_between, grid_over, part_with_data
+from mastaba_elevation.queries.ground import Floats
+from mastaba_elevation.queries.levels import GROUP, Budget
+from mastaba_elevation.queries.lines import FILL, Line
+from mastaba_elevation.queries.polygons import Outline, Ring, edges_of, met
+from mastaba_elevation.queries.profile import (
+    MINMAX,
+    Profile,
+    finest_step,
+    peaks,
+    profile,
+    simplified,
+)
+from mastaba_elevation.queries.sampling import Samples, Wish, sample
+from mastaba_elevation.queries.statistics import Wanted, cells_of, statistics
 
 if TYPE_CHECKING:
     from mastaba.api.services import Site
-    from mastaba_elevation.datasets import Dataset
-    from mastaba_elevation.settings import Limits
+    from mastaba_elevation.queries.datasets import Dataset
 
 _LIGHT: Final = 4 * 1024**2
 """Bytes; a query that needs no more does not wait for others."""
@@ -45,6 +51,20 @@ _FINER: Final = 4
 """Factor by which a profile that keeps peaks may have more points than an answer."""
 _PER_CHUNK: Final = 4
 """Factor by which the parts of a grid may count the same tiles again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits of one query.
+
+    Attributes:
+        size: bytes of decoded tiles.
+    """
+
+    points: int = 5000
+    tiles: int = 1024
+    size: int = 256 * 1024**2
+    pixels: int = 4_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +105,7 @@ class Queries:
         """
         self.check_count(len(x))
         with self._admitted(dataset, len(x)):
-            return self._sample(dataset, x, y, crs, wish, self._budget())
+            return self._sample(dataset, x, y, crs, wish)
 
     def check_count(self, count: int) -> None:
         """Refuse too many points.
@@ -95,12 +115,6 @@ class Queries:
         """
         if count > self.limits.points:
             raise TooMuchError(f"there are more than {self.limits.points} points")
-
-    def resolutions(
-        self, dataset: Dataset, samples: Samples, crs: CRS, x: Floats, y: Floats
-    ) -> Floats:
-        """Return the ground size of the cell that each height comes from, metres, or NaN."""
-        return resolutions(dataset, samples, crs, x, y)
 
     def profile(self, dataset: Dataset, line: Line, wish: ProfileWish) -> Profile:
         """Return the heights along a line, from the finest level that is affordable.
@@ -244,15 +258,21 @@ class Queries:
         return Budget(self.limits.tiles * factor, self.limits.size * factor)
 
     def _sample(
-        self, dataset: Dataset, x: Floats, y: Floats, crs: CRS, wish: Wish, budget: Budget
+        self,
+        dataset: Dataset,
+        x: Floats,
+        y: Floats,
+        crs: CRS,
+        wish: Wish,
+        budget: Budget | None = None,
     ) -> Samples:
-        return sample(dataset, x, y, crs, wish, budget, self._equivalences)
+        return sample(dataset, x, y, crs, wish, budget or self._budget(), self._equivalences)
 
     def _sample_line(
         self, dataset: Dataset, crs: CRS, method: str, x: Floats, y: Floats
     ) -> Samples:
         wish = Wish(method, affordable=True)
-        return self._sample(dataset, x, y, crs, wish, self._budget())
+        return self._sample(dataset, x, y, crs, wish)
 
     def _others(self, dataset: Dataset, found: Footprint, x: Floats, y: Floats, crs: CRS) -> Floats:
         """Return the heights of the layers after that of a footprint."""
@@ -262,7 +282,7 @@ class Queries:
         heights = np.empty(len(x))
         for start in range(0, len(x), _AT_A_TIME):
             part = slice(start, start + _AT_A_TIME)
-            heights[part] = self._sample(rest, x[part], y[part], crs, wish, self._budget()).heights
+            heights[part] = self._sample(rest, x[part], y[part], crs, wish).heights
         return heights
 
     def _admitted(

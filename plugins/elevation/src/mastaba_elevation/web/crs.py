@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mastaba.api.catalogue import CRS, CRS84, crs_code
+from mastaba.api.catalogue import CRS, WGS84, crs_code
 from mastaba.api.web import printable
 from mastaba.errors import InvalidParameterError
 
@@ -17,7 +17,9 @@ def requested_crs(text: str, offered: Iterable[str], parameter: str = "crs") -> 
     Raises:
         InvalidParameterError: it is not offered.
     """
-    code = crs_code(text) if text else CRS84
+    if not text:
+        return WGS84
+    code = crs_code(text)
     if code is None or code not in offered:
         raise InvalidParameterError(f"the CRS {printable(text)} is not offered here", parameter)
     return CRS.from_code(code)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
 
 from mastaba.errors import InvalidParameterError
-from mastaba_elevation.ground import Floats
-from mastaba_elevation.polygons import closed
+from mastaba_elevation.queries.ground import Floats
+from mastaba_elevation.queries.polygons import closed
 
 POINTS: Final = ("Point", "MultiPoint")
 LINES: Final = ("LineString", "MultiLineString")
@@ -38,11 +38,19 @@ class Geometry:
         parts: points of each line or ring, or all points; shape (n, 2), x before y. Rings are
             closed, and those of all polygons follow each other.
         measures: M values of the points of all parts, shape (n,), or None.
+        x, y: of the points of all parts, shape (n,).
     """
 
     kind: str
     parts: tuple[Floats, ...]
     measures: Floats | None = None
+    x: Floats = field(init=False)
+    y: Floats = field(init=False)
+
+    def __post_init__(self) -> None:
+        points = self.parts[0] if len(self.parts) == 1 else np.concatenate(self.parts)
+        object.__setattr__(self, "x", points[:, 0])
+        object.__setattr__(self, "y", points[:, 1])
 
     @classmethod
     def of(
@@ -69,19 +77,6 @@ class Geometry:
         if kind in POLYGONS:
             plane = [closed(part) for part in plane]
         return cls(kind, tuple(plane), last)
-
-    @property
-    def points(self) -> Floats:
-        """All points, shape (n, 2)."""
-        return self.parts[0] if len(self.parts) == 1 else np.concatenate(self.parts)
-
-    @property
-    def x(self) -> Floats:
-        return self.points[:, 0]
-
-    @property
-    def y(self) -> Floats:
-        return self.points[:, 1]
 
     def swapped(self) -> Geometry:
         """Return the geometry with x and y exchanged."""

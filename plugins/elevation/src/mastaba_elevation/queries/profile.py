@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from mastaba_elevation.ground import Floats, metres_per_unit, to_degrees
-from mastaba_elevation.lines import AUTO, EVEN, FILL, Line
-from mastaba_elevation.sampling import Samples
+from mastaba_elevation.queries.ground import Floats, metres_per_unit, to_degrees
+from mastaba_elevation.queries.lines import AUTO, EVEN, FILL, Line
+from mastaba_elevation.queries.sampling import Samples
 
 if TYPE_CHECKING:
-    from mastaba_elevation.datasets import Dataset
+    from mastaba_elevation.queries.datasets import Dataset
 
 SampleLine: TypeAlias = Callable[[Floats, Floats], Samples]
 """Samples points in the CRS of a line."""

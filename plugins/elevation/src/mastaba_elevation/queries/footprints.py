@@ -11,9 +11,9 @@ import numpy as np
 
 from mastaba.api.catalogue import transform_points
 from mastaba_elevation.errors import TooMuchError
-from mastaba_elevation.ground import metres_per_unit, to_degrees
-from mastaba_elevation.levels import HeightLayer, HeightLevel
-from mastaba_elevation.polygons import (
+from mastaba_elevation.queries.ground import metres_per_unit, to_degrees
+from mastaba_elevation.queries.levels import Budget, HeightLayer, HeightLevel
+from mastaba_elevation.queries.polygons import (
     MOST_PIECES,
     Edges,
     Outline,
@@ -21,11 +21,10 @@ from mastaba_elevation.polygons import (
     pieces_of,
     simplest,
 )
-from mastaba_elevation.sampling import Budget
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import CRS, Equivalences
-    from mastaba_elevation.datasets import Dataset
+    from mastaba_elevation.queries.datasets import Dataset
 
 _LONGEST: Final = 16.0
 """Pixels of the finest level between two transformed points of an edge."""
@@ -64,6 +63,11 @@ class Footprint:
         return (bottom - top) * (right - left)
 
     @property
+    def has_posts(self) -> bool:
+        """Whether the pixels of the level are posts."""
+        return self.layer.is_of_posts and self.level is self.layer.levels[0]
+
+    @property
     def edges(self) -> Edges:
         """The edges that count in the even-odd rule, in pixels from the origin of the matrix."""
         return simplest(_on_level(self.outline, self.level, unwrap=self.unwrap).edges)
@@ -71,11 +75,16 @@ class Footprint:
     @property
     def cell(self) -> float:
         """Size of a pixel on the ground at the middle of the window, metres."""
+        return self.level.cell * self.unit
+
+    @property
+    def unit(self) -> float:
+        """Length of a unit of the CRS of the layer at the middle of the window, metres."""
         top, bottom, left, right = self.window
         x, y = self.level.places(np.array([(left + right) / 2]), np.array([(top + bottom) / 2]))
         _, latitude = to_degrees(self.layer.crs, x, y)
         where = float(latitude[0]) if math.isfinite(latitude[0]) else 0.0
-        return float(self.level.cell * metres_per_unit(self.layer.crs, where))
+        return float(metres_per_unit(self.layer.crs, where))
 
 
 def footprints(
@@ -145,13 +154,13 @@ def affordable(
 
 
 def _wanted(found: list[Footprint], resolution: float | None) -> list[Footprint]:
-    """Return the footprints whose cell is at most 1.25 times coarser than wanted, coarsest first.
+    """Return the footprints whose level is fine enough for a resolution, coarsest first.
 
     Without a resolution, and if all are coarser, all of them.
     """
     if resolution is None:
         return found
-    fitting = [item for item in found if 0.8 * item.cell <= resolution]
+    fitting = [item for item in found if item.level.is_fine_enough(resolution / item.unit)]
     # Of one layer, the first that has any.
     return [item for item in reversed(fitting) if item.number == fitting[0].number] or found
 

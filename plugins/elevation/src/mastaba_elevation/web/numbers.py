@@ -9,8 +9,8 @@ import numpy as np
 import orjson
 
 from mastaba.api.web import Document
-from mastaba_elevation.ground import Floats
-from mastaba_elevation.large import in_pieces, large_response
+from mastaba_elevation.queries.ground import Floats
+from mastaba_elevation.web.large import IN_MEMORY, in_pieces, large_response
 
 if TYPE_CHECKING:
     from mastaba.api.web import Request, Response
@@ -57,7 +57,10 @@ def to_json(content: Any) -> bytes:
 
 def json_response(request: Request, content: Any, media_type: str = JSON) -> Response:
     """Return an answer of JSON that grows with the request; errors of `large_response`."""
-    return large_response(request, in_pieces(to_json(content)), media_type)
+    data = to_json(content)
+    if len(data) <= IN_MEMORY:
+        return Document(data, media_type).respond(request)
+    return large_response(request, in_pieces(data), media_type)
 
 
 def json_document(content: Any, media_type: str = JSON) -> Document:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Final
@@ -9,17 +10,25 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
-from mastaba.api.catalogue import BoundingBox
+from mastaba.api.catalogue import WGS84, BoundingBox
 from mastaba.api.web import check_wanted
 from mastaba.errors import ObjectChangedError
-from mastaba_elevation.taps import REACH, Floats, Integers, Taps
+from mastaba_elevation.errors import TooMuchError
+from mastaba_elevation.queries.taps import (
+    METHODS,
+    REACH,
+    Booleans,
+    Floats,
+    Integers,
+    Taps,
+    heights_of,
+    is_height,
+)
 from mastaba_render.api.maps import LevelPixels, Sources, tiles_around
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import CRS, Layer
     from mastaba.api.services import Site
-
-Booleans = npt.NDArray[np.bool_]
 
 GROUP: Final = 64
 """Decoded tiles held at a time, besides those of the shared cache."""
@@ -29,6 +38,12 @@ _ATTEMPTS: Final = 4
 
 _FAR: Final = 1e12
 """Pixels; positions further away are on no level, and would not be exact."""
+
+_AT_CENTRE: Final = 2e-8
+"""Pixels from a centre that are rounding errors of a coordinate."""
+
+_ON_EDGE: Final = 0.01
+"""Cells from the edge of a box within which a post is on it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,19 +66,26 @@ class Plan:
     columns: Integers
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TapValues:
-    """What was read for a plan, arrays of its shape.
+@dataclass(slots=True)
+class Budget:
+    """Tiles and decoded bytes that a query may still need."""
 
-    Attributes:
-        values: float64; 0 where there is no value.
-        valid: whether the pixel holds a height.
-        stored: whether the tile of the pixel is stored.
-    """
+    tiles: int
+    size: int
 
-    values: Floats
-    valid: Booleans
-    stored: Booleans
+    def fits(self, tiles: int, tile_size: int) -> bool:
+        return tiles <= self.tiles and tiles * tile_size <= self.size
+
+    def take(self, tiles: int, tile_size: int) -> None:
+        """Reserve tiles before they are read.
+
+        Raises:
+            TooMuchError: they are too many.
+        """
+        if not self.fits(tiles, tile_size):
+            raise TooMuchError("the query needs too many tiles; ask for fewer or closer points")
+        self.tiles -= tiles
+        self.size -= tiles * tile_size
 
 
 class HeightLevel:
@@ -73,6 +95,7 @@ class HeightLevel:
         id: of its tile matrix.
         cell: size of a pixel, CRS units.
         tile_size: bytes of a decoded tile.
+        nodata: stored where there is no height.
     """
 
     def __init__(self, pixels: LevelPixels, crs: CRS) -> None:
@@ -83,7 +106,7 @@ class HeightLevel:
         self._pixels = pixels
         self._matrix, self._limits = matrix, limits
         self._around = tiles_around(matrix, crs)
-        self._nodata = np.float32(pixels.nodata[0])
+        self.nodata = np.float32(pixels.nodata[0])
         self._left = limits.min_col * matrix.tile_width
         self._right = (limits.max_col + 1) * matrix.tile_width
         self._top = limits.min_row * matrix.tile_height
@@ -97,14 +120,13 @@ class HeightLevel:
     def positions(self, x: Floats, y: Floats) -> tuple[Floats, Floats]:
         """Return positions in pixels from the origin of the matrix.
 
-        Where columns repeat after a full turn, positions begin a few pixels before the limits.
+        Where columns repeat after a full turn, positions begin a few pixels before the limits. The
+        coordinates of a centre give exactly this centre, and so the stored value.
         """
-        matrix = self._matrix
-        across = (x - matrix.origin_x) / matrix.cell_size
-        down = (matrix.origin_y - y) / matrix.cell_size
+        across, down = (_centred(places) for places in self.line(x, y))
         if self._around:
             first = self._left - REACH
-            turn = float(self._around * matrix.tile_width)
+            turn = float(self.turn)
             off = ~((across >= first) & (across < first + turn)) & (np.abs(across) < _FAR)
             if off.any():
                 across = np.where(off, np.mod(across - first, turn) + first, across)
@@ -120,18 +142,66 @@ class HeightLevel:
         matrix = self._matrix
         return matrix.origin_x + x * matrix.cell_size, matrix.origin_y - y * matrix.cell_size
 
-    def is_near(self, across: Floats, down: Floats) -> Booleans:
-        """Return whether positions may have taps inside the limits; False if not finite."""
-        near: Booleans = (across >= self._left - REACH) & (across < self._right + REACH)
+    def is_fine_enough(self, resolution: float) -> bool:
+        """Return whether its pixels are small enough for a resolution, CRS units."""
+        return self._matrix.suits(resolution)
+
+    def heights(
+        self,
+        x: Floats,
+        y: Floats,
+        method: str,
+        budget: Budget,
+        valid_range: tuple[float, float],
+        *,
+        strict: bool,
+    ) -> tuple[Floats, Booleans]:
+        """Return the heights of points, and where a coarser level is not looked at.
+
+        Args:
+            x, y: shape (n,), units of the CRS of the level.
+            method: one of `METHODS`.
+            budget: is reduced by what is read.
+
+        Returns:
+            shape (n,) each; NaN without a height. Tiles are stored where the search ends.
+
+        Raises:
+            TooMuchError: the points need too many tiles. No tile has been read.
+            SlabFormatError, StorageError: the data cannot be read.
+        """
+        near, taps = self._taps(x, y, method)
+        heights, is_done = np.full(len(x), np.nan), np.zeros(len(x), np.bool_)
+        if not near.any():
+            return heights, is_done
+        plan = self._plan(taps)
+        budget.take(len(plan.places), self.tile_size)
+        values, valid, is_stored = self._read(plan, *valid_range)
+        found = heights_of(taps, values, valid, strict=strict)
+        heights[near] = found
+        # A hole ends the search: a mean of the coarser level would invent a coast. The pixel that
+        # contains the point weighs most.
+        points = np.arange(len(found))
+        is_done[near] = is_stored[points, taps.weights.argmax(axis=1)] | ~np.isnan(found)
+        return heights, is_done
+
+    def count(self, x: Floats, y: Floats, method: str) -> int:
+        """Return how many tiles the heights of points need."""
+        return len(self._plan(self._taps(x, y, method)[1]).places)
+
+    def _taps(self, x: Floats, y: Floats, method: str) -> tuple[Booleans, Taps]:
+        """Return which points may have taps inside the limits, and their taps."""
+        across, down = self.positions(x, y)
+        near = (across >= self._left - REACH) & (across < self._right + REACH)
         near &= (down > self._top - REACH) & (down < self._bottom + REACH)
-        return near
+        across, down = across[near], down[near]
+        if method == "nearest":
+            # The right and the lower edge of the limits belong to the last pixel.
+            across = np.where(across == self._right, np.nextafter(across, -np.inf), across)
+            down = np.where(down == self._bottom, np.nextafter(down, -np.inf), down)
+        return near, METHODS[method](across, down)
 
-    def on_last_pixel(self, across: Floats, down: Floats) -> tuple[Floats, Floats]:
-        """Move positions on the right or lower edge of the limits into the last pixel."""
-        across = np.where(across == self._right, np.nextafter(across, -np.inf), across)
-        return across, np.where(down == self._bottom, np.nextafter(down, -np.inf), down)
-
-    def plan(self, taps: Taps) -> Plan:
+    def _plan(self, taps: Taps) -> Plan:
         """Return which tiles and pixels taps need."""
         width, height = self._matrix.tile_width, self._matrix.tile_height
         limits = self._limits
@@ -151,11 +221,15 @@ class HeightLevel:
         places = np.column_stack(np.divmod(keys, across))
         return Plan(taps.weights.shape, places, used, tiles.ravel(), in_rows, in_columns)
 
-    def read(self, plan: Plan, lowest: float, highest: float) -> TapValues:
+    def _read(self, plan: Plan, lowest: float, highest: float) -> tuple[Floats, Booleans, Booleans]:
         """Return the values of the taps of a plan: one round for indices, one for tiles.
 
         Args:
             lowest, highest: values outside are not valid.
+
+        Returns:
+            arrays of the shape of the plan: the values, 0 where they are not valid; whether they
+            are heights; whether the tile is stored.
 
         Raises:
             SlabFormatError, StorageError: a tile cannot be read or decoded.
@@ -183,17 +257,11 @@ class HeightLevel:
         read, found = np.empty_like(ordered), np.empty_like(has)
         read[order], found[order] = ordered, has
         is_stored[plan.taps] = found
-        valid[plan.taps] = found & self.is_height(read, lowest, highest)
+        valid[plan.taps] = found & is_height(read, lowest, highest, self.nodata)
         values[plan.taps] = read
         values[~valid] = 0.0
-        return TapValues(
-            values.reshape(plan.shape), valid.reshape(plan.shape), is_stored.reshape(plan.shape)
-        )
-
-    def is_height(self, values: npt.NDArray[np.float32], lowest: float, highest: float) -> Booleans:
-        """Return which values are heights: finite, in the range, and not nodata."""
-        found: Booleans = (values >= lowest) & (values <= highest) & (values != self._nodata)
-        return found
+        shape = plan.shape
+        return values.reshape(shape), valid.reshape(shape), is_stored.reshape(shape)
 
     def window(
         self, top: int, bottom: int, left: int, right: int
@@ -232,10 +300,15 @@ class HeightLevel:
             # A large window takes several reads, and slabs may be replaced between them.
             if before is None or Sources.of(stored).version == before:
                 found: npt.NDArray[np.float32] = mosaic.pixels[:, :, 0]
-                return (
-                    found if mosaic.valid is None else np.where(mosaic.valid, found, self._nodata)
-                )
+                return found if mosaic.valid is None else np.where(mosaic.valid, found, self.nodata)
         raise ObjectChangedError("the slabs of a query are replaced while they are read")
+
+
+def _centred(positions: Floats) -> Floats:
+    """Return positions without the rounding errors of those at the centre of a pixel."""
+    centres = np.floor(positions) + 0.5
+    with np.errstate(invalid="ignore"):
+        return np.where(np.abs(positions - centres) <= _AT_CENTRE, centres, positions)
 
 
 class HeightLayer:
@@ -259,13 +332,44 @@ class HeightLayer:
         return tuple(HeightLevel(level, self.crs) for level in reversed(list(pixels.values())))
 
     @cached_property
+    def cells(self) -> Floats:
+        """Sizes of the pixels of its levels, CRS units."""
+        return np.array([level.cell for level in self.levels])
+
+    @cached_property
     def margin(self) -> float:
         """Degrees by which points may lie outside the geographic box: about one cell."""
         cell = self.layer.pyramid.finest.matrix.cell_size
         return cell if self.crs.is_geographic else 2.0 * cell / 111_000.0
+
+    @property
+    def is_of_posts(self) -> bool:
+        """Whether the values of the finest level belong to points instead of areas."""
+        return self.layer.registration == "post"
+
+    @cached_property
+    def extent(self) -> BoundingBox:
+        """Box around what has a height, WGS 84 degrees: around the posts, if it has posts."""
+        whole, box = self.layer.geographic_bbox, self.layer.native_bbox
+        matrix = self.layer.pyramid.finest.matrix
+        cell = matrix.cell_size
+        west, east = _posts(matrix.origin_x, cell, box.xmin, box.xmax)
+        south, north = _posts(matrix.origin_y, cell, box.ymin, box.ymax)
+        # A box between posts has none.
+        if not self.is_of_posts or west > east or south > north:
+            return whole
+        posts = self.crs.transform_bbox(BoundingBox(west, south, east, north), WGS84)
+        return posts.intersection(whole) or whole
 
     @cached_property
     def limits(self) -> BoundingBox:
         """Box around the limits of all levels, units of `crs`."""
         levels = self.layer.pyramid.levels.values()
         return reduce(BoundingBox.union, (item.matrix.bbox_of(item.limits) for item in levels))
+
+
+def _posts(origin: float, cell: float, low: float, high: float) -> tuple[float, float]:
+    """Return the first and the last post on an axis between two edges, CRS units."""
+    first = math.ceil((low - origin) / cell - 0.5 - _ON_EDGE)
+    last = math.floor((high - origin) / cell - 0.5 + _ON_EDGE)
+    return origin + (first + 0.5) * cell, origin + (last + 0.5) * cell

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mastaba_elevation.errors import TooMuchError
-from mastaba_elevation.ground import Floats
+from mastaba_elevation.queries.ground import Floats
 
 Booleans = npt.NDArray[np.bool_]
 Integers = npt.NDArray[np.int64]

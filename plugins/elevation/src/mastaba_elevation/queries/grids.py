@@ -13,12 +13,12 @@ import numpy.typing as npt
 
 from mastaba.api.catalogue import WGS84, BoundingBox
 from mastaba.api.web import check_wanted
-from mastaba_elevation.footprints import Footprint
-from mastaba_elevation.ground import TURN, Floats, metres_per_unit, to_degrees
+from mastaba_elevation.queries.footprints import Footprint
+from mastaba_elevation.queries.ground import TURN, Floats, metres_per_unit, to_degrees
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import CRS, Equivalences
-    from mastaba_elevation.levels import HeightLayer
+    from mastaba_elevation.queries.levels import HeightLayer
 
 CHUNK: Final = 1 << 17
 """Points sampled at a time."""
@@ -47,12 +47,14 @@ class Grid:
 
     Attributes:
         resolution: size of a cell on the ground, metres; it selects the level.
+        registration: ``post`` if the centres are posts of a layer, else ``area``.
     """
 
     x: Axis
     y: Axis
     crs: CRS
     resolution: float
+    registration: str = "area"
 
     @property
     def box(self) -> BoundingBox:
@@ -103,6 +105,7 @@ def grid_over(box: BoundingBox, crs: CRS, footprint: Footprint, most: int, *, sa
                 Axis(float(y[0]), -level.cell, down),
                 crs,
                 footprint.cell,
+                "post" if footprint.has_posts else "area",
             )
     cell = footprint.cell / _metres(box, crs)
     width, height = box.xmax - box.xmin, box.ymax - box.ymin

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mastaba.api.catalogue import CRS, WGS84, transform_points
-from mastaba_elevation.ground import (
+from mastaba_elevation.queries.ground import (
     TURN,
     Floats,
     destinations,

@@ -23,8 +23,8 @@ from mastaba_elevation.errors import MediaTypeError, NotAcceptableError, TooMuch
 if TYPE_CHECKING:
     from mastaba.api.services import ServiceSettings, Site
     from mastaba.api.web import Request
-    from mastaba_elevation.datasets import Dataset, Datasets
-    from mastaba_elevation.queries import Queries
+    from mastaba_elevation.queries.datasets import Dataset, Datasets
+    from mastaba_elevation.queries.queries import Queries
     from mastaba_elevation.settings import Settings
 
 # The first matching class is used, so subclasses come first.

@@ -9,21 +9,29 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from mastaba.api.catalogue import transform_points
-from mastaba_elevation.ground import Floats, metres_per_unit, on_earth
-from mastaba_elevation.levels import GROUP
-from mastaba_elevation.sampling import HALF, Budget, Wish, inside_layer, level_for, sample
-from mastaba_elevation.taps import Integers, split
+from mastaba_elevation.queries.ground import Floats, is_within, metres_per_unit, on_earth
+from mastaba_elevation.queries.levels import GROUP, Budget
+from mastaba_elevation.queries.sampling import Wish, level_for, sample
+from mastaba_elevation.queries.taps import (
+    Booleans,
+    Integers,
+    corner_weights,
+    is_height,
+    split,
+    weighted_mean,
+)
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import CRS, Equivalences
-    from mastaba_elevation.datasets import Dataset
-    from mastaba_elevation.levels import HeightLayer, HeightLevel
+    from mastaba_elevation.queries.datasets import Dataset
+    from mastaba_elevation.queries.levels import HeightLayer, HeightLevel
 
 _BILINEAR: Final = "bilinear"
 _PLANES: Final = ("EPSG:4326", "EPSG:3857")
@@ -145,8 +153,9 @@ def _axes_in(
     if not crs.is_geographic:
         return None
     box = layer.layer.geographic_bbox
-    is_column = inside_layer(layer, x, np.full(len(x), (box.ymin + box.ymax) / 2))
-    is_row = inside_layer(layer, np.full(len(y), (box.xmin + box.xmax) / 2), y)
+    middle_x, middle_y = (box.xmin + box.xmax) / 2, (box.ymin + box.ymax) / 2
+    is_column = is_within(box, layer.margin, x, np.full(len(x), middle_y))
+    is_row = is_within(box, layer.margin, np.full(len(y), middle_x), y)
     across, _ = transform_points(crs, layer.crs, x, np.zeros(len(x)))
     _, up = transform_points(crs, layer.crs, np.zeros(len(y)), y)
     return np.where(is_column, across, np.nan), np.where(is_row, up, np.nan)
@@ -216,33 +225,24 @@ def _window(
         return None
     budget.take(tiles, level.tile_size)
     pixels = level.values(*box)
-    is_height = level.is_height(pixels, *valid_range)
-    is_complete = bool(is_height.all())
-    values = (pixels if is_complete else np.where(is_height, pixels, 0.0)).astype(np.float64)
-    heights = _weighted(values, columns, rows)
+    valid = is_height(pixels, *valid_range, level.nodata)
+    values = pixels.astype(np.float64)
+    heights = weighted_mean(partial(_sums, columns, rows), values, valid)
     known = np.logical_and.outer(rows.known, columns.known)
-    if not is_complete:
-        total = _weighted(is_height.astype(np.float64), columns, rows)
-        # A pixel of weight 0 is not looked at.
-        missing = _weighted((~is_height).astype(np.float64), columns, rows)
-        total[missing == 0.0] = 1.0
-        known &= total >= HALF
-        heights /= np.where(known, total, 1.0)
     if not known.all():
         heights[~known] = np.nan
     return heights
 
 
-def _weighted(values: Floats, columns: _Axis, rows: _Axis) -> Floats:
-    """Return bilinear sums: the products and sums of `taps` and `sampling`, in their order."""
-    f, g = columns.fraction, rows.fraction[:, np.newaxis]
-    left, above = 1 - f, 1 - g
-    top, below = values[_slice(rows.before)], values[_slice(rows.before + 1)]
+def _sums(columns: _Axis, rows: _Axis, pixels: Floats | Booleans) -> Floats:
+    """Return bilinear sums of pixels, with the products and sums of a point, in their order."""
+    top, below = pixels[_slice(rows.before)], pixels[_slice(rows.before + 1)]
     i, j = _slice(columns.before), _slice(columns.before + 1)
-    result: Floats = left * above * top[:, i]
-    result += f * above * top[:, j]
-    result += left * g * below[:, i]
-    result += f * g * below[:, j]
+    weights = corner_weights(columns.fraction, rows.fraction[:, np.newaxis])
+    corners = top[:, i], top[:, j], below[:, i], below[:, j]
+    result: Floats = weights[0] * corners[0]
+    for weight, corner in zip(weights[1:], corners[1:], strict=True):
+        result += weight * corner
     return result
 
 

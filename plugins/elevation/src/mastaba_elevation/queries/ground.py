@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyproj
 
-from mastaba.api.catalogue import CRS, CRS84, WGS84, transform_points
+from mastaba.api.catalogue import CRS, CRS84, WGS84, BoundingBox, transform_points
 
 Floats = npt.NDArray[np.float64]
 
@@ -86,6 +86,22 @@ def normalized(longitude: Floats) -> Floats:
         return longitude
     # The others keep every bit.
     return np.where(inside, longitude, np.mod(longitude + TURN / 2, TURN) - TURN / 2)
+
+
+def is_within(
+    box: BoundingBox, margin: float, longitude: Floats, latitude: Floats
+) -> npt.NDArray[np.bool_]:
+    """Return which points are in a geographic box, or within a margin of it, degrees."""
+    with np.errstate(invalid="ignore"):
+        longitude = normalized(longitude)
+    # PROJ returns finite nonsense far outside the area of use.
+    inside = (latitude >= box.ymin - margin) & (latitude <= box.ymax + margin)
+    across = (longitude >= box.xmin - margin) & (longitude <= box.xmax + margin)
+    # The antimeridian is an edge of boxes, but not of the ground.
+    across |= longitude + TURN <= box.xmax + margin
+    across |= longitude - TURN >= box.xmin - margin
+    inside &= across
+    return inside
 
 
 def on_earth(crs: CRS, x: Floats, y: Floats) -> tuple[Floats, Floats]:

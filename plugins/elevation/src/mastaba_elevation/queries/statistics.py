@@ -11,9 +11,10 @@ import numpy.typing as npt
 
 from mastaba.api.catalogue import CRS, transform_points
 from mastaba.api.web import check_wanted
-from mastaba_elevation.footprints import Footprint
-from mastaba_elevation.ground import Floats, areas_of_rows
-from mastaba_elevation.overlap import overlap
+from mastaba_elevation.queries.footprints import Footprint
+from mastaba_elevation.queries.ground import Floats, areas_of_rows
+from mastaba_elevation.queries.overlap import overlap
+from mastaba_elevation.queries.taps import is_height
 
 SamplePoints = Callable[[Floats, Floats, CRS], Floats]
 """Returns heights of points, NaN without one."""
@@ -96,7 +97,7 @@ def cells_of(
         first, last = int(rows[part].min()), int(rows[part].max()) + 1
         values = level.values(top + first, top + last, left, right)
         found = values[rows[part] - first, columns[part]]
-        heights[part] = np.where(level.is_height(found, *valid_range), found, np.nan)
+        heights[part] = np.where(is_height(found, *valid_range, level.nodata), found, np.nan)
     areas = parts[rows, columns].astype(np.float64)
     crs = footprint.layer.crs
     x, y = level.places(np.array([float(left)]), np.arange(top, bottom + 1, dtype=np.float64))

@@ -9,8 +9,8 @@ import numpy as np
 
 from mastaba.errors import InvalidParameterError
 from mastaba_elevation.errors import TooMuchError
-from mastaba_elevation.geometry import Geometry
-from mastaba_elevation.ground import Floats
+from mastaba_elevation.queries.ground import Floats
+from mastaba_elevation.web.geometry import Geometry
 
 _DEPTHS: Final = {
     "POINT": ("Point", 1),

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mastaba_elevation.errors import TooMuchError
-from mastaba_elevation.ground import Floats
-from mastaba_elevation.polygons import (
+from mastaba_elevation.queries.ground import Floats
+from mastaba_elevation.queries.polygons import (
     MOST_PIECES,
     Edges,
     Fragments,

@@ -73,6 +73,10 @@ class Parameters:
             raise InvalidParameterError(f"{name} is not {_between(low, high)}", name)
         return value
 
+    def optional(self, name: str, low: float = -math.inf) -> float | None:
+        """Return a finite number of at least ``low``, or None. Raises the errors of `text`."""
+        return self.number(name, None, low) if name in self.values else None
+
     def integer(
         self, name: str, default: int | None = None, low: int = 0, high: int = 2**31
     ) -> int:

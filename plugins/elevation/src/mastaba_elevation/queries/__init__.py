@@ -1,0 +1,1 @@
+"""Heights of points, lines, grids and areas from datasets of layers."""

@@ -1,0 +1,1 @@
+"""What all protocols share: parameters, geometries, numbers and pages."""
