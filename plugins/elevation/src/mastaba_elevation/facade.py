@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from mastaba.api.web import CrossOrigin, Response
+from mastaba.api.web import Response
 from mastaba.errors import (
     OverloadedError,
     RequestError,
@@ -114,19 +114,6 @@ class Facade(ABC):
         """
         datasets = self.context.datasets
         return next(iter(datasets.values()), None) if name is None else datasets.get(name)
-
-
-def preflight(request: Request, site: Site, own: CrossOrigin, allowed: str) -> Response:
-    """Return the answer to OPTIONS.
-
-    Args:
-        own: what the service allows, if the setting for all services allows nothing.
-        allowed: methods, separated by commas.
-    """
-    environ = request.environ
-    headers = [("Allow", allowed), *own.headers(environ)]
-    cors = CrossOrigin(site.catalogue.settings.cors) or own
-    return Response(204, headers + cors.preflight(environ, allowed))
 
 
 def unknown_path() -> UnknownPathError:
