@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 
-from mastaba.errors import MastabaError, StorageUnavailableError
+from mastaba.errors import MastabaError
 from mastaba.services.addresses import TileGroup, TilePaths, TileQueries
 from mastaba.services.base import Service, Site
 from mastaba.web.request import parse_query
@@ -102,8 +102,8 @@ class TileTable:
             headers: of the request, by their keys in the WSGI environment; other keys are ignored.
 
         Raises:
-            StorageUnavailableError: for the general path, which gets it as `FAILURE` and reports
-                it: the read has taken long, and must not be repeated.
+            Exception: any error of the tiles, for the general path, which gets it as `FAILURE` and
+                reports it: what has failed may have taken long, and must not be repeated.
         """
         if query:
             table = self._by_query.get(path)
@@ -123,10 +123,6 @@ class TileTable:
         state = self._scoreboard.begin()
         try:
             response = group.tiles.find(headers, row, column)
-        except StorageUnavailableError:
-            raise
-        except Exception:  # noqa: BLE001, S110 - the general path meets it too, and reports it
-            pass
         finally:
             self._scoreboard.end(state, answered=response is not None)
         if response is not None:
