@@ -57,7 +57,7 @@ ROOMS = (
     "__main__",
 )
 MAX_PACKAGES = 12
-MOST_LINES = 11_700
+MOST_LINES = 11_750
 """Lines of code in the core, without comments, docstrings and blank lines."""
 
 _NO_CODE = {

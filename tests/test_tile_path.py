@@ -16,7 +16,7 @@ from mastaba.wsgi import create_application
 from mastaba_conformance.tiny_installation import tiny_installation
 
 MOST_FILES = 14
-MOST_CALLS = 40
+MOST_CALLS = 41
 
 PATHS = {
     "kvp": "/wmts?SERVICE=WMTS&VERSION=1.0.0&REQUEST=GetTile&LAYER=RGB_JPG&STYLE=normal"
@@ -65,7 +65,7 @@ MAP = (
     "/wms?SERVICE=WMS&VERSION=1.3.0&REQUEST=GetMap&LAYERS=RGB_JPG&STYLES=&CRS=EPSG:3857"
     "&BBOX=4000000,4000000,6000000,6000000&WIDTH=256&HEIGHT=256&FORMAT=image/jpeg"
 )
-MOST_CHANGES_OF_MAP = 82
+MOST_CHANGES_OF_MAP = 90
 
 
 def test_a_map_seldom_changes_the_file(tmp_path: Path) -> None:

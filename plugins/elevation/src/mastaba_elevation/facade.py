@@ -7,18 +7,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from mastaba.api.web import Response
-from mastaba.errors import (
-    OverloadedError,
-    RequestError,
-    RequestTooLargeError,
-    StorageError,
-    TileNotFoundError,
-    TileOutOfRangeError,
-    UnknownNameError,
-    UnknownPathError,
-    UnsupportedOperationError,
-)
-from mastaba_elevation.errors import MediaTypeError, NotAcceptableError, TooMuchError
+from mastaba.errors import UnknownPathError
+from mastaba_elevation.errors import TooMuchError
+from mastaba_ows.errors import STATUSES, entry_of
 
 if TYPE_CHECKING:
     from mastaba.api.services import ServiceSettings, Site
@@ -27,26 +18,12 @@ if TYPE_CHECKING:
     from mastaba_elevation.queries import Queries
     from mastaba_elevation.settings import Settings
 
-# The first matching class is used, so subclasses come first.
-_STATUS: Final[tuple[tuple[type[Exception], int], ...]] = (
-    (UnknownPathError, 404),
-    (UnknownNameError, 404),
-    (TileOutOfRangeError, 404),
-    (TileNotFoundError, 404),
-    (NotAcceptableError, 406),
-    (TooMuchError, 413),
-    (RequestTooLargeError, 413),
-    (MediaTypeError, 415),
-    (UnsupportedOperationError, 501),
-    (RequestError, 400),
-    (OverloadedError, 503),
-    (StorageError, 503),
-)
+_STATUSES: Final = {**STATUSES, TooMuchError: 413}
 
 
 def status_of(error: Exception) -> int:
     """Return the HTTP status of an error, for protocols that set no other one."""
-    return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
+    return entry_of(error, _STATUSES)
 
 
 class Context:

@@ -44,6 +44,8 @@ _POLICY: Final = (
 _OF_PAGES: Final = "img-src 'self'; form-action 'none'"
 _OF_API: Final = "img-src 'self' blob:; script-src 'self'; connect-src 'self'; form-action 'self'"
 """The page that sends requests has a script and shows the images that it gets."""
+_DOCUMENT, _GET_MAP, _GET_TILE = "getcapabilities", "getmap", "gettile"
+"""Operations for metrics, by their names in WMS and WMTS."""
 
 
 class OGCAPIService(Service):
@@ -53,6 +55,7 @@ class OGCAPIService(Service):
     rank = 50
     title = "OGC API service"
     draws_maps = True
+    operations: ClassVar[tuple[str, ...]] = (_DOCUMENT, _GET_MAP, _GET_TILE)
     exposed_headers = "Content-Crs, Content-Bbox, Link"
     settings_schema: ClassVar[Mapping[str, Any]] = {
         "tiles": {"type": "boolean", "default": True, "description": "Whether tiles are offered."},
@@ -96,6 +99,7 @@ class OGCAPIService(Service):
         if response is None:
             response = self._map(request, parts) if parts[-1] == "map" else None
         if response is None:
+            request.name_operation(_DOCUMENT)
             response = self._document(request, parts[1:])
         return response
 
@@ -115,10 +119,13 @@ class OGCAPIService(Service):
             return None
         address = parts[_ADDRESS:]
         if count == 11 and parts[3] == "styles" and parts[5:7] == ["map", "tiles"]:
+            request.name_operation(_GET_TILE)
             return self._get_tile.raster(request, parts[2], parts[4], address)
         if count == 9 and parts[3:5] == ["map", "tiles"]:
+            request.name_operation(_GET_TILE)
             return self._get_tile.raster(request, parts[2], None, address)
         if count == 8 and parts[3] == "tiles":
+            request.name_operation(_GET_TILE)
             return self._get_tile.vector(request, parts[2], address)
         return None
 
@@ -126,6 +133,7 @@ class OGCAPIService(Service):
         """Return the answer to a map request; None if the path is not for a map."""
         if not self._dataset.maps:
             return None
+        request.name_operation(_GET_MAP)
         match parts[1:]:
             case ["map"]:
                 return self._get_map.dataset(request)
