@@ -16,7 +16,7 @@ from mastaba.wsgi import create_application
 from mastaba_conformance.tiny_installation import tiny_installation
 
 MOST_FILES = 14
-MOST_CALLS = 40
+MOST_CALLS = 41
 
 PATHS = {
     "kvp": "/wmts?SERVICE=WMTS&VERSION=1.0.0&REQUEST=GetTile&LAYER=RGB_JPG&STYLE=normal"

@@ -28,10 +28,12 @@ CORE: Final = ("mastaba", "mastaba.errors", HOOKS, *API)
 LIBS: Final = (
     "mastaba_http",
     "mastaba_ows.contact",
+    "mastaba_ows.errors",
     "mastaba_ows.featureinfo",
     "mastaba_ows.featureinfo.answers",
     "mastaba_ows.featureinfo.external",
     "mastaba_ows.inspire",
+    "mastaba_ows.parameters",
     "mastaba_ows.post",
 )
 KIT: Final = tuple(

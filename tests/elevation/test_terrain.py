@@ -344,9 +344,9 @@ def test_preflight_is_answered_for_every_origin(tiles: Client) -> None:
     for path in ("", "/stack/mapbox/1/0/0.png", "/stack/mesh/layer.json"):
         response = tiles.options(f"/terrain{path}", headers=asked)
         assert response.status_code == 204
-        assert response.headers["Allow"] == "GET, HEAD, OPTIONS"
+        assert response.headers["Allow"] == "HEAD, OPTIONS, GET"
         assert response.headers["Access-Control-Allow-Origin"] == "*"
-        assert response.headers["Access-Control-Allow-Methods"] == "GET, HEAD, OPTIONS"
+        assert response.headers["Access-Control-Allow-Methods"] == "HEAD, OPTIONS, GET"
         assert response.headers["Access-Control-Allow-Headers"] == "*"
 
 

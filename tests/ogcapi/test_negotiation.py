@@ -173,7 +173,7 @@ def test_without_the_setting_no_origin_is_allowed(rich: Client) -> None:
         assert not [name for name, _ in response.headers if name.startswith("Access-")]
     preflight = rich.options("/ogcapi/map", headers={"Access-Control-Request-Method": "GET"})
     assert preflight.status_code == 204
-    assert preflight.headers["Allow"] == "GET, HEAD, OPTIONS"
+    assert preflight.headers["Allow"] == "HEAD, OPTIONS, GET"
     assert "Access-Control-Allow-Methods" not in preflight.headers
 
 
@@ -220,7 +220,7 @@ def test_other_origins_may_read_every_answer(
     )
     assert preflight.status_code == 204
     assert preflight.headers["Access-Control-Allow-Origin"] == origin
-    assert preflight.headers["Access-Control-Allow-Methods"] == "GET, HEAD, OPTIONS"
+    assert preflight.headers["Access-Control-Allow-Methods"] == "HEAD, OPTIONS, GET"
     assert preflight.headers["Access-Control-Allow-Headers"] == "*"
 
 

@@ -2,10 +2,13 @@
 
 Each protocol service has its own table that maps them to responses::
 
-    MastabaError
-    ├── ConfigurationError            faults: all problems found, with file and path
+    ServerError (mastaba_server)
     ├── ListenError                   the listening address cannot be used
     ├── ChangeRefusedError            reason: why an administrative change was refused
+    └── MastabaError
+
+    MastabaError
+    ├── ConfigurationError            faults: all problems found, with file and path
     ├── PluginError
     │   ├── PluginLoadError           an entry point that cannot be imported or registered
     │   ├── PluginConflictError       two plugins provide the same name
@@ -37,15 +40,43 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mastaba.model.fault import Fault
-from mastaba_server import errors as server
+from mastaba_server.errors import ChangeRefusedError, ListenError, ServerError, reason_of
+
+__all__ = [
+    "AccessDeniedError",
+    "ChangeRefusedError",
+    "ClientGoneError",
+    "ConfigurationError",
+    "InvalidParameterError",
+    "ListenError",
+    "MastabaError",
+    "MissingParameterError",
+    "NoResponseError",
+    "ObjectChangedError",
+    "ObjectNotFoundError",
+    "OverloadedError",
+    "PluginConflictError",
+    "PluginError",
+    "PluginLoadError",
+    "RequestError",
+    "RequestTooLargeError",
+    "SlabFormatError",
+    "StorageError",
+    "StorageUnavailableError",
+    "TileNotFoundError",
+    "TileOutOfRangeError",
+    "UnknownNameError",
+    "UnknownPathError",
+    "UnknownPluginError",
+    "UnsupportedFormatError",
+    "UnsupportedOperationError",
+    "escaped",
+    "public_message",
+    "reason_of",
+]
 
 
-def reason_of(error: Exception) -> str:
-    """Return the reason of an error, without the path and error number that Python adds."""
-    return (error.strerror if isinstance(error, OSError) else None) or str(error)
-
-
-class MastabaError(server.ServerError):
+class MastabaError(ServerError):
     """Base class of all errors that Mastaba raises deliberately."""
 
 
@@ -59,20 +90,6 @@ class ConfigurationError(MastabaError):
     def __init__(self, faults: Sequence[Fault]) -> None:
         super().__init__("; ".join(str(fault) for fault in faults))
         self.faults = tuple(faults)
-
-
-class ListenError(MastabaError):
-    """The listening address is invalid or in use."""
-
-
-class ChangeRefusedError(MastabaError, server.ChangeRefusedError):
-    """An administrative change was refused and not applied in any process.
-
-    Args:
-        reason: ``exists`` or ``unknown`` (the layer to create, change or delete), ``faulty`` (the
-            submitted data cannot be used), ``failed`` or ``unavailable`` (a server error).
-        message: what is wrong, for the operator.
-    """
 
 
 class PluginError(MastabaError):
@@ -240,6 +257,6 @@ def public_message(error: Exception) -> str:
         return "the data cannot be read at the moment"
     if isinstance(error, SlabFormatError):
         return "the stored data is damaged"
-    if isinstance(error, MastabaError):
+    if isinstance(error, ServerError):
         return "the request cannot be answered"
     return "internal error"

@@ -442,6 +442,29 @@ def test_preflight_without_the_setting_allows_nothing(open_client: Callable[...,
     assert "Access-Control" not in str(response.headers)
 
 
+def test_each_service_may_have_its_own_cors_setting(open_client: Callable[..., Client]) -> None:
+    origin = {"Origin": "https://a.example"}
+    asked = {**origin, "Access-Control-Request-Method": "GET"}
+    client = open_client(Alpha, tiles={"enabled": True, "cors": ["https://a.example"]})
+    for _ in range(2):
+        response = client.get(TILE, headers=origin)
+        assert response.headers.getlist("Access-Control-Allow-Origin") == ["https://a.example"]
+        assert response.headers["Vary"] == "Origin"
+    assert "Access-Control-Allow-Methods" in client.options(TILE, headers=asked).headers
+    for path in ("/alpha", "/nothing"):
+        assert "Access-Control" not in str(client.get(path, headers=origin).headers)
+        assert "Access-Control" not in str(client.options(path, headers=asked).headers)
+
+
+def test_cors_setting_of_all_services_precedes_their_own(
+    open_client: Callable[..., Client],
+) -> None:
+    client = open_client(
+        **{"global": {"cors": True}, "tiles": {"enabled": True, "cors": "https://a.example"}}
+    )
+    assert client.get(TILE).headers.getlist("Access-Control-Allow-Origin") == ["*"]
+
+
 def test_swapped_site_answers_the_next_request(
     open_application: OpenApplication, tmp_path: Path
 ) -> None:

@@ -131,6 +131,7 @@ SITES: Mapping[str, dict[str, Any]] = {
     },
     "one-origin": {"global": {"cors": "https://one.example"}},
     "from-bottom": {"tms": {"y_origin": "bottom"}, "ogcapi": {"cors": True}},
+    "own-origins": {"wmts": {"cors": ["https://one.example"]}, "tms": {"cors": True}},
     "generations": {"global": {"generation_headers": True, "cors": True}},
     "other-roots": {"tms": {"root_path": "/wmts/1.0.0"}, "ogcapi": {"root_path": "/a/b"}},
     "object-store": {},

@@ -10,7 +10,8 @@ _PLACES = {
         "feature_info_response",
         "position_of",
     ),
-    "mastaba_ows.featureinfo.external": ("ExternalAnswer", "ExternalWMS", "UpstreamError"),
+    "mastaba_ows.featureinfo.external": ("ExternalAnswer", "ExternalWMS"),
+    "mastaba_ows.errors": ("UpstreamError",),
 }
 __getattr__ = former_names(
     __name__,

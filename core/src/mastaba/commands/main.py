@@ -15,7 +15,7 @@ from mastaba.commands import plugins
 from mastaba.commands.output import USAGE, print_json
 from mastaba.config import SCHEMA_NAMES
 from mastaba.environment import Environment
-from mastaba.errors import ListenError, PluginError, escaped, reason_of
+from mastaba.errors import PluginError, escaped, reason_of
 from mastaba.plugins.manager import Plugins
 
 _DEFAULT_FILE = "../config/server.json"
@@ -140,13 +140,9 @@ def require_free(address: str) -> None:
         ListenError: it cannot.
     """
     # Imported here: commands that do not serve need no transport.
-    from mastaba_server import errors
     from mastaba_server.transport.listener import open_listener
 
-    try:
-        open_listener(address).close()
-    except errors.ListenError as error:
-        raise ListenError(str(error)) from None
+    open_listener(address).close()
 
 
 def _before_command(arguments: list[str]) -> list[str]:

@@ -92,6 +92,10 @@ def schema(name: str, plugins: Plugins, services: Services | None = None) -> dic
                 continue
             section = _load("service")
             section["description"] = f"The service {service.title}."
+            if service.allows_cors:
+                section["properties"]["cors"]["default"] = service.default_cors
+            else:
+                del section["properties"]["cors"]
             section["properties"].update(copy.deepcopy(dict(service.settings_schema)))
             properties[service_name] = section
         formats = properties["global"]["properties"]["map"]["properties"]["formats"]

@@ -17,7 +17,7 @@ from mastaba.services.base import Service
 from mastaba.storage.path import ResourcePath
 
 _COMMON = frozenset(
-    ("enabled", "endpoint_uri", "root_path", "title", "abstract", "keywords", "metadata")
+    ("enabled", "endpoint_uri", "root_path", "title", "abstract", "keywords", "metadata", "cors")
 )
 _NO_ENCODER = "image/gif"
 _ROK4_V6_KEYS = frozenset(("contact", "provider", "tiles", "ogctiles", "common"))
@@ -121,7 +121,7 @@ def _services(
 def _service_settings(service: type[Service], section: dict[str, Any]) -> ServiceSettings:
     name = service.name
     root_path = section.get("root_path", service.default_root_path or f"/{name}").strip("/")
-    metadata = section.get("metadata")
+    metadata, cors = section.get("metadata"), section.get("cors", service.default_cors)
     return ServiceSettings(
         endpoint_uri=section.get("endpoint_uri", f"http://localhost/{name}").removesuffix("/"),
         root_path=f"/{root_path}" if root_path else "",
@@ -130,6 +130,7 @@ def _service_settings(service: type[Service], section: dict[str, Any]) -> Servic
         keywords=tuple(section.get("keywords", ())),
         metadata=None if metadata is None else load_metadata(metadata),
         own={key: value for key, value in section.items() if key not in _COMMON},
+        cors=tuple(cors) if isinstance(cors, list) else cors,
     )
 
 

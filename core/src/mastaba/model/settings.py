@@ -161,6 +161,7 @@ class ServiceSettings:
         keywords: may be empty.
         metadata: link to the metadata record of the service; None if there is none.
         own: service-specific settings, validated with `Service.settings_schema`.
+        cors: origins whose pages may read responses, as in `Settings`, if that allows none.
     """
 
     endpoint_uri: str
@@ -170,3 +171,4 @@ class ServiceSettings:
     keywords: tuple[str, ...] = ()
     metadata: Metadata | None = None
     own: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    cors: bool | str | tuple[str, ...] = False

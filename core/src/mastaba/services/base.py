@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from mastaba.errors import ChangeRefusedError, MastabaError, PluginError
 from mastaba.services import drawing
 from mastaba.services.change import Change
+from mastaba.web.cors import CrossOrigin
 
 if TYPE_CHECKING:
     from mastaba.catalogue import Catalogue
@@ -81,8 +82,9 @@ class Service(ABC):
             values are in `Layer.own`. Services may share a key if its schemas are equal.
         operations: names that it gives to `Request.name_operation`, for metrics; lower-case words.
         allowed_methods: supported methods; the core handles HEAD and OPTIONS.
-        allows_cors: whether pages of other origins may read its responses if the configuration
-            says so for all services.
+        allows_cors: whether pages of other origins may read its responses at all.
+        default_cors: whether they may if no setting says so.
+        exposed_headers: headers that scripts of these pages may read, by its own setting.
         settings: as given.
         site: as given.
     """
@@ -102,6 +104,8 @@ class Service(ABC):
     operations: ClassVar[tuple[str, ...]] = ()
     allowed_methods: ClassVar[tuple[str, ...]] = ("GET",)
     allows_cors: ClassVar[bool] = True
+    default_cors: ClassVar[bool] = False
+    exposed_headers: ClassVar[str] = "*"
 
     def __init__(self, settings: ServiceSettings, site: Site) -> None:
         self.settings = settings
@@ -171,6 +175,17 @@ class Service(ABC):
     def root_entry(self) -> RootEntry | None:
         """Return the entry of this service in the list at ``/``; None if it is not listed."""
         return None
+
+    @cached_property
+    def cross_origin(self) -> CrossOrigin:
+        """Origins whose pages may read its responses: those of all services, else its own.
+
+        The application adds the headers to every response, and answers preflights.
+        """
+        if not self.allows_cors:
+            return CrossOrigin(False)
+        shared = CrossOrigin(self.site.catalogue.settings.cors)
+        return shared or CrossOrigin(self.settings.cors, self.exposed_headers)
 
     def page_uri(self) -> str | None:
         """Return the address of its pages for browsers, or None.

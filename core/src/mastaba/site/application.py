@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from mastaba import cancellation
@@ -17,6 +18,7 @@ from mastaba.errors import (
 )
 from mastaba.model.settings import CachingSettings
 from mastaba.model.surrogate_keys import DOCUMENTS_KEY, SURROGATE_KEY
+from mastaba.server.tile_table import AllHeaders
 from mastaba.services.base import Service, Site
 from mastaba.services.root import for_people
 from mastaba.site.access_log import AccessLines, FindTile, WSGICallable
@@ -120,9 +122,8 @@ class SiteApplication:
         self._scoreboard = site.scoreboard
         self._timeout = site.request_timeout
         settings = site.catalogue.settings
-        self._cors = CrossOrigin(settings.cors)
-        self._is_shared = bool(self._cors)
-        self._private = {one.name for one in site.services.values() if not one.allows_cors}
+        self._cors = {one.name: one.cross_origin or None for one in site.services.values()}
+        self._cors_elsewhere = CrossOrigin(settings.cors) or None
         self._headers: Headers = []
         if settings.generation_headers:
             self._headers.append(("Mastaba-Generation", site.catalogue.generation))
@@ -136,7 +137,9 @@ class SiteApplication:
         cancellation.begin(environ.get(CLIENT), self._timeout, row)
         try:
             response = self._answer(environ)
-            headers, body = self._all_headers(response, environ), response.body
+            service = environ.get("mastaba.service", _NO_SERVICE)[0]
+            cors = self._cors.get(service, self._cors_elsewhere)
+            headers, body = self._all_headers(cors, response, environ), response.body
             start_response(STATUS_LINES[response.status], headers)
             if isinstance(body, SpooledBody):
                 if environ["REQUEST_METHOD"] != "HEAD":
@@ -152,17 +155,20 @@ class SiteApplication:
         """Return the table of the stored tiles; None while services are turned off."""
         if not self._site.catalogue.settings.enabled:
             return None
-        self._table = TileTable(self._site, self._routes.find, self._all_headers, around)
+        self._table = TileTable(self._site, self._routes.find, self._headers_of, around)
         return self._table
 
-    def _all_headers(self, response: Response, environ: Mapping[str, Any]) -> Headers:
-        """Return the headers of a response with those that all services have in common."""
+    def _headers_of(self, service: Service) -> AllHeaders:
+        return partial(self._all_headers, self._cors[service.name])
+
+    def _all_headers(
+        self, cors: CrossOrigin | None, response: Response, environ: Mapping[str, Any]
+    ) -> Headers:
+        """Return the headers of a response with those that no service adds itself."""
         # A copy: a service may send the same response again.
         headers = response.headers + self._headers
-        if self._is_shared and (
-            not self._private or environ.get("mastaba.service", _NO_SERVICE)[0] not in self._private
-        ):
-            headers += self._cors.headers(environ)
+        if cors is not None:
+            headers += cors.headers(environ)
         if response.status not in (204, 304):
             headers.append(("Content-Length", str(len(response.body))))
         return headers
@@ -194,7 +200,10 @@ class SiteApplication:
                 self._document(response, service)
                 if self._table and (answer := environ[DOCUMENT]):
                     self._table.add_document(
-                        address, query, lambda sent: self._document(answer(sent), service)
+                        address,
+                        query,
+                        lambda sent: self._document(answer(sent), service),
+                        self._headers_of(service),
                     )
             if response.status not in STATUS_LINES:
                 raise ValueError(f"{response.status} is not an HTTP status")
@@ -216,8 +225,7 @@ class SiteApplication:
             response.headers.append(("Allow", allowed))
             return response
         fields: Headers = [("Allow", allowed)]
-        if service.allows_cors:
-            fields += self._cors.preflight(request.environ, allowed)
+        fields += service.cross_origin.preflight(request.environ, allowed)
         return Response(204, fields)
 
     def _report(self, error: Exception, request: Request, service: Service) -> Response:

@@ -15,9 +15,9 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
-from mastaba.errors import MastabaError, StorageUnavailableError
+from mastaba.errors import MastabaError
 from mastaba.services.addresses import TileGroup, TilePaths, TileQueries
 from mastaba.services.base import Service, Site
 from mastaba.web.request import parse_query
@@ -37,7 +37,17 @@ FindStored = Callable[[Mapping[str, Any], int, int], "Response | None"]
 AroundTiles = Callable[[str, FindStored], FindStored]
 """Wraps what finds the tiles of a service; see the hook ``wsgi_middleware``."""
 
-_Groups = dict[str, TileGroup | None]
+AllHeaders = Callable[[Response, Mapping[str, Any]], Headers]
+"""Returns the headers of a response with those that the application adds, for those of its
+request."""
+
+
+class _Known(NamedTuple):
+    group: TileGroup
+    all_headers: AllHeaders
+
+
+_Groups = dict[str, _Known | None]
 _T = TypeVar("_T")
 
 
@@ -48,8 +58,7 @@ class TileTable:
         site: whose tiles these are.
         find_service: returns the service for a path without a final slash, and the path below its
             root path.
-        all_headers: returns the headers of a response with those that all services have in
-            common, for the headers of its request.
+        headers_of: returns for a service what completes the headers of its responses.
         around: wrap what finds tiles, the first one innermost.
     """
 
@@ -57,17 +66,16 @@ class TileTable:
         self,
         site: Site,
         find_service: Callable[[str], tuple[Service | None, str]],
-        all_headers: Callable[[Response, Mapping[str, Any]], Headers],
+        headers_of: Callable[[Service], AllHeaders],
         around: Sequence[AroundTiles] = (),
     ) -> None:
         self._scoreboard = site.scoreboard
         self._find_service = find_service
-        self._all_headers = all_headers
         self._roots = [service.settings.root_path for service in site.services.values()]
-        self._by_service: dict[str, Callable[[str], TileGroup | None]] = {}
+        self._by_service: dict[str, Callable[[str], _Known | None]] = {}
         self._by_path: _Groups = {}
         self._by_query: dict[str, _QueryTable] = {}
-        self._documents: dict[tuple[str, str], AnswerDocument] = {}
+        self._documents: dict[tuple[str, str], tuple[AnswerDocument, AllHeaders]] = {}
         # A wrapper of tiles must not take documents for tiles, nor miss them.
         self._is_wrapped = bool(around)
         for service in site.services.values():
@@ -76,10 +84,11 @@ class TileTable:
                 if find_service(root)[0] is not service:
                     continue  # another service has the same root path
                 wraps = [partial(wrap, service.name) for wrap in around]
+                all_headers = headers_of(service)
                 if isinstance(form, TilePaths):
-                    self._by_service[service.name] = partial(_group, form.group, wraps)
+                    self._by_service[service.name] = partial(_known, form.group, wraps, all_headers)
                 else:
-                    table = _QueryTable(form, partial(_group, form.group, wraps))
+                    table = _QueryTable(form, partial(_known, form.group, wraps, all_headers))
                     self._by_query.update({root: table, f"{root}/": table})
 
     def answer(self, path: str, query: str, headers: Mapping[str, Any]) -> Response | None:
@@ -93,8 +102,8 @@ class TileTable:
             headers: of the request, by their keys in the WSGI environment; other keys are ignored.
 
         Raises:
-            StorageUnavailableError: for the general path, which gets it as `FAILURE` and reports
-                it: the read has taken long, and must not be repeated.
+            Exception: any error of the tiles, for the general path, which gets it as `FAILURE` and
+                reports it: what has failed may have taken long, and must not be repeated.
         """
         if query:
             table = self._by_query.get(path)
@@ -103,7 +112,7 @@ class TileTable:
             found = self._find_path(path)
         if found is None:
             return self._document(path, query, headers)
-        group, row, column = found
+        (group, all_headers), row, column = found
         if group.last_row is not None:
             row = group.last_row - row
         if group.accepts is not None:
@@ -114,76 +123,76 @@ class TileTable:
         state = self._scoreboard.begin()
         try:
             response = group.tiles.find(headers, row, column)
-        except StorageUnavailableError:
-            raise
-        except Exception:  # noqa: BLE001, S110 - the general path meets it too, and reports it
-            pass
         finally:
             self._scoreboard.end(state, answered=response is not None)
         if response is not None:
-            response.headers = self._all_headers(response, headers)
+            response.headers = all_headers(response, headers)
         return response
 
-    def add_document(self, path: str, query: str, answer: AnswerDocument) -> None:
+    def add_document(
+        self, path: str, query: str, answer: AnswerDocument, all_headers: AllHeaders
+    ) -> None:
         """Answer further GET requests for this path and query, unless tiles are wrapped.
 
         Args:
             path, query: as in `answer`.
         """
         if not self._is_wrapped and len(path) + len(query) <= _MAX_BASE:
-            _remember(self._documents, (path, query), answer)
+            _remember(self._documents, (path, query), (answer, all_headers))
 
     def _document(self, path: str, query: str, headers: Mapping[str, Any]) -> Response | None:
-        answer = self._documents.get((path, query))
-        if answer is None:
+        found = self._documents.get((path, query))
+        if found is None:
             return None
+        answer, all_headers = found
         state = self._scoreboard.begin()
         try:
             response = answer(headers)
         finally:
             self._scoreboard.end(state)
-        response.headers = self._all_headers(response, headers)
+        response.headers = all_headers(response, headers)
         return response
 
-    def _find_path(self, path: str) -> tuple[TileGroup, int, int] | None:
+    def _find_path(self, path: str) -> tuple[_Known, int, int] | None:
         if not path.isascii():
             return None  # digits of other scripts are not numbers here
         start, _, last = path.rpartition("/")
         base, _, first = start.rpartition("/")
         try:
-            group = self._by_path[base]
+            known = self._by_path[base]
         except KeyError:
-            group = self._open_path(base, path)
-        if group is None:
+            known = self._open_path(base, path)
+        if known is None:
             return None
+        group = known.group
         second, dot, extension = last.partition(".")
         if dot + extension not in group.endings or not (first.isdigit() and second.isdigit()):
             return None
         if len(first) > _MAX_DIGITS or len(second) > _MAX_DIGITS:
             return None
         row, column = int(first), int(second)
-        return group, *((column, row) if group.column_first else (row, column))
+        return known, *((column, row) if group.column_first else (row, column))
 
-    def _open_path(self, base: str, path: str) -> TileGroup | None:
+    def _open_path(self, base: str, path: str) -> _Known | None:
         """Ask the service for the tiles with the base of a path, and remember the answer."""
         service, below = self._find_service(path)
-        group = None
+        known = None
         # A service with a longer root path may answer some paths with this base.
         if service is not None and not any(root.startswith(f"{base}/") for root in self._roots):
             find = self._by_service.get(service.name)
             end = len(base) - (len(path) - len(below))
             if find is not None and end >= 0:
-                group = find(below[:end])
+                known = find(below[:end])
         if len(base) <= _MAX_BASE:
-            _remember(self._by_path, base, group)
-        return group
+            _remember(self._by_path, base, known)
+        return known
 
 
 class _QueryTable:
     """The groups of a service by the parameters other than row and column."""
 
     def __init__(
-        self, form: TileQueries, group: Callable[[Mapping[str, str]], TileGroup | None]
+        self, form: TileQueries, group: Callable[[Mapping[str, str]], _Known | None]
     ) -> None:
         self._group = group
         # In the spelling of nearly all clients.
@@ -191,7 +200,7 @@ class _QueryTable:
         self._column = f"&{form.column.upper()}="
         self._groups: _Groups = {}
 
-    def find(self, query: str) -> tuple[TileGroup, int, int] | None:
+    def find(self, query: str) -> tuple[_Known, int, int] | None:
         """Return the tiles that a query requests, row and column."""
         if not query.isascii():
             return None
@@ -244,11 +253,12 @@ def _forms(service: Service) -> list[TilePaths | TileQueries]:
         return []
 
 
-def _group(
+def _known(
     find: Callable[[_T], TileGroup | None],
     wraps: Sequence[Callable[[FindStored], FindStored]],
+    all_headers: AllHeaders,
     address: _T,
-) -> TileGroup | None:
+) -> _Known | None:
     try:
         group = find(address)
         if group is None:
@@ -260,7 +270,7 @@ def _group(
     except Exception:
         logger.exception("tile_addresses failed for %r", address)
         return None
-    return group
+    return _Known(group, all_headers)
 
 
 def _remember(known: dict[_T, Any], address: _T, found: object) -> None:

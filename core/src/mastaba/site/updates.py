@@ -19,7 +19,6 @@ from mastaba.services.base import Service, Site
 from mastaba.services.change import Action, Change
 from mastaba.site.application import Application
 from mastaba.site.logs import log_faults
-from mastaba_server import errors
 from mastaba_server.processes.control import WorkerLink
 
 logger = logging.getLogger("mastaba")
@@ -65,10 +64,7 @@ class SiteUpdates:
         elif self._link is None:
             self.carry_out(change)
         else:
-            try:
-                self._link.submit(change.to_json())
-            except errors.ChangeRefusedError as refusal:
-                raise ChangeRefusedError(refusal.reason, str(refusal)) from None
+            self._link.submit(change.to_json())
 
     def carry_out(self, change: Change) -> None:
         """Apply a change in this process, before all others, and save it if required."""
@@ -93,8 +89,6 @@ class SiteUpdates:
                     site.plugins.services[name].keep(settings, change)
             self._application.swap(changed)
             _close_later(site)
-        except ChangeRefusedError:
-            raise
         except MastabaError as error:
             raise ChangeRefusedError("failed", str(error)) from error
         if keep:

@@ -10,15 +10,16 @@ from typing import Final
 
 from mastaba.api.catalogue import Metadata
 from mastaba.api.xml import Element, add
+from mastaba_ows.parameters import flag
 
 _COMMON: Final = "http://inspire.ec.europa.eu/schemas/common/1.0"
-_FLAGS: Final = {"true": True, "1": True, "false": False, "0": False}
 _LANGUAGE: Final = "fre"
 
 
 def is_wanted(parameters: Mapping[str, str], default: bool) -> bool:
     """Return the value of the parameter INSPIRE; the default if it is absent or invalid."""
-    return _FLAGS.get(parameters.get("inspire", "").lower(), default)
+    found = flag(parameters.get("inspire", ""), digits=True)
+    return default if found is None else found
 
 
 def namespaces(view_service: str) -> dict[str | None, str]:

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 
+def reason_of(error: Exception) -> str:
+    """Return the reason of an error, without the path and error number that Python adds."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
 class ServerError(Exception):
     """Base class of all errors that are raised deliberately; the message needs no traceback."""
 

@@ -8,12 +8,15 @@ from typing import Final
 from mastaba.api.web import Response, message
 from mastaba.errors import (
     ChangeRefusedError,
+    OverloadedError,
     RequestError,
     RequestTooLargeError,
+    StorageError,
     UnknownPathError,
     public_message,
 )
 from mastaba_admin.messages import without_paths
+from mastaba_ows.errors import STATUSES, MediaTypeError, MethodNotAllowedError, entry_of
 
 
 class NotAuthorizedError(RequestError):
@@ -24,11 +27,7 @@ class CrossSiteError(RequestError):
     """A page of another origin sends the request."""
 
 
-class NotJSONError(RequestError):
-    """The body is not declared as JSON."""
-
-
-class MethodNotAllowedError(RequestError):
+class UnsupportedMethodError(MethodNotAllowedError):
     """The path does not support the method.
 
     Args:
@@ -40,23 +39,27 @@ class MethodNotAllowedError(RequestError):
         self.allowed = allowed
 
 
+_UNAVAILABLE: Final = (503, "Service unavailable")
 _REFUSALS: Final = {
     "exists": (409, "Configuration conflict"),
     "unknown": (404, "Not found"),
     "faulty": (400, "Configuration issue"),
-    "unavailable": (503, "Service unavailable"),
+    "unavailable": _UNAVAILABLE,
 }
 _FAILURE: Final = (500, "Internal issue")
-# The first matching class is used, so subclasses come first.
-_STATUS: Final[tuple[tuple[type[Exception], int, str], ...]] = (
-    (NotAuthorizedError, 403, "Operation forbidden"),
-    (CrossSiteError, 403, "Operation forbidden"),
-    (NotJSONError, 415, "Body not supported"),
-    (MethodNotAllowedError, 405, "Operation not supported"),
-    (UnknownPathError, 404, "Operation not supported"),
-    (RequestTooLargeError, 413, "Body too large"),
-    (RequestError, 400, "Configuration issue"),
-)
+_STATUSES: Final = {**STATUSES, NotAuthorizedError: 403, CrossSiteError: 403}
+_NAMES: Final[dict[type[BaseException], str]] = {
+    NotAuthorizedError: "Operation forbidden",
+    CrossSiteError: "Operation forbidden",
+    MediaTypeError: "Body not supported",
+    MethodNotAllowedError: "Operation not supported",
+    UnknownPathError: "Operation not supported",
+    RequestTooLargeError: "Body too large",
+    RequestError: "Configuration issue",
+    OverloadedError: _UNAVAILABLE[1],
+    StorageError: _UNAVAILABLE[1],
+    Exception: _FAILURE[1],
+}
 
 
 def error_response(error: Exception) -> Response:
@@ -68,11 +71,10 @@ def error_response(error: Exception) -> Response:
         status, name = _REFUSALS.get(error.reason, _FAILURE)
         words = without_paths(str(error))
     else:
-        known = ((status, name) for kind, status, name in _STATUS if isinstance(error, kind))
-        status, name = next(known, _FAILURE)
+        status, name = entry_of(error, _STATUSES), entry_of(error, _NAMES)
         words = public_message(error)
     text = json.dumps({"error_status": name, "error_message": words}, ensure_ascii=False)
     response = message(status, text, "application/json")
-    if isinstance(error, MethodNotAllowedError):
+    if isinstance(error, UnsupportedMethodError):
         response.headers.append(("Allow", ", ".join(("HEAD", "OPTIONS", *error.allowed))))
     return response

@@ -8,7 +8,8 @@ from __future__ import annotations
 from urllib.parse import urlsplit
 
 from mastaba.api.web import Request
-from mastaba_admin.errors import CrossSiteError, NotJSONError
+from mastaba_admin.errors import CrossSiteError
+from mastaba_ows.errors import MediaTypeError
 
 
 def check_same_origin(request: Request, endpoint_uri: str) -> None:
@@ -39,8 +40,8 @@ def check_json(request: Request) -> None:
     """Check that a body is JSON: browsers send that type to another origin only after asking.
 
     Raises:
-        NotJSONError: it has another type.
+        MediaTypeError: it has another type.
     """
     kind = request.media_type
     if kind != "application/json" and not kind.endswith("+json"):
-        raise NotJSONError("the body must have the Content-Type application/json")
+        raise MediaTypeError("the body must have the Content-Type application/json")

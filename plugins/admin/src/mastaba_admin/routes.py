@@ -7,7 +7,7 @@ from typing import Final
 
 from mastaba.api.services import Action
 from mastaba.errors import UnknownPathError
-from mastaba_admin.errors import MethodNotAllowedError
+from mastaba_admin.errors import UnsupportedMethodError
 
 _LAYERS: Final = "/layers"
 _FIXED: Final[Mapping[str, Mapping[str, Action | None]]] = {
@@ -31,7 +31,7 @@ def route(method: str, path: str) -> tuple[Action | None, str]:
 
     Raises:
         UnknownPathError: the path is unknown.
-        MethodNotAllowedError: the path does not support the method.
+        UnsupportedMethodError: the path does not support the method.
     """
     actions, layer = _FIXED.get(path), ""
     if actions is None and path.startswith(f"{_LAYERS}/"):
@@ -39,5 +39,5 @@ def route(method: str, path: str) -> tuple[Action | None, str]:
     if actions is None:
         raise UnknownPathError("Unknown admin request path")
     if method not in actions:
-        raise MethodNotAllowedError(tuple(actions))
+        raise UnsupportedMethodError(tuple(actions))
     return actions[method], layer

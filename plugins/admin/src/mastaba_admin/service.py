@@ -93,8 +93,8 @@ class AdminService(Service):
 
         Raises:
             NotAuthorizedError: it does not contain the secret.
-            CrossSiteError, NotJSONError: there is no secret, and it may be of another site.
-            UnknownPathError, MethodNotAllowedError: the path or method is not supported.
+            CrossSiteError, MediaTypeError: there is no secret, and it may be of another site.
+            UnknownPathError, UnsupportedMethodError: the path or method is not supported.
             RequestTooLargeError: the body is larger than 1 MiB.
         """
         if not shows_secret(request, self._secret):

@@ -9,17 +9,16 @@ from typing import Any, ClassVar, Final
 from urllib.parse import quote
 
 from mastaba.api.services import RootEntry, Service, ServiceSettings, Site
-from mastaba.api.web import CrossOrigin, Document, Request, Response
+from mastaba.api.web import Document, Request, Response
 from mastaba_elevation.facades.native import Native
 from mastaba_elevation.queries.datasets import Datasets, middle
 from mastaba_elevation.queries.queries import Queries
 from mastaba_elevation.queries.vertical import LAYER_SCHEMA
 from mastaba_elevation.settings import FACADES, SETTINGS_SCHEMA, Settings
-from mastaba_elevation.web.facade import Context, Facade, preflight, unknown_path
+from mastaba_elevation.web.facade import Context, Facade, unknown_path
 from mastaba_elevation.web.numbers import json_document
 from mastaba_elevation.web.pages import Section, error_page, page, page_response, wants_page
 
-_ALLOWED: Final = "GET, HEAD, POST, OPTIONS"
 _CLASSES: Final = {
     "edr": "mastaba_elevation.edr.api:Edr",
     "ign": "mastaba_elevation.facades.ign:Ign",
@@ -37,7 +36,8 @@ class ElevationService(Service):
     title = "Elevation service"
     draws_maps = True
     is_raster_only = True
-    allowed_methods: ClassVar[tuple[str, ...]] = ("GET", "POST", "OPTIONS")
+    default_cors = True
+    allowed_methods: ClassVar[tuple[str, ...]] = ("GET", "POST")
     operations: ClassVar[tuple[str, ...]] = ("native", *FACADES)
     settings_schema: ClassVar[Mapping[str, Any]] = SETTINGS_SCHEMA
     layer_schema: ClassVar[Mapping[str, Any]] = LAYER_SCHEMA
@@ -57,8 +57,6 @@ class ElevationService(Service):
             for facade in (self._native, *self._facades.values())
             for root in facade.roots
         }
-        # The setting for all services adds its headers to every answer.
-        self._cors = CrossOrigin(own.cors and not site.catalogue.settings.cors)
 
     def root_entry(self) -> RootEntry:
         uri = self.settings.endpoint_uri
@@ -71,8 +69,6 @@ class ElevationService(Service):
             UnknownPathError: the path is unknown.
             MastabaError: as in the protocols.
         """
-        if request.method == "OPTIONS":
-            return preflight(request, self.site, self._cors, _ALLOWED)
         path = request.path.split("/")[1:]
         if not path and wants_page(request):
             response = page_response(request, self._page)
@@ -84,7 +80,6 @@ class ElevationService(Service):
                 raise unknown_path()
             request.name_operation(facade.name)
             response = facade.respond(request, path)
-        response.headers += self._cors.headers(request.environ)
         return response
 
     def error_response(self, error: Exception, request: Request) -> Response:
@@ -93,7 +88,6 @@ class ElevationService(Service):
         response = facade.error_response(error, request)
         if wants_page(request):
             response = error_page(request, error, response, self.settings.endpoint_uri)
-        response.headers += self._cors.headers(request.environ)
         return response
 
     @cached_property

@@ -145,11 +145,6 @@ SETTINGS_SCHEMA: Final[Mapping[str, Any]] = {
         "-1 for as many as the stored number has.",
     },
     "valid_range": {**HEIGHT_RANGE, "default": [-12000, 9000]},
-    "cors": {
-        "type": "boolean",
-        "default": True,
-        "description": "Whether pages from every origin may read the answers.",
-    },
 }
 
 FACADES: Final = ("edr", "ign", "swisstopo", "google", "tileserver")
@@ -167,7 +162,6 @@ class Settings:
     facades: Mapping[str, Mapping[str, Any]]
     limits: Limits
     decimals: int
-    cors: bool
 
     @classmethod
     def of(cls, own: Mapping[str, Any]) -> Settings:
@@ -189,5 +183,4 @@ class Settings:
                 limits.get("pixels", defaults.pixels),
             ),
             decimals=own.get("decimals", 2),
-            cors=own.get("cors", True),
         )

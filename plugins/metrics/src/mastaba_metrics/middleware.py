@@ -12,7 +12,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
 from mastaba.api.web import OPERATION, SpooledBody
-from mastaba_metrics.operations import GET_TILE, PAIR, operation
+from mastaba_metrics.operations import GET_TILE, PAIR
 from mastaba_metrics.table import BOUNDS, BUCKETS, BYTES, SECONDS, STATUS_NUMBERS, table_of
 
 if TYPE_CHECKING:
@@ -58,12 +58,8 @@ class _Counted:
         begin = perf_counter()
         result = self._application(environ, start)
         seconds = perf_counter() - begin
-        service, below = environ.get("mastaba.service", _NO_SERVICE)
-        pair = self._starts[service]
-        if OPERATION in environ:
-            pair += self._named.get(environ[OPERATION], 0)
-        else:
-            pair += operation(service, below, environ["QUERY_STRING"])
+        pair = self._starts[environ.get("mastaba.service", _NO_SERVICE)[0]]
+        pair += self._named.get(environ.get(OPERATION, ""), 0)
         size = 0
         if result.__class__ is list:
             size = sum(map(len, result))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from mastaba.api.catalogue import CRS84, CRSOffer, TileMatrixSetLink
 from mastaba.api.tiles import Tiles
-from mastaba.api.web import CrossOrigin, printable
+from mastaba.api.web import printable
 from mastaba.errors import InvalidParameterError, UnknownPathError
 from mastaba_ogcapi.formats import MapFormat, MapFormats, stored_name
 from mastaba_ogcapi.registered import registered_name
@@ -97,13 +97,15 @@ class Dataset:
         tiles_by_name: finds the tiles of the collections.
     """
 
-    def __init__(self, settings: ServiceSettings, site: Site, layers: Iterable[Layer]) -> None:
+    def __init__(
+        self, settings: ServiceSettings, site: Site, layers: Iterable[Layer], *, cors: bool = False
+    ) -> None:
         self.settings = settings
         self.site = site
         self.uri = settings.endpoint_uri
         self.tiles: bool = settings.own.get("tiles", True)
         self.maps: bool = settings.own.get("maps", True)
-        self.cors = CrossOrigin(site.catalogue.settings.cors or settings.own.get("cors", False))
+        self.cors = cors
         self.formats = MapFormats(site)
         self.tile_formats = MapFormats(site, of_tiles=True)
         self._crs_offer = CRSOffer(site.catalogue.settings)

@@ -14,9 +14,9 @@ from mastaba.api.tiles import (
 )
 from mastaba.api.web import Request, Response, printable
 from mastaba.errors import UnknownNameError, UnsupportedFormatError
-from mastaba_ogcapi.errors import NotAcceptableError
 from mastaba_ogcapi.negotiation import ANYTHING, normalized, preferred
 from mastaba_ogcapi.tilesets import VECTOR_TILES
+from mastaba_ows.errors import NotAcceptableError
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import Style

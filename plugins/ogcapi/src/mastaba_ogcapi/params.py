@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mastaba.api.web import Request, decode, printable
 from mastaba.errors import InvalidParameterError
+from mastaba_ows import parameters as grammar
 
 if TYPE_CHECKING:
     from mastaba_ogcapi.dataset import Collection, Dataset
 
-Colour = tuple[int, int, int]
-
-_FLAGS: Final = {"true": True, "false": False}
-_NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-_COLOUR: Final = re.compile(r"(?:0[xX]|#)?([0-9A-Fa-f]{6})")
 _AXIS: Final = re.compile(r"\s*([A-Za-z]{1,32})\(([^():,]{1,80})(?::([^():,]{1,80}))?\)\s*")
-# No meaningful text or number is longer.
+# No meaningful text is longer.
 _MAX_TEXT: Final = 1000
-_MAX_NUMBER: Final = 64
-_MAX_DIGITS: Final = 9
 _MAX_SUBSETS: Final = 16
 _OPEN: Final = "*"
 
@@ -40,11 +33,10 @@ def number(text: str, name: str) -> float:
     Raises:
         InvalidParameterError: not a finite number.
     """
-    if len(text) <= _MAX_NUMBER and _NUMBER.fullmatch(text):
-        value = float(text)
-        if math.isfinite(value):
-            return value
-    raise InvalidParameterError(f"{name} is not a number: {printable(text)}", name)
+    value = grammar.decimal(text)
+    if value is None:
+        raise InvalidParameterError(f"{name} is not a number: {printable(text)}", name)
+    return value
 
 
 def positive_number(parameters: Mapping[str, str], name: str) -> float | None:
@@ -105,8 +97,8 @@ def size(parameters: Mapping[str, str], name: str, limit: int) -> int | None:
     text = parameters.get(name)
     if text is None:
         return None
-    value = int(text) if text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS else 0
-    if not 1 <= value <= limit:
+    value = grammar.size(text, limit)
+    if value is None:
         raise InvalidParameterError(f"{name} must be an integer from 1 to {limit}", name)
     return value
 
@@ -120,13 +112,13 @@ def flag(parameters: Mapping[str, str], name: str) -> bool | None:
     text = parameters.get(name)
     if text is None:
         return None
-    found = _FLAGS.get(text.lower())
+    found = grammar.flag(text)
     if found is None:
         raise InvalidParameterError(f"{name} must be true or false", name)
     return found
 
 
-def colour(parameters: Mapping[str, str], name: str) -> Colour | None:
+def colour(parameters: Mapping[str, str], name: str) -> grammar.Colour | None:
     """Return a colour as red, green, blue; None when the parameter is absent.
 
     Valid colours are six hexadecimal digits, optionally after ``0x`` or ``#``, and CSS colour
@@ -138,23 +130,12 @@ def colour(parameters: Mapping[str, str], name: str) -> Colour | None:
     text = parameters.get(name)
     if text is None:
         return None
-    digits = text if len(text) <= _MAX_NUMBER else ""
-    if not _COLOUR.fullmatch(digits):
-        digits = _css_colour(digits)
-    match = _COLOUR.fullmatch(digits)
-    if match is None:
+    found = grammar.colour(text, named=True)
+    if found is None:
         raise InvalidParameterError(
             f"{name} must be of the form 0xRRGGBB, or the name of a colour", name
         )
-    red, green, blue = bytes.fromhex(match.group(1))
-    return red, green, blue
-
-
-def _css_colour(name: str) -> str:
-    from PIL.ImageColor import colormap
-
-    found = colormap.get(name.lower(), "")
-    return found if isinstance(found, str) else ""
+    return found
 
 
 def collection(dataset: Dataset, name: str) -> Collection:

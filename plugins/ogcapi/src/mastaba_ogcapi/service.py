@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final
 
 from mastaba.api.services import RootEntry, Service, ServiceSettings, Site
 from mastaba.api.tiles import TilePaths
-from mastaba.api.web import CrossOrigin, Document, Request, Response
+from mastaba.api.web import Document, Request, Response
 from mastaba_ogcapi import params
 from mastaba_ogcapi.collections import meeting
 from mastaba_ogcapi.dataset import Dataset
@@ -24,7 +24,6 @@ from mastaba_ogcapi.resources import (
     collections_resource,
     find_resource,
 )
-from mastaba_ogcapi.shared import shared
 
 _DEFAULT_SIZE: Final = 256
 _MAX_DOCUMENTS: Final = 4096
@@ -45,6 +44,8 @@ _POLICY: Final = (
 _OF_PAGES: Final = "img-src 'self'; form-action 'none'"
 _OF_API: Final = "img-src 'self' blob:; script-src 'self'; connect-src 'self'; form-action 'self'"
 """The page that sends requests has a script and shows the images that it gets."""
+_DOCUMENT, _GET_MAP, _GET_TILE = "getcapabilities", "getmap", "gettile"
+"""Operations for metrics, by their names in WMS and WMTS."""
 
 
 class OGCAPIService(Service):
@@ -54,7 +55,8 @@ class OGCAPIService(Service):
     rank = 50
     title = "OGC API service"
     draws_maps = True
-    allowed_methods: ClassVar[tuple[str, ...]] = ("GET", "OPTIONS")
+    operations: ClassVar[tuple[str, ...]] = (_DOCUMENT, _GET_MAP, _GET_TILE)
+    exposed_headers = "Content-Crs, Content-Bbox, Link"
     settings_schema: ClassVar[Mapping[str, Any]] = {
         "tiles": {"type": "boolean", "default": True, "description": "Whether tiles are offered."},
         "maps": {"type": "boolean", "default": True, "description": "Whether maps are offered."},
@@ -65,24 +67,16 @@ class OGCAPIService(Service):
             "default": _DEFAULT_SIZE,
             "description": "Pixels of the larger dimension of a map whose size is not given.",
         },
-        "cors": {
-            "type": ["boolean", "string", "array"],
-            "default": False,
-            "pattern": "^[!-~]*$",
-            "items": {"type": "string", "pattern": "^[!-~]+$"},
-            "description": "Origins whose pages may read the answers: true for all, one origin, "
-            "or a list of origins. Leave it off where a front server adds the header.",
-        },
     }
 
     def __init__(self, settings: ServiceSettings, site: Site) -> None:
         super().__init__(settings, site)
-        self._dataset = Dataset(settings, site, self.published_layers())
+        self._dataset = Dataset(
+            settings, site, self.published_layers(), cors=bool(self.cross_origin)
+        )
         self._get_tile = GetTile(self._dataset)
         default_size = int(settings.own.get("default_size", _DEFAULT_SIZE))
         self._get_map = GetMap(self._dataset, default_size)
-        self._cors = _cross_origin(settings, site)
-        self._is_shared = bool(self._cors)
         self._documents: dict[tuple[str, str], Document] = {}
         self._kinds: dict[str, dict[str, str]] = {}
 
@@ -100,28 +94,22 @@ class OGCAPIService(Service):
             UnknownPathError: the path is unknown.
             MastabaError: as in the operations.
         """
-        if request.method == "OPTIONS":
-            return self._options(request)
         parts = request.path.split("/")
         response = self._tile(request, parts)
         if response is None:
             response = self._map(request, parts) if parts[-1] == "map" else None
         if response is None:
+            request.name_operation(_DOCUMENT)
             response = self._document(request, parts[1:])
-        if self._is_shared:
-            response.headers += self._cors.headers(request.environ)
         return response
 
     def tile_addresses(self) -> list[TilePaths]:
         if not self._dataset.tiles:
             return []
-        group = self._get_tile.group
-        return [TilePaths(shared(group, self._cors) if self._is_shared else group)]
+        return [TilePaths(self._get_tile.group)]
 
     def error_response(self, error: Exception, request: Request) -> Response:
-        response = error_response(error, request)
-        response.headers += self._cors.headers(request.environ)
-        return response
+        return error_response(error, request)
 
     def _tile(self, request: Request, parts: list[str]) -> Response | None:
         """Return the answer to a tile request; None if the path is not for a tile."""
@@ -131,10 +119,13 @@ class OGCAPIService(Service):
             return None
         address = parts[_ADDRESS:]
         if count == 11 and parts[3] == "styles" and parts[5:7] == ["map", "tiles"]:
+            request.name_operation(_GET_TILE)
             return self._get_tile.raster(request, parts[2], parts[4], address)
         if count == 9 and parts[3:5] == ["map", "tiles"]:
+            request.name_operation(_GET_TILE)
             return self._get_tile.raster(request, parts[2], None, address)
         if count == 8 and parts[3] == "tiles":
+            request.name_operation(_GET_TILE)
             return self._get_tile.vector(request, parts[2], address)
         return None
 
@@ -142,6 +133,7 @@ class OGCAPIService(Service):
         """Return the answer to a map request; None if the path is not for a map."""
         if not self._dataset.maps:
             return None
+        request.name_operation(_GET_MAP)
         match parts[1:]:
             case ["map"]:
                 return self._get_map.dataset(request)
@@ -198,14 +190,6 @@ class OGCAPIService(Service):
         document = _document(resource, document_kind(request, _kinds(resource)))
         return _secured(document.respond(request), document.media_type)
 
-    def _options(self, request: Request) -> Response:
-        allowed = "GET, HEAD, OPTIONS"
-        environ = request.environ
-        # Also covers the setting for all services; the core adds its other headers.
-        cors = self._dataset.cors
-        headers = [("Allow", allowed), *self._cors.headers(environ)]
-        return Response(204, headers + cors.preflight(environ, allowed))
-
 
 def _static(request: Request) -> Response:
     response = _file(request.path).respond(request)
@@ -244,9 +228,3 @@ def _remember(cache: dict[Any, Any], key: object, value: object) -> None:
     if len(cache) >= _MAX_DOCUMENTS:
         cache.clear()
     cache[key] = value
-
-
-def _cross_origin(settings: ServiceSettings, site: Site) -> CrossOrigin:
-    # The setting for all services adds its headers to every answer; browsers reject duplicates.
-    setting = False if site.catalogue.settings.cors else settings.own.get("cors", False)
-    return CrossOrigin(setting, "Content-Crs, Content-Bbox, Link")

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from mastaba.api.web import Request, Response
     from mastaba_tms.offered import OfferedTileMap
 
+_DOCUMENT, _GET_TILE = "getcapabilities", "gettile"
+"""Operations for metrics, by their names in WMTS."""
+
 
 class TileMapServer(Service):
     """Tile Map Service 1.0.0."""
@@ -26,6 +29,7 @@ class TileMapServer(Service):
     name: ClassVar[str] = "tms"
     rank: ClassVar[int] = 30
     title: ClassVar[str] = "TMS service"
+    operations: ClassVar[tuple[str, ...]] = (_DOCUMENT, _GET_TILE)
     settings_schema: ClassVar[Mapping[str, Any]] = {
         "y_origin": {
             "description": "Where rows are counted from: top, as in the tile matrix set, or "
@@ -56,9 +60,12 @@ class TileMapServer(Service):
         if len(parts) > 1 and parts[1] != VERSION:
             raise UnknownPathError(f"The version is not {VERSION}")
         if len(parts) == 6:
+            request.name_operation(_GET_TILE)
             return self._get_tile.respond(request, parts[2], parts[3], parts[4], parts[5])
         if len(parts) == 7 and parts[3] == FROM_BOTTOM:
+            request.name_operation(_GET_TILE)
             return self._get_tile.respond(request, parts[2], *parts[4:], mirrored=True)
+        request.name_operation(_DOCUMENT)
         key = tuple(parts[1:])
         document = self._documents.get(key)
         if document is None:

@@ -1,7 +1,4 @@
-"""WMS exception reports for errors (OGC 06-042 clause 6.11 and annex E.2; wms.md section 5).
-
-One table holds the HTTP status and exception code for each error.
-"""
+"""WMS exception reports for errors (OGC 06-042 clause 6.11 and annex E.2; wms.md section 5)."""
 
 from __future__ import annotations
 
@@ -12,15 +9,12 @@ from mastaba.errors import (
     InvalidParameterError,
     MissingParameterError,
     RequestError,
-    RequestTooLargeError,
-    StorageError,
     UnknownNameError,
-    UnknownPathError,
     UnsupportedFormatError,
     UnsupportedOperationError,
     public_message,
 )
-from mastaba_ows.featureinfo.external import UpstreamError
+from mastaba_ows.errors import STATUSES, entry_of
 from mastaba_wms.versions import Version
 
 _MEDIA_TYPES: Final = {
@@ -55,29 +49,19 @@ class InvalidPointError(InvalidParameterError):
     """A pixel outside the map."""
 
 
-class BindingError(RequestError):
-    """A request body of an unsupported media type."""
-
-
-# The first matching class is used, so subclasses come first.
-_TABLE: Final[tuple[tuple[type[Exception], int, str], ...]] = (
-    (LayerNotDefinedError, 400, "LayerNotDefined"),
-    (StyleNotDefinedError, 400, "StyleNotDefined"),
-    (UnsupportedCRSError, 400, "InvalidCRS"),
-    (UnsupportedFormatError, 400, "InvalidFormat"),
-    (LayerNotQueryableError, 400, "LayerNotQueryable"),
-    (InvalidPointError, 400, "InvalidPoint"),
-    (MissingParameterError, 400, "MissingParameterValue"),
-    (InvalidParameterError, 400, "InvalidParameterValue"),
-    (UnsupportedOperationError, 400, "OperationNotSupported"),
-    (UnknownPathError, 404, "NoApplicableCode"),
-    (RequestTooLargeError, 413, "NoApplicableCode"),
-    (BindingError, 415, "NoApplicableCode"),
-    (UpstreamError, 502, "NoApplicableCode"),
-    (RequestError, 400, "NoApplicableCode"),
-    (StorageError, 503, "NoApplicableCode"),
-    (Exception, 500, "NoApplicableCode"),
-)
+_STATUSES: Final = {**STATUSES, UnknownNameError: 400, UnsupportedOperationError: 400}
+_CODES: Final[dict[type[BaseException], str]] = {
+    LayerNotDefinedError: "LayerNotDefined",
+    StyleNotDefinedError: "StyleNotDefined",
+    UnsupportedCRSError: "InvalidCRS",
+    UnsupportedFormatError: "InvalidFormat",
+    LayerNotQueryableError: "LayerNotQueryable",
+    InvalidPointError: "InvalidPoint",
+    MissingParameterError: "MissingParameterValue",
+    InvalidParameterError: "InvalidParameterValue",
+    UnsupportedOperationError: "OperationNotSupported",
+    Exception: "NoApplicableCode",
+}
 
 
 def error_response(error: Exception, version: Version) -> Response:
@@ -85,7 +69,7 @@ def error_response(error: Exception, version: Version) -> Response:
     # Loaded on first use: the plugin can be listed without it.
     from mastaba.api.xml import XSI, add, root_element, serialized
 
-    status, code = next((status, code) for kind, status, code in _TABLE if isinstance(error, kind))
+    status, code = entry_of(error, _STATUSES), entry_of(error, _CODES)
     if version is Version.V1_3_0:
         namespaces = {None: _OGC, "xsi": XSI.strip("{}")}
         attributes = {"version": "1.3.0", f"{XSI}schemaLocation": f"{_OGC} {_SCHEMA_130}"}

@@ -10,6 +10,7 @@ from mastaba.errors import UnsupportedFormatError
 from mastaba_ows.featureinfo import INFO_FORMATS
 from mastaba_ows.featureinfo.answers import Part, PixelAnswer, feature_info_response, position_of
 from mastaba_ows.featureinfo.external import ExternalWMS
+from mastaba_ows.parameters import whole_number
 from mastaba_wms import params
 from mastaba_wms.errors import InvalidPointError, LayerNotDefinedError, LayerNotQueryableError
 from mastaba_wms.params import MapQueries, MapQuery
@@ -101,7 +102,7 @@ def _info_format(parameters: Mapping[str, str]) -> str:
 
 
 def _index(parameters: Mapping[str, str], name: str, size: int) -> int:
-    number = params.whole_number(params.required(parameters, name))
+    number = whole_number(params.required(parameters, name))
     if number is None or number >= size:
         raise InvalidPointError(f"{name} must be an integer from 0 to {size - 1}", name)
     return number

@@ -10,6 +10,7 @@ from mastaba.api.catalogue import Style
 from mastaba.api.encoders import Encoder
 from mastaba.api.web import Response, content_disposition, printable
 from mastaba.errors import InvalidParameterError, UnsupportedFormatError
+from mastaba_ows.parameters import whole_number
 from mastaba_wms import params
 from mastaba_wms.published import PublishedLayer, unknown_layer
 
@@ -96,7 +97,7 @@ def _hint(parameters: Mapping[str, str], name: str, default: int) -> int:
     value = parameters.get(name.lower())
     if not value:
         return default
-    number = params.whole_number(value)
+    number = whole_number(value)
     if number is None or not 1 <= number <= _MAX_SYMBOL:
         raise InvalidParameterError(f"{name} must be an integer from 1 to {_MAX_SYMBOL}", name)
     return number

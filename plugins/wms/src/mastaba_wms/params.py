@@ -5,7 +5,6 @@ Parameter names are in lower case for every binding.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -21,6 +20,7 @@ from mastaba.errors import (
     UnsupportedFormatError,
     UnsupportedOperationError,
 )
+from mastaba_ows import parameters as grammar
 from mastaba_render.api.maps import Background, MapLayer, MapRequest
 from mastaba_wms.errors import UnsupportedCRSError
 from mastaba_wms.published import PublishedLayer, unknown_layer
@@ -57,15 +57,9 @@ EXCEPTION_TYPES: Final = {f"application/vnd.ogc.se_{one.lower()}": one for one i
 
 # Clients also send the media types with 1.3.0.
 _EXCEPTIONS: Final = {one.lower(): one for one in Exceptions} | EXCEPTION_TYPES
-_FLAGS: Final = {"true": True, "false": False}
-_NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-_COLOUR: Final = re.compile(r"(?:0[xX]|#)?([0-9A-Fa-f]{6})")
-# No meaningful number is longer.
-_MAX_DIGITS: Final = 9
-_MAX_BBOX: Final = 1000
 _MAX_OPTIONS: Final = 1000
 _MAX_FORMAT: Final = 200
-_CORNERS: Final = 4
+_CORNERS: Final = (4,)
 # CRS units. Beyond these limits, pixel positions cannot be computed.
 _FARTHEST: Final = 1e10
 _SMALLEST: Final = 1e-12
@@ -113,14 +107,6 @@ def required(parameters: Mapping[str, str], name: str) -> str:
     return value
 
 
-def whole_number(value: str) -> int | None:
-    """Return a number written in decimal digits only; None for other or too long texts."""
-    if not (value.isascii() and value.isdigit()):
-        return None
-    digits = value.lstrip("0") or "0"
-    return int(digits) if len(digits) <= _MAX_DIGITS else None
-
-
 def size(parameters: Mapping[str, str], name: str, limit: int) -> int:
     """Return WIDTH or HEIGHT, in pixels.
 
@@ -128,8 +114,8 @@ def size(parameters: Mapping[str, str], name: str, limit: int) -> int:
         MissingParameterError: it is absent or empty.
         InvalidParameterError: it is not an integer from 1 to the limit.
     """
-    number = whole_number(required(parameters, name))
-    if number is None or not 1 <= number <= limit:
+    number = grammar.size(required(parameters, name), limit)
+    if number is None:
         raise InvalidParameterError(f"{name} must be an integer from 1 to {limit}", name)
     return number
 
@@ -144,14 +130,12 @@ def bbox(parameters: Mapping[str, str], *, northing_first: bool) -> BoundingBox:
         MissingParameterError: it is absent or empty.
         InvalidParameterError: not four decimal numbers, without area, or outside all CRSs.
     """
-    value = required(parameters, "BBOX")
-    # A plus sign that the client did not encode is decoded as a space.
-    texts = value.rstrip().replace(" ", "+").split(",") if len(value) <= _MAX_BBOX else []
-    if len(texts) != _CORNERS or not all(_NUMBER.fullmatch(text) for text in texts):
+    values = grammar.decimals(required(parameters, "BBOX"), _CORNERS)
+    if values is None:
         raise InvalidParameterError(
             "BBOX must be four decimal numbers with commas between them", "BBOX"
         )
-    one, two, three, four = map(float, texts)
+    one, two, three, four = values
     box = (
         BoundingBox(two, one, four, three) if northing_first else BoundingBox(one, two, three, four)
     )
@@ -184,13 +168,13 @@ def transparent(parameters: Mapping[str, str]) -> bool:
     Raises:
         InvalidParameterError: neither TRUE nor FALSE.
     """
-    found = _FLAGS.get((parameters.get("transparent") or "false").lower())
+    found = grammar.flag(parameters.get("transparent") or "false")
     if found is None:
         raise InvalidParameterError("TRANSPARENT must be TRUE or FALSE", "TRANSPARENT")
     return found
 
 
-def background_colour(parameters: Mapping[str, str]) -> tuple[int, int, int] | None:
+def background_colour(parameters: Mapping[str, str]) -> grammar.Colour | None:
     """Return BGCOLOR as red, green, blue (0 to 255); None when it is absent.
 
     Raises:
@@ -199,11 +183,10 @@ def background_colour(parameters: Mapping[str, str]) -> tuple[int, int, int] | N
     value = parameters.get("bgcolor")
     if not value:
         return None
-    match = _COLOUR.fullmatch(value)
-    if match is None:
+    found = grammar.colour(value)
+    if found is None:
         raise InvalidParameterError("BGCOLOR must be of the form 0xRRGGBB", "BGCOLOR")
-    red, green, blue = bytes.fromhex(match.group(1))
-    return red, green, blue
+    return found
 
 
 def resolution_factor(parameters: Mapping[str, str]) -> float:
@@ -216,7 +199,7 @@ def resolution_factor(parameters: Mapping[str, str]) -> float:
     value = parameters.get("dpi") or parameters.get("str_dpi")
     if not value:
         return 1.0
-    number = whole_number(value)
+    number = grammar.whole_number(value)
     if not number:
         raise InvalidParameterError("DPI must be an integer from 1", "DPI")
     return number / _STANDARD_DPI
@@ -241,7 +224,7 @@ def format_options(parameters: Mapping[str, str]) -> dict[str, str]:
 
 def feature_count(parameters: Mapping[str, str]) -> int:
     """Return FEATURE_COUNT; 1 when it is absent or not an integer from 1."""
-    return whole_number(parameters.get("feature_count", "")) or 1
+    return grammar.whole_number(parameters.get("feature_count", "")) or 1
 
 
 @dataclass(frozen=True, slots=True)

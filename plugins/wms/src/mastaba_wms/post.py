@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Final
 
 from mastaba.api.web import Request, printable
 from mastaba.errors import InvalidParameterError, UnsupportedOperationError
+from mastaba_ows.errors import MediaTypeError
+from mastaba_ows.parameters import flag
 from mastaba_ows.post import FORM, elements, form_parameters, read_request, text_of, texts
-from mastaba_wms.errors import BindingError
 
 if TYPE_CHECKING:
     from mastaba.api.xml import Element
 
 _XML: Final = ("", "text/xml", "application/xml")
-_FLAGS: Final = {"true": "TRUE", "1": "TRUE", "false": "FALSE", "0": "FALSE"}
 # Parameters, and the paths of their elements. The last element counts.
 _TEXTS: Final = (
     ("crs", ("CRS",)),
@@ -32,7 +32,7 @@ def parameters(request: Request) -> dict[str, str]:
 
     Raises:
         RequestTooLargeError: the body is larger than 1 MiB.
-        BindingError: the body is neither a form nor XML.
+        MediaTypeError: the body is neither a form nor XML.
         InvalidParameterError: the XML cannot be read or contradicts itself.
         UnsupportedOperationError: the XML requests neither GetCapabilities nor GetMap, or styles
             or layers that the client defines.
@@ -46,7 +46,7 @@ def parameters(request: Request) -> dict[str, str]:
     elif media_type in _XML or media_type.endswith("+xml"):
         given = _xml_parameters(body)
     else:
-        raise BindingError(f"the body has an unknown type, {printable(media_type)}")
+        raise MediaTypeError(f"the body has an unknown type, {printable(media_type)}")
     return {**request.query, **given}
 
 
@@ -70,7 +70,9 @@ def _xml_parameters(body: bytes) -> dict[str, str]:
 def _map_parameters(root: Element) -> dict[str, str]:
     found = {name: text for name, path in _TEXTS for text in texts(root, *path)[:1]}
     if "transparent" in found:
-        found["transparent"] = _FLAGS.get(found["transparent"].lower(), found["transparent"])
+        is_transparent = flag(found["transparent"], digits=True)
+        if is_transparent is not None:
+            found["transparent"] = str(is_transparent)
     options = elements(root, "Output", "VendorOption")
     if options:
         pairs = [f"{option.get('name', '')}:{text_of(option)}" for option in options]

@@ -30,6 +30,7 @@ class WMSService(Service):
     name = "wms"
     rank = 60
     title = "WMS service"
+    operations: ClassVar[tuple[str, ...]] = tuple(map(str.lower, Operation))
     draws_maps = True
     is_raster_only: ClassVar[bool] = True
     allowed_methods: ClassVar[tuple[str, ...]] = ("GET", "POST")
@@ -98,6 +99,7 @@ class WMSService(Service):
         else:
             parameters = request.query
         operation = params.operation(parameters)
+        request.name_operation(operation.lower())
         if operation is Operation.GET_MAP:
             return self._get_map.respond(request, parameters)
         if operation is Operation.GET_CAPABILITIES:

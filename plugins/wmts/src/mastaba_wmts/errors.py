@@ -1,7 +1,4 @@
-"""WMTS exception reports for errors (OGC 07-057r7 clause 8, OWS Common 06-121r3 clause 8).
-
-One table holds the HTTP status and exception code for each error.
-"""
+"""WMTS exception reports for errors (OGC 07-057r7 clause 8, OWS Common 06-121r3 clause 8)."""
 
 from __future__ import annotations
 
@@ -12,51 +9,32 @@ from mastaba.errors import (
     InvalidParameterError,
     MissingParameterError,
     RequestError,
-    RequestTooLargeError,
-    StorageError,
-    TileNotFoundError,
     TileOutOfRangeError,
-    UnknownPathError,
+    UnknownNameError,
     UnsupportedOperationError,
     public_message,
 )
-from mastaba_ows.featureinfo.external import UpstreamError
+from mastaba_ows.errors import STATUSES, entry_of
 
 
 class VersionNegotiationError(RequestError):
     """The client accepts no version that the service supports."""
 
 
-class NotAcceptableError(RequestError):
-    """The client accepts none of the resource's media types (RESTful only)."""
-
-
 class PointOutOfRangeError(TileOutOfRangeError):
     """A pixel outside its tile; ``parameters`` are ``I`` and/or ``J``."""
 
 
-class BindingError(RequestError):
-    """The resource does not support the method (RESTful only)."""
-
-
-# The first matching class is used, so subclasses come first.
-_TABLE: Final[tuple[tuple[type[Exception], int, str], ...]] = (
-    (MissingParameterError, 400, "MissingParameterValue"),
-    (InvalidParameterError, 400, "InvalidParameterValue"),
-    (PointOutOfRangeError, 400, "PointIJOutOfRange"),
-    (TileOutOfRangeError, 400, "TileOutOfRange"),
-    (UnsupportedOperationError, 501, "OperationNotSupported"),
-    (VersionNegotiationError, 400, "VersionNegotiationFailed"),
-    (TileNotFoundError, 404, "NoApplicableCode"),
-    (UnknownPathError, 404, "NoApplicableCode"),
-    (NotAcceptableError, 406, "NoApplicableCode"),
-    (BindingError, 405, "NoApplicableCode"),
-    (RequestTooLargeError, 413, "NoApplicableCode"),
-    (UpstreamError, 502, "NoApplicableCode"),
-    (RequestError, 400, "NoApplicableCode"),
-    (StorageError, 503, "NoApplicableCode"),
-    (Exception, 500, "NoApplicableCode"),
-)
+_STATUSES: Final = {**STATUSES, UnknownNameError: 400, TileOutOfRangeError: 400}
+_CODES: Final[dict[type[BaseException], str]] = {
+    MissingParameterError: "MissingParameterValue",
+    InvalidParameterError: "InvalidParameterValue",
+    PointOutOfRangeError: "PointIJOutOfRange",
+    TileOutOfRangeError: "TileOutOfRange",
+    UnsupportedOperationError: "OperationNotSupported",
+    VersionNegotiationError: "VersionNegotiationFailed",
+    Exception: "NoApplicableCode",
+}
 # In a RESTful path these mean that the resource does not exist: status 404.
 _IN_PATHS: Final = (MissingParameterError, InvalidParameterError, TileOutOfRangeError)
 
@@ -85,7 +63,7 @@ def error_response(error: Exception, *, restful: bool) -> Response:
     # Loaded on first use, so that listing the plugins loads no lxml.
     from mastaba.api.xml import XSI, add, root_element, serialized
 
-    status, code = next((status, code) for kind, status, code in _TABLE if isinstance(error, kind))
+    status, code = entry_of(error, _STATUSES), entry_of(error, _CODES)
     if restful and isinstance(error, _IN_PATHS):
         status = 404
     # The standard has a separate code for pixels; its conformance suite expects the tile code.

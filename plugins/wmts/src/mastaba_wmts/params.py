@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from mastaba.api.web import printable
 from mastaba.errors import InvalidParameterError, MissingParameterError
 from mastaba_ows.featureinfo import INFO_FORMATS
+from mastaba_ows.parameters import items
 from mastaba_wmts.errors import VersionNegotiationError
 
 VERSION: Final = "1.0.0"
@@ -127,10 +128,10 @@ def capabilities_request(parameters: Mapping[str, str]) -> CapabilitiesRequest:
         MissingParameterError: SECTIONS is empty.
         InvalidParameterError: SECTIONS names an unknown section.
     """
-    versions = _items(parameters.get("acceptversions", ""))
+    versions = items(parameters.get("acceptversions", ""))
     if versions and VERSION not in versions:
         raise VersionNegotiationError(f"the only version is {VERSION}")
-    formats = (item.lower() for item in _items(parameters.get("acceptformats", "")))
+    formats = (item.lower() for item in items(parameters.get("acceptformats", "")))
     return CapabilitiesRequest(
         _sections(parameters.get("sections")),
         next((name for name in formats if name in MEDIA_TYPES), MEDIA_TYPES[0]),
@@ -140,7 +141,7 @@ def capabilities_request(parameters: Mapping[str, str]) -> CapabilitiesRequest:
 def _sections(value: str | None) -> frozenset[str] | None:
     if value is None:
         return None
-    names = _items(value)
+    names = items(value)
     if not names:
         raise MissingParameterError("the parameter SECTIONS is empty", "sections")
     found = {_SECTION_NAMES.get(name.lower(), name) for name in names}
@@ -183,7 +184,3 @@ def info_format(value: str | None) -> str:
     if value.lower() not in INFO_FORMATS:
         raise InvalidParameterError(f"there is no InfoFormat {printable(value)}", "InfoFormat")
     return value.lower()
-
-
-def _items(value: str) -> list[str]:
-    return [item for item in map(str.strip, value.split(",")) if item]

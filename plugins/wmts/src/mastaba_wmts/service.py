@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from mastaba.api.services import RootEntry, Service, ServiceSettings, Site
 from mastaba.api.tiles import TilePaths, TileQueries
 from mastaba.api.web import Request, Response, preferred_media_type
 from mastaba.errors import UnknownPathError
+from mastaba_ows.errors import MethodNotAllowedError, NotAcceptableError
 from mastaba_wmts import params, post, rest
-from mastaba_wmts.errors import BindingError, NotAcceptableError, error_response
+from mastaba_wmts.errors import error_response
 from mastaba_wmts.getfeatureinfo import GetFeatureInfo
 from mastaba_wmts.gettile import GetTile
 from mastaba_wmts.params import MEDIA_TYPES, CapabilitiesRequest, Operation
 from mastaba_wmts.themes import themes_schema
+
+_GET_TILE: Final = Operation.GET_TILE.lower()
 
 
 class WMTSService(Service):
@@ -23,6 +26,7 @@ class WMTSService(Service):
     name = "wmts"
     rank = 40
     title = "WMTS service"
+    operations: ClassVar[tuple[str, ...]] = tuple(map(str.lower, Operation))
     is_raster_only: ClassVar[bool] = True
     allowed_methods: ClassVar[tuple[str, ...]] = ("GET", "POST")
     settings_schema: ClassVar[Mapping[str, Any]] = {
@@ -71,6 +75,7 @@ class WMTSService(Service):
             request = post.as_kvp(request)
         parameters = request.query
         operation = params.operation(parameters)
+        request.name_operation(operation.lower())
         if operation is Operation.GET_TILE:
             return self._get_tile.respond(request, params.tile_request(parameters))
         if operation is Operation.GET_CAPABILITIES:
@@ -90,11 +95,13 @@ class WMTSService(Service):
 
     def _by_path(self, request: Request) -> Response:
         if request.method != "GET":
-            raise BindingError("RESTful paths support only GET")
+            raise MethodNotAllowedError("RESTful paths support only GET")
         tile = rest.tile_request(request.path)
         if tile is not None:
+            request.name_operation(_GET_TILE)
             return self._get_tile.respond(request, tile)
         if request.path == rest.CAPABILITIES_PATH:
+            request.name_operation(Operation.GET_CAPABILITIES.lower())
             media_type = preferred_media_type(request, MEDIA_TYPES)
             if media_type is None:
                 raise NotAcceptableError("the capabilities are XML")
@@ -102,5 +109,6 @@ class WMTSService(Service):
             return self._get_capabilities.respond(request, wanted, request.query)
         point = rest.feature_info_request(request.path)
         if point is not None:
+            request.name_operation(Operation.GET_FEATURE_INFO.lower())
             return self._get_feature_info.respond(point)
         raise UnknownPathError("there is nothing at this path")

@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from mastaba.api.catalogue import CRS, WGS84, BoundingBox, transform_points
 from mastaba.api.web import Response, content_disposition, escaped
-from mastaba_ows.featureinfo.external import ExternalAnswer, UpstreamError
+from mastaba_ows.errors import UpstreamError
+from mastaba_ows.featureinfo.external import ExternalAnswer
 
 _BODY: Final = re.compile(r"<body", re.IGNORECASE)
 _BODY_END: Final = re.compile(r"</body", re.IGNORECASE)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode
 
 from mastaba import __version__
-from mastaba.errors import NoResponseError, RequestError
+from mastaba.errors import NoResponseError
+from mastaba_ows.errors import UpstreamError
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import FeatureInfo
@@ -22,10 +23,6 @@ logger = logging.getLogger("mastaba.ows.featureinfo")
 _MAX_MEDIA_TYPE: Final = 256
 _TOKEN: Final = frozenset(ascii_letters + digits + "!#$&^_.+-")
 """Characters of a type and a subtype (RFC 6838 clause 4.2)."""
-
-
-class UpstreamError(RequestError):
-    """The upstream server gave no usable response."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import struct
 from collections.abc import MutableMapping
 from typing import Any, Self
 
-from mastaba_server.errors import ListenError
+from mastaba_server.errors import ListenError, reason_of
 
 _STDIN = 0
 _FIRST_ACTIVATED = 3
@@ -117,7 +117,7 @@ def open_listener(port: str, backlog: int = 0, unix_mode: int = 0o666) -> Listen
             _prepare(sock)
             opened.pop_all()
     except (OSError, ValueError) as error:
-        raise ListenError(f"cannot listen on {port!r}: {_reason(error)}") from error
+        raise ListenError(f"cannot listen on {port!r}: {reason_of(error)}") from error
     return Listener(sock, port, os.path.abspath(port) if is_unix else None, is_own=True)
 
 
@@ -155,7 +155,7 @@ def activated_listener(environment: MutableMapping[str, str] = os.environ) -> Li
         sock = socket.socket(fileno=_FIRST_ACTIVATED)
     except OSError as error:
         raise ListenError(
-            f"the service manager did not hand over a socket: {_reason(error)}"
+            f"the service manager did not hand over a socket: {reason_of(error)}"
         ) from error
     if not sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
         sock.detach()
@@ -225,8 +225,3 @@ def _inode(path: str) -> tuple[int, int] | None:
     except OSError:
         return None
     return status.st_dev, status.st_ino
-
-
-def _reason(error: Exception) -> str:
-    """Return the reason without the error number that Python adds."""
-    return (error.strerror if isinstance(error, OSError) else None) or str(error)

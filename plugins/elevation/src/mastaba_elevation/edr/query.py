@@ -21,9 +21,10 @@ from mastaba_elevation.edr.names import (
     TRAJECTORY,
     UNITS,
 )
-from mastaba_elevation.errors import NotAcceptableError
 from mastaba_elevation.web.crs import requested_crs
 from mastaba_elevation.web.wkt import read_wkt
+from mastaba_ows.errors import NotAcceptableError
+from mastaba_ows.parameters import decimal
 
 if TYPE_CHECKING:
     from mastaba.api.web import Request
@@ -132,7 +133,7 @@ def check_ignored(parameters: Parameters) -> None:
         return
     body = height[1:] if height[:1] in "Rr" else height
     parts = body.replace(",", "/").split("/")
-    if len(parts) > _LONGEST or not all(_is_number(part) for part in parts):
+    if len(parts) > _LONGEST or any(decimal(part) is None for part in parts):
         raise InvalidParameterError("z is not a number, list or interval", "z")
 
 
@@ -196,10 +197,3 @@ def positions_of(parameters: Parameters, name: str, most: int) -> int:
         InvalidParameterError: it is not a whole number from 0 to ``most``.
     """
     return parameters.integer(name, 0, 0, most)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return bool(np.isfinite(float(text)))
-    except ValueError:
-        return False

@@ -13,6 +13,7 @@ from mastaba_elevation.facades.ign_xml import XML, elevations_xml
 from mastaba_elevation.queries.ground import Floats
 from mastaba_elevation.web.large import in_pieces, large_response
 from mastaba_elevation.web.numbers import json_response, rounded
+from mastaba_ows.parameters import decimal
 
 if TYPE_CHECKING:
     from mastaba.api.web import Request, Response
@@ -55,13 +56,23 @@ def _numbers(parameters: Parameters, name: str, delimiter: str, most: float) -> 
     if len(items) > MOST:
         raise InvalidParameterError(f"{name} has more than {MOST} values", name)
     try:
-        numbers = [math.nan if isinstance(item, bool) else float(item) for item in items]
+        numbers = [_number(item) for item in items]
     except (TypeError, ValueError, OverflowError):
         raise InvalidParameterError(f"{name} contains a value that is not a number", name) from None
     found = np.array(numbers)
     if not (np.abs(found) <= most).all():
         raise InvalidParameterError(f"{name} is not from -{most:g} to {most:g}", name)
     return found
+
+
+def _number(item: object) -> float:
+    if isinstance(item, str):
+        found = decimal(item)
+        if found is None:
+            raise ValueError
+        return found
+    # Of JSON; an object or a list has no number.
+    return math.nan if isinstance(item, bool) else float(item)  # type: ignore[arg-type]
 
 
 def elevations_of(

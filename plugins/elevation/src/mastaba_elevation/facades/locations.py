@@ -9,6 +9,7 @@ from mastaba_elevation.errors import TooMuchError
 from mastaba_elevation.facades.polyline import read_polyline
 from mastaba_elevation.queries.ground import Floats
 from mastaba_elevation.web.parameters import Parameters
+from mastaba_ows.parameters import decimal
 
 
 def locations_of(parameters: Parameters, name: str, most: int) -> tuple[Floats, Floats]:
@@ -28,7 +29,10 @@ def locations_of(parameters: Parameters, name: str, most: int) -> tuple[Floats, 
         try:
             if any(pair.count(",") != 1 for pair in pairs):
                 raise ValueError
-            points = np.array(list(map(float, ",".join(pairs).split(",")))).reshape(-1, 2)
+            numbers = [decimal(item) for item in ",".join(pairs).split(",")]
+            if None in numbers:
+                raise ValueError
+            points = np.array(numbers, float).reshape(-1, 2)
         except ValueError:
             raise InvalidParameterError(
                 f"{name} is neither lat,lon|lat,lon nor a polyline", name

@@ -8,13 +8,13 @@ from importlib import import_module
 from typing import Any, ClassVar, Final
 
 from mastaba.api.services import RootEntry, Service, ServiceSettings, Site
-from mastaba.api.web import CrossOrigin, Document, Request, Response, message
+from mastaba.api.web import Document, Request, Response, message
 from mastaba.errors import UnknownNameError, public_message
 from mastaba_elevation.queries.datasets import Dataset, Datasets
 from mastaba_elevation.queries.vertical import LAYER_SCHEMA
 from mastaba_elevation.terrain.resource import Context, Resource, bounds
 from mastaba_elevation.terrain.settings import SETTINGS_SCHEMA, Settings, dataset_settings
-from mastaba_elevation.web.facade import preflight, status_of, unknown_path
+from mastaba_elevation.web.facade import status_of, unknown_path
 from mastaba_elevation.web.numbers import JSON, json_document, to_json
 from mastaba_elevation.web.pages import Section, error_page, page, page_response, wants_page
 
@@ -31,7 +31,6 @@ _ROUTES: Final[Mapping[str, str]] = {
 """Module and class of the resource, by the first path segment below a dataset."""
 
 _NAME: Final = "terrain"
-_ALLOWED: Final = "GET, HEAD, OPTIONS"
 
 
 class TerrainService(Service):
@@ -42,7 +41,7 @@ class TerrainService(Service):
     title = "Terrain service"
     draws_maps = True
     is_raster_only = True
-    allowed_methods: ClassVar[tuple[str, ...]] = ("GET", "OPTIONS")
+    default_cors = True
     operations: ClassVar[tuple[str, ...]] = ("tile", "tilejson", "style", "mesh", "contours")
     settings_schema: ClassVar[Mapping[str, Any]] = SETTINGS_SCHEMA
     layer_schema: ClassVar[Mapping[str, Any]] = LAYER_SCHEMA
@@ -64,8 +63,6 @@ class TerrainService(Service):
         made = {place: _load(place)(context) for place in kinds}
         self._resources = context.resources = tuple(made.values())
         self._routes: dict[str, Resource] = {name: made[place] for name, place in _ROUTES.items()}
-        # The setting for all services adds its headers to every answer.
-        self._cors = CrossOrigin(own.cors and not site.catalogue.settings.cors)
 
     def root_entry(self) -> RootEntry:
         uri = self.settings.endpoint_uri
@@ -81,8 +78,6 @@ class TerrainService(Service):
             UnknownPathError: the path is unknown.
             MastabaError: as in the resources.
         """
-        if request.method == "OPTIONS":
-            return preflight(request, self.site, self._cors, _ALLOWED)
         path = request.path.split("/")[1:]
         if not path and wants_page(request):
             response = page_response(request, self._page)
@@ -95,7 +90,6 @@ class TerrainService(Service):
                 raise unknown_path()
             request.name_operation(resource.operation)
             response = resource.respond(request, dataset, path[1:])
-        response.headers += self._cors.headers(request.environ)
         return response
 
     def error_response(self, error: Exception, request: Request) -> Response:
@@ -104,7 +98,6 @@ class TerrainService(Service):
         response = message(status, to_json(content), JSON)
         if wants_page(request):
             response = error_page(request, error, response, self.settings.endpoint_uri)
-        response.headers += self._cors.headers(request.environ)
         return response
 
     def _offer(self, dataset: Dataset) -> str:

@@ -147,7 +147,6 @@ SETTINGS_SCHEMA: Final[Mapping[str, Any]] = {
         "additionalProperties": False,
         "properties": {"tiles": limit(1024, "Stored tiles read for one answer.")},
     },
-    "cors": QUERIES_SCHEMA["cors"],
 }
 
 
@@ -227,7 +226,6 @@ class Settings:
     options: Options
     overzoom: int
     tiles: int
-    cors: bool
     mesh: MeshSettings
     contours: ContourSettings
 
@@ -241,7 +239,6 @@ class Settings:
             options=options,
             overzoom=own.get("overzoom", 0),
             tiles=own.get("limits", {}).get("tiles", 1024),
-            cors=own.get("cors", True),
             mesh=MeshSettings(**own.get("mesh", {})),
             contours=ContourSettings.of(own.get("contours", {})),
         )

@@ -6,19 +6,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from mastaba.api.web import CrossOrigin, Response
-from mastaba.errors import (
-    OverloadedError,
-    RequestError,
-    RequestTooLargeError,
-    StorageError,
-    TileNotFoundError,
-    TileOutOfRangeError,
-    UnknownNameError,
-    UnknownPathError,
-    UnsupportedOperationError,
-)
-from mastaba_elevation.errors import MediaTypeError, NotAcceptableError, TooMuchError
+from mastaba.api.web import Response
+from mastaba.errors import UnknownPathError
+from mastaba_elevation.errors import TooMuchError
+from mastaba_ows.errors import STATUSES, entry_of
 
 if TYPE_CHECKING:
     from mastaba.api.services import ServiceSettings, Site
@@ -27,26 +18,12 @@ if TYPE_CHECKING:
     from mastaba_elevation.queries.queries import Queries
     from mastaba_elevation.settings import Settings
 
-# The first matching class is used, so subclasses come first.
-_STATUS: Final[tuple[tuple[type[Exception], int], ...]] = (
-    (UnknownPathError, 404),
-    (UnknownNameError, 404),
-    (TileOutOfRangeError, 404),
-    (TileNotFoundError, 404),
-    (NotAcceptableError, 406),
-    (TooMuchError, 413),
-    (RequestTooLargeError, 413),
-    (MediaTypeError, 415),
-    (UnsupportedOperationError, 501),
-    (RequestError, 400),
-    (OverloadedError, 503),
-    (StorageError, 503),
-)
+_STATUSES: Final = {**STATUSES, TooMuchError: 413}
 
 
 def status_of(error: Exception) -> int:
     """Return the HTTP status of an error, for protocols that set no other one."""
-    return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
+    return entry_of(error, _STATUSES)
 
 
 class Context:
@@ -114,19 +91,6 @@ class Facade(ABC):
         """
         datasets = self.context.datasets
         return next(iter(datasets.values()), None) if name is None else datasets.get(name)
-
-
-def preflight(request: Request, site: Site, own: CrossOrigin, allowed: str) -> Response:
-    """Return the answer to OPTIONS.
-
-    Args:
-        own: what the service allows, if the setting for all services allows nothing.
-        allowed: methods, separated by commas.
-    """
-    environ = request.environ
-    headers = [("Allow", allowed), *own.headers(environ)]
-    cors = CrossOrigin(site.catalogue.settings.cors) or own
-    return Response(204, headers + cors.preflight(environ, allowed))
 
 
 def unknown_path() -> UnknownPathError:

@@ -10,15 +10,14 @@ import orjson
 
 from mastaba.api.web import printable
 from mastaba.errors import InvalidParameterError, MissingParameterError
-from mastaba_elevation.errors import MediaTypeError
+from mastaba_ows.errors import MediaTypeError
+from mastaba_ows.parameters import decimal, flag
 
 if TYPE_CHECKING:
     from mastaba.api.web import Request
 
 _JSON: Final = ("application/json", "application/geo+json")
 _FORM: Final = "application/x-www-form-urlencoded"
-_FLAGS: Final = {"true": True, "1": True, "false": False, "0": False}
-_DIGITS: Final = 400
 
 
 class Parameters:
@@ -65,11 +64,8 @@ class Parameters:
         if default is not None and self.values.get(name) in (None, ""):
             return default
         text = self.text(name)
-        try:
-            value = float(text) if len(text) <= _DIGITS else math.nan
-        except ValueError:
-            value = math.nan
-        if not math.isfinite(value) or not low <= value <= high:
+        value = decimal(text)
+        if value is None or not low <= value <= high:
             raise InvalidParameterError(f"{name} is not {_between(low, high)}", name)
         return value
 
@@ -92,7 +88,7 @@ class Parameters:
         Raises:
             InvalidParameterError: it is neither ``true`` nor ``false``.
         """
-        value = _FLAGS.get(self.text(name, "false").lower())
+        value = flag(self.text(name, "false"), digits=True)
         if value is None:
             raise InvalidParameterError(f"{name} is neither true nor false", name)
         return value
