@@ -41,7 +41,7 @@ ENTRY_POINTS = {
     "conformance": {
         ENTRY_POINT_GROUP: ("conformance", "mastaba_conformance.new"),
         "pytest11": ("mastaba", "mastaba_conformance.plugin"),
-    }
+    },
 }
 
 
