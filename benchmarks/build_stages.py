@@ -74,7 +74,7 @@ def _watch() -> None:
     _timed(task, "encode_tile", "encode")
     _timed(FileWriter, "write", "store")
     _timed(quarters, "_pack", "store")
-    _timed(Placer, "runs", "place")
+    _timed(Placer, "row", "place")
 
 
 def _timed(owner: Any, name: str, stage: str) -> None:

@@ -10,16 +10,13 @@ import numpy.typing as npt
 from mastaba.api.catalogue import TileMatrix
 from mastaba_build.errors import SourceError
 from mastaba_build.output.storage import Place
-from mastaba_build.pixels.placement import Placer, Rectangle, Run, area_of
+from mastaba_build.pixels.placement import Placer, Rectangle, Row
 from mastaba_build.pixels.reading import Reader
 from mastaba_build.pixels.resampling import is_full, resampled
 from mastaba_build.plan.plan import Plan, SlabKey
 from mastaba_build.plan.styling import Styling
 from mastaba_build.samples import Raster, fill, paste
 from mastaba_build.sources.coverage import Coverage
-
-_STRIP = 1 << 22
-"""Source cells that are read at once for a row of tiles."""
 
 
 class Drawer:
@@ -35,6 +32,7 @@ class Drawer:
     def __init__(self, plan: Plan, work: Place | None = None) -> None:
         self._plan = plan
         self._type = plan.source_type
+        self._has_alpha = self._type.has_alpha
         configuration = plan.configuration
         self._reader = Reader(
             plan.source_type, configuration.decimation, configuration.access, work
@@ -129,9 +127,9 @@ class Drawer:
             tiles = self._plan.pixel_type.blank(matrix.tile_height, width * matrix.tile_width)
             whole = self._with_margin(rows, matrix, margin)
             centre = whole.valid[margin : margin + matrix.tile_height]
-            for start in range(0, width * matrix.tile_width, matrix.tile_width):
-                tile = np.s_[:, start : start + matrix.tile_width]
-                around = np.s_[:, start : start + matrix.tile_width + 2 * margin]
+            for column in range(0, width * matrix.tile_width, matrix.tile_width):
+                tile = np.s_[:, column : column + matrix.tile_width]
+                around = np.s_[:, column : column + matrix.tile_width + 2 * margin]
                 if not centre[:, margin:][tile].any():
                     continue
                 image, valid = whole.samples[around], whole.valid[around]
@@ -168,20 +166,20 @@ class Drawer:
         Without alpha, the uppermost group comes first, and what it covers is not drawn again.
         """
         row: Raster | None = None
+        coverage = self._coverage(level)
         reach = self._reach(level)
         near = (reach[:, 0] <= tile_row) & (tile_row <= reach[:, 1])
         near &= (reach[:, 2] < first + width) & (first <= reach[:, 3])
         groups = np.flatnonzero(near).tolist()
-        for group in groups if self._type.has_alpha else reversed(groups):
+        for group in groups if self._has_alpha else reversed(groups):
             low, high = reach[group, 2:].tolist()
-            columns = range(max(first, low), min(first + width - 1, high) + 1)
-            if row is not None and not self._type.has_alpha:
-                full = row.valid.reshape(len(row.valid), width, -1).all(axis=(0, 2))
+            columns = list(range(max(first, low), min(first + width - 1, high) + 1))
+            if row is not None and not self._has_alpha:
+                full = np.all(row.valid.reshape(len(row.valid), width, -1), axis=(0, 2))
                 columns = [column for column in columns if not full[column - first]]
-            runs = self._placer(level, group).runs(tile_row, columns) if columns else []
-            if runs:
-                row = self._drawn(row, level, group, runs, first, width)
-        coverage = self._coverage(level)
+            placed = self._placer(level, group).row(tile_row, columns) if columns else None
+            if placed is not None:
+                row = self._drawn(row, level, group, placed, first, width)
         if coverage is not None:
             self._missing += coverage.missing(tile_row, range(first, first + width), row)
         return row
@@ -214,24 +212,21 @@ class Drawer:
         return self._placers[key]
 
     def _drawn(
-        self, row: Raster | None, level: int, group: int, runs: list[Run], first: int, width: int
+        self, row: Raster | None, level: int, group: int, placed: Row, first: int, width: int
     ) -> Raster | None:
-        """Draw one group into a row of tiles, and return it; its window is read at once if small.
+        """Draw one group into a row of tiles, and return it.
 
         Args:
             row: None for one without data.
             first: column of the first tile, of ``width``.
         """
         matrix = self._plan.levels[level].matrix
-        source, has_alpha = self._plan.groups[group], self._type.has_alpha
-        joined = [run.joined() for run in runs]
-        whole = _union([one.window for one in joined if one.window is not None])
-        factors = {one.factor for one in joined}
-        pixels = None
-        if len(factors) == 1 and area_of(whole) <= _STRIP:
-            pixels = self._reader.read(source, whole, factors.pop())
+        source, has_alpha = self._plan.groups[group], self._has_alpha
+        whole, pixels = placed.window, None
+        if placed.at_once:
+            pixels = self._reader.read(source, whole, placed.joined[0].factor)
         drawn: list[tuple[int, Rectangle, Raster | None]] = []
-        for run, placement in zip(runs, joined, strict=True):
+        for run, placement in zip(placed.runs, placed.joined, strict=True):
             start = (run.column - first) * matrix.tile_width
             if pixels is not None and (
                 len(run.placements) == 1
@@ -271,12 +266,3 @@ def _parts(size: int, margin: int) -> list[tuple[slice, slice]]:
     before = slice(0, margin), slice(size - margin, size)
     after = slice(margin + size, 2 * margin + size), slice(0, margin)
     return [before, middle, after]
-
-
-def _union(windows: list[Rectangle]) -> Rectangle:
-    return (
-        min(window[0] for window in windows),
-        max(window[1] for window in windows),
-        min(window[2] for window in windows),
-        max(window[3] for window in windows),
-    )

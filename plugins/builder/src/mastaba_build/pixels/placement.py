@@ -41,6 +41,8 @@ _LINEAR = 1 / 16
 """Largest error of positions between grid points, in source pixels."""
 _VARIATION = 1.1
 _ALIGNED = 1e-3
+_STRIP = 1 << 22
+"""Source cells that are read at once for a row of tiles."""
 _LARGEST_WINDOW = 1 << 24
 """Source pixels, after averaging, that one block may need."""
 
@@ -98,7 +100,7 @@ class Placement:
             spans = [np.ptp(one) + more for one, more in zip(ends, reach, strict=True)]
             if spans[0] * spans[1] <= _LARGEST_WINDOW:
                 return True
-        return self.window is None or area_of(self.window) <= _LARGEST_WINDOW
+        return self.window is None or _area_of(self.window) <= _LARGEST_WINDOW
 
     def continues(self, other: Placement, shape: tuple[int, int]) -> bool:
         """Return whether this tile and the one on its left can be drawn at once.
@@ -155,6 +157,22 @@ class Run(NamedTuple):
             across=np.concatenate([across[0][:1], *points]),
             fields=np.concatenate([first.fields[:, :, :1], *fields], axis=2),
         )
+
+
+class Row(NamedTuple):
+    """What a group covers in a row of tiles.
+
+    Attributes:
+        runs: from left to right.
+        joined: the placement of each run.
+        window: source cells that all of them need.
+        at_once: whether they have one factor, and the window is small enough to be read at once.
+    """
+
+    runs: list[Run]
+    joined: list[Placement]
+    window: Rectangle
+    at_once: bool
 
 
 class _Cells(NamedTuple):
@@ -233,8 +251,8 @@ class Placer:
             and abs(turn - round(turn)) < _ALIGNED
         )
 
-    def runs(self, tile_row: int, columns: Sequence[int]) -> list[Run]:
-        """Return the parts of tiles of a row that the group covers, neighbours together.
+    def row(self, tile_row: int, columns: Sequence[int]) -> Row | None:
+        """Return the parts of tiles of a row that the group covers; None if it is elsewhere.
 
         Args:
             columns: ascending.
@@ -254,7 +272,15 @@ class Placer:
                 last.placements.append(placement)
             else:
                 runs.append(Run(column, [placement]))
-        return runs
+        if not runs:
+            return None
+        joined = [run.joined() for run in runs]
+        factors = {one.factor for one in joined}
+        ends = np.array([one.window for one in joined if one.window is not None])
+        (top, _, left, _), (_, bottom, _, right) = ends.min(axis=0), ends.max(axis=0)
+        window = int(top), int(bottom), int(left), int(right)
+        at_once = len(factors) == 1 and (bottom - top) * (right - left) <= _STRIP
+        return Row(runs, joined, window, bool(at_once))
 
     def place(self, tile_row: int, columns: Sequence[int]) -> Iterator[tuple[int, Placement]]:
         """Yield the parts of tiles of a row that the group covers, with their column.
@@ -539,7 +565,7 @@ def _shifts_of(low: float, high: float, size: int, turn: float, reach: float) ->
     return [number * turn for number in range(first, last + 1)]
 
 
-def area_of(window: Rectangle) -> int:
+def _area_of(window: Rectangle) -> int:
     """Return the cells of a rectangle."""
     return (window[1] - window[0]) * (window[3] - window[2])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Protocol
@@ -19,7 +19,7 @@ from mastaba_build.pixels.quarters import Quarter, has_quarter, read_quarter, wr
 from mastaba_build.pixels.stored import stored_rows
 from mastaba_build.plan.names import MASK_FORMAT, slab_key
 from mastaba_build.plan.plan import Level, Plan, SlabKey
-from mastaba_build.samples import Raster, Samples
+from mastaba_build.samples import Raster
 from mastaba_writer.deflate import deflater
 from mastaba_writer.slab_writer import SlabAssembler
 from mastaba_writer.tile_encoder import encode_tile
@@ -86,6 +86,7 @@ class SlabBuilder:
     ) -> None:
         self._plan = plan
         self._type = plan.pixel_type
+        self._has_alpha = self._type.has_alpha
         self._stores_empty = plan.configuration.empty_tiles == "store"
         self._deflate = deflater(plan.encoder)
         self._drawer = drawer or Drawer(plan, work)
@@ -136,7 +137,8 @@ class SlabBuilder:
                 if masks is not None:
                     _append(masks, [self._empty_mask(*shape)] * width)
             top, left = slab.row * height + number, slab.column * width
-            found += [(top, left + column) for column in full]
+            for column in full:
+                found.append((top, left + column))
         size, written, quarter_hash = 0, Written("", None), ""
         if found:
             if quarter is not None and self._work is not None:
@@ -244,32 +246,24 @@ class SlabBuilder:
         Args:
             full: the tiles with data.
         """
+        height, width = len(row.valid), row.valid.shape[1] // self._plan.configuration.slab[0]
+        tiles = [self._nodata_tile(height, width)] * self._plan.configuration.slab[0]
         pixels = self._type.stored(row)
-        _append(slab, self._encoded(self._type.format, pixels, full, self._nodata_tile))
+        for column in full:
+            tile = pixels[:, column * width : (column + 1) * width]
+            tiles[column] = encode_tile(self._type.format, tile, self._deflate)
+        for payload in tiles:
+            slab.add(payload)
 
     def _add_masks(self, slab: SlabAssembler, row: Raster, full: list[int]) -> None:
         """Append the masks of a row of tiles to a mask slab."""
+        height, width = len(row.valid), row.valid.shape[1] // self._plan.configuration.slab[0]
+        tiles = [self._empty_mask(height, width)] * self._plan.configuration.slab[0]
         pixels = np.where(row.valid, np.uint8(255), np.uint8(0))
-        _append(slab, self._encoded(MASK_FORMAT, pixels, full, self._empty_mask))
-
-    def _encoded(
-        self,
-        format: str,
-        pixels: Samples,
-        full: list[int],
-        empty: Callable[[int, int], bytes | None],
-    ) -> list[bytes | None]:
-        """Return the tiles of a row of tiles as they are stored.
-
-        Args:
-            empty: what represents those that are not in ``full``; of a height and width.
-        """
-        height, width = pixels.shape[0], pixels.shape[1] // self._plan.configuration.slab[0]
-        tiles = [empty(height, width)] * self._plan.configuration.slab[0]
         for column in full:
             tile = pixels[:, column * width : (column + 1) * width]
-            tiles[column] = encode_tile(format, tile, self._deflate)
-        return tiles
+            tiles[column] = encode_tile(MASK_FORMAT, tile, self._deflate)
+        _append(slab, tiles)
 
     def _decimate(self, slab: SlabKey, row: Raster, quarter: Raster, number: int) -> None:
         """Put a decimated row of tiles of a slab into its quarter image."""
@@ -280,7 +274,7 @@ class SlabBuilder:
             *row,
             factor,
             self._plan.configuration.decimation,
-            has_alpha=self._type.has_alpha,
+            has_alpha=self._has_alpha,
             into=(quarter.samples[part], quarter.valid[part]),
         )
 

@@ -516,7 +516,10 @@ def _area(box: BoundingBox) -> float:
 
 def union(limits: Iterable[TileLimits]) -> TileLimits:
     """Return the smallest limits that contain some, at least one."""
-    rows, last_rows, columns, last_columns = zip(*map(astuple, limits), strict=True)
+    some = list(limits)
+    if len(some) == 1:
+        return some[0]
+    rows, last_rows, columns, last_columns = zip(*map(astuple, some), strict=True)
     return TileLimits(min(rows), max(last_rows), min(columns), max(last_columns))
 
 
