@@ -131,7 +131,7 @@ class SlabBuilder:
                 if masks is not None:
                     self._add_masks(masks, row, full)
                 if quarter is not None:
-                    self._decimate(slab, row, quarter, number)
+                    self._decimate(slab, row, full, quarter, number)
             else:
                 _append(data, [self._nodata_tile(*shape)] * width)
                 if masks is not None:
@@ -196,8 +196,8 @@ class SlabBuilder:
             masks = self._plan.configuration.masks
             rows = stored_rows(self._plan, place.below(holder), slab, masks=masks)
             for number, row in enumerate(rows):
-                if row.valid.any():
-                    self._decimate(slab, row, quarter, number)
+                full = _with_data(row, self._plan.configuration.slab[0])
+                self._decimate(slab, row, full, quarter, number)
         if not quarter.valid.any():
             raise BuildError(f"{slab_key(self._plan, slab)}: contains no data; use --replace")
         return write_quarter(self._work, slab, quarter) == expected or not expected
@@ -248,9 +248,12 @@ class SlabBuilder:
         """
         height, width = len(row.valid), row.valid.shape[1] // self._plan.configuration.slab[0]
         tiles = [self._nodata_tile(height, width)] * self._plan.configuration.slab[0]
-        pixels = self._type.stored(row)
-        for column in full:
-            tile = pixels[:, column * width : (column + 1) * width]
+        parts = [slice(column * width, (column + 1) * width) for column in full]
+        # Tile by tile: whole ones need no look at their gaps.
+        pixels = [
+            self._type.stored(Raster(row.samples[:, part], row.valid[:, part])) for part in parts
+        ]
+        for column, tile in zip(full, pixels, strict=True):
             tiles[column] = encode_tile(self._type.format, tile, self._deflate)
         for payload in tiles:
             slab.add(payload)
@@ -265,18 +268,26 @@ class SlabBuilder:
             tiles[column] = encode_tile(MASK_FORMAT, tile, self._deflate)
         _append(slab, tiles)
 
-    def _decimate(self, slab: SlabKey, row: Raster, quarter: Raster, number: int) -> None:
-        """Put a decimated row of tiles of a slab into its quarter image."""
+    def _decimate(
+        self, slab: SlabKey, row: Raster, full: list[int], quarter: Raster, number: int
+    ) -> None:
+        """Put the tiles with data of a row into the quarter image of a slab."""
         factor = self._plan.levels[slab.level + 1].factor
-        rows = len(row.valid) // factor
-        part = slice(number * rows, (number + 1) * rows)
-        decimate(
-            *row,
-            factor,
-            self._plan.configuration.decimation,
-            has_alpha=self._has_alpha,
-            into=(quarter.samples[part], quarter.valid[part]),
-        )
+        width = row.valid.shape[1] // self._plan.configuration.slab[0]
+        rows, columns = len(row.valid) // factor, width // factor
+        for column in full:
+            tile = np.s_[:, column * width : (column + 1) * width]
+            part = np.s_[
+                number * rows : (number + 1) * rows, column * columns : (column + 1) * columns
+            ]
+            decimate(
+                row.samples[tile],
+                row.valid[tile],
+                factor,
+                self._plan.configuration.decimation,
+                has_alpha=self._has_alpha,
+                into=(quarter.samples[part], quarter.valid[part]),
+            )
 
     def _rows(self, slab: SlabKey, children: Sequence[SlabKey]) -> Iterator[Raster | None]:
         if self._plan.levels[slab.level].from_sources:
@@ -323,8 +334,12 @@ def _append(slab: SlabAssembler, tiles: Iterable[bytes | None]) -> None:
 
 def _with_data(row: Raster, count: int) -> list[int]:
     """Return the tiles with data of a row of tiles."""
-    found = row.valid.reshape(len(row.valid), count, -1).any(axis=(0, 2))
-    return [int(column) for column in np.flatnonzero(found)]
+    width = row.valid.shape[1] // count
+    return [
+        column
+        for column in range(count)
+        if row.valid[:, column * width : (column + 1) * width].any()
+    ]
 
 
 def _limits(tiles: list[tuple[int, int]]) -> TileLimits | None:
