@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
+from mastaba.api.catalogue import TileMatrix
 from mastaba_build.errors import SourceError
 from mastaba_build.output.storage import Place
-from mastaba_build.pixels.placement import Placement, Placer, Rectangle
+from mastaba_build.pixels.placement import Placer, Rectangle, Row
 from mastaba_build.pixels.reading import Reader
-from mastaba_build.pixels.resampling import resampled
+from mastaba_build.pixels.resampling import is_full, resampled
 from mastaba_build.plan.plan import Plan, SlabKey
 from mastaba_build.plan.styling import Styling
 from mastaba_build.samples import Raster, fill, paste
 from mastaba_build.sources.coverage import Coverage
-
-_STRIP = 1 << 22
-"""Source cells that are read at once for a row of tiles."""
-
-
-class _Job(NamedTuple):
-    """A tile of the slab row, and a part of it that a group covers."""
-
-    tile: int
-    placement: Placement
 
 
 class Drawer:
@@ -42,6 +32,7 @@ class Drawer:
     def __init__(self, plan: Plan, work: Place | None = None) -> None:
         self._plan = plan
         self._type = plan.source_type
+        self._has_alpha = self._type.has_alpha
         configuration = plan.configuration
         self._reader = Reader(
             plan.source_type, configuration.decimation, configuration.access, work
@@ -64,8 +55,8 @@ class Drawer:
         """
         self._reader.find_outside(self._plan.sources[number])
 
-    def tiles(self, slab: SlabKey) -> Iterator[Raster | None]:
-        """Yield the tiles of a slab in row-major order; None for those without data.
+    def rows(self, slab: SlabKey) -> Iterator[Raster | None]:
+        """Yield the rows of tiles of a slab, each as one image; None for those without data.
 
         Raises:
             SourceError: a source cannot be read, or has changed.
@@ -76,7 +67,7 @@ class Drawer:
         self._missing.clear()
         if self._plan.styling is None:
             for tile_row in range(first, first + height):
-                yield from self._row(slab.level, tile_row, left, width)
+                yield self._row(slab.level, tile_row, left, width)
         else:
             yield from self._styled(slab.level, self._plan.styling, (first, left))
         self._reader.check_sources()
@@ -119,75 +110,79 @@ class Drawer:
     def _styled(
         self, level: int, styling: Styling, start: tuple[int, int]
     ) -> Iterator[Raster | None]:
-        """Yield the tiles of a slab in a style, from those around them."""
+        """Yield the rows of tiles of a slab in a style, from the pixels around them."""
         matrix = self._plan.levels[level].matrix
         width, height = self._plan.configuration.slab
         margin = styling.margin
         first, left = start[0] - margin, start[1] - margin
-        rows: list[list[Raster | None]] = []
+        rows: list[Raster | None] = []
         for tile_row in range(first, first + height + 2 * margin):
-            rows = [*rows[-2 * margin :], []] if margin else [[]]
-            rows[-1] = self._row(level, tile_row, left, width + 2 * margin)
+            rows = rows[-2 * margin :] if margin else []
+            rows.append(self._row(level, tile_row, left, width + 2 * margin))
             if len(rows) <= 2 * margin:
                 continue
-            for column in range(width):
-                around = [row[column : column + 1 + 2 * margin] for row in rows]
-                if around[margin][margin] is None:
-                    yield None
+            if rows[margin] is None:
+                yield None
+                continue
+            tiles = self._plan.pixel_type.blank(matrix.tile_height, width * matrix.tile_width)
+            whole = self._with_margin(rows, matrix, margin)
+            centre = whole.valid[margin : margin + matrix.tile_height]
+            for column in range(0, width * matrix.tile_width, matrix.tile_width):
+                tile = np.s_[:, column : column + matrix.tile_width]
+                around = np.s_[:, column : column + matrix.tile_width + 2 * margin]
+                if not centre[:, margin:][tile].any():
                     continue
-                yield styling.apply(
-                    self._joined(around, margin, (matrix.tile_height, matrix.tile_width)),
+                image, valid = whole.samples[around], whole.valid[around]
+                tiles.samples[tile], tiles.valid[tile] = styling.apply(
+                    Raster(np.ascontiguousarray(image), np.ascontiguousarray(valid)),
                     self._plan.pixel_type,
                     matrix.cell_size,
                     is_geographic=self._plan.crs.is_geographic,
                 )
+            yield tiles
 
-    def _joined(
-        self, tiles: list[list[Raster | None]], margin: int, shape: tuple[int, int]
+    def _with_margin(
+        self, rows: Sequence[Raster | None], matrix: TileMatrix, margin: int
     ) -> Raster:
-        """Return the middle one of 3 x 3 tiles with a margin from its neighbours."""
-        height, width = shape
-        whole = self._type.blank(height + 2 * margin, width + 2 * margin)
-        down = _parts(height, margin)
-        across = _parts(width, margin)
-        for row, (target_rows, source_rows) in zip(tiles, down, strict=True):
-            for tile, (target_columns, source_columns) in zip(row, across, strict=True):
-                if tile is not None:
-                    whole.samples[target_rows, target_columns] = tile.samples[
-                        source_rows, source_columns
-                    ]
-                    whole.valid[target_rows, target_columns] = tile.valid[
-                        source_rows, source_columns
-                    ]
+        """Return the middle one of 3 rows of tiles with a margin in pixels from what is around it.
+
+        Args:
+            rows: which have one tile more on each side; or one row, without a margin.
+        """
+        height = matrix.tile_height
+        across = self._plan.configuration.slab[0] * matrix.tile_width
+        whole = self._type.blank(height + 2 * margin, across + 2 * margin)
+        start = matrix.tile_width - margin if margin else 0
+        columns = slice(start, start + across + 2 * margin)
+        for row, (target, source) in zip(rows, _parts(height, margin), strict=True):
+            if row is not None:
+                whole.samples[target] = row.samples[source, columns]
+                whole.valid[target] = row.valid[source, columns]
         return whole
 
-    def _row(self, level: int, tile_row: int, first: int, width: int) -> list[Raster | None]:
-        """Return tiles of a row from some column on.
+    def _row(self, level: int, tile_row: int, first: int, width: int) -> Raster | None:
+        """Return some tiles of a row from some column on.
 
         Without alpha, the uppermost group comes first, and what it covers is not drawn again.
         """
-        matrix = self._plan.levels[level].matrix
-        tiles: list[Raster | None] = [None] * width
+        row: Raster | None = None
+        coverage = self._coverage(level)
         reach = self._reach(level)
         near = (reach[:, 0] <= tile_row) & (tile_row <= reach[:, 1])
         near &= (reach[:, 2] < first + width) & (first <= reach[:, 3])
         groups = np.flatnonzero(near).tolist()
-        for group in groups if self._type.has_alpha else reversed(groups):
+        for group in groups if self._has_alpha else reversed(groups):
             low, high = reach[group, 2:].tolist()
-            columns = range(max(first, low), min(first + width - 1, high) + 1)
-            wanted = [column for column in columns if not self._is_full(tiles[column - first])]
-            if wanted:
-                jobs = [
-                    _Job(column - first, placement)
-                    for column, placement in self._placer(level, group).place(tile_row, wanted)
-                ]
-                if jobs:
-                    self._draw(tiles, group, jobs, (matrix.tile_height, matrix.tile_width))
-        coverage = self._coverage(level)
+            columns = list(range(max(first, low), min(first + width - 1, high) + 1))
+            if row is not None and not self._has_alpha:
+                full = np.all(row.valid.reshape(len(row.valid), width, -1), axis=(0, 2))
+                columns = [column for column in columns if not full[column - first]]
+            placed = self._placer(level, group).row(tile_row, columns) if columns else None
+            if placed is not None:
+                row = self._drawn(row, level, group, placed, first, width)
         if coverage is not None:
-            for number, tile in enumerate(tiles):
-                self._missing += coverage.missing(tile_row, first + number, tile)
-        return tiles
+            self._missing += coverage.missing(tile_row, range(first, first + width), row)
+        return row
 
     def _reach(self, level: int) -> npt.NDArray[np.int64]:
         """Return first and last tile row and column of each group, shape (groups, 4)."""
@@ -203,9 +198,6 @@ class Drawer:
             )
         return self._reaches[level]
 
-    def _is_full(self, tile: Raster | None) -> bool:
-        return tile is not None and not self._type.has_alpha and bool(tile.valid.all())
-
     def _placer(self, level: int, group: int) -> Placer:
         key = level, group
         if key not in self._placers:
@@ -219,40 +211,51 @@ class Drawer:
             )
         return self._placers[key]
 
-    def _draw(
-        self, tiles: list[Raster | None], group: int, jobs: list[_Job], shape: tuple[int, int]
-    ) -> None:
-        """Draw one group into a row of tiles; its window is read at once if it is small."""
-        whole = _union([job.placement.window for job in jobs])
-        factors = {job.placement.factor for job in jobs}
-        at_once = len(factors) == 1 and (whole[1] - whole[0]) * (whole[3] - whole[2]) <= _STRIP
-        source = self._plan.groups[group]
-        pixels = self._reader.read(source, whole, factors.pop()) if at_once else None
-        for tile, placement in jobs:
-            if pixels is None:
-                origin = placement.window
-                cells = self._reader.read(source, origin, placement.factor)
-            else:
-                origin, cells = whole, pixels
-            drawn = resampled(
-                cells, (origin[0], origin[2]), placement, has_alpha=self._type.has_alpha
-            )
-            if drawn is not None:
-                tiles[tile] = self._placed(tiles[tile], drawn, placement.part, shape)
+    def _drawn(
+        self, row: Raster | None, level: int, group: int, placed: Row, first: int, width: int
+    ) -> Raster | None:
+        """Draw one group into a row of tiles, and return it.
 
-    def _placed(
-        self, tile: Raster | None, drawn: Raster, part: Rectangle, shape: tuple[int, int]
-    ) -> Raster:
-        """Return a tile with what was drawn in a part of it."""
-        if tile is None:
-            if part == (0, shape[0], 0, shape[1]):
-                return drawn
-            tile = self._type.blank(*shape)
-        if self._type.has_alpha:
-            paste(tile, drawn, part[0], part[2], has_alpha=True)
-        else:
-            fill(tile, drawn, part[0], part[2])
-        return tile
+        Args:
+            row: None for one without data.
+            first: column of the first tile, of ``width``.
+        """
+        matrix = self._plan.levels[level].matrix
+        source, has_alpha = self._plan.groups[group], self._has_alpha
+        whole, pixels = placed.window, None
+        if placed.at_once:
+            pixels = self._reader.read(source, whole, placed.joined[0].factor)
+        drawn: list[tuple[int, Rectangle, Raster | None]] = []
+        for run, placement in zip(placed.runs, placed.joined, strict=True):
+            start = (run.column - first) * matrix.tile_width
+            if pixels is not None and (
+                len(run.placements) == 1
+                or is_full(pixels, (whole[0], whole[2]), placement, has_alpha=has_alpha)
+            ):
+                found = resampled(pixels, (whole[0], whole[2]), placement, has_alpha=has_alpha)
+                drawn.append((start, placement.part, found))
+                continue
+            for one in run.placements:
+                origin, cells = whole, pixels
+                if cells is None:
+                    assert one.window is not None
+                    origin, cells = one.window, self._reader.read(source, one.window, one.factor)
+                found = resampled(cells, (origin[0], origin[2]), one, has_alpha=has_alpha)
+                drawn.append((start, one.part, found))
+                start += matrix.tile_width
+        shape = matrix.tile_height, width * matrix.tile_width
+        for start, (top, _, left, _), raster in drawn:
+            if raster is None:
+                continue
+            if row is None and raster.valid.shape == shape:
+                row = raster
+                continue
+            row = row or self._type.blank(*shape)
+            if has_alpha:
+                paste(row, raster, top, start + left, has_alpha=True)
+            else:
+                fill(row, raster, top, start + left)
+        return row
 
 
 def _parts(size: int, margin: int) -> list[tuple[slice, slice]]:
@@ -263,12 +266,3 @@ def _parts(size: int, margin: int) -> list[tuple[slice, slice]]:
     before = slice(0, margin), slice(size - margin, size)
     after = slice(margin + size, 2 * margin + size), slice(0, margin)
     return [before, middle, after]
-
-
-def _union(windows: list[Rectangle]) -> Rectangle:
-    return (
-        min(window[0] for window in windows),
-        max(window[1] for window in windows),
-        min(window[2] for window in windows),
-        max(window[3] for window in windows),
-    )

@@ -7,7 +7,7 @@ the slab or the worker. So a pixel has one value in every layout of slabs.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import ceil, floor, inf
 from typing import Any, NamedTuple, TypeAlias
@@ -20,7 +20,7 @@ from mastaba.api.catalogue import CRS, TileMatrix
 from mastaba_build.errors import SourceError
 from mastaba_build.sources.groups import Group, is_same_crs, transformer
 from mastaba_build.sources.sets import proj_crs
-from mastaba_build.sources.turns import continuous, shifts_of
+from mastaba_build.sources.turns import continuous
 from mastaba_render.api.maps import Window
 from mastaba_render.api.resampling import (
     BASE_RADIUS,
@@ -41,26 +41,138 @@ _LINEAR = 1 / 16
 """Largest error of positions between grid points, in source pixels."""
 _VARIATION = 1.1
 _ALIGNED = 1e-3
+_STRIP = 1 << 22
+"""Source cells that are read at once for a row of tiles."""
 _LARGEST_WINDOW = 1 << 24
 """Source pixels, after averaging, that one block may need."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Placement:
-    """The part of a tile that a group covers, and the source pixels it needs.
+    """The part of some tiles side by side that a group covers, and the source pixels it needs.
 
     Attributes:
-        part: pixels of the tile.
-        positions: in source cells of ``factor`` x ``factor`` pixels.
-        factor: source pixels, on a side, that are averaged first.
-        window: source cells that the kernel reaches; it may extend beyond the group.
+        part: pixels, counted from the first tile on.
+        across, down: without ``fields``, the source columns and rows of the pixels, in cells;
+            otherwise the columns and rows of the points of a grid.
+        ratios: size of a pixel in source columns and rows.
+        kernel: name of the kernel.
+        factor: source pixels, on a side, that are averaged to a cell first.
+        fields: shape (2, grid rows, grid columns), source columns and rows at these points.
+        aligned: whether the pixels are source pixels.
     """
 
     part: Rectangle
-    positions: Positions
+    across: Floats
+    down: Floats
+    ratios: tuple[float, float]
     kernel: str
     factor: int
+    fields: Floats | None = None
+    aligned: bool = False
+
+    @cached_property
+    def positions(self) -> Positions:
+        """Where the pixels are, in source cells of ``factor`` x ``factor`` pixels."""
+        if self.fields is None:
+            x, y = self.ratios
+            return StraightPositions(Axis(self.across, x), Axis(self.down, y), self.aligned)
+        part, is_complete = Window(*self.part), self.is_complete
+        return GridPositions(self.across, self.down, self.fields, part, self.ratios, is_complete)
+
+    @cached_property
+    def window(self) -> Rectangle | None:
+        """Source cells that the kernel reaches, also beyond the group; None if it is elsewhere."""
+        return self.positions.window(self.kernel, slice(0, self.part[1] - self.part[0]))
+
+    @cached_property
+    def is_complete(self) -> bool:
+        """Whether all pixels have a position."""
+        return self.fields is None or bool(np.isfinite(self.fields).all())
+
+    @property
+    def is_small(self) -> bool:
+        """Whether the window has no more cells than may be read."""
+        if self.is_complete:
+            # Positions between grid points are between those of the points.
+            ends = (self.across, self.down) if self.fields is None else self.fields
+            reach = [2 * BASE_RADIUS[self.kernel] * max(1.0, one) + 8 for one in self.ratios]
+            spans = [np.ptp(one) + more for one, more in zip(ends, reach, strict=True)]
+            if spans[0] * spans[1] <= _LARGEST_WINDOW:
+                return True
+        return self.window is None or _area_of(self.window) <= _LARGEST_WINDOW
+
+    def continues(self, other: Placement, shape: tuple[int, int]) -> bool:
+        """Return whether this tile and the one on its left can be drawn at once.
+
+        Each pixel is then the same as if they were not.
+
+        Args:
+            shape: height and width of a tile.
+        """
+        if (
+            not self.part == other.part == (0, shape[0], 0, shape[1])
+            or (self.kernel, self.factor, self.ratios) != (other.kernel, other.factor, other.ratios)
+            or (self.fields is None) != (other.fields is None)
+            or not np.array_equal(self.down, other.down)
+        ):
+            return False
+        if self.fields is None or other.fields is None:
+            # Not in another turn around the earth.
+            return bool(abs(self.across[0] - other.across[-1]) < 2 * self.ratios[0])
+        return (
+            np.array_equal(self.fields[:, :, 0], other.fields[:, :, -1])
+            and self.is_complete
+            and other.is_complete
+        )
+
+
+class Run(NamedTuple):
+    """Tiles side by side that may be drawn at once.
+
+    Attributes:
+        column: of the first tile.
+        placements: of each tile; with one, it may cover part of the tile only.
+    """
+
+    column: int
+    placements: list[Placement]
+
+    def joined(self) -> Placement:
+        """Return the placement of all these tiles."""
+        first = self.placements[0]
+        if len(self.placements) == 1:
+            return first
+        _, height, _, width = first.part
+        part = 0, height, 0, width * len(self.placements)
+        across = [one.across for one in self.placements]
+        if first.fields is None:
+            return replace(first, part=part, across=np.concatenate(across))
+        # Two tiles share the points between them.
+        points = [one[1:] + number * width for number, one in enumerate(across)]
+        fields = [one.fields[:, :, 1:] for one in self.placements if one.fields is not None]
+        return replace(
+            first,
+            part=part,
+            across=np.concatenate([across[0][:1], *points]),
+            fields=np.concatenate([first.fields[:, :, :1], *fields], axis=2),
+        )
+
+
+class Row(NamedTuple):
+    """What a group covers in a row of tiles.
+
+    Attributes:
+        runs: from left to right.
+        joined: the placement of each run.
+        window: source cells that all of them need.
+        at_once: whether they have one factor, and the window is small enough to be read at once.
+    """
+
+    runs: list[Run]
+    joined: list[Placement]
     window: Rectangle
+    at_once: bool
 
 
 class _Cells(NamedTuple):
@@ -112,6 +224,12 @@ class Placer:
         area = a * e - b * d
         self._inverse = (e / area, -b / area, -d / area, a / area)
         self._origin = (c, f)
+        self._straight_ratios = matrix.cell_size / abs(a or 1), matrix.cell_size / abs(e or 1)
+        if self._straight:
+            self._straight_factor = self._factor(*self._straight_ratios)
+            x, y = (one / self._straight_factor for one in self._straight_ratios)
+            kernel = self._kernel_for(self._straight_factor)
+            self._reaches = radius_of(kernel, x), radius_of(kernel, y)
 
     @cached_property
     def _transformer(self) -> pyproj.Transformer:
@@ -132,6 +250,37 @@ class Placer:
             and all(abs(p - round(p)) < _ALIGNED for p in phases)
             and abs(turn - round(turn)) < _ALIGNED
         )
+
+    def row(self, tile_row: int, columns: Sequence[int]) -> Row | None:
+        """Return the parts of tiles of a row that the group covers; None if it is elsewhere.
+
+        Args:
+            columns: ascending.
+
+        Raises:
+            SourceError: as in `place`.
+        """
+        shape = self._matrix.tile_height, self._matrix.tile_width
+        runs: list[Run] = []
+        for column, placement in self.place(tile_row, columns):
+            last = runs[-1] if runs else None
+            if (
+                last is not None
+                and column == last.column + len(last.placements)
+                and placement.continues(last.placements[-1], shape)
+            ):
+                last.placements.append(placement)
+            else:
+                runs.append(Run(column, [placement]))
+        if not runs:
+            return None
+        joined = [run.joined() for run in runs]
+        factors = {one.factor for one in joined}
+        ends = np.array([one.window for one in joined if one.window is not None])
+        (top, _, left, _), (_, bottom, _, right) = ends.min(axis=0), ends.max(axis=0)
+        window = int(top), int(bottom), int(left), int(right)
+        at_once = len(factors) == 1 and (bottom - top) * (right - left) <= _STRIP
+        return Row(runs, joined, window, bool(at_once))
 
     def place(self, tile_row: int, columns: Sequence[int]) -> Iterator[tuple[int, Placement]]:
         """Yield the parts of tiles of a row that the group covers, with their column.
@@ -176,7 +325,7 @@ class Placer:
             if self._straight
             else self._by_grid(top, left, block, known)
         )
-        if found is not None and all(_is_small(one.window) for one in found):
+        if found is not None and all(one.is_small for one in found):
             yield from found
             return
         low, high, first, last = block
@@ -193,33 +342,31 @@ class Placer:
 
     def _straightly(self, top: int, left: int, block: Rectangle) -> list[Placement]:
         a, _, c, _, e, f = self._group.transform
-        cell = self._matrix.cell_size
-        ratios = cell / abs(a), cell / abs(e)
-        factor = self._factor(*ratios)
+        cell, factor = self._matrix.cell_size, self._straight_factor
         x = self._matrix.origin_x + (left + np.arange(block[2], block[3]) + 0.5) * cell
         y = self._matrix.origin_y - (top + np.arange(block[0], block[1]) + 0.5) * cell
-        aligned = self._is_aligned
-        kernel = self._kernel_for(factor)
-        down = self._axis((y - f) / e, ratios[1], factor, self._group.height, kernel)
+        down = self._axis((y - f) / e, self._group.height, self._reaches[1])
         if down is None:
             return []
         places = (x - c) / a
-        margin = factor * (radius_of(kernel, ratios[0] / factor) + 2)
+        margin = factor * (self._reaches[0] + 2)
         found = []
         for shift in self._shifts(float(places.min()), float(places.max()), margin):
             width = inf if self._is_closed else self._group.width
-            across = self._axis(places - shift, ratios[0], factor, width, kernel)
+            across = self._axis(places - shift, width, self._reaches[0])
             if across is None:
                 continue
-            positions = StraightPositions(across[0], down[0], aligned)
-            rows = len(down[0].positions)
-            window = positions.window(kernel, slice(0, rows))
-            assert window is not None
             part = (
-                *(block[0] + down[1], block[0] + down[1] + rows),
-                *(block[2] + across[1], block[2] + across[1] + len(across[0].positions)),
+                *(block[0] + down[1], block[0] + down[1] + len(down[0])),
+                *(block[2] + across[1], block[2] + across[1] + len(across[0])),
             )
-            found.append(Placement(part, positions, kernel, factor, window))
+            ratios = self._straight_ratios[0] / factor, self._straight_ratios[1] / factor
+            kernel = self._kernel_for(factor)
+            found.append(
+                Placement(
+                    part, across[0], down[0], ratios, kernel, factor, aligned=self._is_aligned
+                )
+            )
         return found
 
     def _shifts(self, low: float, high: float, margin: float) -> list[float]:
@@ -229,27 +376,28 @@ class Placer:
             low, high: first and last source column.
             margin: columns beyond the group that count.
         """
+        if not self._turn:
+            return [0.0]
         if self._is_closed:
             # Its columns go on: any turn gives the same pixels.
             middle = (low + high - self._group.width) / 2
             return [self._turn * round(middle / self._turn)]
-        return shifts_of(low, high, self._group.width, self._turn, margin)
+        return _shifts_of(low, high, self._group.width, self._turn, margin)
 
-    @staticmethod
     def _axis(
-        places: npt.NDArray[np.floating[Any]], ratio: float, factor: int, size: float, kernel: str
-    ) -> tuple[Axis, int] | None:
+        self, places: npt.NDArray[np.floating[Any]], size: float, radius: float
+    ) -> tuple[Floats, int] | None:
         """Return the positions within reach of the group, and the index of the first one.
 
         Args:
             size: source pixels; infinite if they go on in both directions.
+            radius: of the kernel.
         """
-        positions, ratio = places / factor - 0.5, ratio / factor
-        reach = inf if size == inf else radius_of(kernel, ratio) + 1
-        near = np.flatnonzero((positions > -reach) & (positions < size / factor + reach))
-        if not len(near):
-            return None
-        return Axis(positions[near[0] : near[-1] + 1], ratio), int(near[0])
+        positions = places / self._straight_factor - 0.5
+        reach = inf if size == inf else radius + 1
+        end = size / self._straight_factor + reach
+        near = np.flatnonzero((positions > -reach) & (positions < end))
+        return (positions[near[0] : near[-1] + 1], int(near[0])) if len(near) else None
 
     def _by_grid(
         self, top: int, left: int, block: Rectangle, known: _Cells | None
@@ -329,21 +477,20 @@ class Placer:
         ratio_x, ratio_y = (ceil(16 * one / factor - 1e-6) / 16 for one in ratios)
         # A node at column n is the centre of that pixel; source position 0 is a centre, too.
         fields = np.ascontiguousarray((fields + 0.5) / factor - 0.5)
-        part = Window(
+        part = (
             *(int(down[0]), min(block[1], int(down[-1]))),
             *(int(across[0]), min(block[3], int(across[-1]))),
         )
-        positions = GridPositions(
-            across=np.ascontiguousarray(across),
-            down=np.ascontiguousarray(down),
-            fields=fields,
-            part=part,
-            ratios=(ratio_x, ratio_y),
-            complete=bool(np.isfinite(fields).all()),
+        placement = Placement(
+            part,
+            np.ascontiguousarray(across),
+            np.ascontiguousarray(down),
+            (ratio_x, ratio_y),
+            self._kernel_for(factor),
+            factor,
+            fields,
         )
-        kernel = self._kernel_for(factor)
-        window = positions.window(kernel, slice(0, part[1] - part[0]))
-        return Placement(part, positions, kernel, factor, window) if window else None
+        return None if not placement.is_complete and placement.window is None else placement
 
     def _factor(self, ratio_x: float, ratio_y: float) -> int:
         if self._kernel == NEAREST and self._is_mean:
@@ -407,8 +554,20 @@ class Placer:
         return near
 
 
-def _is_small(window: Rectangle) -> bool:
-    return (window[1] - window[0]) * (window[3] - window[2]) <= _LARGEST_WINDOW
+def _shifts_of(low: float, high: float, size: int, turn: float, reach: float) -> list[float]:
+    """Return the turns, in columns, by which an image of some columns meets others.
+
+    Args:
+        low, high: first and last position.
+        reach: columns beyond the image that count.
+    """
+    first, last = ceil((low - size - reach) / turn), floor((high + reach) / turn)
+    return [number * turn for number in range(first, last + 1)]
+
+
+def _area_of(window: Rectangle) -> int:
+    """Return the cells of a rectangle."""
+    return (window[1] - window[0]) * (window[3] - window[2])
 
 
 def _within_half(fields: Floats, turn: float) -> Floats:

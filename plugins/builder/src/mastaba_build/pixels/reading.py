@@ -47,6 +47,8 @@ class Reader:
         work: Place | None = None,
     ) -> None:
         self._type = pixel_type
+        self._has_alpha, self._dtype = pixel_type.has_alpha, pixel_type.dtype
+        self._channels = pixel_type.channels
         self._access = access
         self._work = work
         self._decimation = decimation
@@ -93,7 +95,7 @@ class Reader:
                 *self._read(group, _scaled(cells, factor)),
                 factor,
                 self._decimation,
-                has_alpha=self._type.has_alpha,
+                has_alpha=self._has_alpha,
                 alpha_of_all=False,
                 enough=(factor * factor + 1) // 2,
                 into=(result.samples[part], result.valid[part]),
@@ -140,15 +142,16 @@ class Reader:
     def _composed(self, group: Group, window: Rectangle) -> Raster:
         """Return pixels of a group from its members; those outside it are not valid."""
         top, bottom, left, right = window
-        canvas = self._type.blank(bottom - top, right - left)
+        shape = bottom - top, right - left
+        canvas = Raster(np.zeros((*shape, self._channels), self._dtype), np.zeros(shape, bool))
         members = self._members(group, window)
-        for member in members if self._type.has_alpha else reversed(members):
+        for member in members if self._has_alpha else reversed(members):
             source = member.source
             rows = max(top, member.row), min(bottom, member.row + source.height)
             columns = max(left, member.column), min(right, member.column + source.width)
             part = np.s_[rows[0] - top : rows[1] - top, columns[0] - left : columns[1] - left]
             place = Raster(canvas.samples[part], canvas.valid[part])
-            if not self._type.has_alpha and place.valid.all():
+            if not self._has_alpha and place.valid.all():
                 continue
             area = Window(
                 columns[0] - member.column,
@@ -162,7 +165,7 @@ class Reader:
                 place.valid[...] = True
                 continue
             raster = self._converted(source, area)
-            if self._type.has_alpha:
+            if self._has_alpha:
                 paste(place, raster, 0, 0, has_alpha=True)
             else:
                 fill(place, raster, 0, 0)
@@ -191,9 +194,9 @@ class Reader:
     def _is_plain(self, source: Source) -> bool:
         """Return whether the bands of a source are the channels, all valid and as they are."""
         return (
-            source.dtype == self._type.dtype.name == "uint8"
+            source.dtype == self._dtype.name == "uint8"
             and len(source.bands) + (source.alpha is not None) == self._type.channels
-            and (source.alpha is not None) == self._type.has_alpha
+            and (source.alpha is not None) == self._has_alpha
             and source.nodata is None
             and not source.nodata_ranges
             and source.scale is None

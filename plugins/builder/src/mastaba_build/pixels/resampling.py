@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mastaba_build.pixels.placement import Placement
+from mastaba_build.pixels.placement import Placement, Rectangle
 from mastaba_build.samples import Mask, Raster, as_samples
 from mastaba_render.api.resampling import GridPositions, bounded
 
@@ -28,13 +28,13 @@ def resampled(
     Returns:
         None if no cell of the window is valid.
     """
-    positions = placement.positions
-    top, bottom, left, right = placement.window
+    positions, (top, bottom, left, right) = placement.positions, _window(placement)
     inner = np.s_[top - origin[0] : bottom - origin[0], left - origin[1] : right - origin[1]]
     samples, valid = cells.samples[inner], cells.valid[inner]
     is_complete = bool(valid.all())
     if not is_complete and not valid.any():
         return None
+    is_opaque = not has_alpha or bool((samples[:, :, -1] == 255).all())
     shape = placement.part[1] - placement.part[0], placement.part[3] - placement.part[2]
     rows = slice(0, shape[0])
     if isinstance(positions, GridPositions):
@@ -46,10 +46,29 @@ def resampled(
     else:
         window, start = samples, (top, left)
         placed = None
-    if is_complete and not (has_alpha and (samples[:, :, -1] < 255).any()):
+    if is_complete and is_opaque:
         drawn = positions.sampler(placement.kernel, rows, *start)(window)
         return Raster(drawn, np.ones(shape, bool) if placed is None else placed)
     return _partial(samples, valid, placement, placed, has_alpha=has_alpha)
+
+
+def is_full(
+    cells: Raster, origin: tuple[int, int], placement: Placement, *, has_alpha: bool
+) -> bool:
+    """Return whether all cells of the window of a placement are valid and opaque.
+
+    Args:
+        origin: row and column of the first cell.
+    """
+    top, bottom, left, right = _window(placement)
+    inner = np.s_[top - origin[0] : bottom - origin[0], left - origin[1] : right - origin[1]]
+    is_opaque = not has_alpha or bool((cells.samples[inner][:, :, -1] == 255).all())
+    return is_opaque and bool(cells.valid[inner].all())
+
+
+def _window(placement: Placement) -> Rectangle:
+    assert placement.window is not None
+    return placement.window
 
 
 def _partial(
@@ -61,7 +80,11 @@ def _partial(
     has_alpha: bool,
 ) -> Raster:
     """Return a part of a tile from cells of which some are not valid, or translucent."""
-    positions, kernel, (top, _, left, _) = placement.positions, placement.kernel, placement.window
+    positions, kernel, (top, _, left, _) = (
+        placement.positions,
+        placement.kernel,
+        _window(placement),
+    )
     rows = slice(0, placement.part[1] - placement.part[0])
     sample = positions.sampler(kernel, rows, top, left)
     height, width, channels = samples.shape

@@ -35,8 +35,8 @@ def slab_index(data: bytes, tiles: int) -> list[tuple[int, int]]:
     return list(zip(index[:tiles], index[tiles:], strict=True))
 
 
-def stored_tiles(plan: Plan, place: Place, slab: SlabKey, *, masks: bool) -> Iterator[Raster]:
-    """Yield the tiles of a stored slab, row by row.
+def stored_rows(plan: Plan, place: Place, slab: SlabKey, *, masks: bool) -> Iterator[Raster]:
+    """Yield the rows of tiles of a stored slab, each as one image.
 
     Whether a pixel is valid is in its alpha or in the mask slab, if there is one. Otherwise a pixel
     is valid if it differs from nodata.
@@ -59,14 +59,20 @@ def stored_tiles(plan: Plan, place: Place, slab: SlabKey, *, masks: bool) -> Ite
     if masks and not type_.has_alpha:
         decoder = TileDecoder(TILE_FORMATS[MASK_FORMAT], 1, *size)
         mask = SlabTiles(place, slab_key(plan, slab, "MASK"), decoder, count)
-    for number in range(count):
-        yield stored_tile(type_, colours, mask, number) or type_.blank(size[1], size[0])
+    for first in range(0, count, width):
+        row = type_.blank(size[1], width * size[0])
+        for column in range(width):
+            tile = stored_tile(type_, colours, mask, first + column)
+            if tile is not None:
+                part = np.s_[:, column * size[0] : (column + 1) * size[0]]
+                row.samples[part], row.valid[part] = tile
+        yield row
 
 
 def stored_tile(
     type_: PixelType, colours: SlabTiles, mask: SlabTiles | None, number: int
 ) -> Raster | None:
-    """Return a tile of a stored slab as `stored_tiles` does; None if it is absent.
+    """Return a tile of a stored slab as `stored_rows` does; None if it is absent.
 
     Raises:
         BuildError: it is damaged.

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from mastaba_build.errors import BuildError
 from mastaba_build.output.storage import Place, Written
 from mastaba_build.pixels.drawing import Drawer
 from mastaba_build.pixels.quarters import Quarter, has_quarter, read_quarter, write_quarter
-from mastaba_build.pixels.stored import stored_tiles
+from mastaba_build.pixels.stored import stored_rows
 from mastaba_build.plan.names import MASK_FORMAT, slab_key
 from mastaba_build.plan.plan import Level, Plan, SlabKey
 from mastaba_build.samples import Raster
@@ -50,8 +50,8 @@ class SlabResult:
     losses: str = ""
 
 
-class TileDrawer(Protocol):
-    """Draws the tiles of slabs.
+class SlabDrawer(Protocol):
+    """Draws slabs, row of tiles by row of tiles.
 
     Attributes:
         losses: as in `Drawer`.
@@ -59,8 +59,8 @@ class TileDrawer(Protocol):
 
     losses: str
 
-    def tiles(self, slab: SlabKey) -> Iterator[Raster | None]:
-        """Yield the tiles of a slab in row-major order; None for those without data.
+    def rows(self, slab: SlabKey) -> Iterator[Raster | None]:
+        """Yield the rows of tiles of a slab, each as one image; None for those without data.
 
         Raises:
             BuildError: a source cannot be used.
@@ -82,10 +82,11 @@ class SlabBuilder:
         plan: Plan,
         target: Place | None = None,
         work: Place | None = None,
-        drawer: TileDrawer | None = None,
+        drawer: SlabDrawer | None = None,
     ) -> None:
         self._plan = plan
         self._type = plan.pixel_type
+        self._has_alpha = self._type.has_alpha
         self._stores_empty = plan.configuration.empty_tiles == "store"
         self._deflate = deflater(plan.encoder)
         self._drawer = drawer or Drawer(plan, work)
@@ -95,7 +96,7 @@ class SlabBuilder:
         self._quarter: Raster | None = None
 
     @classmethod
-    def for_output(cls, plan: Plan, drawer: TileDrawer | None = None) -> SlabBuilder:
+    def for_output(cls, plan: Plan, drawer: SlabDrawer | None = None) -> SlabBuilder:
         """Return a builder that writes to the output and the work directory of the plan.
 
         Raises:
@@ -123,25 +124,21 @@ class SlabBuilder:
         masks = self._assembler(MASK_FORMAT, 1, shape) if self._plan.configuration.masks else None
         quarter = self._blank_quarter(slab, shape)
         found: list[tuple[int, int]] = []
-        for number, tile in enumerate(self._tiles(slab, children)):
-            row, column = divmod(number, width)
-            if tile is None or not tile.valid.any():
-                data.add(self._nodata_tile(*shape) if self._stores_empty else None)
+        for number, row in enumerate(self._rows(slab, children)):
+            full = [] if row is None else _with_data(row, width)
+            if row is not None and full:
+                self._add(data, row, full)
                 if masks is not None:
-                    empty = np.zeros(shape, np.uint8)
-                    masks.add(
-                        encode_tile(MASK_FORMAT, empty, self._deflate)
-                        if self._stores_empty
-                        else None
-                    )
-                continue
-            found.append((slab.row * height + row, slab.column * width + column))
-            data.add(encode_tile(self._type.format, self._type.stored(tile), self._deflate))
-            if masks is not None:
-                mask = np.where(tile.valid, np.uint8(255), np.uint8(0))
-                masks.add(encode_tile(MASK_FORMAT, mask, self._deflate))
-            if quarter is not None:
-                self._decimate(slab, tile, quarter, row, column)
+                    self._add_masks(masks, row, full)
+                if quarter is not None:
+                    self._decimate(slab, row, full, quarter, number)
+            else:
+                _append(data, [self._nodata_tile(*shape)] * width)
+                if masks is not None:
+                    _append(masks, [self._empty_mask(*shape)] * width)
+            top, left = slab.row * height + number, slab.column * width
+            for column in full:
+                found.append((top, left + column))
         size, written, quarter_hash = 0, Written("", None), ""
         if found:
             if quarter is not None and self._work is not None:
@@ -166,9 +163,7 @@ class SlabBuilder:
     def empty_tile_size(self, level: Level) -> int:
         """Return the bytes of a tile without data in a stored slab; 0 if it is absent."""
         matrix = level.matrix
-        if not self._stores_empty:
-            return 0
-        return len(self._nodata_tile(matrix.tile_height, matrix.tile_width))
+        return len(self._nodata_tile(matrix.tile_height, matrix.tile_width) or b"")
 
     def prepare(self, source: int) -> None:
         """Do what all slabs need of a source, once; see `Drawer.prepare`."""
@@ -199,11 +194,10 @@ class SlabBuilder:
         assert quarter is not None
         with closing(self._plan.configuration.output.open()) as place:
             masks = self._plan.configuration.masks
-            tiles = stored_tiles(self._plan, place.below(holder), slab, masks=masks)
-            for number, tile in enumerate(tiles):
-                if tile.valid.any():
-                    row, column = divmod(number, self._plan.configuration.slab[0])
-                    self._decimate(slab, tile, quarter, row, column)
+            rows = stored_rows(self._plan, place.below(holder), slab, masks=masks)
+            for number, row in enumerate(rows):
+                full = _with_data(row, self._plan.configuration.slab[0])
+                self._decimate(slab, row, full, quarter, number)
         if not quarter.valid.any():
             raise BuildError(f"{slab_key(self._plan, slab)}: contains no data; use --replace")
         return write_quarter(self._work, slab, quarter) == expected or not expected
@@ -219,7 +213,15 @@ class SlabBuilder:
             tiles_per_height=height,
         )
 
-    def _nodata_tile(self, rows: int, columns: int) -> bytes:
+    def _empty_mask(self, rows: int, columns: int) -> bytes | None:
+        if not self._stores_empty:
+            return None
+        return encode_tile(MASK_FORMAT, np.zeros((rows, columns), np.uint8), self._deflate)
+
+    def _nodata_tile(self, rows: int, columns: int) -> bytes | None:
+        """Return a stored tile without data; None if such tiles are absent."""
+        if not self._stores_empty:
+            return None
         shape = rows, columns
         if shape not in self._blank:
             pixels = self._type.stored(self._type.blank(rows, columns))
@@ -238,28 +240,62 @@ class SlabBuilder:
         self._quarter.valid[...] = False
         return self._quarter
 
-    def _decimate(
-        self, slab: SlabKey, tile: Raster, quarter: Raster, row: int, column: int
-    ) -> None:
-        """Put a decimated tile of a slab into its quarter image."""
-        factor = self._plan.levels[slab.level + 1].factor
-        rows, columns = (size // factor for size in tile.valid.shape)
-        part = np.s_[row * rows : (row + 1) * rows, column * columns : (column + 1) * columns]
-        decimate(
-            *tile,
-            factor,
-            self._plan.configuration.decimation,
-            has_alpha=self._type.has_alpha,
-            into=(quarter.samples[part], quarter.valid[part]),
-        )
+    def _add(self, slab: SlabAssembler, row: Raster, full: list[int]) -> None:
+        """Append a row of tiles to a slab.
 
-    def _tiles(self, slab: SlabKey, children: Sequence[SlabKey]) -> Iterator[Raster | None]:
+        Args:
+            full: the tiles with data.
+        """
+        height, width = len(row.valid), row.valid.shape[1] // self._plan.configuration.slab[0]
+        tiles = [self._nodata_tile(height, width)] * self._plan.configuration.slab[0]
+        parts = [slice(column * width, (column + 1) * width) for column in full]
+        # Tile by tile: whole ones need no look at their gaps.
+        pixels = [
+            self._type.stored(Raster(row.samples[:, part], row.valid[:, part])) for part in parts
+        ]
+        for column, tile in zip(full, pixels, strict=True):
+            tiles[column] = encode_tile(self._type.format, tile, self._deflate)
+        for payload in tiles:
+            slab.add(payload)
+
+    def _add_masks(self, slab: SlabAssembler, row: Raster, full: list[int]) -> None:
+        """Append the masks of a row of tiles to a mask slab."""
+        height, width = len(row.valid), row.valid.shape[1] // self._plan.configuration.slab[0]
+        tiles = [self._empty_mask(height, width)] * self._plan.configuration.slab[0]
+        pixels = np.where(row.valid, np.uint8(255), np.uint8(0))
+        for column in full:
+            tile = pixels[:, column * width : (column + 1) * width]
+            tiles[column] = encode_tile(MASK_FORMAT, tile, self._deflate)
+        _append(slab, tiles)
+
+    def _decimate(
+        self, slab: SlabKey, row: Raster, full: list[int], quarter: Raster, number: int
+    ) -> None:
+        """Put the tiles with data of a row into the quarter image of a slab."""
+        factor = self._plan.levels[slab.level + 1].factor
+        width = row.valid.shape[1] // self._plan.configuration.slab[0]
+        rows, columns = len(row.valid) // factor, width // factor
+        for column in full:
+            tile = np.s_[:, column * width : (column + 1) * width]
+            part = np.s_[
+                number * rows : (number + 1) * rows, column * columns : (column + 1) * columns
+            ]
+            decimate(
+                row.samples[tile],
+                row.valid[tile],
+                factor,
+                self._plan.configuration.decimation,
+                has_alpha=self._has_alpha,
+                into=(quarter.samples[part], quarter.valid[part]),
+            )
+
+    def _rows(self, slab: SlabKey, children: Sequence[SlabKey]) -> Iterator[Raster | None]:
         if self._plan.levels[slab.level].from_sources:
-            return self._drawer.tiles(slab)
+            return self._drawer.rows(slab)
         return self._from_quarters(slab, children)
 
     def _from_quarters(self, slab: SlabKey, children: Sequence[SlabKey]) -> Iterator[Raster | None]:
-        """Yield the tiles of a slab from the quarter images of its children."""
+        """Yield the rows of tiles of a slab from the quarter images of its children."""
         assert self._work is not None
         level = self._plan.levels[slab.level]
         matrix, factor = level.matrix, level.factor
@@ -276,40 +312,34 @@ class SlabBuilder:
                 child: quarters.get(child) or read_quarter(self._work, child, self._type)
                 for child in near
             }
-            for left in range(0, width * matrix.tile_width, matrix.tile_width):
-                tile: Raster | None = None
-                for child, (raster, row, column) in quarters.items():
-                    down = child.row % factor * quarter_height + row - top
-                    across = child.column % factor * quarter_width + column - left
-                    shape = matrix.tile_height, matrix.tile_width
-                    source, target = _overlap((down, across), raster.valid.shape, shape)
-                    if source is None or not raster.valid[source].any():
-                        continue
-                    tile = tile or self._type.blank(*shape)
-                    tile.samples[target] = raster.samples[source]
-                    tile.valid[target] = raster.valid[source]
-                yield tile
+            whole: Raster | None = None
+            for child, (raster, row, column) in quarters.items():
+                down = child.row % factor * quarter_height + row
+                left = child.column % factor * quarter_width + column
+                first, last = max(top, down), min(bottom, down + len(raster.valid))
+                if first >= last:
+                    continue
+                source = slice(first - down, last - down)
+                whole = whole or self._type.blank(matrix.tile_height, width * matrix.tile_width)
+                target = np.s_[first - top : last - top, left : left + raster.valid.shape[1]]
+                whole.samples[target] = raster.samples[source]
+                whole.valid[target] = raster.valid[source]
+            yield whole
 
 
-_Slices: TypeAlias = tuple[slice, slice]
+def _append(slab: SlabAssembler, tiles: Iterable[bytes | None]) -> None:
+    for tile in tiles:
+        slab.add(tile)
 
 
-def _overlap(
-    place: tuple[int, int], part: tuple[int, ...], whole: tuple[int, int]
-) -> tuple[_Slices, _Slices] | tuple[None, None]:
-    """Return where an image at a place of another one is inside it: in itself, and in the other."""
-    starts = [max(0, start) for start in place]
-    ends = [min(start + size, all) for start, size, all in zip(place, part, whole, strict=True)]
-    if any(start >= end for start, end in zip(starts, ends, strict=True)):
-        return None, None
-    own, other = (
-        tuple(
-            slice(start - shift, end - shift)
-            for start, end, shift in zip(starts, ends, shifts, strict=True)
-        )
-        for shifts in (place, (0, 0))
-    )
-    return (own[0], own[1]), (other[0], other[1])
+def _with_data(row: Raster, count: int) -> list[int]:
+    """Return the tiles with data of a row of tiles."""
+    width = row.valid.shape[1] // count
+    return [
+        column
+        for column in range(count)
+        if row.valid[:, column * width : (column + 1) * width].any()
+    ]
 
 
 def _limits(tiles: list[tuple[int, int]]) -> TileLimits | None:

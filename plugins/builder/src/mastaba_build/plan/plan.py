@@ -487,10 +487,13 @@ def _levels(
     chosen = tile_matrix_set.between(top, bottom)[::-1]
     if not chosen:
         raise PlanError(f"top level {top} is finer than bottom level {bottom}; exchange them")
-    factors = [0, *(box_factor(fine, coarse) for fine, coarse in pairwise(chosen))]
+    factors = [0, *[box_factor(fine, coarse) for fine, coarse in pairwise(chosen)]]
+    extents = list(chain.from_iterable(boxes))
+    limits = [matrix.limits_of(box) for matrix in chosen for box in extents]
     levels = []
-    for matrix, factor in zip(chosen, factors, strict=True):
-        touched = [limits for some in boxes for box in some if (limits := matrix.limits_of(box))]
+    for number, (matrix, factor) in enumerate(zip(chosen, factors, strict=True)):
+        of_level = limits[number * len(extents) : (number + 1) * len(extents)]
+        touched = [one for one in of_level if one is not None]
         if not touched:
             raise PlanError(f"no source is inside level {matrix.id} of {tile_matrix_set.id}")
         levels.append(Level(matrix, union(touched), factor))
@@ -513,7 +516,10 @@ def _area(box: BoundingBox) -> float:
 
 def union(limits: Iterable[TileLimits]) -> TileLimits:
     """Return the smallest limits that contain some, at least one."""
-    rows, last_rows, columns, last_columns = zip(*map(astuple, limits), strict=True)
+    some = list(limits)
+    if len(some) == 1:
+        return some[0]
+    rows, last_rows, columns, last_columns = zip(*map(astuple, some), strict=True)
     return TileLimits(min(rows), max(last_rows), min(columns), max(last_columns))
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from mastaba_build.config.configuration import Configuration
 from mastaba_build.errors import PlanError
-from mastaba_build.pixels.stored import stored_tiles
+from mastaba_build.pixels.stored import stored_rows
 from mastaba_build.pixels.task import SlabResult
 from mastaba_build.plan.fingerprints import Fingerprints
 from mastaba_build.plan.plan import Level, Plan, SlabKey, encoder_of, union
@@ -150,8 +150,8 @@ class JoinDrawer:
     def __init__(self, plan: JoinPlan) -> None:
         self._plan = plan
 
-    def tiles(self, slab: SlabKey) -> Iterator[Raster | None]:
-        """Yield the tiles of a slab in row-major order; None for those without data.
+    def rows(self, slab: SlabKey) -> Iterator[Raster | None]:
+        """Yield the rows of tiles of a slab, each as one image; None for those without data.
 
         Valid pixels of a later source replace those of an earlier one. With alpha, translucent
         pixels are blended.
@@ -165,12 +165,12 @@ class JoinDrawer:
             place = plan.configuration.output.open()
             stack.callback(place.close)
             layers = [
-                stored_tiles(plan, place.below(part.holder), slab, masks=part.masks)
+                stored_rows(plan, place.below(part.holder), slab, masks=part.masks)
                 for part in plan.parts[slab]
             ]
-            for tiles in zip(*layers, strict=True):
-                lowest = tiles[0]
-                for upper in tiles[1:]:
+            for rows in zip(*layers, strict=True):
+                lowest = rows[0]
+                for upper in rows[1:]:
                     paste(lowest, upper, 0, 0, has_alpha=has_alpha)
                 yield lowest
 

@@ -18,7 +18,7 @@ import pyproj
 from pyproj.enums import TransformDirection
 
 from mastaba.api.catalogue import CRS, BoundingBox, TileMatrix, TileMatrixSet
-from mastaba_build.samples import Raster
+from mastaba_build.samples import Mask, Raster
 from mastaba_build.sources.groups import Group, is_same_crs, transform_of, transformer
 from mastaba_build.sources.inventory import Source
 from mastaba_build.sources.sets import proj_crs
@@ -214,20 +214,34 @@ class Coverage:
         """Return a sample by its number."""
         return self._samples[number]
 
-    def missing(self, tile_row: int, tile_column: int, tile: Raster | None) -> list[int]:
-        """Return the samples in a tile without data in their pixel and the pixels beside it."""
+    def missing(self, tile_row: int, columns: range, row: Raster | None) -> list[int]:
+        """Return the samples in tiles without data in their pixel and the pixels beside it.
+
+        Args:
+            columns: of the tiles.
+            row: their pixels; None for no data.
+        """
+        width = self._matrix.tile_width
+        missing: list[int] = []
+        for number, column in enumerate(columns):
+            part = np.s_[:, number * width : (number + 1) * width]
+            tile = None if row is None else row.valid[part]
+            missing += self._missing(tile_row, column, tile)
+        return missing
+
+    def _missing(self, tile_row: int, tile_column: int, valid: Mask | None) -> list[int]:
         numbers = self._tiles.get((tile_row, tile_column))
         if numbers is None:
             return []
-        if tile is None:
+        if valid is None:
             return list(map(int, numbers))
-        height, width = tile.valid.shape
+        height, width = valid.shape
         rows = (self._rows[numbers] - tile_row * height).astype(int)
         columns = (self._columns[numbers] - tile_column * width).astype(int)
-        found = tile.valid[rows, columns]
+        found = valid[rows, columns]
         for index in np.flatnonzero(~found).tolist():
             row, column = rows[index], columns[index]
-            around = tile.valid[max(0, row - 1) : row + 2, max(0, column - 1) : column + 2]
+            around = valid[max(0, row - 1) : row + 2, max(0, column - 1) : column + 2]
             found[index] = around.any()
         return list(map(int, numbers[~found]))
 

@@ -20,8 +20,7 @@ from rasterio.windows import Window
 
 from mastaba.api.catalogue import CRS, TILE_FORMATS, Level, TileLimits
 from mastaba.api.slabs import LevelReader
-from mastaba.api.storages import Environment, ResourcePath, StoragePool
-from mastaba.api.tools import Plugins
+from mastaba.api.storages import Environment, FileStorage, ResourcePath, StoragePool
 from mastaba.errors import MastabaError, ObjectNotFoundError
 from mastaba.tooling.documents import schema
 from mastaba.tooling.slabs import IndexCache, PathLayout, PrefixLayout, SlabLayout, read_tiles
@@ -110,10 +109,9 @@ def read_descriptor(path: str) -> dict[str, Any] | None:
     document = read_json(path)
     scheme = path.partition("://")[0]
     if document is None and path.endswith(".json") and scheme != path:
-        plugins = installed()
-        if scheme not in plugins.storages and scheme not in _OBJECT_STORES:
+        if scheme not in installed().storages and scheme not in _OBJECT_STORES:
             return None
-        pool = _pool(plugins)
+        pool = _pool(scheme)
         try:
             document = parse_json(pool.read_full(ResourcePath.parse(path)), path)
         except (MastabaError, ValueError) as error:
@@ -138,8 +136,7 @@ def pyramid_level(
     Raises:
         PlanError: the descriptor is invalid, or its pyramid cannot be a source.
     """
-    plugins = installed()
-    for error in Draft202012Validator(schema("pyramid", plugins)).iter_errors(document):
+    for error in Draft202012Validator(schema("pyramid", installed())).iter_errors(document):
         place = "/".join(map(str, error.instance_path))
         raise PlanError(f"{path}: {place or 'the descriptor'}: {error.message}")
     if "raster_specifications" not in document:
@@ -161,7 +158,7 @@ def pyramid_level(
         nodata = tuple(float(value) for value in specification["nodata"].split(","))
     except ValueError:
         raise PlanError(f"{path}: nodata is not a list of numbers") from None
-    storage, container, images, masks = _place(path, entry, plugins)
+    storage, container, images, masks = _place(path, entry)
     if masks is not None and document.get("mask_format") not in TILE_FORMATS:
         raise PlanError(f"{path}: masks of format {document.get('mask_format')} cannot be read")
     level = PyramidLevel(
@@ -180,12 +177,12 @@ def pyramid_level(
     return level, tile_matrix_set.crs
 
 
-def _place(path: str, entry: dict[str, Any], plugins: Plugins) -> tuple[str, str, str, str | None]:
+def _place(path: str, entry: dict[str, Any]) -> tuple[str, str, str, str | None]:
     """Return driver, container, images and masks of a level, as in `PyramidLevel`."""
     storage, descriptor = entry["storage"], ResourcePath.parse(path)
     name = storage["type"].lower()
     try:
-        driver = _pool(plugins).driver(name)
+        driver = _pool(name).driver(name)
         field = driver.container_field
         kind = "directory" if field is None else "prefix"
         for key in (f"image_{kind}", *(["path_depth"] if field is None else [field])):
@@ -201,8 +198,10 @@ def _place(path: str, entry: dict[str, Any], plugins: Plugins) -> tuple[str, str
     return name, "", os.path.join(folder, images), masks and os.path.join(folder, masks)
 
 
-def _pool(plugins: Plugins) -> StoragePool:
-    return StoragePool(plugins.storages, Environment())
+def _pool(storage: str) -> StoragePool:
+    """Return a pool that can open a storage; files need no plugins, which take time to load."""
+    drivers = {"file": FileStorage} if storage == "file" else installed().storages
+    return StoragePool(drivers, Environment())
 
 
 class PyramidDataset:
@@ -215,7 +214,7 @@ class PyramidDataset:
     def __init__(self, level: PyramidLevel) -> None:
         self._level = level
         self._matrix = level.level.matrix
-        self._pool = _pool(Plugins(autoload=False) if level.storage == "file" else installed())
+        self._pool = _pool(level.storage)
         try:
             self._images = self._tiles_of(level.images, level.format, level.channels)
             self._masks = (

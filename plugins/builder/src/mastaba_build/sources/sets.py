@@ -24,7 +24,17 @@ def load_set(name: str, directory: Path | None) -> tuple[TileMatrixSet, dict[str
     Raises:
         PlanError: the set is unknown or invalid.
     """
-    document = _document(name, directory)
+    if directory is None:
+        return _packaged(name)
+    return _made(name, _document(name, directory))
+
+
+@cache
+def _packaged(name: str) -> tuple[TileMatrixSet, dict[str, Any]]:
+    return _made(name, _document(name, None))
+
+
+def _made(name: str, document: Any) -> tuple[TileMatrixSet, dict[str, Any]]:
     errors = list(_validator().iter_errors(document))
     if errors:
         raise PlanError(f"tile matrix set {name}: {errors[0].message}")

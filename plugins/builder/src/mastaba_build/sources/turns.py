@@ -75,19 +75,6 @@ def closed_turn(turn: float, width: int) -> int:
     return whole if is_closed else 0
 
 
-def shifts_of(low: float, high: float, size: int, turn: float, reach: float) -> list[float]:
-    """Return the turns, in columns, by which an image of some columns meets others.
-
-    Args:
-        low, high: first and last position.
-        reach: columns beyond the image that count.
-    """
-    if not turn:
-        return [0.0]
-    first, last = ceil((low - size - reach) / turn), floor((high + reach) / turn)
-    return [number * turn for number in range(first, last + 1)]
-
-
 def continuous(columns: Floats, turn: float) -> Floats | None:
     """Return columns of a grid without jumps of a turn, NaN where they are unknown.
 
