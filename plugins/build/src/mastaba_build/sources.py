@@ -232,7 +232,6 @@ def _opened(path: str, options: SourceOptions, access: Access, sets: Path | None
         if dtype not in _INTEGERS | {"float32", "float64"}:
             raise PlanError(f"{path}: samples of type {dtype} are not supported")
         _check_blocks(dataset, path)
-        flags = dataset.mask_flag_enums[bands[0] - 1]
         return Source(
             path=path,
             identity=identity_of(path, dataset),
@@ -244,7 +243,7 @@ def _opened(path: str, options: SourceOptions, access: Access, sets: Path | None
             bands=bands,
             alpha=alpha,
             palette=palette,
-            has_mask=MaskFlags.per_dataset in flags and MaskFlags.alpha not in flags,
+            has_mask=_has_mask(dataset, bands),
             nodata=_nodata(dataset, path, bands, options),
             nodata_ranges=options.nodata_ranges,
             tolerance=options.tolerance,
@@ -392,6 +391,11 @@ def _channels(
     return tuple(colours), alpha, palette
 
 
+def _has_mask(dataset: Any, bands: tuple[int, ...]) -> bool:
+    flags = dataset.mask_flag_enums[bands[0] - 1]
+    return MaskFlags.per_dataset in flags and MaskFlags.alpha not in flags
+
+
 def _nodata(
     dataset: Any, path: str, bands: tuple[int, ...], options: SourceOptions
 ) -> tuple[float, ...] | None:
@@ -399,6 +403,8 @@ def _nodata(
         if len(options.nodata) not in (1, len(bands)):
             raise PlanError(f"{path}: {len(options.nodata)} nodata values for {len(bands)} bands")
         return options.nodata * (len(bands) // len(options.nodata))
+    if _has_mask(dataset, bands):
+        return None  # as in GDAL, where a mask replaces the nodata value
     values = [dataset.nodatavals[band - 1] for band in bands]
     return None if None in values else tuple(map(float, values))
 
