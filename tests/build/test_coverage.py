@@ -143,5 +143,5 @@ def test_a_limb_that_is_cut_off_is_noticed(
         pyproj.CRS.from_proj4(GEOSTATIONARY).to_wkt(),
     )
     monkeypatch.setattr(groups, "limb_of", lambda places, *_: places[:, :0, 0])
-    with pytest.raises(PlanError, match="disk.tif: its extent .* is not known well enough"):
+    with pytest.raises(PlanError, match=r"disk\.tif: its extent .* is not known well enough"):
         plan_of(source, tile_matrix_set="4326")
