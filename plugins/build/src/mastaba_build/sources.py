@@ -250,7 +250,7 @@ def _opened(path: str, options: SourceOptions, access: Access, sets: Path | None
             touching_edges=options.touching_edges,
             scale=_scale(path, bands, options),
             overviews=_overviews(dataset, path, bands, access) if options.use_overviews else (),
-            registration=_registration(dataset),
+            registration=_registration(dataset, path, access),
         )
 
 
@@ -337,10 +337,18 @@ def _pyramid(
     )
 
 
-def _registration(dataset: Any) -> str:
-    """Return the registration of a file: its tag, or what its format says."""
-    is_post = dataset.driver in _POSTS or dataset.tags().get("AREA_OR_POINT") == "Point"
-    return "post" if is_post else "area"
+def _registration(dataset: Any, path: str, access: Access) -> str:
+    """Return the registration of a file: its tag, or what its format says.
+
+    A VRT without a tag, as gdalbuildvrt makes it, has that of its first sheet.
+    """
+    tag = dataset.tags().get("AREA_OR_POINT")
+    if tag is None and dataset.driver == "VRT":
+        sheets = [file for file in dataset.files if file != path and not file.endswith(_BESIDE)]
+        if sheets:
+            with open_dataset(sheets[0], access) as sheet:
+                return _registration(sheet, sheets[0], access)
+    return "post" if dataset.driver in _POSTS or tag == "Point" else "area"
 
 
 def _check_blocks(dataset: Any, path: str) -> None:
