@@ -336,6 +336,67 @@ def test_urls_are_opened_where_they_are_allowed(tmp_path: Path, requests: list[s
         planned(ground, source)
 
 
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[str]:
+    """Serve a folder with ranges, as object stores do, and return its URL."""
+    folder = tmp_path / "served"
+    folder.mkdir()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            path = folder / self.path.removeprefix("/")
+            if not path.is_file():
+                self.send_error(404)
+                return
+            data, code = path.read_bytes(), 200
+            first, last = 0, len(data) - 1
+            wanted = self.headers.get("Range", "").removeprefix("bytes=")
+            if wanted:
+                code, (start, end) = 206, wanted.split("-")
+                first, last = int(start), min(int(end or last), last)
+            self.send_response(code)
+            self.send_header("Accept-Ranges", "bytes")
+            self.send_header("Content-Length", str(last + 1 - first))
+            if wanted:
+                self.send_header("Content-Range", f"bytes {first}-{last}/{len(data)}")
+            self.end_headers()
+            if self.command == "GET":
+                self.wfile.write(data[first : last + 1])
+
+        do_HEAD = do_GET  # noqa: N815
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+def test_sources_on_the_network_are_built(
+    tmp_path: Path, served: str, command: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    raster(tmp_path / "served/far.tif", 10)
+    ground = Ground(tmp_path, served)
+    sources = [
+        f"{served}/far.tif",
+        ground.write("a.vrt", vrt(f"/vsicurl/{served}/far.tif")),
+        stac(ground, f"{served}/far.tif"),
+    ]
+    words = ["--output", tmp_path / "out", "--name", "map", "--top", str(LEVEL), "--replace"]
+    words += ["--format", "zip", "--slab", "1x1", "--workers", "1", "--allow-network"]
+    for source in sources:
+        done = command(source, *words)
+        assert done.returncode == 0, done.stderr
+        tiles = read_tiles(tmp_path / "out/map.json")
+        assert (tiles[str(LEVEL), 300, 500] == 10).all(), source
+    done = command(f"{served}/none.tif", *words)
+    assert done.returncode == 2
+    assert f"{served}/none.tif: cannot be opened: " in done.stderr
+
+
 def vrt_in_archive(ground: Ground) -> str:
     path = ground.given / "sheets.zip"
     with ZipFile(path, "w") as file:

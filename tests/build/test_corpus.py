@@ -40,8 +40,6 @@ FILES = sorted(
 SETS = ("PM", "4326", "native")
 EVERY = 97
 """One file in so many is built in the quick tests."""
-KNOWN = ("goes.tif", "image_geos.tif")
-"""Geostationary images, of which up to 3 % of the pixels are lost at the limb."""
 LARGEST = 1 << 24
 NO_DATA = -99999
 
@@ -198,8 +196,6 @@ def cases() -> Iterator[ParameterSet]:
     has_all = os.environ.get("MASTABA_CORPUS_SETS") == "all"
     for number, name in enumerate(FILES):
         marks = [] if number % EVERY == 0 else [pytest.mark.thorough]
-        if any(name.endswith(one) for one in KNOWN):
-            marks.append(pytest.mark.xfail(strict=False, reason="pixels at the limb are missing"))
         for set_name in SETS if has_all else (SETS[number % len(SETS)],):
             yield pytest.param(name, set_name, marks=marks)
 

@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyproj
 import pytest
 from tests.build.conftest import Build
 from tests.build.ground import grid, noise, read_tiles, write_raster
 
+from mastaba_build import groups
+from mastaba_build.errors import PlanError
 from mastaba_build.pixels.placement import Placement, Placer
 from mastaba_build.plan.plan import Plan
 from mastaba_build.work.build import build
@@ -99,3 +102,46 @@ def test_parts_outside_the_set_are_noted(tmp_path: Path, plan_of: Plans) -> None
     assert "6 % of " in note
     assert "world.tif are outside the set PM" in note
     assert not plan_of(world, tile_matrix_set="4326").notes
+
+
+GEOSTATIONARY = "+proj=geos +lon_0=20 +h=35785831 +ellps=WGS84 +units=m"
+
+
+def test_the_limb_of_the_earth_is_not_lost(tmp_path: Path, plan_of: Plans) -> None:
+    source = write_raster(
+        tmp_path / "disk.tif",
+        np.full((1, 122, 122), 9, np.uint8),
+        grid(-5.5e6, 5.5e6, 90000),
+        pyproj.CRS.from_proj4(GEOSTATIONARY).to_wkt(),
+    )
+    plan = plan_of(source, bottom="3", top="3", format="png", interpolation="nn")
+    (note,) = plan.notes
+    assert "disk.tif are off the earth" in note
+    assert build(plan, Reports(StringIO(), StringIO()))
+    matrix = plan.levels[0].matrix
+    found = np.zeros((8 * 256, 8 * 256), bool)
+    for (_, row, column), tile in read_tiles(tmp_path / "out/map.json").items():
+        found[row * 256 : row * 256 + 256, column * 256 : column * 256 + 256] = tile[:, :, 0] == 9
+    places = (np.arange(8 * 256) + 0.5) * matrix.cell_size
+    x, y = np.meshgrid(matrix.origin_x + places, matrix.origin_y - places)
+    to_disk = pyproj.Transformer.from_crs("EPSG:3857", GEOSTATIONARY, always_xy=True)
+    on_disk = np.isfinite(to_disk.transform(x, y)).all(axis=0)
+    # A pixel at the limb has data if it and the eight around it are on the disk.
+    around = [on_disk[y : y + 2046, x : x + 2046] for y in range(3) for x in range(3)]
+    inner = np.logical_and.reduce(around)
+    assert not (inner & ~found[1:-1, 1:-1]).any()
+    assert not (found & ~on_disk).any()
+
+
+def test_a_limb_that_is_cut_off_is_noticed(
+    tmp_path: Path, plan_of: Plans, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = write_raster(
+        tmp_path / "disk.tif",
+        noise(1, 600, 600),
+        grid(-5.55e6, 5.55e6, 18500),
+        pyproj.CRS.from_proj4(GEOSTATIONARY).to_wkt(),
+    )
+    monkeypatch.setattr(groups, "limb_of", lambda places, *_: places[:, :0, 0])
+    with pytest.raises(PlanError, match=r"disk\.tif: its extent .* is not known well enough"):
+        plan_of(source, tile_matrix_set="4326")

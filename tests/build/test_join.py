@@ -413,6 +413,7 @@ CHANGES: dict[str, tuple[dict[str, Any], str]] = {
     "channels": ({"channels": 1, "nodata": [0]}, "its number of channels is 1"),
     "nodata": ({"nodata": [1, 2, 3]}, "its nodata is 1,2,3, and that of"),
     "slab size": ({"slab": [4, 4]}, "its slab size is 4x4, and that of .* is 2x2"),
+    "registration": ({"registration": "post"}, "its registration is post, and that of .* is area"),
     "path depth": ({"path_depth": 3}, "its path depth is 3"),
     "set": (
         {"tile_matrix_set": "LAMB93_10cm", "bottom": "auto", "top": "5"},

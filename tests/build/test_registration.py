@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import rasterio
+import rasterio.shutil
 from tests.build.conftest import Build
 from tests.build.ground import grid, read_tiles, write_raster
+from tests.build.test_join import headed, joined
 
 from mastaba_build.plan.plan import Plan
 
@@ -89,3 +93,64 @@ def test_a_pyramid_as_a_source_keeps_its_registration(
     descriptor = build_of(heights(tmp_path / "a.tif", "Point"))
     assert plan_of(descriptor, name="copy").registration == "post"
     assert plan_of({"path": str(descriptor), "level": "11"}, name="top").registration == "area"
+
+
+def beside(path: Path) -> Path:
+    """Write heights in a format without a tag, and a side file of GDAL with it."""
+    with rasterio.open(heights(path.with_suffix(".tif"), None)) as dataset:
+        rasterio.shutil.copy(dataset, path, driver="AAIGrid")
+    path.with_name(f"{path.name}.aux.xml").write_text(
+        '<PAMDataset><Metadata><MDI key="AREA_OR_POINT">Point</MDI></Metadata></PAMDataset>'
+    )
+    return path
+
+
+def virtual(path: Path, driver_tag: bool) -> Path:
+    """Write heights of points, and a VRT of them with or without the tag."""
+    sheet = heights(path.with_suffix(".tif"), "Point")
+    with rasterio.open(sheet) as dataset:
+        rasterio.shutil.copy(dataset, path, driver="VRT")
+    document = re.sub(r"\s*<Metadata>.*?</Metadata>", "", path.read_text(), count=1, flags=re.S)
+    if driver_tag:
+        tag = '<Metadata><MDI key="AREA_OR_POINT">Point</MDI></Metadata>'
+        document = document.replace("<VRTRasterBand", f"{tag}<VRTRasterBand", 1)
+    path.write_text(document)
+    return path
+
+
+def catalogued(path: Path) -> Path:
+    """Write heights of points, and a STAC item of them."""
+    sheet = heights(path.with_suffix(".tif"), "Point")
+    assets = {"data": {"href": sheet.name, "roles": ["data"]}}
+    item = {"type": "Feature", "stac_version": "1.0.0", "id": "a", "assets": assets}
+    path.write_text(json.dumps({**item, "properties": {}, "geometry": None, "links": []}))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("write", "name"),
+    [
+        (beside, "a.asc"),
+        (partial(virtual, driver_tag=True), "a.vrt"),
+        (partial(virtual, driver_tag=False), "a.vrt"),
+        (catalogued, "a.json"),
+    ],
+    ids=["side file", "VRT", "VRT without a tag", "STAC"],
+)
+def test_files_beside_sources_say_it_too(
+    tmp_path: Path, plan_of: Callable[..., Plan], write: Callable[[Path], Path], name: str
+) -> None:
+    assert plan_of(write(tmp_path / name)).registration == "post"
+
+
+def test_joined_pyramids_and_heads_keep_it(tmp_path: Path, build_of: Build) -> None:
+    options: dict[str, Any] = {"bottom": "12", "top": "10", "slab": [2, 2]}
+    pair = [
+        build_of(heights(tmp_path / f"{name}.tif", "Point", column), name=name, **options)
+        for name, column in (("a", 0), ("b", 300))
+    ]
+    whole = joined(tmp_path / "out", *pair)
+    assert declared(whole) == "post"
+    headed(tmp_path / "out", "whole", "12")
+    assert declared(whole) == "post"
+    assert declared(tmp_path / "out/whole_2.json") == "post"

@@ -184,6 +184,15 @@ def test_palettes_masks_and_alpha(tmp_path: Path, build_of: Build) -> None:
     assert np.array_equal(tile[:, :, 3], mask)
     assert np.array_equal(tile[:, 100:, :3], np.moveaxis(noise(3, 256, 256), 0, -1)[:, 100:])
 
+    black = np.moveaxis(noise(3, 256, 256), 0, -1)[10, 120]
+    with rasterio.open(masked, "r+") as dataset:
+        dataset.nodata = int(black[0])  # which the mask replaces
+        values = dataset.read()
+        values[:, 20:30, 120:200] = black[0]
+        dataset.write(values)
+    tile = built(build_of, masked, name="dark", channels=4)
+    assert np.array_equal(tile[:, :, 3], mask)
+
     alpha = tmp_path / "alpha.tif"
     pixels = np.concatenate([noise(3, 256, 256), np.full((1, 256, 256), 100, np.uint8)])
     one_tile(alpha, pixels, photometric="rgb", alpha="yes")

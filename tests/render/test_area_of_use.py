@@ -22,6 +22,7 @@ from tests.render.ground import (
 
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS, transform_points
+from mastaba.model.tile_matrix_set import TileMatrix
 from mastaba_render import positions
 from mastaba_render.extent import tiles_around
 from mastaba_render.positions import other_crs_positions
@@ -165,6 +166,42 @@ def test_around_a_pole_only_uneven_parts_take_many_points(
     wide -= turn * np.round(wide / turn)
     assert (np.abs(wide) < 0.25 * np.maximum(1.0, ratios[0])).all()
     assert (np.abs(high) < 0.25 * np.maximum(1.0, ratios[1])).all()
+
+
+def test_positions_are_within_an_eighth_of_a_pixel() -> None:
+    """At every pixel: corners, sides and middles of the cells between which they are computed."""
+    pairs = [
+        ("EPSG:2154", "EPSG:3857", (1e5, 6.0e6, 1.2e6, 7.1e6)),
+        ("EPSG:3035", "EPSG:3857", (2.5e6, 1.5e6, 6e6, 5e6)),
+        ("EPSG:25832", "EPSG:3857", (-4e5, 2e6, 1.4e6, 9e6)),
+        ("EPSG:3413", "EPSG:25832", (-3e5, -3.5e6, 2e6, -1e6)),
+        ("EPSG:4326", "EPSG:2154", (-5, 41, 10, 51)),
+        ("EPSG:3857", "EPSG:3413", (-1e7, 8e6, 1e7, 1.5e7)),
+    ]
+    generator = np.random.default_rng(1)
+    for number in range(240):
+        code, source_code, (left, bottom, right, top) = pairs[number % len(pairs)]
+        crs, source = CRS.from_code(code), CRS.from_code(source_code)
+        width, height = map(int, np.exp(generator.uniform(np.log(2), np.log(100), 2)))
+        cell = min(right - left, top - bottom) / max(width, height)
+        cell *= np.exp(generator.uniform(-4, 0))
+        x = generator.uniform(left, right - width * cell)
+        y = generator.uniform(bottom, top - height * cell)
+        bbox = BoundingBox(x, y, x + width * cell, y + height * cell)
+        exact = transform(code, source_code, *pixel_centres(bbox, (width, height)))
+        size = float(np.hypot(exact[0][0, 1] - exact[0][0, 0], exact[1][0, 1] - exact[1][0, 0]))
+        size /= np.exp(generator.uniform(-0.7, 0.3))
+        matrix = TileMatrix("0", size, exact[0].min() - size, exact[1].max() + size, 64, 64, 9, 9)
+        found = other_crs_positions(bbox, crs, width, height, matrix, source)
+        assert isinstance(found, GridPositions)
+        columns, rows = in_numpy.located(found._grid("linear"), found.part)[:2]
+        expected = (
+            (exact[0] - matrix.origin_x) / size - 0.5,
+            (matrix.origin_y - exact[1]) / size - 0.5,
+        )
+        largest = max(np.abs(np.diff(one, axis=axis)).max() for one in expected for axis in (0, 1))
+        for place, exactly in zip((columns, rows), expected, strict=True):
+            assert np.abs(place - exactly).max() < 0.13 * max(1.0, largest), (number, code)
 
 
 def test_points_around_a_pole_have_a_bound(globe: World, monkeypatch: pytest.MonkeyPatch) -> None:

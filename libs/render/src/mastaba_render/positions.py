@@ -19,7 +19,9 @@ this grid are in a quadrilateral of source pixels, and are interpolated between 
     v = (r - r0) / (r1 - r0)            q = C + u (D - C)
                                         x = p + v (q - p)
 
-A cell whose middle would be off by more than an eighth of a pixel is divided, within a limit.
+A cell is divided, within a limit, if its middle, or the middle of one of its sides, would be off by
+more than an eighth of a pixel. Between conformal CRSs the errors along columns and along rows have
+opposite signs, and cancel each other in the middle of the cell.
 """
 
 from __future__ import annotations
@@ -118,6 +120,11 @@ def other_crs_positions(
         middle_columns, middle_rows = place(_middles(across), _middles(down))
         uneven = _uneven(columns, middle_columns, allowed, turn)
         uneven |= _uneven(rows, middle_rows, allowed)
+        for values, period in ((columns, turn), (rows, 0.0)):
+            if len(across) > 1:
+                uneven |= _bent(across, values, allowed, period)
+            if len(down) > 1:
+                uneven |= _bent(down, values.T, allowed, period).T
         high, wide = np.nonzero(uneven)
         finer = _refined(across, wide), _refined(down, high)
         points = len(finer[0]) * len(finer[1])
@@ -180,6 +187,8 @@ def _unrolled(columns: Floats, turn: float) -> Floats:
 
 
 def _grid(size: int, step: int) -> Floats:
+    """Return points of a side of a map: the first and the last pixel, and if possible others."""
+    step = max(1, min(step, (size - 1) // 2))
     points = np.arange(0, size, step, dtype=np.float64)
     return points if points[-1] == size - 1 else np.append(points, size - 1.0)
 
@@ -210,6 +219,27 @@ def _uneven(values: Floats, middles: Floats, allowed: float, turn: float = 0.0) 
     share = _cell_means(has_place) + np.isfinite(middles)
     uneven: Mask = (np.abs(errors) > allowed) | ((share > 0.0) & (share < 2.0))
     return uneven
+
+
+def _bent(points: Floats, values: Floats, allowed: float, turn: float) -> Mask:
+    """Return which cells of the grid have a side along the last axis that is not straight.
+
+    Args:
+        points: of the last axis.
+        allowed: error in source pixels in the middle of a side.
+    """
+    sides = np.diff(points)
+    steps = np.diff(values)
+    if turn:
+        steps -= turn * np.round(steps / turn)
+    # Second divided differences; the error of a side is a quarter of them times its square.
+    curves = np.abs(np.diff(steps / sides)) / (points[2:] - points[:-2])
+    largest = np.zeros_like(steps)
+    largest[:, :-1] = curves
+    largest[:, 1:] = np.fmax(largest[:, 1:], curves)
+    bent = largest * sides**2 > 4.0 * allowed
+    result: Mask = bent[:-1] | bent[1:] if len(bent) > 1 else bent
+    return result
 
 
 def _cell_means(values: Floats) -> Floats:

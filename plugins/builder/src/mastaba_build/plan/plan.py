@@ -141,8 +141,9 @@ class Plan:
     def notes(self) -> tuple[str, ...]:
         """What the user should know before the build, one sentence each."""
         notes: list[str] = []
+        sources = [member.source for group in self.groups for member in group.members]
         if self.samples is not None:
-            notes += self.samples.notes(self.sources, self.configuration.tile_matrix_set)
+            notes += self.samples.notes(sources, self.configuration.tile_matrix_set)
         sizes = [
             (math.sqrt((box.xmax - box.xmin) * (box.ymax - box.ymin) / group.width / group.height))
             for group, box in zip(self.groups, self.boxes, strict=True)
@@ -154,19 +155,19 @@ class Plan:
                 "the finest ones; all sources are drawn on the same levels"
             )
         if self.configuration.registration is None and self.styling is None:
-            posts = [one for one in self.sources if getattr(one, "registration", "area") == "post"]
-            if posts and len(posts) < len(self.sources):
+            posts = [one for one in sources if one.registration == "post"]
+            if posts and len(posts) < len(sources):
                 notes.append(
                     f"the values of {posts[0].path} are those of points, those of other sources of "
                     "areas; the pyramid says area, or state --registration"
                 )
-        palettes = [source for source in self.sources if getattr(source, "palette", False)]
+        palettes = [source for source in sources if source.palette]
         if palettes and self.configuration.decimation == "average" and self.styling is None:
             notes.append(
                 f"the colours of the palette of {palettes[0].path} are mixed; for classes, use "
                 "--interpolation nn --decimation mode"
             )
-        notes += _units_of_heights(self.sources, self.pixel_type)
+        notes += _units_of_heights(sources, self.pixel_type)
         return tuple(notes)
 
     def layer_fields(self) -> dict[str, Any]:

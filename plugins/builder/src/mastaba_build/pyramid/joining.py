@@ -120,7 +120,6 @@ def make_join_plan(configuration: Configuration, pyramids: Sequence[StoredPyrami
         "masks": configuration.masks,
         "software": software,
     }
-    registrations = {one.registration for one in pyramids}
     return JoinPlan(
         configuration,
         tile_matrix_set.crs,
@@ -138,7 +137,7 @@ def make_join_plan(configuration: Configuration, pyramids: Sequence[StoredPyrami
         origins=tuple(Origin(one.path, one.identity) for one in pyramids),
         parts=parts,
         alone=alone,
-        registration=first.registration if len(registrations) == 1 else "area",
+        registration=first.registration,
     )
 
 
@@ -205,6 +204,7 @@ def _check_alike(pyramids: Sequence[StoredPyramid]) -> None:
             "tile matrix set": (one.tile_matrix_set, first.tile_matrix_set),
             "format": (one.pixel_type.format, first.pixel_type.format),
             "number of channels": (one.pixel_type.channels, first.pixel_type.channels),
+            "registration": (one.registration, first.registration),
             "nodata": (_listed(one.pixel_type.nodata), _listed(first.pixel_type.nodata)),
             "slab size": ("x".join(map(str, one.slab)), "x".join(map(str, first.slab))),
             "path depth": (one.path_depth, first.path_depth),

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil, isqrt
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,14 +18,16 @@ import pyproj
 from pyproj.enums import TransformDirection
 
 from mastaba.api.catalogue import CRS, BoundingBox, TileMatrix, TileMatrixSet
+from mastaba_build.groups import limb_of
 from mastaba_build.samples import Mask, Raster
-from mastaba_build.sources.groups import Group, is_same_crs, transform_of, transformer
+from mastaba_build.sources.groups import Group, is_same_crs, transformer
 from mastaba_build.sources.inventory import Source
 from mastaba_build.sources.sets import proj_crs
 from mastaba_build.sources.turns import period_of
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int32]
+Mask = npt.NDArray[np.bool_]
 
 _MOST = 1 << 18
 """Samples of all sources together, unless there are too many sources."""
@@ -60,6 +62,7 @@ class Samples:
         columns, rows: pixel of the source.
         x, y: centre of that pixel in the CRS of the set.
         outside: share of each source outside the set, by number; only those above 0.
+        nowhere: share of each source without a position in the CRS of the set, in the same way.
     """
 
     sources: Integers
@@ -68,6 +71,7 @@ class Samples:
     x: Floats
     y: Floats
     outside: dict[int, float]
+    nowhere: dict[int, float]
 
     def __getitem__(self, index: int) -> Sample:
         return Sample(
@@ -79,12 +83,16 @@ class Samples:
         )
 
     def notes(self, sources: Sequence[Source], set_name: str) -> Iterator[str]:
-        """Yield a sentence if sources reach beyond the set."""
-        if self.outside:
-            worst = max(self.outside, key=lambda number: self.outside[number])
-            others = f" and of {len(self.outside) - 1} others" if len(self.outside) > 1 else ""
-            share = max(1, round(100 * self.outside[worst]))
-            yield f"{share} % of {sources[worst].path}{others} are outside the set {set_name}"
+        """Yield a sentence if sources reach beyond the set, and one if beyond the earth."""
+        for shares, where in (
+            (self.outside, f"outside the set {set_name}"),
+            (self.nowhere, f"off the earth, or without a position in the CRS of {set_name}"),
+        ):
+            if shares:
+                worst = max(shares, key=lambda number: shares[number])
+                others = f" and of {len(shares) - 1} others" if len(shares) > 1 else ""
+                share = max(1, round(100 * shares[worst]))
+                yield f"{share} % of {sources[worst].path}{others} are {where}"
 
     def beyond(self, boxes: Sequence[Sequence[BoundingBox]]) -> int | None:
         """Return the first sample that is in none of the boxes of its source, or None.
@@ -105,7 +113,10 @@ class Samples:
 
 
 def samples_of_groups(groups: Sequence[Group], tile_matrix_set: TileMatrixSet) -> Samples:
-    """Return samples spread over each source, with its first and last rows and columns."""
+    """Return samples spread over each source, with its first and last rows and columns.
+
+    Where the positions of a source end, as at the limb of the earth, the last pixels are samples.
+    """
     count = sum(len(group.members) for group in groups)
     side = max(_FEWEST, min(_LARGEST, isqrt(_MOST // max(count, 1))))
     finest = list(tile_matrix_set.matrices.values())[-1]
@@ -114,56 +125,99 @@ def samples_of_groups(groups: Sequence[Group], tile_matrix_set: TileMatrixSet) -
     period = period_of(target.to_wkt())
     parts: list[tuple[Integers, Integers, Integers, Floats, Floats]] = []
     outside: dict[int, float] = {}
+    nowhere: dict[int, float] = {}
     first = 0
     for group in groups:
         pixels = _pixels(group, side)
-        numbers, columns, rows = pixels[0] + first, pixels[1], pixels[2]
-        first += len(group.members)
         back = None
         if not is_same_crs(group, tile_matrix_set.crs):
             back = transformer(target, pyproj.CRS.from_wkt(group.crs))
-        x, y, is_known = _placed(group, back, pixels[3], pixels[4])
+        x, y, is_known = _placed(group, back, pixels)
+        numbers, columns, rows = pixels
+        _add_shares(nowhere, numbers + first, ~is_known)
+        if not is_known.all():
+            limb = _limb(group, back, pixels, is_known)
+            limb_x, limb_y, is_real = _placed(group, back, limb)
+            numbers, columns, rows = np.concatenate([pixels, limb], axis=1)
+            x, y = np.concatenate([x, limb_x]), np.concatenate([y, limb_y])
+            is_known = np.concatenate([is_known, is_real])
         if period:
             x = x - period * np.floor((x - extent.xmin) / period)
-        inside = is_known & (x > extent.xmin) & (x < extent.xmax)
-        inside &= (y > extent.ymin) & (y < extent.ymax)
-        for number in np.unique(numbers[~inside]).tolist():
-            outside[number] = float(1 - inside[numbers == number].mean())
-        parts.append((numbers[inside], columns[inside], rows[inside], x[inside], y[inside]))
+        inside = (x > extent.xmin) & (x < extent.xmax) & (y > extent.ymin) & (y < extent.ymax)
+        spread = slice(0, pixels.shape[1])
+        _add_shares(outside, numbers[spread] + first, (is_known & ~inside)[spread])
+        chosen = np.flatnonzero(is_known & inside)
+        chosen = chosen[np.argsort(numbers[chosen], kind="stable")]
+        parts.append((numbers[chosen] + first, columns[chosen], rows[chosen], x[chosen], y[chosen]))
+        first += len(group.members)
     sources, columns, rows, x, y = (np.concatenate(one) for one in zip(*parts, strict=True))
-    return Samples(sources, columns, rows, x, y, outside)
+    return Samples(sources, columns, rows, x, y, outside, nowhere)
 
 
-def _pixels(group: Group, side: int) -> tuple[Integers, Integers, Integers, Floats, Floats]:
-    """Return member, column and row of sampled pixels, and their centres in the CRS of the group.
+def _add_shares(shares: dict[int, float], numbers: Integers, chosen: Mask) -> None:
+    """Add the share of the samples of each source that are chosen, if there are any."""
+    for number in np.unique(numbers[chosen]).tolist():
+        shares[number] = float(chosen[numbers == number].mean())
 
-    They are ordered by member.
+
+def _pixels(group: Group, side: int) -> Integers:
+    """Return member, column and row of sampled pixels, shape (3, number), ordered by member.
+
+    Args:
+        side: samples on a side of a member, fewer for a small one.
     """
-    found: list[tuple[Integers, ...]] = []
-    centres: list[tuple[Floats, Floats]] = []
+    found = []
     for number, member in enumerate(group.members):
         across, down = (
             np.unique(np.linspace(0, size - 1, side).round().astype(np.int32))
             for size in (member.source.width, member.source.height)
         )
-        columns, rows = (grid.ravel() for grid in np.meshgrid(across, down))
-        found.append((np.full(len(columns), number, np.int32), columns, rows))
-        a, b, c, d, e, f = transform_of(group, member)
-        centre = columns + 0.5, rows + 0.5
-        centres.append((a * centre[0] + b * centre[1] + c, d * centre[0] + e * centre[1] + f))
-    numbers, columns, rows = (np.concatenate(one) for one in zip(*found, strict=True))
-    x, y = (np.concatenate(one) for one in zip(*centres, strict=True))
-    return numbers, columns, rows, x, y
+        columns, rows = np.meshgrid(across, down)
+        found.append(np.stack([np.full_like(columns, number), columns, rows]).reshape(3, -1))
+    return np.concatenate(found, axis=1)
+
+
+def _limb(
+    group: Group, back: pyproj.Transformer | None, pixels: Integers, is_known: Mask
+) -> Integers:
+    """Return pixels at the end of the positions of members, as in `_pixels`.
+
+    Args:
+        pixels: of which some have a position, by ``is_known``.
+    """
+    found = []
+    for number in np.unique(pixels[0][~is_known]).tolist():
+        own = pixels[0] == number
+        if not is_known[own].any():
+            continue
+        shape = -1, len(np.unique(pixels[1][own]))
+
+        def placed(places: Floats, number: int = number) -> Floats:
+            members = np.full(places.shape[1], number)
+            x, y, has_position = _placed(group, back, np.stack([members, *places]))
+            return np.where(has_position, np.stack([x, y]), np.nan)
+
+        places = pixels[1:, own].reshape(2, *shape).astype(np.float64)
+        limb = limb_of(places, is_known[own].reshape(shape), placed).round().astype(np.int32)
+        found.append(np.concatenate([np.full_like(limb[:1], number), limb]))
+    return np.concatenate(found, axis=1) if found else pixels[:, :0]
 
 
 def _placed(
-    group: Group, back: pyproj.Transformer | None, x: Floats, y: Floats
-) -> tuple[Floats, Floats, npt.NDArray[np.bool_]]:
-    """Return points of a group in the CRS of the set, and which of them come back from there.
+    group: Group,
+    back: pyproj.Transformer | None,
+    pixels: npt.NDArray[np.integer[Any] | np.floating[Any]],
+) -> tuple[Floats, Floats, Mask]:
+    """Return pixels of a group in the CRS of the set, and which of them come back from there.
 
     Args:
         back: from the set to the group; None if they have one CRS.
+        pixels: member, column and row of each, shape (3, number).
     """
+    a, b, c, d, e, f = group.transform
+    corners = np.array([(one.column, one.row) for one in group.members])[pixels[0].astype(int)]
+    column, row = pixels[1] + corners[:, 0] + 0.5, pixels[2] + corners[:, 1] + 0.5
+    x, y = a * column + b * row + c, d * column + e * row + f
     if back is None:
         return x, y, np.ones(len(x), bool)
     try:
@@ -171,7 +225,6 @@ def _placed(
         again = list(map(np.asarray, back.transform(east, north)))
     except pyproj.exceptions.ProjError:
         return x, y, np.zeros(len(x), bool)
-    a, b, _, d, e, _ = group.transform
     with np.errstate(invalid="ignore"):
         right, up = again[0] - x, again[1] - y
         period = period_of(group.crs)

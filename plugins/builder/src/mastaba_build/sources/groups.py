@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 import pyproj
 
 from mastaba.api.catalogue import CRS, BoundingBox, TileMatrixSet
@@ -16,9 +17,14 @@ from mastaba_build.sources.inventory import Source
 from mastaba_build.sources.sets import proj_crs
 from mastaba_build.sources.turns import boxes_in, closed_turn, period_of
 
+Floats = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+
 _PHASE = 1e-3
 _POINTS = 129
 _POINTS_OF_MEMBERS = 33
+_HALVINGS = 24
+"""Of the step between points, for the place where positions end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,17 +230,59 @@ def _to_set(group: Group, tile_matrix_set: TileMatrixSet) -> pyproj.Transformer:
 def _boxes(group: Group, tile_matrix_set: TileMatrixSet, points: int) -> tuple[BoundingBox, ...]:
     """Return the boxes around points of a group; none if it is outside the set."""
     columns, rows = np.linspace(0, group.width, points), np.linspace(0, group.height, points)
-    column, row = (grid.ravel() for grid in np.meshgrid(columns, rows))
+    places = np.stack(np.meshgrid(columns, rows))
     a, b, c, d, e, f = group.transform
-    x, y = a * column + b * row + c, d * column + e * row + f
     same = is_same_crs(group, tile_matrix_set.crs)
     target = proj_crs(tile_matrix_set.crs)
-    if not same:
-        change = _to_set(group, tile_matrix_set)
-        x, y = (np.asarray(axis) for axis in change.transform(x, y))
-    finite = np.isfinite(x + y)
+    change = None if same else _to_set(group, tile_matrix_set)
+
+    def placed(places: Floats) -> Floats:
+        column, row = places
+        x, y = a * column + b * row + c, d * column + e * row + f
+        return np.stack((x, y) if change is None else change.transform(x, y))
+
+    points_in_set = placed(places)
+    finite = np.asarray(np.isfinite(points_in_set).all(axis=0))
     if not finite.any():
         return ()
     finest = list(tile_matrix_set.matrices.values())[-1]
     extent, period = finest.bbox_of(finest.all_tiles), period_of(target.to_wkt())
-    return boxes_in(x[finite], y[finite], period, extent, 1 if same else points)
+    x, y = points_in_set[:, finite]
+    if not finite.all():
+        limb = placed(limb_of(places, finite, placed))
+        y = np.concatenate([y, limb[1].clip(extent.ymin, extent.ymax)])
+        x = np.concatenate([x, limb[0] if period else limb[0].clip(extent.xmin, extent.xmax)])
+    return boxes_in(x, y, period, extent, 1 if same else points)
+
+
+def limb_of(places: Floats, known: Mask, placed: Callable[[Floats], Floats]) -> Floats:
+    """Return the last places with a position between those with and those without one.
+
+    At the limb of the earth, a part of a pixel is many pixels of the set.
+
+    Args:
+        places: a grid, shape (2, rows, columns).
+        known: shape (rows, columns), which of them have a position.
+        placed: returns the positions of places, both of shape (2, ...).
+
+    Returns:
+        Places, shape (2, number).
+    """
+    inner, outer = [], []
+    for low, high, has in (
+        (places[:, :, :-1], places[:, :, 1:], (known[:, :-1], known[:, 1:])),
+        (places[:, :-1], places[:, 1:], (known[:-1], known[1:])),
+    ):
+        for one, other, is_pair in (
+            (low, high, has[0] & ~has[1]),
+            (high, low, has[1] & ~has[0]),
+        ):
+            inner.append(one[:, is_pair])
+            outer.append(other[:, is_pair])
+    last, beyond = np.concatenate(inner, axis=1), np.concatenate(outer, axis=1)
+    for _ in range(_HALVINGS):
+        middle = (last + beyond) / 2
+        has_position = np.isfinite(placed(middle)).all(axis=0)
+        last = np.where(has_position, middle, last)
+        beyond = np.where(has_position, beyond, middle)
+    return last

@@ -232,7 +232,6 @@ def _opened(path: str, options: SourceOptions, access: Access, sets: Path | None
         if dtype not in _INTEGERS | {"float32", "float64"}:
             raise PlanError(f"{path}: samples of type {dtype} are not supported")
         _check_blocks(dataset, path)
-        flags = dataset.mask_flag_enums[bands[0] - 1]
         return Source(
             path=path,
             identity=identity_of(path, dataset),
@@ -244,14 +243,14 @@ def _opened(path: str, options: SourceOptions, access: Access, sets: Path | None
             bands=bands,
             alpha=alpha,
             palette=palette,
-            has_mask=MaskFlags.per_dataset in flags and MaskFlags.alpha not in flags,
+            has_mask=_has_mask(dataset, bands),
             nodata=_nodata(dataset, path, bands, options),
             nodata_ranges=options.nodata_ranges,
             tolerance=options.tolerance,
             touching_edges=options.touching_edges,
             scale=_scale(path, bands, options),
             overviews=_overviews(dataset, path, bands, access) if options.use_overviews else (),
-            registration=_registration(dataset),
+            registration=_registration(dataset, path, access),
         )
 
 
@@ -338,10 +337,18 @@ def _pyramid(
     )
 
 
-def _registration(dataset: Any) -> str:
-    """Return the registration of a file: its tag, or what its format says."""
-    is_post = dataset.driver in _POSTS or dataset.tags().get("AREA_OR_POINT") == "Point"
-    return "post" if is_post else "area"
+def _registration(dataset: Any, path: str, access: Access) -> str:
+    """Return the registration of a file: its tag, or what its format says.
+
+    A VRT without a tag, as gdalbuildvrt makes it, has that of its first sheet.
+    """
+    tag = dataset.tags().get("AREA_OR_POINT")
+    if tag is None and dataset.driver == "VRT":
+        sheets = [file for file in dataset.files if file != path and not file.endswith(_BESIDE)]
+        if sheets:
+            with open_dataset(sheets[0], access) as sheet:
+                return _registration(sheet, sheets[0], access)
+    return "post" if dataset.driver in _POSTS or tag == "Point" else "area"
 
 
 def _check_blocks(dataset: Any, path: str) -> None:
@@ -392,6 +399,11 @@ def _channels(
     return tuple(colours), alpha, palette
 
 
+def _has_mask(dataset: Any, bands: tuple[int, ...]) -> bool:
+    flags = dataset.mask_flag_enums[bands[0] - 1]
+    return MaskFlags.per_dataset in flags and MaskFlags.alpha not in flags
+
+
 def _nodata(
     dataset: Any, path: str, bands: tuple[int, ...], options: SourceOptions
 ) -> tuple[float, ...] | None:
@@ -399,6 +411,8 @@ def _nodata(
         if len(options.nodata) not in (1, len(bands)):
             raise PlanError(f"{path}: {len(options.nodata)} nodata values for {len(bands)} bands")
         return options.nodata * (len(bands) // len(options.nodata))
+    if _has_mask(dataset, bands):
+        return None  # as in GDAL, where a mask replaces the nodata value
     values = [dataset.nodatavals[band - 1] for band in bands]
     return None if None in values else tuple(map(float, values))
 
