@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard, TypeVar
 
 from mastaba import cancellation
 from mastaba.errors import (
@@ -19,7 +19,7 @@ from mastaba.model.settings import CachingSettings
 from mastaba.model.surrogate_keys import DOCUMENTS_KEY, SURROGATE_KEY
 from mastaba.server.access import AccessLines, FindTile, WSGICallable
 from mastaba.server.debug import with_debug_headers
-from mastaba.server.tile_table import AroundTiles, TileTable
+from mastaba.server.tile_table import AroundDocument, AroundTiles, TileTable
 from mastaba.services.base import Service, Site
 from mastaba.services.root import for_people
 from mastaba.web.body import SpooledBody
@@ -32,6 +32,7 @@ from mastaba_server.messages import CLIENT, CLIENT_GONE, STATUS_LINES
 logger = logging.getLogger("mastaba.request")
 
 _NO_SERVICE = ("", "")
+_T = TypeVar("_T")
 
 StartResponse = Callable[[str, Headers], Any]
 
@@ -50,14 +51,18 @@ class Application:
         inner = SiteApplication(site)
         entry: WSGICallable = inner
         around: list[AroundTiles | None] = []
+        around_documents: list[AroundDocument | None] = []
         for wrap in reversed(site.plugins.middleware(site)):
             entry = wrap(entry)
             around.append(getattr(entry, "around_tiles", None))
+            around_documents.append(getattr(entry, "around_document", None))
         if site.debug:
             entry = with_debug_headers(entry, site)
             around.append(None)
         # What is around the application must see every request.
-        table = inner.tile_table([*filter(None, around)]) if all(around) else None
+        table = None
+        if _all(around):
+            table = inner.tile_table(around, around_documents if _all(around_documents) else None)
         self._find_tile: FindTile | None = table.answer if table else None
         if site.access != "off":
             lines = AccessLines(site.access, steps=site.debug)
@@ -148,11 +153,17 @@ class SiteApplication:
             cancellation.end()
             scoreboard.end(row)
 
-    def tile_table(self, around: Sequence[AroundTiles] = ()) -> TileTable | None:
+    def tile_table(
+        self,
+        around: Sequence[AroundTiles] = (),
+        around_documents: Sequence[AroundDocument] | None = (),
+    ) -> TileTable | None:
         """Return the table of the stored tiles; None while services are turned off."""
         if not self._site.catalogue.settings.enabled:
             return None
-        self._table = TileTable(self._site, self._routes.find, self._all_headers, around)
+        self._table = TileTable(
+            self._site, self._routes.find, self._all_headers, around, around_documents
+        )
         return self._table
 
     def _all_headers(self, response: Response, environ: Mapping[str, Any]) -> Headers:
@@ -168,7 +179,7 @@ class SiteApplication:
         return headers
 
     def _answer(self, environ: dict[str, Any]) -> Response:
-        path = address = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
+        path = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
         if not path.isascii():
             path = utf8(path)
         if path.endswith("/"):
@@ -194,7 +205,7 @@ class SiteApplication:
                 self._document(response, service)
                 if self._table and (answer := environ[DOCUMENT]):
                     self._table.add_document(
-                        address, query, lambda sent: self._document(answer(sent), service)
+                        environ, lambda sent: self._document(answer(sent), service)
                     )
             if response.status not in STATUS_LINES:
                 raise ValueError(f"{response.status} is not an HTTP status")
@@ -235,6 +246,10 @@ class SiteApplication:
                 "%s: the error cannot be reported", _described(request, service), exc_info=second
             )
             return plain_error(500, "Internal issue", "Routing error")
+
+
+def _all(items: list[_T | None]) -> TypeGuard[list[_T]]:
+    return all(items)
 
 
 def _document_headers(caching: CachingSettings) -> Headers:
