@@ -14,7 +14,6 @@ from urllib.parse import urlsplit
 
 from tests.live.processes import PATIENCE
 
-
 _FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
 
