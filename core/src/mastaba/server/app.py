@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeGuard, TypeVar
+from typing import Any
 
 from mastaba import cancellation
 from mastaba.errors import (
@@ -32,7 +32,6 @@ from mastaba_server.messages import CLIENT, CLIENT_GONE, STATUS_LINES
 logger = logging.getLogger("mastaba.request")
 
 _NO_SERVICE = ("", "")
-_T = TypeVar("_T")
 
 StartResponse = Callable[[str, Headers], Any]
 
@@ -50,8 +49,8 @@ class Application:
         """Serve another configuration from the next request on."""
         inner = SiteApplication(site)
         entry: WSGICallable = inner
-        around: list[AroundTiles | None] = []
-        around_documents: list[AroundDocument | None] = []
+        around: list[Any] = []
+        around_documents: list[Any] = []
         for wrap in reversed(site.plugins.middleware(site)):
             entry = wrap(entry)
             around.append(getattr(entry, "around_tiles", None))
@@ -60,9 +59,8 @@ class Application:
             entry = with_debug_headers(entry, site)
             around.append(None)
         # What is around the application must see every request.
-        table = None
-        if _all(around):
-            table = inner.tile_table(around, around_documents if _all(around_documents) else None)
+        documents = around_documents if all(around_documents) else None
+        table = inner.tile_table(around, documents) if all(around) else None
         self._find_tile: FindTile | None = table.answer if table else None
         if site.access != "off":
             lines = AccessLines(site.access, steps=site.debug)
@@ -246,10 +244,6 @@ class SiteApplication:
                 "%s: the error cannot be reported", _described(request, service), exc_info=second
             )
             return plain_error(500, "Internal issue", "Routing error")
-
-
-def _all(items: list[_T | None]) -> TypeGuard[list[_T]]:
-    return all(items)
 
 
 def _document_headers(caching: CachingSettings) -> Headers:
