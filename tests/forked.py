@@ -36,7 +36,7 @@ class Mastaba(subprocess.Popen[str]):
     ) -> None:
         def prepare() -> None:
             # Also the pipe with which Popen waits for the start of the program.
-            os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+            give_up_descriptors()
             become_new(variables or {})
 
         # Called in the child; the program is never started.
@@ -71,6 +71,19 @@ def exit_with(function: Callable[[], int], prepare: Callable[[], object]) -> NoR
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(status)
+
+
+def give_up_descriptors() -> None:
+    """Close the descriptors of a forked process, but keep their numbers taken.
+
+    Objects of the parent still have the numbers, and may close them at any time: PROJ closes its
+    database when it is used first after a fork. A new socket must not have such a number.
+    """
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for number in map(int, os.listdir("/proc/self/fd")):
+        if number > 2 and number != nowhere:
+            os.dup2(nowhere, number, inheritable=False)
+    os.close(nowhere)
 
 
 def become_new(variables: Mapping[str, str]) -> None:

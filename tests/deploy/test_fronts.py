@@ -13,9 +13,9 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from tests.deploy.samples import PROXY, SOCKET, apache, nginx, sample
 from tests.live.client import ask
 from tests.live.environments import program_for_web_users
-from tests.live.fronts import Front, apache_with, nginx_with
 from tests.live.installations import (
     TILE,
     make_installation,
@@ -32,8 +32,6 @@ from tests.live.processes import (
 from mastaba.commands.main import main
 
 pytestmark = pytest.mark.live
-
-SOCKET = "/run/mastaba/mastaba.sock"
 
 
 class Installed:
@@ -65,28 +63,6 @@ def _port() -> int:
     return free_port()
 
 
-def _sample(path: Path, folder: Path, replaced: dict[str, str]) -> Path:
-    """Write a copy of a sample in which some words are others; each of them has to be there."""
-    text = path.read_text("utf-8")
-    for old, new in replaced.items():
-        assert old in text, old
-        text = text.replace(old, new)
-    copy = folder / path.name
-    copy.write_text(text, encoding="utf-8")
-    return copy
-
-
-def _nginx(folder: Path, deploy: Path, port: int, sock: str) -> Front:
-    replaced = {"listen 80;": f"listen 127.0.0.1:{port};", SOCKET: sock}
-    sample = _sample(deploy / "nginx" / "mastaba.conf", folder, replaced)
-    return nginx_with(folder, f"include {sample};", [port])
-
-
-def _apache(folder: Path, sample: Path, port: int, modules: tuple[str, ...]) -> Front:
-    content = f"Listen 127.0.0.1:{port}\nInclude {sample}"
-    return apache_with(folder, content, [port], modules=modules)
-
-
 @pytest.fixture(scope="module", params=["nginx", "apache-proxy", "apache-fcgid"])
 def installed(request: pytest.FixtureRequest, deploy: Path) -> Iterator[Installed]:
     """Start a front server with its sample, and the server behind it."""
@@ -106,16 +82,16 @@ def installed(request: pytest.FixtureRequest, deploy: Path) -> Iterator[Installe
                 # Two processors need no sixteen processes.
                 "FcgidMinProcessesPerClass 4": "FcgidMinProcessesPerClass 1",
             }
-            sample = _sample(deploy / "apache" / "mastaba-fcgid.conf", folder, replaced)
-            stack.enter_context(_apache(folder, sample, port, ("rewrite",)))
+            host = sample(deploy / "apache" / "mastaba-fcgid.conf", folder, replaced)
+            stack.enter_context(apache(folder, host, port, ("rewrite",)))
         else:
             stack.enter_context(Mastaba(file, folder))
             if request.param == "nginx":
-                stack.enter_context(_nginx(folder, deploy, port, sock))
+                stack.enter_context(nginx(folder, deploy, port, sock))
             else:
                 replaced = {**virtual, SOCKET: sock}
-                sample = _sample(deploy / "apache" / "mastaba-proxy.conf", folder, replaced)
-                stack.enter_context(_apache(folder, sample, port, ("proxy", "proxy_fcgi")))
+                host = sample(deploy / "apache" / "mastaba-proxy.conf", folder, replaced)
+                stack.enter_context(apache(folder, host, port, PROXY))
         # Apache starts the server for this request, which takes longer than the doctor waits.
         assert ask(url, "/maps/tms/1.0.0").status == 200
         has_daemon = request.param != "apache-fcgid"

@@ -14,6 +14,8 @@ from urllib.parse import urlsplit
 
 from tests.live.processes import PATIENCE
 
+_FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -95,10 +97,11 @@ class Load:
     broken: list[BrokenAnswerError] = field(default_factory=list)
     stop: threading.Event = field(default_factory=threading.Event)
 
-    def run(self, url: str, path: str) -> None:
+    def run(self, url: str, path: str, form: bytes | None) -> None:
+        method, headers = ("GET", None) if form is None else ("POST", _FORM)
         while not self.stop.is_set():
             try:
-                self.answers.append(ask(url, path))
+                self.answers.append(ask(url, path, method=method, headers=headers, body=form))
             except BrokenAnswerError as error:
                 self.broken.append(error)
 
@@ -108,10 +111,10 @@ class Load:
 
 
 @contextmanager
-def load(url: str, path: str, clients: int = 4) -> Iterator[Load]:
-    """Keep asking while the block runs."""
+def load(url: str, path: str, clients: int = 4, form: bytes | None = None) -> Iterator[Load]:
+    """Keep asking while the block runs, by POST if there is a form."""
     state = Load()
-    threads = [threading.Thread(target=state.run, args=(url, path)) for _ in range(clients)]
+    threads = [threading.Thread(target=state.run, args=(url, path, form)) for _ in range(clients)]
     for thread in threads:
         thread.start()
     try:

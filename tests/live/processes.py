@@ -42,13 +42,14 @@ class Process:
         folder: Path,
         *,
         cwd: Path | None = None,
+        stdin: int | socket.socket = subprocess.DEVNULL,
     ) -> None:
         self.name = name
         self.log = folder / f"{name}.log"
         with self.log.open("ab") as stream:
             self._process = subprocess.Popen(
                 [str(word) for word in command],
-                stdin=subprocess.DEVNULL,
+                stdin=stdin,
                 stdout=stream,
                 stderr=stream,
                 cwd=cwd,

@@ -1,4 +1,4 @@
-"""GDAL, rasterio, OpenLayers and QGIS show every raster layer of WMTS, whatever is stored.
+"""GDAL, rasterio, OpenLayers, OWSLib and QGIS show every raster layer, whatever is stored.
 
 The layers are those of a real installation, with every format of slabs, and those of the demo.
 """
@@ -23,7 +23,9 @@ from urllib.request import urlopen
 import numpy as np
 import pytest
 from lxml import etree
+from owslib.ogcapi.maps import Maps
 from PIL import Image
+from pyproj import Transformer
 from tests.live.browsers import Pixels
 from tests.live.processes import SHARED_DATA, Mastaba, changed, free_port, public_folder
 from tests.live.test_clients import gdal
@@ -49,6 +51,7 @@ def _alps() -> list[str]:
 
 
 CASES = [*(("alps", name) for name in _alps()), *(("demo", name) for name in DEMO)]
+REL = "http://www.opengis.net/def/rel/ogc/1.0"
 VISIBLE = 64
 """Alpha from which colours are compared."""
 
@@ -60,12 +63,16 @@ class Tile:
     """A tile of the finest level of a layer, as capabilities describe it.
 
     Attributes:
+        level: the finest.
+        place: row and column.
         source: of the tile for QGIS.
         box: west, south, east, north in the CRS of the set, x before y.
         pixels: of its picture, in red, green, blue and alpha.
     """
 
     matrix_set: str
+    level: str
+    place: tuple[int, int]
     crs: str
     source: dict[str, str]
     box: tuple[float, float, float, float]
@@ -143,7 +150,15 @@ def tile_of(url: str, name: str) -> Tile:
     corner = [float(value) for value in matrix.findtext(f"{WMTS}TopLeftCorner").split()]
     left, top = reversed(corner) if code.endswith("EPSG::4326") else corner
     west, north = left + column * side, top - row * side
-    return Tile(matrix_set, code, source, (west, north - side, west + side, north), pixels)
+    return Tile(
+        matrix_set,
+        level,
+        (row, column),
+        code,
+        source,
+        (west, north - side, west + side, north),
+        pixels,
+    )
 
 
 @cache
@@ -259,6 +274,121 @@ def test_openlayers(browser: Any, servers: dict[str, str], place: str, name: str
     check(open_layers(browser, url, script, *arguments), tile.pixels, 255 // VISIBLE)
 
 
+def description(url: str, tile: Tile) -> str:
+    """Return the address of the description for GDAL."""
+    name = tile.source["layers"]
+    alone = f"{name}@{tile.matrix_set}:{tile.level}"
+    for path in (name, alone):
+        address = f"{url}/tms/1.0.0/{path}/gdal.xml"
+        try:
+            with urlopen(address):
+                return address
+        except HTTPError as error:
+            error.close()
+    raise AssertionError(f"{name} has no description for GDAL")
+
+
+@every_layer
+def test_gdal_tms(servers: dict[str, str], tmp_path: Path, place: str, name: str) -> None:
+    tile = tile_of(servers[place], name)
+    west, south, east, north = tile.box
+    window = ["-projwin", *map(repr, (west, north, east, south)), "-outsize", "256", "256"]
+    source, target = description(servers[place], tile), tmp_path / "tile.tif"
+    gdal(tmp_path, "gdal_translate", "-q", *window, source, target)
+    with rasterio.open(target) as found:
+        bands = found.read()
+    if bands.dtype == np.float32:
+        # Heights, in TIFF.
+        assert np.isfinite(bands).all()
+        assert bands.std() > 0
+        return
+    if len(bands) < 3:
+        # Values, without the palette that a style adds to stored PNGs.
+        assert bands[0].std() > 0
+        return
+    check(np.moveaxis(bands[:3], 0, 2), tms_tile(source, tile))
+
+
+def tms_tile(description: str, tile: Tile) -> Pixels:
+    """Return the pixels of a tile at the address in a description for GDAL."""
+    with urlopen(description) as response:
+        template = etree.fromstring(response.read()).findtext("Service/ServerUrl")
+    row, column = tile.place
+    level = "0" if f":{tile.level}/" in template else tile.level
+    parts = {"${z}": level, "${x}": str(column), "${y}": str(row)}
+    for part, text in parts.items():
+        template = template.replace(part, text)
+    with urlopen(template) as response:
+        return np.asarray(Image.open(BytesIO(response.read())).convert("RGBA"))
+
+
+@every_layer
+def test_gdal_ogc_api(servers: dict[str, str], tmp_path: Path, place: str, name: str) -> None:
+    tile = tile_of(servers[place], name)
+    # Maps: GDAL 3.6 miscounts the tiles of fine levels.
+    options = {"API": "MAP", "CACHE": "NO"}
+    arguments = [word for item in options.items() for word in ("-oo", "=".join(item))]
+    west, south, east, north = bounds_of(tile)
+    window = ["-projwin", *map(repr, (west, north, east, south)), "-outsize", "256", "256"]
+    source = f"OGCAPI:{servers[place]}/ogcapi/collections/{name}"
+    target = tmp_path / "tile.png"
+    gdal(tmp_path, "gdal_translate", "-q", "-of", "PNG", *arguments, *window, source, target)
+    check_shows(np.asarray(Image.open(target).convert("RGBA")))
+
+
+@every_layer
+def test_openlayers_ogc_api(browser: Any, servers: dict[str, str], place: str, name: str) -> None:
+    url = servers[place]
+    tile = tile_of(url, name)
+    script = """
+        const [layer, matrixSet, box, mediaType] = a;
+        const tiles = `${url}/ogcapi/collections/${layer}/map/tiles/${matrixSet}`;
+        const code = (await (await fetch(`${tiles}?f=json`)).json()).crs;
+        const projection = ol.proj.get(code) || new ol.proj.Projection({code, units: "m"});
+        ol.proj.addProjection(projection);
+        const source = new ol.source.OGCMapTile({url: tiles, mediaType});
+        await new Promise((resolve, reject) => source.on("change", () =>
+            source.getState() === "ready" ? resolve()
+            : source.getState() === "error" && reject(source.getError())));
+        const [west, south, east, north] = box;
+        const view = [[(west + east) / 2, (south + north) / 2], (east - west) / 256];
+        return await map(source, ...view, projection);
+    """
+    arguments = (name, tile.matrix_set, list(tile.box), tile.source["format"])
+    check(open_layers(browser, url, script, *arguments), tile.pixels, 255 // VISIBLE)
+
+
+@every_layer
+def test_owslib_ogc_api(servers: dict[str, str], place: str, name: str) -> None:
+    tile = tile_of(servers[place], name)
+    maps = Maps(f"{servers[place]}/ogcapi")
+    collection = maps.collection(name)
+    assert {f"{REL}/map", f"{REL}/tilesets-map"} <= {link["rel"] for link in collection["links"]}
+    answer = maps.map(name, bbox=bounds_of(tile), width=256, height=256).read()
+    if len(answer) == 4 * 256 * 256:
+        # Samples, as they are stored: the default format of such a layer.
+        assert np.frombuffer(answer, np.float32).std() > 0
+    else:
+        check_shows(np.asarray(Image.open(BytesIO(answer))))
+
+
+def check_shows(pixels: Pixels) -> None:
+    """Check that a picture of 256 x 256 pixels has contents."""
+    assert pixels.shape[:2] == (256, 256)
+    assert pixels.reshape(256 * 256, -1).std(axis=0).max() > 0
+
+
+def bounds_of(tile: Tile) -> list[float]:
+    """Return longitudes and latitudes of a tile: west, south, east, north."""
+    transformer = Transformer.from_crs(crs_of(tile), "OGC:CRS84", always_xy=True)
+    return list(transformer.transform_bounds(*tile.box))
+
+
+def crs_of(tile: Tile) -> str:
+    authority, _, code = tile.crs.removeprefix("urn:ogc:def:crs:").partition("::")
+    return "EPSG:2154" if code == "LAMB93" else f"{authority}:{code}"
+
+
 def test_qgis(servers: dict[str, str], tmp_path: Path) -> None:
     if not QGIS.exists():
         pytest.skip("python3-qgis is not installed")
@@ -266,9 +396,7 @@ def test_qgis(servers: dict[str, str], tmp_path: Path) -> None:
     for place, name in CASES:
         tile = tile_of(servers[place], name)
         capabilities = f"{servers[place]}/wmts?SERVICE=WMTS&REQUEST=GetCapabilities"
-        authority, _, code = tile.crs.removeprefix("urn:ogc:def:crs:").partition("::")
-        crs = "EPSG:2154" if code == "LAMB93" else f"{authority}:{code}"
-        uri = urlencode({**tile.source, "crs": crs, "url": capabilities})
+        uri = urlencode({**tile.source, "crs": crs_of(tile), "url": capabilities})
         picture = str(tmp_path / f"{place}-{name}.png")
         items.append({"uri": uri, "box": tile.box, "picture": picture})
         tiles.append((picture, tile))

@@ -52,6 +52,7 @@ OGC_CLIENT = """
         levels: info.tileSets.length,
         api: await api.mapTileCollections,
         tilesets: await api.getMapTilesetUrl("FLOAT32_ZIP", "PM"),
+        usual: await api.getMapTilesetUrl("FLOAT32_ZIP"),
         picture: tile("RGB_PNG"),
         heights: tile("FLOAT32_ZIP")}));
     process.exit(0);
@@ -139,6 +140,8 @@ def test_ogc_client_reads_every_protocol(url: str, tmp_path: Path) -> None:
     assert rasters <= {address.rpartition("/")[2] for address in found["tms"]}
     assert found["levels"] == 5
     assert "/ogcapi/collections/FLOAT32_ZIP/map/tiles/" in found["tilesets"]
+    # The client asks for WebMercatorQuad by default.
+    assert found["usual"] == found["tilesets"]
     assert found["picture"]["format"] == found["heights"]["format"] == "image/png"
     with urlopen(found["picture"]["url"]) as response:
         pixels = np.asarray(Image.open(BytesIO(response.read())))

@@ -108,8 +108,9 @@ class TestPlainApache(StorageTests):
     keys_are_paths = True
     examples = 15
     repeats = 8
-    # Its ETags are weak while a file is new: two replacements within one tick of the file system's
-    # clock cannot be told apart.
+    # Apache takes the ETag from a look at the file, and opens the file afterwards. If the file is
+    # replaced in between, the bytes of the new one have the ETag of the old one, for every client.
+    test_versions_are_never_mixed_while_an_object_is_replaced = None  # type: ignore[assignment]
     test_ranges_are_never_mixed_while_an_object_is_replaced = None  # type: ignore[assignment]
 
     @pytest.fixture

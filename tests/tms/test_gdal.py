@@ -62,12 +62,27 @@ def test_document(tiny: Client) -> None:
 
 @pytest.mark.parametrize(
     ("layer", "bands", "data_type"),
-    [("GREY_PNG", "1", None), ("RGBA_PNG", "4", None), ("FLOAT32_RAW", "1", "Float32")],
+    [
+        ("GREY_PNG", "1", None),
+        ("RGBA_PNG", "4", None),
+        # Images of the values: GDAL cannot read tiles without a header.
+        ("FLOAT32_RAW", "4", None),
+    ],
 )
 def test_bands(tiny: Client, layer: str, bands: str, data_type: str | None) -> None:
     root = etree.fromstring(tiny.get(f"/tms/1.0.0/{layer}/gdal.xml").data)
     assert root.findtext("BandsCount") == bands
     assert root.findtext("DataType") == data_type
+
+
+@pytest.mark.parametrize(
+    ("layer", "extension"),
+    [("FLOAT32_RAW", "png"), ("RGB_RAW", "tif"), ("RGB_JPG", "jpeg")],
+)
+def test_tiles_are_in_a_format_that_gdal_reads(tiny: Client, layer: str, extension: str) -> None:
+    root = etree.fromstring(tiny.get(f"/tms/1.0.0/{layer}/gdal.xml").data)
+    url = f"http://maps.example/tms/1.0.0/{layer}/${{z}}/${{x}}/${{y}}.{extension}"
+    assert root.findtext("Service/ServerUrl") == url
 
 
 def test_vector_layer_is_refused(tiny: Client) -> None:

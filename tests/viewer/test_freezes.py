@@ -23,9 +23,23 @@ from mastaba_writer.tile_matrix_sets import web_mercator
 
 pytestmark = live_in_chromium
 
-MOST = 1.0
-"""Processor seconds. The aim is half of it, but this machine may have slower processors; walking
-through the tiles of a world takes minutes."""
+MOST = 0.5
+"""Processor seconds of a task, where `PACE_TASK` needs `PACE`: a person notices longer ones."""
+
+PACE = 0.1
+PACE_TASK = """() => {
+    const values = {};
+    let sum = 0;
+    for (let number = 0; number < 500_000; number += 1) {
+        const key = `key ${number % 1000}`;
+        values[key] = [number, values[key]?.[0] ?? 0];
+        sum += Math.sin(values[key][1]);
+    }
+    return sum;
+}"""
+"""Objects, strings and numbers, as the page handles them."""
+
+BLANK = "about:blank"
 
 MOST_REQUESTS = 600
 
@@ -81,6 +95,20 @@ def world(tmp_path_factory: pytest.TempPathFactory, serving: Any) -> Iterator[st
         yield url
 
 
+@pytest.fixture(scope="module")
+def most(browser: Any) -> float:
+    """Return `MOST` for the processor of this machine, if it is slower.
+
+    The shortest of some equal tasks: the others share the processor's caches with other programs.
+    """
+    times = []
+    for _ in range(3):
+        watched = Watched(browser, BLANK)
+        watched.page.evaluate(PACE_TASK)
+        times.append(watched.longest())
+    return MOST * max(1.0, min(times) / PACE)
+
+
 @pytest.fixture
 def watch(browser: Any) -> Iterator[Watch]:
     """Return a function that opens a page whose tasks are recorded."""
@@ -110,7 +138,8 @@ class Watched:
         browser.start_tracing(page=self.page)
         self._is_open = True
         self.page.goto(url)
-        self.settle()
+        if url != BLANK:
+            self.settle()
 
     def _count(self) -> None:
         self.requests += 1
@@ -165,7 +194,9 @@ class Watched:
 
 
 @pytest.mark.parametrize("layer", ["EARTH", "RELIEF", "LINES"])
-def test_projections_and_zooms_do_not_block(watch: Watch, world: str, layer: str) -> None:
+def test_projections_and_zooms_do_not_block(
+    watch: Watch, most: float, world: str, layer: str
+) -> None:
     watched = watch(f"{world}/viewer/{layer}")
     watched.click("#graticule")
     for crs in CRSS:
@@ -173,11 +204,11 @@ def test_projections_and_zooms_do_not_block(watch: Watch, world: str, layer: str
         for name in (".ol-zoom-out", "#zoom-to-layer", ".ol-zoom-in", ".ol-zoom-in"):
             watched.click(name)
     assert watched.requests < MOST_REQUESTS * len(CRSS)
-    assert watched.longest() < MOST
+    assert watched.longest() < most
 
 
 @pytest.mark.parametrize("place", ["0,0,78271", "500000,6600000,2000", "500000,6600000,150"])
-def test_tools_do_not_block(watch: Watch, world: str, place: str) -> None:
+def test_tools_do_not_block(watch: Watch, most: float, world: str, place: str) -> None:
     watched = watch(f"{world}/viewer/RELIEF#at={place}&contours=true")
     watched.choose("palette", "viridis")
     for name in ("#contours", "#contours", "#profile", ".ol-zoom-out", ".ol-zoom-in"):
@@ -186,4 +217,4 @@ def test_tools_do_not_block(watch: Watch, world: str, place: str) -> None:
     watched.click("#three")
     watched.page.wait_for_selector("#terrain-map[aria-busy=false]")
     assert watched.requests < MOST_REQUESTS
-    assert watched.longest() < MOST
+    assert watched.longest() < most

@@ -499,6 +499,66 @@ def test_middleware_wraps_the_tiles_of_the_table(tmp_path: Path) -> None:
     assert inner.services == outer.services == ["tms", "wmts"]
 
 
+class DocumentMiddleware(TileMiddleware):
+    """A plugin whose middleware also changes documents, and notes the services they are from."""
+
+    @hookimpl
+    def wsgi_middleware(self, site: object) -> Callable[[Any], Any]:
+        wrap = super().wsgi_middleware(site)
+
+        def wrap_all(application: Any) -> Any:
+            wrapped = wrap(application)
+            wrapped.around_document = self._around_document
+            return wrapped
+
+        return wrap_all
+
+    def _around_document(self, environ: Mapping[str, Any], answer: Any) -> Any:
+        self.services.append(environ["mastaba.service"][0])
+
+        def answered(headers: Mapping[str, Any]) -> Response:
+            response: Response = answer(headers)
+            response.headers.append(("X-Mark", self.mark))
+            return response
+
+        return answered
+
+
+class BrokenDocumentMiddleware(DocumentMiddleware):
+    def _around_document(self, environ: Mapping[str, Any], answer: Any) -> Any:
+        raise RuntimeError("broken")
+
+
+DOCUMENT = ("/wmts", "SERVICE=WMTS&REQUEST=GetCapabilities", {})
+
+
+def test_middleware_wraps_the_documents_of_the_table(tmp_path: Path) -> None:
+    inner, outer = DocumentMiddleware("inner"), DocumentMiddleware("outer")
+    plugins = Plugins(extra={"a-outer": outer, "b-inner": inner})
+    application = create_application(str(tiny_installation(tmp_path)), plugins)
+    assert application.stored_tile(*DOCUMENT) is None
+    general = Client(application).get("?".join(DOCUMENT[:2]))
+    for _ in range(2):
+        response = application.stored_tile(*DOCUMENT)
+        assert response is not None
+        assert response.body == general.data
+        marks = [value for name, value in response.headers if name == "X-Mark"]
+        assert marks == ["inner", "outer"]
+    assert inner.services == outer.services == ["wmts"]
+
+
+@pytest.mark.parametrize("middleware", [TileMiddleware("a"), BrokenDocumentMiddleware("a")])
+def test_documents_that_middleware_must_see_take_the_general_path(
+    tmp_path: Path, middleware: TileMiddleware
+) -> None:
+    plugins = Plugins(extra={"one": middleware, "two": DocumentMiddleware("b")})
+    application = create_application(str(tiny_installation(tmp_path)), plugins)
+    for _ in range(2):
+        assert Client(application).get("?".join(DOCUMENT[:2])).status_code == 200
+        assert application.stored_tile(*DOCUMENT) is None
+    assert application.stored_tile(*TILE) is not None
+
+
 def test_metrics_of_the_table_are_those_of_the_general_path(tmp_path: Path) -> None:
     samples = []
     for name in ("table", "general"):

@@ -72,7 +72,10 @@ def wsgi_middleware(site: Site) -> Callable[[WSGIApplication], WSGIApplication] 
         The wrapped application sees every request. If it has a method
         ``around_tiles(service, find)``, stored tiles do not pass through the application; the
         method gets the name of their service and `TileFinder.find`, and returns a function with
-        the same contract.
+        the same contract. If it also has a method ``around_document(environ, answer)``, documents
+        that depend on path and query alone do not pass through it either from the second request
+        on; the method gets the environment of the first one, and returns a function like
+        ``answer``, which takes the headers of a request and returns its response.
     """
 
 

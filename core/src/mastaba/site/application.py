@@ -51,15 +51,18 @@ class Application:
         """Serve another configuration from the next request on."""
         inner = SiteApplication(site)
         entry: WSGICallable = inner
-        around: list[AroundTiles | None] = []
+        around: list[Any] = []
+        around_documents: list[Any] = []
         for wrap in reversed(site.plugins.middleware(site)):
             entry = wrap(entry)
             around.append(getattr(entry, "around_tiles", None))
+            around_documents.append(getattr(entry, "around_document", None))
         if site.debug:
             entry = with_debug_headers(entry, site)
             around.append(None)
         # What is around the application must see every request.
-        table = inner.tile_table([*filter(None, around)]) if all(around) else None
+        documents = around_documents if all(around_documents) else None
+        table = inner.tile_table(around, documents) if all(around) else None
         self._find_tile: FindTile | None = table.answer if table else None
         if site.access != "off":
             lines = AccessLines(site.access, steps=site.debug)
@@ -151,11 +154,17 @@ class SiteApplication:
             cancellation.end()
             scoreboard.end(row)
 
-    def tile_table(self, around: Sequence[AroundTiles] = ()) -> TileTable | None:
+    def tile_table(
+        self,
+        around: Sequence[AroundTiles] = (),
+        around_documents: Sequence[AroundDocument] | None = (),
+    ) -> TileTable | None:
         """Return the table of the stored tiles; None while services are turned off."""
         if not self._site.catalogue.settings.enabled:
             return None
-        self._table = TileTable(self._site, self._routes.find, self._headers_of, around)
+        self._table = TileTable(
+            self._site, self._routes.find, self._headers_of, around, around_documents
+        )
         return self._table
 
     def _headers_of(self, service: Service) -> AllHeaders:
@@ -174,7 +183,7 @@ class SiteApplication:
         return headers
 
     def _answer(self, environ: dict[str, Any]) -> Response:
-        path = address = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
+        path = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
         if not path.isascii():
             path = utf8(path)
         if path.endswith("/"):
@@ -200,8 +209,7 @@ class SiteApplication:
                 self._document(response, service)
                 if self._table and (answer := environ[DOCUMENT]):
                     self._table.add_document(
-                        address,
-                        query,
+                        environ,
                         lambda sent: self._document(answer(sent), service),
                         self._headers_of(service),
                     )

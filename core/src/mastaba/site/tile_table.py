@@ -36,6 +36,8 @@ FindStored = Callable[[Mapping[str, Any], int, int], "Response | None"]
 """`TileFinder.find`"""
 AroundTiles = Callable[[str, FindStored], FindStored]
 """Wraps what finds the tiles of a service; see the hook ``wsgi_middleware``."""
+AroundDocument = Callable[[Mapping[str, Any], AnswerDocument], AnswerDocument]
+"""Wraps what answers a document; see the hook ``wsgi_middleware``."""
 
 AllHeaders = Callable[[Response, Mapping[str, Any]], Headers]
 """Returns the headers of a response with those that the application adds, for those of its
@@ -60,6 +62,8 @@ class TileTable:
             root path.
         headers_of: returns for a service what completes the headers of its responses.
         around: wrap what finds tiles, the first one innermost.
+        around_documents: wrap what answers documents, the first one innermost; None if documents
+            must take the general path.
     """
 
     def __init__(
@@ -68,6 +72,7 @@ class TileTable:
         find_service: Callable[[str], tuple[Service | None, str]],
         headers_of: Callable[[Service], AllHeaders],
         around: Sequence[AroundTiles] = (),
+        around_documents: Sequence[AroundDocument] | None = (),
     ) -> None:
         self._scoreboard = site.scoreboard
         self._find_service = find_service
@@ -76,8 +81,7 @@ class TileTable:
         self._by_path: _Groups = {}
         self._by_query: dict[str, _QueryTable] = {}
         self._documents: dict[tuple[str, str], tuple[AnswerDocument, AllHeaders]] = {}
-        # A wrapper of tiles must not take documents for tiles, nor miss them.
-        self._is_wrapped = bool(around)
+        self._around_documents = around_documents
         for service in site.services.values():
             root = service.settings.root_path
             for form in _forms(service):
@@ -130,15 +134,24 @@ class TileTable:
         return response
 
     def add_document(
-        self, path: str, query: str, answer: AnswerDocument, all_headers: AllHeaders
+        self, environ: Mapping[str, Any], answer: AnswerDocument, all_headers: AllHeaders
     ) -> None:
-        """Answer further GET requests for this path and query, unless tiles are wrapped.
+        """Answer further GET requests for the same document, unless middleware must see them.
 
         Args:
-            path, query: as in `answer`.
+            environ: of a request that the service has answered with the document.
         """
-        if not self._is_wrapped and len(path) + len(query) <= _MAX_BASE:
-            _remember(self._documents, (path, query), (answer, all_headers))
+        path = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
+        query = environ.get("QUERY_STRING", "")
+        if self._around_documents is None or len(path) + len(query) > _MAX_BASE:
+            return
+        try:
+            for wrap in self._around_documents:
+                answer = wrap(environ, answer)
+        except Exception:
+            logger.exception("around_document failed for %r", path)
+            return
+        _remember(self._documents, (path, query), (answer, all_headers))
 
     def _document(self, path: str, query: str, headers: Mapping[str, Any]) -> Response | None:
         found = self._documents.get((path, query))

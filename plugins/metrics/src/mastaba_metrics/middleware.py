@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from mastaba_metrics.table import Table
 
 FindStored = Callable[[Mapping[str, Any], int, int], "Response | None"]
+Answer = Callable[[Mapping[str, Any]], "Response"]
 _Application = Callable[[dict[str, Any], Any], Iterable[bytes]]
 
 _NO_SERVICE: Final = ("none", "")
@@ -58,8 +59,7 @@ class _Counted:
         begin = perf_counter()
         result = self._application(environ, start)
         seconds = perf_counter() - begin
-        pair = self._starts[environ.get("mastaba.service", _NO_SERVICE)[0]]
-        pair += self._named.get(environ.get(OPERATION, ""), 0)
+        pair = self._pair(environ)
         size = 0
         if result.__class__ is list:
             size = sum(map(len, result))
@@ -83,6 +83,25 @@ class _Counted:
             return response
 
         return counted
+
+    def around_document(self, environ: Mapping[str, Any], answer: Answer) -> Answer:
+        """Count the requests for a document that are answered without a WSGI call."""
+        pair = self._pair(environ)
+        count = self._count
+
+        def counted(headers: Mapping[str, Any]) -> Response:
+            begin = perf_counter()
+            response = answer(headers)
+            seconds = perf_counter() - begin
+            count(pair, STATUS_NUMBERS[str(response.status)], seconds, len(response.body))
+            return response
+
+        return counted
+
+    def _pair(self, environ: Mapping[str, Any]) -> int:
+        """Return where service and operation of an answered request are counted."""
+        service = environ.get("mastaba.service", _NO_SERVICE)[0]
+        return self._starts[service] + self._named.get(environ.get(OPERATION, ""), 0)
 
     def _count(self, pair: int, number: int, seconds: float, size: int) -> None:
         try:

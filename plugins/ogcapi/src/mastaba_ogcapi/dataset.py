@@ -218,16 +218,21 @@ class Dataset:
         named = {key: registered_name(item) for key, item in self.tile_matrix_sets.items()}
         return {key: name for key, name in named.items() if name is not None}
 
+    @cached_property
+    def aliases(self) -> Mapping[str, TileMatrixSet]:
+        """Sets by registered name, without those that have it as their identifier, sorted."""
+        sets = self.tile_matrix_sets
+        # Of several sets, the first.
+        found = {name: sets[key] for key, name in reversed([*self.registered_names.items()])}
+        return {name: found[name] for name in sorted(found) if name not in sets}
+
     def tile_matrix_set(self, name: str) -> TileMatrixSet:
         """Return a set by its identifier or registered name.
 
         Raises:
             UnknownPathError: there is no such set.
         """
-        found = self.tile_matrix_sets.get(name)
-        if found is None:
-            own = next((key for key, known in self.registered_names.items() if known == name), None)
-            found = self.tile_matrix_sets.get(own) if own is not None else None
+        found = self.tile_matrix_sets.get(name) or self.aliases.get(name)
         if found is None:
             raise UnknownPathError(f"there is no tile matrix set {printable(name)}")
         return found

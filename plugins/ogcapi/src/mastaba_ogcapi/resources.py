@@ -80,7 +80,7 @@ def find_resource(dataset: Dataset, path: list[str]) -> Resource:
             content = tile_matrix_sets_document(dataset)
             return resource(content, "tile_matrix_sets", title=_SETS[0])
         case ["tileMatrixSets", name]:
-            content = tile_matrix_set_document(dataset, dataset.tile_matrix_set(name))
+            content = tile_matrix_set_document(dataset, name)
             return resource(content, "tile_matrix_set", crumbs=[_SETS])
         case ["collections"]:
             return collections_resource(dataset, dataset.collections.values())

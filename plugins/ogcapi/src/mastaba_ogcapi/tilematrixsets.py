@@ -16,20 +16,26 @@ if TYPE_CHECKING:
 
 
 def tile_matrix_sets_document(dataset: Dataset) -> dict[str, Any]:
-    """Return the list of tile matrix sets."""
+    """Return the list of tile matrix sets.
+
+    Sets of the OGC register are there twice: clients look for their registered names.
+    """
+    named = [*dataset.tile_matrix_sets.items(), *dataset.aliases.items()]
     return {
         "links": self_links(f"{dataset.uri}/tileMatrixSets", "Tile matrix sets"),
-        "tileMatrixSets": [_item(dataset, item) for item in dataset.tile_matrix_sets.values()],
+        "tileMatrixSets": [_item(dataset, *item) for item in named],
     }
 
 
-def tile_matrix_set_document(dataset: Dataset, tile_matrix_set: TileMatrixSet) -> dict[str, Any]:
-    """Return the definition of a set."""
+def tile_matrix_set_document(dataset: Dataset, identifier: str) -> dict[str, Any]:
+    """Return the definition of a set by its identifier or registered name.
+
+    Raises:
+        UnknownPathError: there is no such set.
+    """
+    tile_matrix_set = dataset.tile_matrix_set(identifier)
     crs = tile_matrix_set.crs
-    content: dict[str, Any] = {
-        "id": tile_matrix_set.id,
-        "title": tile_matrix_set.title or tile_matrix_set.id,
-    }
+    content: dict[str, Any] = {"id": identifier, "title": tile_matrix_set.title or identifier}
     if tile_matrix_set.abstract:
         content["description"] = tile_matrix_set.abstract
     if tile_matrix_set.keywords:
@@ -43,13 +49,11 @@ def tile_matrix_set_document(dataset: Dataset, tile_matrix_set: TileMatrixSet) -
         # Members from the first edition of the standard (OGC 17-083r2), here and in the matrices:
         # clients written for it, such as GDAL before 3.8, read no others.
         "type": "TileMatrixSetType",
-        "identifier": tile_matrix_set.id,
+        "identifier": identifier,
         "supportedCRS": resolvable_crs(crs.code),
         "crs": crs_uri(crs.code),
         "orderedAxes": ordered_axes(crs),
-        "links": self_links(
-            address(dataset.uri, "tileMatrixSets", tile_matrix_set.id), content["title"]
-        ),
+        "links": self_links(address(dataset.uri, "tileMatrixSets", identifier), content["title"]),
         "tileMatrices": [_tile_matrix(matrix, crs) for matrix in tile_matrix_set.matrices.values()],
     }
 
@@ -57,21 +61,21 @@ def tile_matrix_set_document(dataset: Dataset, tile_matrix_set: TileMatrixSet) -
 def definition_uri(dataset: Dataset, tile_matrix_set: TileMatrixSet) -> str:
     """Return ``tileMatrixSetURI``: the registered URI, or the address of our definition."""
     name = dataset.registered_names.get(tile_matrix_set.id)
-    return registered_uri(name) if name else definition_address(dataset, tile_matrix_set)
+    return registered_uri(name) if name else definition_address(dataset, tile_matrix_set.id)
 
 
-def definition_address(dataset: Dataset, tile_matrix_set: TileMatrixSet) -> str:
+def definition_address(dataset: Dataset, identifier: str) -> str:
     """Return the address of our definition of a set."""
-    return f"{address(dataset.uri, 'tileMatrixSets', tile_matrix_set.id)}?f=json"
+    return f"{address(dataset.uri, 'tileMatrixSets', identifier)}?f=json"
 
 
-def _item(dataset: Dataset, tile_matrix_set: TileMatrixSet) -> dict[str, Any]:
-    href = definition_address(dataset, tile_matrix_set)
-    title = tile_matrix_set.title or tile_matrix_set.id
+def _item(dataset: Dataset, identifier: str, tile_matrix_set: TileMatrixSet) -> dict[str, Any]:
+    href = definition_address(dataset, identifier)
+    title = tile_matrix_set.title or identifier
     links: list[Link] = [
         link(href, rel, JSON, title) for rel in ("self", f"{REL}/tiling-scheme", "describedby")
     ]
-    item: dict[str, Any] = {"id": tile_matrix_set.id, "title": title}
+    item: dict[str, Any] = {"id": identifier, "title": title}
     name = dataset.registered_names.get(tile_matrix_set.id)
     if name:
         item["uri"] = registered_uri(name)

@@ -164,7 +164,7 @@ def _common(tiles: Tiles, offered: TileMatrixSetLink) -> dict[str, Any]:
 def _item(tiles: Tiles, offered: TileMatrixSetLink) -> dict[str, Any]:
     tile_matrix_set = offered.tile_matrix_set
     href = tileset_address(tiles, tile_matrix_set)
-    definition = definition_address(tiles.dataset, tile_matrix_set)
+    definition = definition_address(tiles.dataset, tile_matrix_set.id)
     links = [
         *self_links(href, tiles.title),
         link(definition, f"{REL}/tiling-scheme", JSON, tile_matrix_set.title or tile_matrix_set.id),
@@ -182,7 +182,7 @@ def _links(tiles: Tiles, offered: TileMatrixSetLink) -> list[Link]:
     links = [
         *self_links(href, tiles.title),
         link(
-            definition_address(tiles.dataset, tile_matrix_set),
+            definition_address(tiles.dataset, tile_matrix_set.id),
             f"{REL}/tiling-scheme",
             JSON,
             tile_matrix_set.title or tile_matrix_set.id,

@@ -44,8 +44,13 @@ def tile_template(
     endpoint_uri: str,
     tile_map: OfferedTileMap,
     placeholders: tuple[str, str, str] = ("{z}", "{x}", "{y}"),
+    extension: str | None = None,
 ) -> str:
-    """Return the tile address template with placeholders for level, column and row."""
+    """Return the tile address template with placeholders for level, column and row.
+
+    Args:
+        extension: of another format than the stored one.
+    """
     level, column, row = placeholders
-    extension = tile_map.layer.pyramid.format.extension
+    extension = extension or tile_map.layer.pyramid.format.extension
     return f"{tile_map_href(endpoint_uri, tile_map)}/{level}/{column}/{row}.{extension}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from mastaba.api.web import Document, coordinate
 from mastaba.api.xml import add, root_element, serialized
@@ -11,14 +11,23 @@ from mastaba_tms.addresses import ONLY_LEVEL, tile_template
 from mastaba_tms.offered import single_levels
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from mastaba_tms.offered import OfferedTileMap
 
+_READABLE: Final = ("image/jpeg", "image/png", "image/tiff")
+"""Media types of stored tiles that GDAL can read: samples alone have no size."""
+_RGBA: Final = 4
 
-def gdal_description(tile_map: OfferedTileMap, endpoint_uri: str, *, from_bottom: bool) -> Document:
-    """Return the document.
+
+def gdal_description(
+    tile_map: OfferedTileMap, pictures: Collection[str], endpoint_uri: str, *, from_bottom: bool
+) -> Document:
+    """Return the document. Tiles that GDAL cannot read as stored are read as images.
 
     Args:
         tile_map: the layer in one of its sets.
+        pictures: extensions of the image formats in which its tiles can also be drawn.
         endpoint_uri: public address of the service.
         from_bottom: whether clients count rows from the bottom.
 
@@ -40,9 +49,12 @@ def gdal_description(tile_map: OfferedTileMap, endpoint_uri: str, *, from_bottom
         level, columns, rows = ONLY_LEVEL, matrix.matrix_width, matrix.matrix_height
         whole = matrix.bbox_of(matrix.all_tiles)
         right, bottom = whole.xmax, whole.ymin
+    is_stored = pyramid.format.media_type in _READABLE
+    extension = pyramid.format.extension if is_stored else _drawn(pictures)
+    places = ("${z}", "${x}", "${y}")
     root = root_element("GDAL_WMS")
     service = add(root, "Service", attributes={"name": "TMS"})
-    add(service, "ServerUrl", tile_template(endpoint_uri, tile_map, ("${z}", "${x}", "${y}")))
+    add(service, "ServerUrl", tile_template(endpoint_uri, tile_map, places, extension))
     window = add(root, "DataWindow")
     for name, text in (
         ("UpperLeftX", coordinate(matrix.origin_x)),
@@ -59,11 +71,18 @@ def gdal_description(tile_map: OfferedTileMap, endpoint_uri: str, *, from_bottom
     add(root, "BlockSizeX", str(matrix.tile_width))
     add(root, "BlockSizeY", str(matrix.tile_height))
     add(root, "ZeroBlockHttpCodes", "204,404")
-    add(root, "BandsCount", str(pyramid.raster.channels))
-    if pyramid.format.sample == "float32":
+    add(root, "BandsCount", str(pyramid.raster.channels if is_stored else _RGBA))
+    if is_stored and pyramid.format.sample == "float32":
         add(root, "DataType", "Float32")
     # GDAL recognises the file by its first bytes, which must be the root element.
     return Document(serialized(root, declared=False, indented=True), "text/xml")
+
+
+def _drawn(pictures: Collection[str]) -> str:
+    """Return the extension of the image format that loses least."""
+    if not pictures:
+        raise UnsupportedOperationError("GDAL cannot read the tiles of this layer")
+    return "png" if "png" in pictures else next(iter(pictures))
 
 
 def _check(tile_map: OfferedTileMap, from_bottom: bool) -> None:

@@ -108,10 +108,11 @@ class TileMapServer(Service):
                 tile_map, uri, from_bottom=self._from_bottom
             ),
             ("gdal.xml",): lambda tile_map: gdal_description(
-                tile_map, uri, from_bottom=self._from_bottom
+                tile_map, tiles.pictures, uri, from_bottom=self._from_bottom
             ),
         }
         build = builders.get(path[2:])
         if build is None or not path[1]:
             raise UnknownPathError("Unknown tms request path")
-        return build(tile_map_in(*self._get_tile.layer(path[1])))
+        tiles, name = self._get_tile.layer(path[1])
+        return build(tile_map_in(tiles, name))

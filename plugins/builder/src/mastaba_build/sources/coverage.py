@@ -18,9 +18,8 @@ import pyproj
 from pyproj.enums import TransformDirection
 
 from mastaba.api.catalogue import CRS, BoundingBox, TileMatrix, TileMatrixSet
-from mastaba_build.groups import limb_of
-from mastaba_build.samples import Mask, Raster
-from mastaba_build.sources.groups import Group, is_same_crs, transformer
+from mastaba_build.samples import Raster
+from mastaba_build.sources.groups import Group, is_same_crs, limb_of, transformer
 from mastaba_build.sources.inventory import Source
 from mastaba_build.sources.sets import proj_crs
 from mastaba_build.sources.turns import period_of
