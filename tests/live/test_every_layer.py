@@ -22,6 +22,7 @@ from urllib.request import urlopen
 
 import numpy as np
 import pytest
+import rasterio
 from lxml import etree
 from owslib.ogcapi.maps import Maps
 from PIL import Image
