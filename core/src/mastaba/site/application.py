@@ -18,10 +18,11 @@ from mastaba.errors import (
 )
 from mastaba.model.settings import CachingSettings
 from mastaba.model.surrogate_keys import DOCUMENTS_KEY, SURROGATE_KEY
+from mastaba.services.base import Service, Site
 from mastaba.services.root import for_people
 from mastaba.site.access_log import AccessLines, FindTile, WSGICallable
 from mastaba.site.debug_headers import with_debug_headers
-from mastaba.site.tile_table import AllHeaders, AroundTiles, TileTable
+from mastaba.site.tile_table import AllHeaders, AroundDocument, AroundTiles, TileTable
 from mastaba.web.body import SpooledBody
 from mastaba.web.cors import CrossOrigin
 from mastaba.web.masking import masked
