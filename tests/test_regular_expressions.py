@@ -22,7 +22,7 @@ def test_expressions_of_all_sources_are_found() -> None:
     places = {expression.place.partition(":")[0] for expression in all_expressions()}
     assert "core/src/mastaba/model/crs.py" in places
     assert "core/src/mastaba/config/schemas/style.json" in places
-    assert "plugins/wms/src/mastaba_wms/params.py" in places
+    assert "libs/ows/src/mastaba_ows/parameters.py" in places
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -160,5 +161,8 @@ def test_empty_directory_is_filled(tmp_path: Path) -> None:
 
 
 def test_reserved_names_are_the_plugins_of_this_repository() -> None:
-    folders = {path.parent.name for path in REPOSITORY.glob("plugins/*/pyproject.toml")}
-    assert folders | {"core"} == OURS
+    projects = [
+        path for place in ("libs", "plugins") for path in REPOSITORY.glob(f"{place}/*/p*.toml")
+    ]
+    names = {tomllib.loads(path.read_text("utf-8"))["project"]["name"] for path in projects}
+    assert {name.removeprefix("mastaba-").replace("-", "_") for name in names} | {"core"} == OURS

@@ -22,10 +22,9 @@ from tests.forked import Mastaba
 from werkzeug.test import Client, TestResponse
 
 from mastaba.web import body
-from mastaba_elevation import large
 from mastaba_elevation.edr import written
 from mastaba_elevation.queries import grids
-from mastaba_elevation.web.large import IN_MEMORY
+from mastaba_elevation.web import large
 
 CUBE = "/elevation/edr/collections/world/cube"
 PATIENCE = 60.0
@@ -107,7 +106,7 @@ def test_large_answers_of_other_protocols_go_to_a_file_too(open_with: Open) -> N
     line = [[20 + k * 1e-3, 10.0] for k in range(20_000)]
     body = {"dataset": "world", "geometry": {"type": "MultiPoint", "coordinates": line}}
     response = post(client, "/elevation/points", body)
-    assert len(response.data) > IN_MEMORY
+    assert len(response.data) > large.IN_MEMORY
     assert len(json.loads(response.data)["results"]) == len(line)
     same = post(client, "/elevation/points", body, headers={"Accept-Encoding": "gzip"})
     assert gzip.decompress(same.data) == response.data

@@ -71,19 +71,11 @@ def flag(text: str, *, digits: bool = False) -> bool | None:
     return _DIGITS.get(text) if found is None and digits else found
 
 
-def colour(text: str, *, named: bool = False) -> Colour | None:
-    """Return a colour of six hexadecimal digits, optionally after ``0x`` or ``#``.
-
-    Args:
-        named: whether names are colours too (CSS Color Module Level 3, 4.3), in any letter case.
-    """
+def colour(text: str) -> Colour | None:
+    """Return a colour of six hexadecimal digits, optionally after ``0x`` or ``#``."""
     if len(text) > _MAX_COLOUR:
         return None
     match = _COLOUR.fullmatch(text)
-    if match is None and named:
-        from PIL.ImageColor import colormap
-
-        match = _COLOUR.fullmatch(str(colormap.get(text.lower(), "")))
     if match is None:
         return None
     red, green, blue = bytes.fromhex(match[1])

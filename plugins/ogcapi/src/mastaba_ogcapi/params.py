@@ -130,12 +130,18 @@ def colour(parameters: Mapping[str, str], name: str) -> grammar.Colour | None:
     text = parameters.get(name)
     if text is None:
         return None
-    found = grammar.colour(text, named=True)
+    found = grammar.colour(text) or _named_colour(text.lower())
     if found is None:
         raise InvalidParameterError(
             f"{name} must be of the form 0xRRGGBB, or the name of a colour", name
         )
     return found
+
+
+def _named_colour(name: str) -> grammar.Colour | None:
+    from PIL.ImageColor import colormap, getrgb  # few requests name a colour
+
+    return getrgb(name)[:3] if name in colormap else None
 
 
 def collection(dataset: Dataset, name: str) -> Collection:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from mastaba.api.web import Response, message
-from mastaba.errors import public_message
+from mastaba.errors import RendererMissingError, UnsupportedOperationError, public_message
 from mastaba_ows.errors import STATUSES, entry_of
+
+# A layer that GDAL cannot read is an error of the request (tms.md section 2).
+_STATUSES: Final = {**STATUSES, UnsupportedOperationError: 400, RendererMissingError: 501}
 
 
 def error_report(error: Exception) -> Response:
@@ -14,4 +19,4 @@ def error_report(error: Exception) -> Response:
 
     report = root_element("TileMapServerError")
     add(report, "Message", public_message(error))
-    return message(entry_of(error, STATUSES), serialized(report), "text/xml")
+    return message(entry_of(error, _STATUSES), serialized(report), "text/xml")
