@@ -82,11 +82,12 @@ def map_response(dataset: Dataset, request: Request, query: MapQuery) -> Respons
         InvalidParameterError: the request exceeds a limit, or the format cannot hold the pixels.
         SlabFormatError, StorageError: the data cannot be read.
     """
-    from mastaba_ogcapi.drawing import encoded_map, layers_of, prepared_maps
-    from mastaba_render.api.maps import cache_control, drawn_response, identity_of
+    from mastaba_ogcapi.drawing import encoded_map, fitted, prepared_maps
+    from mastaba_render.api.maps import cache_control, drawn_response
 
-    layers, area = layers_of(dataset.site, query), query.area
-    prepared = prepared_maps(dataset.site, query, layers)
+    query = fitted(dataset.site, query)
+    area = query.area
+    prepared = prepared_maps(dataset.site, query)
     encoded = encoded_map(prepared, query)
     edges = in_axis_order(area.written, area.crs)
     content = [
@@ -96,16 +97,14 @@ def map_response(dataset: Dataset, request: Request, query: MapQuery) -> Respons
     ]
     if area.crs.code != CRS84:
         content.append(("Content-Crs", crs_uri(area.crs.code)))
-    place = (area.bbox, area.crs.code, area.seam)
-    picture = (query.format.media_type, query.ground, query.columns, query.rows)
     return drawn_response(
         request,
         dataset.site.renderer.admission,
         prepared,
-        ([*map(identity_of, layers)], place, query.resolution_factor, picture),
+        query,
         encoded.memory,
         encoded.pieces,
-        always=cache_control(entry.layer for entry in layers)
+        always=cache_control(entry.layer for entry in query.layers)
         + ([("Vary", "Accept")] if query.negotiated else []),
         content=content,
     )

@@ -6,7 +6,7 @@ Parameter names are in lower case for every binding.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
@@ -229,13 +229,13 @@ def feature_count(parameters: Mapping[str, str]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class MapQuery:
-    """A map to draw, and how to send it."""
+    """A map to draw, and how to send it. The ETag contains all compared fields."""
 
     map: MapRequest
     encoder: Encoder
     background: Background
     options: Mapping[str, str]
-    file_name: str | None
+    file_name: str | None = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)

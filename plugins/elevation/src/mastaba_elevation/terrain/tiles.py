@@ -21,7 +21,7 @@ from mastaba_elevation.terrain.heights import Heights
 from mastaba_elevation.terrain.options import requested_options
 from mastaba_elevation.terrain.resource import FORMATS, Resource, caching
 from mastaba_elevation.web.facade import unknown_path
-from mastaba_render.api.maps import MapLayer, Window, drawn_response, identity_of
+from mastaba_render.api.maps import Window, drawn_response
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import CRS
@@ -143,7 +143,7 @@ class _Tile:
         dataset, options = self._dataset, self._options
         identity = (
             (dataset.id, dataset.valid_range, dataset.nodata_height, options.fill),
-            tuple(identity_of(MapLayer(item.layer, None)) for item in dataset.layers),
+            [item.layer for item in dataset.layers],
             (self._encoding.name, self._shift, media_type, self._crs.code, self._matrix),
             self._window,
         )
