@@ -90,10 +90,11 @@ def map_response(dataset: Dataset, request: Request, query: MapQuery) -> Respons
     prepared = prepared_maps(dataset.site, query)
     encoded = encoded_map(prepared, query)
     edges = in_axis_order(area.written, area.crs)
+    media_type, extension = query.format.media_type, query.format.encoder.extension
     content = [
-        ("Content-Type", query.format.media_type),
+        ("Content-Type", media_type),
         ("Content-Bbox", ",".join(map(coordinate, edges))),
-        ("Content-Disposition", content_disposition(query.format.file_type, query.file_name)),
+        ("Content-Disposition", content_disposition(media_type, query.file_name, extension)),
     ]
     if area.crs.code != CRS84:
         content.append(("Content-Crs", crs_uri(area.crs.code)))

@@ -65,10 +65,10 @@ class GetMap:
                 f"{encoder.media_type} cannot hold the pixels of these layers in these styles",
                 "FORMAT",
             ) from None
-        media_type = encoder.media_type
+        media_type, extension = encoder.media_type, encoder.extension
         content = [
             ("Content-Type", media_type),
-            ("Content-Disposition", content_disposition(media_type, query.file_name)),
+            ("Content-Disposition", content_disposition(media_type, query.file_name, extension)),
         ]
         return drawn_response(
             request,

@@ -29,7 +29,7 @@ def drawn_report(words: str, sheet: Sheet) -> Response:
     media_type = sheet.encoder.media_type
     headers = [
         ("Content-Type", media_type),
-        ("Content-Disposition", content_disposition(media_type)),
+        ("Content-Disposition", content_disposition(media_type, None, sheet.encoder.extension)),
         # The standard requires status 200, but caches must not keep the report as the map.
         ("Cache-Control", "no-store"),
     ]

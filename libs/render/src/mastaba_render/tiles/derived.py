@@ -115,9 +115,12 @@ class DerivedTilePublisher:
             always=self._headers[1:],
             content=[
                 self._headers[0],
-                ("Content-Disposition", content_disposition(self._media_type, name)),
+                ("Content-Disposition", self._disposition(name)),
             ],
         )
+
+    def _disposition(self, file_name: str | None) -> str:
+        return content_disposition(self._media_type, file_name)
 
     def missing(self, status: int) -> Response:
         """Return the response for a tile that does not exist, if that is not an error.

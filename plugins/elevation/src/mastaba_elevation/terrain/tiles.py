@@ -141,6 +141,7 @@ class _Tile:
         shown = self._wider or self._heights
         height, width = self._window.shape
         dataset, options = self._dataset, self._options
+        encoder = self._site.encoders[media_type]
         identity = (
             (dataset.id, dataset.valid_range, dataset.nodata_height, options.fill),
             [item.layer for item in dataset.layers],
@@ -153,11 +154,11 @@ class _Tile:
             [shown],
             identity,
             shown.memory + height * width * _PER_PIXEL,
-            lambda: self._encoded(self._site.encoders[media_type]),
+            lambda: self._encoded(encoder),
             always=caching(dataset),
             content=[
                 ("Content-Type", media_type),
-                ("Content-Disposition", content_disposition(media_type)),
+                ("Content-Disposition", content_disposition(media_type, None, encoder.extension)),
             ],
         )
 
