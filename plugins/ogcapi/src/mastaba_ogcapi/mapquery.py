@@ -14,7 +14,7 @@ from mastaba_ogcapi import params
 from mastaba_ogcapi.crs import offered_crs
 from mastaba_ogcapi.formats import MapFormat, MapFormats
 from mastaba_ogcapi.maparea import Area, level_factor, size_of
-from mastaba_ogcapi.mapplace import MapPlace, wanted_size
+from mastaba_ogcapi.mapplace import AreaReader, wanted_size
 from mastaba_render.api.maps import Background, MapLayer
 
 if TYPE_CHECKING:
@@ -207,7 +207,7 @@ class MapQueries:
             crs = offered_crs(parameters["crs"], offered, "crs")
         map_format, negotiated = self._format(request, self._dataset.formats, natural)
         size = wanted_size(parameters, limits)
-        place = MapPlace(self._dataset, [item for item, _ in layers], crs, offered)
+        place = AreaReader(self._dataset, [item for item, _ in layers], crs, offered)
         default = min(self._default_size, limits.max_width, limits.max_height)
         area, columns, rows = place.find(request, size, default, limits)
         return MapQuery(

@@ -239,7 +239,7 @@ class MapQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class Sheet:
+class BlankImage:
     """The blank image for a map or for an error report; width and height in pixels."""
 
     width: int
@@ -287,8 +287,8 @@ class MapQueries:
                 raise unknown_layer(identifier, name)
         return [self._layers[identifier] for identifier in identifiers]
 
-    def sheet(self, parameters: Mapping[str, str]) -> Sheet:
-        """Return the sheet for an error report, without checking other parameters.
+    def blank_image(self, parameters: Mapping[str, str]) -> BlankImage:
+        """Return the blank image for an error report, without checking other parameters.
 
         Raises:
             RequestError: one of its parameters is missing or invalid.
@@ -297,7 +297,9 @@ class MapQueries:
         if width * height > self._settings.max_pixels:
             raise InvalidParameterError("the map has too many pixels", "WIDTH")
         background = Background(background_colour(parameters), transparent(parameters))
-        return Sheet(width, height, self._encoder(parameters), background, exceptions(parameters))
+        return BlankImage(
+            width, height, self._encoder(parameters), background, exceptions(parameters)
+        )
 
     def read(
         self,

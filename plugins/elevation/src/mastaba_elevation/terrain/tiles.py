@@ -41,7 +41,7 @@ _NOWHERE: Final = BoundingBox(0.0, 0.0, 1.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _TileAddress:
     """A tile as named in a path."""
 
     tile_matrix_set: str | None
@@ -76,7 +76,7 @@ class Tiles(Resource):
         tile = _Tile(self, dataset, crs, zoom, window, options, ENCODINGS[path[0]])
         return tile.respond(request, place.media_type)
 
-    def _place(self, path: Sequence[str]) -> _Place:
+    def _place(self, path: Sequence[str]) -> _TileAddress:
         """Return the tile that a path names.
 
         Raises:
@@ -91,7 +91,7 @@ class Tiles(Resource):
             raise UnsupportedFormatError(f"the extension is not one of {offered}", "extension")
         doubled = row.endswith(DOUBLE)
         row = row.removesuffix(DOUBLE)
-        return _Place(
+        return _TileAddress(
             above[0] if above else None,
             z,
             tile_index(row, "row"),
