@@ -143,11 +143,11 @@ def _cpu(function: Callable[[], object], rounds: int) -> float:
 
 def _queries(client: Client, points: list[list[float]], rounds: int) -> None:
     from mastaba.model.crs import CRS
-    from mastaba_elevation.queries.sampling import Wish
+    from mastaba_elevation.queries.sampling import SamplingOptions
 
     service: Any = client.application.site.services["elevation"]  # type: ignore[attr-defined]
     queries, dataset = service._native.context.queries, service._datasets["heights"]
-    crs, wish = CRS.from_code("EPSG:3857"), Wish("bilinear")
+    crs, wish = CRS.from_code("EPSG:3857"), SamplingOptions("bilinear")
     x, y = np.array(points).T.copy()
     _ask(client, points)
     print(f"CPU time, warm; median of {rounds}")

@@ -15,7 +15,7 @@ from mastaba.api.catalogue import CRS
 from mastaba_elevation.queries import lattice as tested
 from mastaba_elevation.queries.lattice import lattice, levels_for
 from mastaba_elevation.queries.levels import Budget
-from mastaba_elevation.queries.sampling import Wish, sample
+from mastaba_elevation.queries.sampling import SamplingOptions, sample
 
 STACK = {"id": "stack", "layers": ["alps", "merc", "world"]}
 
@@ -49,7 +49,7 @@ def test_nodes_are_points(client: Client, dataset: str, code: str, step: float) 
         levels = levels_for(found, step * degrees, crs)
         nodes = lattice(found, x, y, crs, levels, Budget(10**6, 10**12), equal)
         column, row = np.meshgrid(x, y)
-        wish = Wish("bilinear", levels=levels)
+        wish = SamplingOptions("bilinear", levels=levels)
         given = column.ravel(), row.ravel()
         points = sample(found, *given, crs, wish, Budget(10**6, 10**12), equal)
         assert np.array_equal(nodes.heights.ravel(), points.heights, equal_nan=True)

@@ -29,7 +29,7 @@ from tests.elevation.world import ALPS, WORLD, plain_sample
 from werkzeug.test import Client
 
 from mastaba.errors import ConfigurationError
-from mastaba_elevation.terrain.mesh.globe import Place, horizon_point, oct_encoded
+from mastaba_elevation.terrain.mesh.globe import SurfacePoints, horizon_point, oct_encoded
 from mastaba_elevation.terrain.mesh.rtin import errors, hierarchy, triangulate
 
 SIZE = 65
@@ -246,7 +246,7 @@ def _is_hidden(camera: Floats, points: Floats) -> Any:
 def test_a_horizon_point_is_not_too_far() -> None:
     """The point of a small tile on the ellipsoid is just above its middle."""
     longitude, latitude = np.meshgrid(np.linspace(6, 6.01, 9), np.linspace(45, 45.01, 9))
-    points = Place(longitude.ravel(), latitude.ravel()).positions(np.zeros(81))
+    points = SurfacePoints(longitude.ravel(), latitude.ravel()).positions(np.zeros(81))
     found = horizon_point(points, points.mean(axis=0))
     assert 1.0 < np.linalg.norm(found) < 1.0 + 1e-6
 

@@ -13,7 +13,7 @@ from tests.elevation.world import ALPS, GROUNDS, MERC, WORLD, Ground, plain_samp
 from mastaba.api.catalogue import CRS
 from mastaba_elevation.errors import TooMuchError
 from mastaba_elevation.queries.levels import Budget
-from mastaba_elevation.queries.sampling import Wish, resolutions, sample
+from mastaba_elevation.queries.sampling import SamplingOptions, resolutions, sample
 from mastaba_elevation.queries.taps import METHODS, heights_of
 
 TOLERANCE = 1e-6
@@ -60,7 +60,7 @@ def positions(ground: Ground, count: int) -> tuple[np.ndarray, np.ndarray]:
     return np.array(x), np.array(y)
 
 
-def sampled(client: Any, name: str, x: Any, y: Any, code: str, wish: Wish) -> Any:
+def sampled(client: Any, name: str, x: Any, y: Any, code: str, wish: SamplingOptions) -> Any:
     site = client.application.site
     dataset = site.services["elevation"]._datasets[name]
     equivalences = site.catalogue.settings.equivalences
@@ -85,7 +85,12 @@ def test_heights_are_those_of_a_plain_sampler(
 ) -> None:
     x, y = positions(ground, 600)
     found = sampled(
-        client, ground.name, x, y, str(ground.document["crs"]), Wish(method, strict=strict)
+        client,
+        ground.name,
+        x,
+        y,
+        str(ground.document["crs"]),
+        SamplingOptions(method, strict=strict),
     )
     heights = 0
     for number in range(len(x)):
@@ -105,7 +110,9 @@ def test_pixel_centres_are_the_stored_numbers(client: Any) -> None:
     i, j = np.meshgrid(np.arange(0, 40), np.arange(0, 40))
     x, y = left + (i.ravel() + 0.5) * cell, top - (j.ravel() + 0.5) * cell
     for method in ("nearest", "bilinear", "cubic"):
-        found = sampled(client, "alps", x, y, "EPSG:2154", Wish(method, strict=True)).heights
+        found = sampled(
+            client, "alps", x, y, "EPSG:2154", SamplingOptions(method, strict=True)
+        ).heights
         for number, height in enumerate(found):
             wanted = ALPS.pixel("2", int(i.ravel()[number]), int(j.ravel()[number]))
             assert math.isnan(height) if wanted is None else height == wanted
@@ -117,8 +124,8 @@ def test_other_crs_gives_the_same_heights(client: Any) -> None:
     from mastaba.api.catalogue import WGS84, transform_points
 
     lon, lat = transform_points(native, WGS84, x, y)
-    here = sampled(client, "alps", x, y, "EPSG:2154", Wish("bilinear")).heights
-    there = sampled(client, "alps", lon, lat, "CRS:84", Wish("bilinear")).heights
+    here = sampled(client, "alps", x, y, "EPSG:2154", SamplingOptions("bilinear")).heights
+    there = sampled(client, "alps", lon, lat, "CRS:84", SamplingOptions("bilinear")).heights
     both = ~np.isnan(here) & ~np.isnan(there)
     assert both.sum() > 100
     # A degree of PROJ is exact to about a tenth of a millimetre; slopes here reach one.
@@ -128,9 +135,15 @@ def test_other_crs_gives_the_same_heights(client: Any) -> None:
 def test_both_sides_of_the_antimeridian_agree(client: Any) -> None:
     y = np.linspace(-80, 80, 50)
     for method in ("nearest", "bilinear"):
-        east = sampled(client, "world", np.full(50, 180.0), y, "CRS:84", Wish(method)).heights
-        west = sampled(client, "world", np.full(50, -180.0), y, "CRS:84", Wish(method)).heights
-        beyond = sampled(client, "world", np.full(50, 540.0), y, "CRS:84", Wish(method)).heights
+        east = sampled(
+            client, "world", np.full(50, 180.0), y, "CRS:84", SamplingOptions(method)
+        ).heights
+        west = sampled(
+            client, "world", np.full(50, -180.0), y, "CRS:84", SamplingOptions(method)
+        ).heights
+        beyond = sampled(
+            client, "world", np.full(50, 540.0), y, "CRS:84", SamplingOptions(method)
+        ).heights
         assert np.array_equal(east, west, equal_nan=True)
         assert np.array_equal(east, beyond, equal_nan=True)
         assert (~np.isnan(east)).sum() > 40
@@ -143,13 +156,18 @@ def test_seam_is_interpolated_across(client: Any) -> None:
     last, first = WORLD.pixel("3", 16 * 16 - 1, 40), WORLD.pixel("3", 0, 40)
     assert last is not None
     assert first is not None
-    found = sampled(client, "world", [x], [y], "CRS:84", Wish("bilinear")).heights[0]
+    found = sampled(client, "world", [x], [y], "CRS:84", SamplingOptions("bilinear")).heights[0]
     assert found == pytest.approx(0.75 * last + 0.25 * first, abs=TOLERANCE)
 
 
 def test_right_and_lower_edge_belong_to_the_last_pixel(client: Any) -> None:
     found = sampled(
-        client, "alps", [901280.0, 900005.0], [6599995.0, 6598720.0], "EPSG:2154", Wish("nearest")
+        client,
+        "alps",
+        [901280.0, 900005.0],
+        [6599995.0, 6598720.0],
+        "EPSG:2154",
+        SamplingOptions("nearest"),
     ).heights
     assert found[0] == ALPS.pixel("2", 127, 0)
     assert found[1] == ALPS.pixel("2", 0, 127)
@@ -161,9 +179,11 @@ def test_layers_answer_in_order(client: Any) -> None:
 
     x, y = positions(ALPS, 120)
     lon, lat = transform_points(CRS.from_code("EPSG:2154"), WGS84, x, y)
-    found = sampled(client, "stack", lon, lat, "CRS:84", Wish("bilinear"))
+    found = sampled(client, "stack", lon, lat, "CRS:84", SamplingOptions("bilinear"))
     assert set(found.layers) == {0, 1} or set(found.layers) == {0, 2} or 0 in found.layers
-    far = sampled(client, "stack", [-100.0, 12.0], [40.0, 0.0], "CRS:84", Wish("bilinear"))
+    far = sampled(
+        client, "stack", [-100.0, 12.0], [40.0, 0.0], "CRS:84", SamplingOptions("bilinear")
+    )
     assert far.layers.tolist() == [2, 2]
 
 
@@ -172,7 +192,12 @@ def test_layers_answer_in_order(client: Any) -> None:
 )
 def test_resolution_selects_the_level(client: Any, metres: float, level: str) -> None:
     found = sampled(
-        client, "alps", [900005.0], [6599995.0], "EPSG:2154", Wish("nearest", resolution=metres)
+        client,
+        "alps",
+        [900005.0],
+        [6599995.0],
+        "EPSG:2154",
+        SamplingOptions("nearest", resolution=metres),
     )
     assert ALPS.names[found.levels[0]] == level
     assert found.heights[0] == plain_level(level, 900005.0, 6599995.0)
@@ -188,7 +213,7 @@ def test_resolution_is_on_the_ground(client: Any) -> None:
     service = site.services["elevation"]
     dataset = service._datasets["merc"]
     x, y = np.array([10.0]), np.array([55.0])
-    found = sampled(client, "merc", x, y, "CRS:84", Wish("bilinear"))
+    found = sampled(client, "merc", x, y, "CRS:84", SamplingOptions("bilinear"))
     cell = resolutions(dataset, found, CRS.from_code("CRS:84"), x, y)[0]
     level = MERC.names[found.levels[0]]
     assert cell == pytest.approx(MERC.matrix(level)[0] * math.cos(math.radians(55)), rel=1e-9)
@@ -198,14 +223,16 @@ def test_resolution_is_on_the_ground(client: Any) -> None:
 @pytest.mark.parametrize("code", ["CRS:84", "EPSG:3857", "EPSG:2154"])
 def test_impossible_positions_have_no_height(client: Any, bad: float, code: str) -> None:
     with np.errstate(invalid="ignore"):
-        found = sampled(client, "stack", [bad, 7.0, bad], [45.0, bad, bad], code, Wish("cubic"))
+        found = sampled(
+            client, "stack", [bad, 7.0, bad], [45.0, bad, bad], code, SamplingOptions("cubic")
+        )
     assert np.isnan(found.heights).all()
 
 
 def test_values_outside_the_range_are_holes(open_with: Any) -> None:
     client = open_with({"valid_range": [1700, 2300]})
     x, y = positions(ALPS, 300)
-    found = sampled(client, "alps", x, y, "EPSG:2154", Wish("nearest")).heights
+    found = sampled(client, "alps", x, y, "EPSG:2154", SamplingOptions("nearest")).heights
     known = found[~np.isnan(found)]
     assert len(known) > 20
     assert known.min() >= 1700
@@ -223,7 +250,7 @@ def test_too_many_tiles_are_refused_before_anything_is_read(client: Any) -> None
             x,
             y,
             CRS.from_code("CRS:84"),
-            Wish("bilinear"),
+            SamplingOptions("bilinear"),
             budget,
             site.catalogue.settings.equivalences,
         )

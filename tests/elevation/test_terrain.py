@@ -164,7 +164,7 @@ def test_stacks_use_the_next_layer_in_holes(tiles: Client) -> None:
 def test_drawn_layers_agree_with_queries(tiles: Client, queries: Any, datasets: Any) -> None:
     """The map engine and the sampler of queries are bilinear in the same way."""
     from mastaba.api.catalogue import CRS
-    from mastaba_elevation.queries.sampling import Wish
+    from mastaba_elevation.queries.sampling import SamplingOptions
 
     column, row, cell = 8447, 5798, 2 * math.pi * 6378137 / 256 / 2**14
     found = heights(tiles, f"alps/terrarium/14/{column}/{row}.png")
@@ -172,7 +172,7 @@ def test_drawn_layers_agree_with_queries(tiles: Client, queries: Any, datasets: 
     down, across = dice.integers(0, 256, (2, 300))
     x = -math.pi * 6378137 + (column * 256 + across + 0.5) * cell
     y = math.pi * 6378137 - (row * 256 + down + 0.5) * cell
-    wish = Wish("bilinear")
+    wish = SamplingOptions("bilinear")
     samples = queries.points(datasets["alps"], x, y, CRS.from_code("EPSG:3857"), wish)
     # Queries also use coarser levels.
     known = (samples.levels == 0) & ~np.isnan(samples.heights) & (found[down, across] != 0.0)

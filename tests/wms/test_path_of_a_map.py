@@ -37,4 +37,4 @@ def test_a_map_passes_through_few_files(
     changes = sum(one != other for one, other in pairwise(modules))
     assert len(set(modules)) <= 30
     assert changes <= 84
-    assert len(modules) <= 384
+    assert len(modules) <= 392

@@ -98,9 +98,13 @@ def schema(name: str, plugins: Plugins, services: Services | None = None) -> dic
                 del section["properties"]["cors"]
             section["properties"].update(copy.deepcopy(dict(service.settings_schema)))
             properties[service_name] = section
-        formats = properties["global"]["properties"]["map"]["properties"]["formats"]
-        known = formats["items"]["enum"]
-        known.extend(sorted(set(plugins.encoders).difference(known)))
+        shared = properties["global"]["properties"]
+        of_maps, of_tiles = (
+            shared[key]["properties"]["formats"]["items"]["enum"] for key in ("map", "tile")
+        )
+        further = sorted(set(plugins.encoders).difference(of_maps))
+        of_maps += further
+        of_tiles += further
     elif name == "layer":
         for service_name, service in sorted(services.items()):
             if not (service.is_fallback or service.always_on):

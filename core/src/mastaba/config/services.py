@@ -53,6 +53,7 @@ def load_services(
         raise UnusableError
     validator.complete(document)
     shared = document["global"]
+    tile_formats = _tile_formats(shared["tile"]["formats"], plugins, faults)
     equivalences = Equivalences()
     if "crs_equivalences" in shared:
         with faults.attempt():
@@ -66,7 +67,7 @@ def load_services(
         caching=CachingSettings(**shared["caching"]),
         map=_map_settings(shared["map"], equivalences, faults),
         tile_reprojection=shared["tile"]["reprojection"],
-        tile_formats=tuple(shared["tile"]["formats"]),
+        tile_formats=tile_formats,
         cors=tuple(cors) if isinstance(cors, list) else cors,
         equivalences=equivalences,
         # The names of settings outside sections are those of the attributes.
@@ -162,6 +163,16 @@ def _map_settings(
         max_pixels=limits.get("pixels", limits["width"] * limits["height"]),
         max_source_bytes=1024**2 * limits["source_mebibytes"],
     )
+
+
+def _tile_formats(listed: Iterable[str], plugins: Plugins, faults: FileFaults) -> tuple[str, ...]:
+    """Return the listed media types. Encoders of the default ones are not imported."""
+    usual = Settings().tile_formats
+    for position, media_type in enumerate(listed):
+        if media_type not in usual and not plugins.encoders[media_type].is_picture:
+            reason = f"{media_type} is not a format of pictures"
+            faults.error(f"$.global.tile.formats[{position}]", reason, "remove it")
+    return tuple(dict.fromkeys(listed))
 
 
 def _offered_crs(

@@ -60,6 +60,17 @@ class TileFormat:
         return self.sample is None
 
     @property
+    def is_picture(self) -> bool:
+        """Whether browsers show a stored tile as an image."""
+        return self.codec in (Codec.PNG, Codec.JPEG)
+
+    @property
+    def short_name(self) -> str:
+        """Name of the format of stored tiles in OGC API: jpg, png, tiff, bil or mvt."""
+        short = {"jpeg": "jpg", "png": "png", "tif": "tiff", "pbf": "mvt"}
+        return short.get(self.extension, "bil")
+
+    @property
     def needs_tiff_header(self) -> bool:
         """Whether a stored tile needs a TIFF header in front to be a valid image."""
         return self.media_type == "image/tiff"

@@ -193,6 +193,17 @@ class Plugins:
             calls[one.plugin_name] = functools.partial(caller, site=site, changes=changes)
         return calls
 
+    def encoder_extensions(self) -> dict[str, tuple[str, ...]]:
+        """Return the file name extensions of each encoder, by media type in lower case.
+
+        The name of an encoder is one of them, as in ``.jpeg``. No class is imported.
+        """
+        names = self.encoders.declared("name")
+        return {
+            media_type.lower(): tuple(dict.fromkeys((extension, names[media_type])))
+            for media_type, extension in self.encoders.declared("extension").items()
+        }
+
     @property
     def _registries(self) -> tuple[Registry[Any], ...]:
         return self.services, self.storages, self.index_stores, self.encoders

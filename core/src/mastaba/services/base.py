@@ -222,6 +222,9 @@ class Installed(Protocol):
     def encoders(self) -> Mapping[str, type[Encoder]]:
         """Encoders by media type."""
 
+    def encoder_extensions(self) -> Mapping[str, tuple[str, ...]]:
+        """Return the file name extensions of each encoder, by media type in lower case."""
+
     @property
     def storages(self) -> Mapping[str, type[Storage]]:
         """Storage drivers by name."""

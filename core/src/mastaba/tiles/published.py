@@ -39,14 +39,6 @@ if TYPE_CHECKING:
 DEFAULT_STYLE: Final = ""
 """Name of the style for requests without one."""
 
-_PICTURES: Final = {
-    "png": "image/png",
-    "jpg": "image/jpeg",
-    "jpeg": "image/jpeg",
-    "webp": "image/webp",
-}
-"""Media types by file name extension."""
-
 # Longer numbers are outside every matrix. They are not passed to int(), whose cost grows with
 # the square of the length.
 _MAX_DIGITS: Final = 18
@@ -82,11 +74,12 @@ def picture_formats(layer: Layer, site: Site) -> dict[str, str]:
     """
     if layer.is_vector:
         return {}
-    stored, offered = layer.pyramid.format.media_type, site.catalogue.settings.tile_formats
+    stored, extensions = layer.pyramid.format.media_type, site.plugins.encoder_extensions()
     return {
         extension: media_type
-        for extension, media_type in _PICTURES.items()
-        if media_type in offered and media_type in site.encoders and media_type != stored
+        for media_type in map(str.lower, site.catalogue.settings.tile_formats)
+        if media_type in site.encoders and media_type != stored
+        for extension in extensions[media_type]
     }
 
 
@@ -276,7 +269,9 @@ class LayerTiles:
             requested: media type in lower case, or file name extension.
             message, parameter: of the error if drawing would not help.
         """
-        is_picture = requested in _PICTURES or requested in _PICTURES.values()
+        # Without mastaba-render, there may be no encoder that knows its extension.
+        name = "jpeg" if requested == "jpg" else requested.removeprefix("image/")
+        is_picture = f"image/{name}" in self._service.site.catalogue.settings.tile_formats
         if is_picture and not self.is_vector and not drawing.can_draw():
             return RendererMissingError()
         return UnsupportedFormatError(message, parameter)

@@ -26,14 +26,11 @@ requests for the same path and query from their headers, or None if other things
 
 _FILE_NAMES: Final = {
     "image/tiff": "image.tif",
-    "image/geotiff": "image.tif",
     "image/jpeg": "image.jpg",
     "image/png": "image.png",
-    "image/webp": "image.webp",
     "image/x-bil;bits=32": "image.bil",
     "text/plain": "message.txt",
     "text/xml": "message.xml",
-    "text/asc": "file.asc",
     "application/xml": "file.xml",
     "application/json": "file.json",
     "application/x-protobuf": "file.pbf",
@@ -63,13 +60,21 @@ class Response:
         self.body = body
 
 
-def content_disposition(media_type: str, file_name: str | None = None) -> str:
+def content_disposition(
+    media_type: str, file_name: str | None = None, extension: str | None = None
+) -> str:
     """Return the header value: inline, or attachment if the client gives a file name.
+
+    Args:
+        extension: of the encoder that writes the media type, if one does.
 
     Unsafe characters of the client's name appear only in the encoded form of RFC 6266.
     """
     if not file_name:
-        return f'inline; filename="{_FILE_NAMES.get(media_type, "file")}"'
+        usual = _FILE_NAMES.get(media_type, "file")
+        if extension is not None:
+            usual = f"{'image' if media_type.startswith('image/') else 'file'}.{extension}"
+        return f'inline; filename="{usual}"'
     file_name = "".join(c for c in file_name[:200] if c.isprintable() and c not in '/\\"')
     plain = "".join(c if c in _SAFE else "_" for c in file_name) or "file"
     header = f'attachment; filename="{plain}"'

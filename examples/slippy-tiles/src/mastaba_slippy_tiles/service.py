@@ -26,7 +26,6 @@ from mastaba_render.api.maps import (
     as_picture,
     cache_control,
     drawn_response,
-    identity_of,
 )
 from mastaba_slippy_tiles.grid import WEB_MERCATOR, level_of, matrix
 
@@ -119,7 +118,7 @@ class SlippyTiles(Service):
             request,
             renderer.admission,
             [prepared],
-            identity=(identity_of(entry), zoom.id, place),
+            identity=wanted,
             cost=tile.memory,
             encode=tile.pieces,
             always=cache_control([layer]),

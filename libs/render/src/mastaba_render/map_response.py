@@ -5,11 +5,18 @@ The counterpart of `tile_response` for images that are not stored.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import fields, is_dataclass
+from functools import cache, partial
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from mastaba import __version__
+from mastaba.encoder import Encoder
+from mastaba.model.crs import CRS
+from mastaba.model.layer import Layer
+from mastaba.model.style import Style
 from mastaba.model.surrogate_keys import SURROGATE_KEY, drawn_key
 from mastaba.web.body import spooled
 from mastaba.web.conditional import etag_matches, last_modified, not_modified_since
@@ -17,13 +24,13 @@ from mastaba.web.response import Headers, Response
 from mastaba_render.layer_map import Sources
 
 if TYPE_CHECKING:
-    from mastaba.model.layer import Layer
     from mastaba.web.request import Request
     from mastaba_render.admission import Admission
-    from mastaba_render.map_request import MapLayer
 
 
 _UNAGREED: Final = "no-cache"
+_PLAIN: Final = frozenset((bool, float, int, str, type(None)))
+"""Types that are their own identity."""
 
 
 class Drawable(Protocol):
@@ -56,7 +63,8 @@ def drawn_response(
     Args:
         admission: decides when to draw.
         prepared: the maps, or other drawn things, in the response.
-        identity: everything but the stored tiles that affects the bytes, with a stable ``repr``.
+        identity: everything but the stored tiles that affects the bytes, such as the query; the
+            ETag contains its `identity_of`.
         cost: peak memory of drawing and encoding, in bytes.
         encode: draws and encodes; returns the body whole or in pieces.
         always: headers of both responses.
@@ -67,7 +75,7 @@ def drawn_response(
         SlabFormatError, StorageError: the stored tiles cannot be read.
     """
     # Encoders change with the version.
-    settings = repr((__version__, identity)).encode()
+    settings = repr((__version__, identity_of(identity))).encode()
     version, modified = _sources(prepared)
     headers = list(always)
     # 0 means that the map contains no stored tile.
@@ -92,15 +100,46 @@ def drawn_response(
     return Response(200, [*content, *headers, ("ETag", etag)], body)
 
 
-def identity_of(entry: MapLayer) -> tuple[object, ...]:
-    """Return everything but the stored tiles that affects a layer's pixels in a map."""
-    layer, style = entry.layer, entry.style
-    pyramid, raster = layer.pyramid, layer.pyramid.raster
-    assert raster is not None
-    pixels = pyramid.generation, pyramid.format.name, raster.channels, raster.nodata
-    drawn = None if style is None else (style.palette, sorted(style.processing.items()))
-    ground = pyramid.tile_matrix_set.crs.code, layer.registration
-    return (layer.id, *pixels, *ground, layer.resampling, drawn)
+def identity_of(value: Any) -> object:
+    """Return what a value says about the bytes of a response, with a stable ``repr``.
+
+    A dataclass gives its compared fields; a layer, a style and an encoder what affects pixels.
+    """
+    if isinstance(value, Layer):
+        pyramid, raster = value.pyramid, value.pyramid.raster
+        assert raster is not None
+        pixels = pyramid.generation, pyramid.format.name, raster.channels, raster.nodata
+        ground = pyramid.tile_matrix_set.crs.code, value.registration
+        return (value.id, *pixels, *ground, value.resampling)
+    if isinstance(value, Style):
+        return value.palette, sorted(value.processing.items())
+    if isinstance(value, Encoder):
+        return value.media_type, identity_of(value.settings) if value.settings else None
+    if isinstance(value, CRS):
+        return value.code
+    if isinstance(value, Mapping):
+        return [(key, identity_of(value[key])) for key in sorted(value)]
+    if isinstance(value, AbstractSet):
+        return sorted(map(identity_of, value), key=repr)
+    members: Iterable[Any]
+    if isinstance(value, tuple | list):
+        members = value
+    elif is_dataclass(value):
+        kind: Any = type(value)
+        members = map(partial(getattr, value), _compared(kind))
+    else:
+        return value
+    found = list(members)
+    for position, item in enumerate(found):
+        if item and type(item) not in _PLAIN:
+            found[position] = identity_of(item)
+    return found
+
+
+@cache
+def _compared(kind: Any) -> tuple[str, ...]:
+    """Return the names of the compared fields of a dataclass."""
+    return tuple(item.name for item in fields(kind) if item.compare)
 
 
 def cache_control(layers: Iterable[Layer]) -> Headers:

@@ -30,7 +30,7 @@ _TRIES: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _PublishedLevel:
     """A level, and the first layer that publishes it."""
 
     layer: Layer
@@ -76,18 +76,18 @@ def look_at_slabs(catalogue: Catalogue, samples: int) -> SlabFindings:
     return findings
 
 
-def _places(catalogue: Catalogue) -> list[_Place]:
+def _places(catalogue: Catalogue) -> list[_PublishedLevel]:
     """Return each level once, however many layers publish it."""
-    found: dict[object, _Place] = {}
+    found: dict[object, _PublishedLevel] = {}
     for layer in catalogue.layers.values():
         for identifier, level in layer.pyramid.levels.items():
             reader = catalogue.readers[layer.id][identifier]
             (where, *_), _ = reader.place_of(0, 0)
-            found.setdefault(where, _Place(layer, level, reader))
+            found.setdefault(where, _PublishedLevel(layer, level, reader))
     return list(found.values())
 
 
-def _storage_fault(place: _Place) -> Fault | None:
+def _storage_fault(place: _PublishedLevel) -> Fault | None:
     """Return why a storage cannot be used, or None; a missing object proves that it can."""
     storage = place.reader.storage
     slab_col, slab_row = next(slab_positions(place.level, 1))
@@ -101,7 +101,7 @@ def _storage_fault(place: _Place) -> Fault | None:
     return None
 
 
-def _examined(place: _Place, samples: int) -> tuple[int, list[Fault]]:
+def _examined(place: _PublishedLevel, samples: int) -> tuple[int, list[Fault]]:
     """Return the number of slabs read from a level, and their problems."""
     faults: list[Fault] = []
     level, reader = place.level, place.reader
@@ -143,7 +143,7 @@ def _examined(place: _Place, samples: int) -> tuple[int, list[Fault]]:
     return count, faults
 
 
-def _wrong_size(storage: Storage, key: str, place: _Place) -> Fault | None:
+def _wrong_size(storage: Storage, key: str, place: _PublishedLevel) -> Fault | None:
     """Return the fault for a slab whose size contradicts the descriptor, or None."""
     level = place.level
     try:
@@ -158,7 +158,7 @@ def _wrong_size(storage: Storage, key: str, place: _Place) -> Fault | None:
     )
 
 
-def _index_faults(place: _Place, index: SlabIndex) -> list[Fault]:
+def _index_faults(place: _PublishedLevel, index: SlabIndex) -> list[Fault]:
     """Check all entries of an index; report the first invalid one."""
     storage, key = index.storage, index.key
     try:
@@ -176,7 +176,9 @@ def _index_faults(place: _Place, index: SlabIndex) -> list[Fault]:
     return []
 
 
-def _tile_faults(place: _Place, index: SlabIndex, tiles: Iterable[tuple[int, int]]) -> list[Fault]:
+def _tile_faults(
+    place: _PublishedLevel, index: SlabIndex, tiles: Iterable[tuple[int, int]]
+) -> list[Fault]:
     """Decode the first stored tile of a slab; return its problem, if any."""
     storage, key = index.storage, index.key
     decode = _decoder(place.layer, place.level)
@@ -212,7 +214,9 @@ def _named(storage: Storage, key: str) -> str:
     return f"{storage.full_name}/{key}" if storage.is_remote else key
 
 
-def _damaged(storage: Storage, key: str, at: str, place: _Place, error: SlabFormatError) -> Fault:
+def _damaged(
+    storage: Storage, key: str, at: str, place: _PublishedLevel, error: SlabFormatError
+) -> Fault:
     reason = f"{place.described}: {error}"
     if error.__cause__ is not None:
         reason += f" ({error.__cause__})"
@@ -226,7 +230,9 @@ def _damaged(storage: Storage, key: str, at: str, place: _Place, error: SlabForm
     )
 
 
-def _unreadable(storage: Storage, key: str, at: str, place: _Place, error: Exception) -> Fault:
+def _unreadable(
+    storage: Storage, key: str, at: str, place: _PublishedLevel, error: Exception
+) -> Fault:
     remedy = (
         "check credentials and permissions"
         if isinstance(error, AccessDeniedError)
@@ -235,7 +241,7 @@ def _unreadable(storage: Storage, key: str, at: str, place: _Place, error: Excep
     return Fault(Severity.ERROR, _named(storage, key), at, f"{place.described}: {error}", remedy)
 
 
-def _nothing(place: _Place, tries: int, key: str) -> Fault:
+def _nothing(place: _PublishedLevel, tries: int, key: str) -> Fault:
     """Return the fault for a level without slabs: an error if all were looked for."""
     total = slab_count(place.level)
     storage = place.reader.storage

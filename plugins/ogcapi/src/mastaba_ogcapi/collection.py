@@ -7,7 +7,6 @@ from urllib.parse import quote
 
 from mastaba.api.catalogue import CRS84, crs_uri
 from mastaba_ogcapi.crs import in_axis_order, rounded
-from mastaba_ogcapi.formats import PICTURES
 from mastaba_ogcapi.landing import spatial_extent
 from mastaba_ogcapi.links import (
     REL,
@@ -111,14 +110,14 @@ def _map_links(dataset: Dataset, collection: Collection, href: str) -> list[Link
         links += [
             link(f"{href}/map", f"{base}/map", natural.media_type, "Map") for base in (REL, RELS)
         ]
-        if natural.media_type not in PICTURES:
+        if not natural.is_picture:
             # Clients that show pictures look for a link of that type.
             links += [
                 link(
                     f"{href}/map?f={item.name}", f"{REL}/map", item.media_type, f"Map: {item.name}"
                 )
                 for item in dataset.formats.all
-                if item.media_type in PICTURES
+                if item.is_picture
             ]
     for style in layer.styles:
         styled = collection.natural_format(style)

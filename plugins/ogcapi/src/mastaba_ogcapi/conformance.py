@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from mastaba_ogcapi.formats import stored_name
 from mastaba_ogcapi.links import self_links
 
 if TYPE_CHECKING:
@@ -60,4 +59,4 @@ def _classes(formats: Iterable[str]) -> list[str]:
 
 
 def _stored(dataset: Dataset) -> set[str]:
-    return {stored_name(item.layer.pyramid.format.media_type) for item in dataset.raster}
+    return {item.layer.pyramid.format.short_name for item in dataset.raster}

@@ -10,7 +10,7 @@ from mastaba.api.catalogue import CRS84, CRSOffer, TileMatrixSetLink
 from mastaba.api.tiles import Tiles
 from mastaba.api.web import printable
 from mastaba.errors import InvalidParameterError, UnknownPathError
-from mastaba_ogcapi.formats import MapFormat, MapFormats, stored_name
+from mastaba_ogcapi.formats import MapFormat, MapFormats
 from mastaba_ogcapi.registered import registered_name
 
 if TYPE_CHECKING:
@@ -63,8 +63,8 @@ class Collection:
     @cached_property
     def stored_names(self) -> frozenset[str]:
         """Values of ``f`` that request raster tiles as stored."""
-        media_type = self.layer.pyramid.format.media_type
-        short = stored_name(media_type)
+        stored = self.layer.pyramid.format
+        media_type, short = stored.media_type, stored.short_name
         longer = {"jpg": "jpeg", "tiff": "tif"}.get(short, short)
         return frozenset((short, longer, media_type, media_type.partition(";")[0]))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -15,7 +16,6 @@ from mastaba_render.api.maps import (
     Background,
     EncodedMap,
     MapImage,
-    MapLayer,
     MapRequest,
     Mask,
     Pixels,
@@ -37,19 +37,18 @@ _OPAQUE: Final = 255
 _PARAMETERS: Final = {"BBOX": "bbox", "WIDTH": "width", "HEIGHT": "height", "LAYERS": "collections"}
 
 
-def layers_of(site: Site, query: MapQuery) -> tuple[MapLayer, ...]:
-    """Return the layers of a map, in styles that its format can hold.
+def fitted(site: Site, query: MapQuery) -> MapQuery:
+    """Return the map with its layers in styles that its format can hold.
 
     Raises:
         SlabFormatError, StorageError: the data cannot be read.
     """
-    layers = tuple(MapLayer(item.layer, style) for item, style in query.layers)
     if not query.format.encoder.is_picture:
-        return layers
-    return tuple(site.renderer.in_picture(entry) for entry in layers)
+        return query
+    return replace(query, layers=tuple(map(site.renderer.in_picture, query.layers)))
 
 
-def prepared_maps(site: Site, query: MapQuery, layers: tuple[MapLayer, ...]) -> list[PreparedMap]:
+def prepared_maps(site: Site, query: MapQuery) -> list[PreparedMap]:
     """Return the maps to draw: one, or two side by side across the antimeridian.
 
     Raises:
@@ -59,7 +58,12 @@ def prepared_maps(site: Site, query: MapQuery, layers: tuple[MapLayer, ...]) -> 
         return [
             site.renderer.prepare(
                 MapRequest(
-                    layers, box, query.area.crs, columns, query.rows, query.resolution_factor
+                    query.layers,
+                    box,
+                    query.area.crs,
+                    columns,
+                    query.rows,
+                    query.resolution_factor,
                 )
             )
             for box, columns in query.area.parts(query.columns)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mastaba.api.catalogue import WGS84
 from mastaba.errors import SlabFormatError, StorageError
-from mastaba_ogcapi.formats import stored_name
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import BoundingBox, Layer, Level, TileLimits
@@ -18,7 +17,6 @@ _SEARCHED: Final = 100
 """Most tiles of a level whose index is read."""
 
 _WIDTH: Final = 512
-_PICTURES: Final = ("jpg", "png", "webp")
 
 
 def examples(dataset: Dataset, collection: Collection | None = None) -> Mapping[str, Any]:
@@ -54,11 +52,7 @@ def examples(dataset: Dataset, collection: Collection | None = None) -> Mapping[
 
 def _default(dataset: Dataset) -> Collection | None:
     """Return a collection that browsers show as it is stored, or else any."""
-    stored = (
-        item
-        for item in dataset.pictures
-        if stored_name(item.layer.pyramid.format.media_type) in _PICTURES
-    )
+    stored = (item for item in dataset.pictures if item.layer.pyramid.format.is_picture)
     return next(chain(stored, dataset.pictures, dataset.collections.values()), None)
 
 
@@ -66,12 +60,12 @@ def _map(dataset: Dataset, collection: Collection) -> dict[str, Any]:
     layer, style = collection.layer, collection.layer.default_style
     limits = dataset.site.catalogue.settings.map
     level, row, col = _stored_tile(dataset, layer)
-    natural = collection.natural_format(style)
+    natural, stored = collection.natural_format(style), layer.pyramid.format
     shared = [code for code in collection.crs if code in dataset.dataset_crs]
     return {
         "styleId": style.identifier if style else None,
-        "f-mapTile": _shown(dataset, stored_name(layer.pyramid.format.media_type)),
-        "f-map": _shown(dataset, natural.name) if natural else None,
+        "f-mapTile": _shown(dataset, stored.short_name, is_picture=stored.is_picture),
+        "f-map": _shown(dataset, natural.name, is_picture=natural.is_picture) if natural else None,
         "crs": (shared or collection.crs)[0],
         "bbox-map": _degrees(layer, _box(level, row, col)),
         "width-map": min(_WIDTH, limits.max_width),
@@ -79,10 +73,10 @@ def _map(dataset: Dataset, collection: Collection) -> dict[str, Any]:
     }
 
 
-def _shown(dataset: Dataset, name: str) -> str:
+def _shown(dataset: Dataset, name: str, *, is_picture: bool) -> str:
     """Return the name of a format, or else of one that browsers show."""
-    offered = (item.name for item in dataset.formats.all if item.name in _PICTURES)
-    return name if name in _PICTURES else next(offered, name)
+    offered = (item.name for item in dataset.formats.all if item.is_picture)
+    return name if is_picture else next(offered, name)
 
 
 def _tile(dataset: Dataset, collection: Collection) -> dict[str, Any]:

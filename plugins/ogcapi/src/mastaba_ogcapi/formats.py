@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 GEOTIFF: Final = "image/tiff; application=geotiff"
 _TIFFS: Final = ("image/tiff", "image/geotiff")
 _JPEG: Final = ("jpg", "jpeg")
-PICTURES: Final = ("image/png", "image/jpeg", "image/webp")
 _ELEVATION: Final = ("image/x-bil;bits=32", "image/x-bil")
 
 
@@ -42,9 +41,9 @@ class MapFormat:
     accepted: tuple[str, ...]
 
     @property
-    def file_type(self) -> str:
-        """The media type that determines file names."""
-        return self.media_type.partition(";")[0] if self.media_type == GEOTIFF else self.media_type
+    def is_picture(self) -> bool:
+        """Whether the format is meant for viewing."""
+        return self.encoder.is_picture
 
 
 class MapFormats:
@@ -63,23 +62,19 @@ class MapFormats:
     @cached_property
     def all(self) -> tuple[MapFormat, ...]:
         found: dict[str, MapFormat] = {}
-        for media_type in self._listed():
+        settings = self._site.catalogue.settings
+        pictures = settings.tile_formats if self._of_tiles else ()
+        for media_type in (*settings.map.formats, *pictures):
             lowered = media_type.lower()
             # A TIFF without georeferencing would be useless here.
             encoder = self._site.encoders.get("image/geotiff" if lowered in _TIFFS else lowered)
-            if encoder is not None:
-                map_format = _map_format(encoder)
-                found.setdefault(map_format.name, map_format)
+            if encoder is None:
+                continue
+            if self._of_tiles and encoder.is_picture and media_type not in pictures:
+                continue
+            map_format = _map_format(encoder)
+            found.setdefault(map_format.name, map_format)
         return tuple(found.values())
-
-    def _listed(self) -> list[str]:
-        """Return the configured media types."""
-        settings = self._site.catalogue.settings
-        if not self._of_tiles:
-            return list(settings.map.formats)
-        pictures = settings.tile_formats
-        maps = [item for item in settings.map.formats if item in pictures or not _is_picture(item)]
-        return list(dict.fromkeys((*maps, *pictures)))
 
     @cached_property
     def _by_name(self) -> dict[str, MapFormat]:
@@ -131,15 +126,6 @@ class MapFormats:
         wanted = (self._by_name.get(name) for name in names)
         fitting = (item for item in self.all if pictures or not item.encoder.is_picture)
         return next((item for item in (*wanted, *fitting, *self.all) if item is not None), None)
-
-
-def _is_picture(media_type: str) -> bool:
-    return media_type.lower() in PICTURES
-
-
-def stored_name(media_type: str) -> str:
-    """Return the short name in ``f`` for a format of stored tiles."""
-    return {"image/jpeg": "jpg", "image/png": "png", "image/tiff": "tiff"}.get(media_type, "bil")
 
 
 def _map_format(encoder: Encoder) -> MapFormat:

@@ -82,30 +82,30 @@ def map_response(dataset: Dataset, request: Request, query: MapQuery) -> Respons
         InvalidParameterError: the request exceeds a limit, or the format cannot hold the pixels.
         SlabFormatError, StorageError: the data cannot be read.
     """
-    from mastaba_ogcapi.drawing import encoded_map, layers_of, prepared_maps
-    from mastaba_render.api.maps import cache_control, drawn_response, identity_of
+    from mastaba_ogcapi.drawing import encoded_map, fitted, prepared_maps
+    from mastaba_render.api.maps import cache_control, drawn_response
 
-    layers, area = layers_of(dataset.site, query), query.area
-    prepared = prepared_maps(dataset.site, query, layers)
+    query = fitted(dataset.site, query)
+    area = query.area
+    prepared = prepared_maps(dataset.site, query)
     encoded = encoded_map(prepared, query)
     edges = in_axis_order(area.written, area.crs)
+    media_type, extension = query.format.media_type, query.format.encoder.extension
     content = [
-        ("Content-Type", query.format.media_type),
+        ("Content-Type", media_type),
         ("Content-Bbox", ",".join(map(coordinate, edges))),
-        ("Content-Disposition", content_disposition(query.format.file_type, query.file_name)),
+        ("Content-Disposition", content_disposition(media_type, query.file_name, extension)),
     ]
     if area.crs.code != CRS84:
         content.append(("Content-Crs", crs_uri(area.crs.code)))
-    place = (area.bbox, area.crs.code, area.seam)
-    picture = (query.format.media_type, query.ground, query.columns, query.rows)
     return drawn_response(
         request,
         dataset.site.renderer.admission,
         prepared,
-        ([*map(identity_of, layers)], place, query.resolution_factor, picture),
+        query,
         encoded.memory,
         encoded.pieces,
-        always=cache_control(entry.layer for entry in layers)
+        always=cache_control(entry.layer for entry in query.layers)
         + ([("Vary", "Accept")] if query.negotiated else []),
         content=content,
     )

@@ -80,7 +80,7 @@ def wanted_size(parameters: Mapping[str, str], limits: MapSettings) -> WantedSiz
     )
 
 
-class MapPlace:
+class AreaReader:
     """Finds the area and size of a map.
 
     Args:

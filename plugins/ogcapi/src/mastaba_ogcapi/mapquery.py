@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
@@ -14,8 +14,8 @@ from mastaba_ogcapi import params
 from mastaba_ogcapi.crs import offered_crs
 from mastaba_ogcapi.formats import MapFormat, MapFormats
 from mastaba_ogcapi.maparea import Area, level_factor, size_of
-from mastaba_ogcapi.mapplace import MapPlace, wanted_size
-from mastaba_render.api.maps import Background
+from mastaba_ogcapi.mapplace import AreaReader, wanted_size
+from mastaba_render.api.maps import Background, MapLayer
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import Style
@@ -43,24 +43,24 @@ class Ground:
 
 @dataclass(frozen=True, slots=True)
 class MapQuery:
-    """A map to draw, and how to send it.
+    """A map to draw, and how to send it. The ETag contains all compared fields.
 
     Attributes:
-        layers: bottom layer first, each with its style.
+        layers: the bottom one first.
         columns, rows: pixels, within the limits.
         resolution_factor: applied to the requested resolution when a level is selected.
         negotiated: whether the format depends on the Accept header.
     """
 
-    layers: tuple[tuple[Collection, Style | None], ...]
+    layers: tuple[MapLayer, ...]
     area: Area
     columns: int
     rows: int
     resolution_factor: float
     ground: Ground
     format: MapFormat
-    negotiated: bool
-    file_name: str | None
+    negotiated: bool = field(compare=False)
+    file_name: str | None = field(compare=False)
 
 
 class MapQueries:
@@ -140,7 +140,7 @@ class MapQueries:
         if (size.width, size.height, size.scale) != (None, None, None):
             columns, rows = size_of(area, size.width, size.height, size.pixel, columns, limits)
         return MapQuery(
-            ((collection, style),),
+            (MapLayer(collection.layer, style),),
             area,
             columns,
             rows,
@@ -207,11 +207,11 @@ class MapQueries:
             crs = offered_crs(parameters["crs"], offered, "crs")
         map_format, negotiated = self._format(request, self._dataset.formats, natural)
         size = wanted_size(parameters, limits)
-        place = MapPlace(self._dataset, [item for item, _ in layers], crs, offered)
+        place = AreaReader(self._dataset, [item for item, _ in layers], crs, offered)
         default = min(self._default_size, limits.max_width, limits.max_height)
         area, columns, rows = place.find(request, size, default, limits)
         return MapQuery(
-            layers,
+            tuple(MapLayer(item.layer, style) for item, style in layers),
             area,
             columns,
             rows,

@@ -15,7 +15,6 @@ import yaml
 
 from mastaba import __version__
 from mastaba_ogcapi.examples import examples
-from mastaba_ogcapi.formats import stored_name
 from mastaba_ogcapi.landing import OPENAPI_JSON, OPENAPI_YAML
 from mastaba_ogcapi.negotiation import HTML, JSON
 from mastaba_ogcapi.tilesets import TILEJSON, VECTOR_TILES
@@ -129,7 +128,7 @@ def _values(dataset: Dataset) -> Mapping[str, Any]:
     """Return the values of this installation, by their name in ``openapi.yaml``."""
     limits, formats = dataset.site.catalogue.settings.map, dataset.formats.all
     of_tiles = dataset.tile_formats.all
-    stored = {item.layer.pyramid.format.media_type for item in dataset.raster}
+    stored = {item.layer.pyramid.format for item in dataset.raster}
     names = [item.name for item in formats]
     media_types = {item.media_type for item in formats}
     sets = [*dataset.tile_matrix_sets, *sorted(set(dataset.registered_names.values()))]
@@ -140,12 +139,16 @@ def _values(dataset: Dataset) -> Mapping[str, Any]:
         "$styles": dataset.style_names,
         "$tileMatrixSets": list(dict.fromkeys(sets)),
         "$formats": names,
-        "$tileFormats": sorted({*(item.name for item in of_tiles), *map(stored_name, stored)}),
+        "$tileFormats": sorted(
+            {item.name for item in of_tiles} | {item.short_name for item in stored}
+        ),
         "$maxWidth": limits.max_width,
         "$maxHeight": limits.max_height,
         "definition": [OPENAPI_JSON, OPENAPI_YAML, HTML],
         "maps": sorted(media_types),
-        "tiles": sorted(stored.union(item.media_type for item in of_tiles)),
+        "tiles": sorted(
+            {item.media_type for item in stored} | {item.media_type for item in of_tiles}
+        ),
         "vectorTiles": [VECTOR_TILES, "application/x-protobuf"],
     }
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mastaba.api.catalogue import bbox_in, crs_uri
 from mastaba_ogcapi.crs import in_axis_order
-from mastaba_ogcapi.formats import PICTURES, stored_name
 from mastaba_ogcapi.links import (
     REL,
     Link,
@@ -122,7 +121,7 @@ def item_links(tiles: Tiles, offered: TileMatrixSetLink) -> list[Link]:
     if tile_format.is_vector:
         return [template(f"{href}?f=mvt", "item", VECTOR_TILES, "Vector tile")]
     natural = tile_format.media_type
-    links = [template(f"{href}?f={stored_name(natural)}", "item", natural, "Tile")]
+    links = [template(f"{href}?f={tile_format.short_name}", "item", natural, "Tile")]
     for item in tiles.dataset.tile_formats.all:
         if item.encoder.media_type != natural:
             links.append(
@@ -134,10 +133,12 @@ def item_links(tiles: Tiles, offered: TileMatrixSetLink) -> list[Link]:
 def picture_template(tiles: Tiles, offered: TileMatrixSetLink) -> str:
     """Return the address template of tiles that clients show: vector tiles, or pictures."""
     links: dict[str, str] = {item["type"]: item["href"] for item in item_links(tiles, offered)}
-    stored = next(iter(links))
-    if stored in PICTURES:
-        return links[stored]
-    return next((links[kind] for kind in PICTURES if kind in links), links[stored])
+    stored = tiles.collection.layer.pyramid.format
+    pictures = [item for item in tiles.dataset.tile_formats.all if item.is_picture]
+    if stored.is_picture or stored.is_vector or not pictures:
+        return next(iter(links.values()))
+    # Formats that can show where there is no data come first.
+    return links[max(pictures, key=lambda item: item.encoder.holds_alpha).media_type]
 
 
 def _common(tiles: Tiles, offered: TileMatrixSetLink) -> dict[str, Any]:

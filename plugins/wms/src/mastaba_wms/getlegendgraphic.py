@@ -76,9 +76,10 @@ class GetLegendGraphic:
         )
         legend = with_values(legend_of(layer, style), layer, style, self._site.renderer)
         image = draw_legend(legend, symbol, transparent=transparent and encoder.holds_alpha)
+        disposition = content_disposition(encoder.media_type, None, encoder.extension)
         headers = [
             ("Content-Type", encoder.media_type),
-            ("Content-Disposition", content_disposition(encoder.media_type)),
+            ("Content-Disposition", disposition),
         ]
         return Response(200, headers, encoded(image, encoder, transparent=transparent))
 

@@ -14,7 +14,6 @@ from mastaba_render.api.maps import (
     cache_control,
     drawn_response,
     finish_for,
-    identity_of,
 )
 from mastaba_wms.params import MapQueries
 from mastaba_wms.versions import required_version
@@ -56,6 +55,7 @@ class GetMap:
             layers = tuple(map(renderer.in_picture, wanted.layers))
             if layers != wanted.layers:
                 wanted = replace(wanted, layers=layers)
+                query = replace(query, map=wanted)
         prepared = renderer.prepare(wanted)
         finish = finish_for(encoder, background, in_colour=encoder.name == _ALWAYS_RGB)
         try:
@@ -65,22 +65,16 @@ class GetMap:
                 f"{encoder.media_type} cannot hold the pixels of these layers in these styles",
                 "FORMAT",
             ) from None
-        media_type, box = encoder.media_type, wanted.bbox
+        media_type, extension = encoder.media_type, encoder.extension
         content = [
             ("Content-Type", media_type),
-            ("Content-Disposition", content_disposition(media_type, query.file_name)),
+            ("Content-Disposition", content_disposition(media_type, query.file_name, extension)),
         ]
-        identity = (
-            [*map(identity_of, wanted.layers)],
-            (box.xmin, box.ymin, box.xmax, box.ymax, wanted.crs.code, wanted.width, wanted.height),
-            wanted.resolution_factor,
-            (media_type, background.colour, background.transparent, sorted(query.options.items())),
-        )
         return drawn_response(
             request,
             renderer.admission,
             [prepared],
-            identity,
+            query,
             encoded.memory,
             encoded.pieces,
             always=cache_control(map(attrgetter("layer"), wanted.layers)),

@@ -6,7 +6,7 @@ Parameter names are in lower case for every binding.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
@@ -229,17 +229,17 @@ def feature_count(parameters: Mapping[str, str]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class MapQuery:
-    """A map to draw, and how to send it."""
+    """A map to draw, and how to send it. The ETag contains all compared fields."""
 
     map: MapRequest
     encoder: Encoder
     background: Background
     options: Mapping[str, str]
-    file_name: str | None
+    file_name: str | None = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Sheet:
+class BlankImage:
     """The blank image for a map or for an error report; width and height in pixels."""
 
     width: int
@@ -287,8 +287,8 @@ class MapQueries:
                 raise unknown_layer(identifier, name)
         return [self._layers[identifier] for identifier in identifiers]
 
-    def sheet(self, parameters: Mapping[str, str]) -> Sheet:
-        """Return the sheet for an error report, without checking other parameters.
+    def blank_image(self, parameters: Mapping[str, str]) -> BlankImage:
+        """Return the blank image for an error report, without checking other parameters.
 
         Raises:
             RequestError: one of its parameters is missing or invalid.
@@ -297,7 +297,9 @@ class MapQueries:
         if width * height > self._settings.max_pixels:
             raise InvalidParameterError("the map has too many pixels", "WIDTH")
         background = Background(background_colour(parameters), transparent(parameters))
-        return Sheet(width, height, self._encoder(parameters), background, exceptions(parameters))
+        return BlankImage(
+            width, height, self._encoder(parameters), background, exceptions(parameters)
+        )
 
     def read(
         self,

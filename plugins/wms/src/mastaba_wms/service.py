@@ -14,7 +14,7 @@ from mastaba_wms import params, post
 from mastaba_wms.errors import error_response
 from mastaba_wms.getlegendgraphic import GetLegendGraphic
 from mastaba_wms.getmap import GetMap
-from mastaba_wms.params import Exceptions, MapQueries, Operation, Sheet
+from mastaba_wms.params import BlankImage, Exceptions, MapQueries, Operation
 from mastaba_wms.published import PublishedLayer
 from mastaba_wms.versions import Version, negotiated
 
@@ -110,20 +110,20 @@ class WMSService(Service):
 
     def error_response(self, error: Exception, request: Request) -> Response:
         parameters: Mapping[str, str] = request.environ.get(_PARAMETERS, request.query)
-        sheet = self._sheet(parameters)
-        if sheet is not None:
+        blank = self._blank_image(parameters)
+        if blank is not None:
             # Loaded on first use: see GetLegendGraphic.
             from mastaba_wms.report import drawn_report
 
-            return drawn_report(public_message(error), sheet)
+            return drawn_report(public_message(error), blank)
         return error_response(error, negotiated(parameters))
 
-    def _sheet(self, parameters: Mapping[str, str]) -> Sheet | None:
-        """Return the sheet for an error report, or None when the report must be XML."""
+    def _blank_image(self, parameters: Mapping[str, str]) -> BlankImage | None:
+        """Return the blank image for an error report, or None when the report must be XML."""
         if params.OPERATIONS.get(parameters.get("request", "").lower()) is not Operation.GET_MAP:
             return None
         try:
-            sheet = self._queries.sheet(parameters)
+            blank = self._queries.blank_image(parameters)
         except RequestError:
             return None
-        return None if sheet.exceptions is Exceptions.XML else sheet
+        return None if blank.exceptions is Exceptions.XML else blank

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 from mastaba.api.catalogue import (
     CRS,
     BoundingBox,
-    Codec,
     Layer,
     Legend,
     TileLimits,
@@ -43,7 +42,6 @@ _LIMITS: Final = record(
     f"{WMTS}MinTileCol",
     f"{WMTS}MaxTileCol",
 )
-_PICTURES: Final = (Codec.PNG, Codec.JPEG)
 _PIXEL: Final = 0.00028
 """Size in metres of a pixel of which scale denominators are those (OGC 07-057r7, clause 6.1)."""
 _NEAR: Final = 1e-3
@@ -200,7 +198,7 @@ def _formats(layer: Layer, pictures: dict[str, str]) -> dict[str, str]:
     for extension, media_type in pictures.items():
         # Of several extensions of a format, the first counts.
         formats.setdefault(media_type, extension)
-    if stored.codec not in _PICTURES:
+    if not stored.is_picture:
         formats[stored.media_type] = formats.pop(stored.media_type)
     return formats
 

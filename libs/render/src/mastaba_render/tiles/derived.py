@@ -24,7 +24,7 @@ from mastaba_render.encoded_map import as_data
 from mastaba_render.encoding.tile_format import encoded_tile
 from mastaba_render.layer_map import PreparedMap
 from mastaba_render.map_request import Background, MapImage, MapLayer, MapRequest
-from mastaba_render.map_response import drawn_keys, drawn_response, identity_of
+from mastaba_render.map_response import drawn_keys, drawn_response
 from mastaba_render.tiles.missing import missing_tile
 
 MAX_SOURCE_TILES: Final = 3
@@ -109,18 +109,18 @@ class DerivedTilePublisher:
             request,
             self._site.renderer.admission,
             [prepared],
-            (
-                *(identity_of(wanted.layers[0]), self._media_type, self.crs.code),
-                *(wanted.bbox, self.matrix, self._palette),
-            ),
+            (wanted, self._media_type, self.matrix, self._palette),
             prepared.memory,
             lambda: self.encoded(prepared.draw(), wanted),
             always=self._headers[1:],
             content=[
                 self._headers[0],
-                ("Content-Disposition", content_disposition(self._media_type, name)),
+                ("Content-Disposition", self._disposition(name)),
             ],
         )
+
+    def _disposition(self, file_name: str | None) -> str:
+        return content_disposition(self._media_type, file_name)
 
     def missing(self, status: int) -> Response:
         """Return the response for a tile that does not exist, if that is not an error.

@@ -69,9 +69,12 @@ class PictureTilePublisher(DerivedTilePublisher):
             return Response(status, [])
         shape = self.matrix.tile_height, self.matrix.tile_width
         blank = MapImage(np.zeros((*shape, 3), np.uint8), np.zeros(shape, np.bool_), (0.0,) * 3)
-        disposition = ("Content-Disposition", content_disposition(self._media_type))
+        disposition = ("Content-Disposition", self._disposition(None))
         body = self.encoded(blank, super().map_request(0, 0))
         return Response(200, [self._headers[0], disposition], body)
+
+    def _disposition(self, file_name: str | None) -> str:
+        return content_disposition(self._media_type, file_name, self._encoder.extension)
 
     def encoded(self, image: MapImage, wanted: MapRequest) -> bytes:
         """Return a drawn tile in the picture format."""

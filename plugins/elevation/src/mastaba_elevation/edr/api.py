@@ -57,7 +57,7 @@ from mastaba_elevation.edr.trajectory import walked
 from mastaba_elevation.edr.written import coverage_pieces, feature_pieces, table_pieces
 from mastaba_elevation.facades.native import statistics_wanted
 from mastaba_elevation.queries.polygons import Ring
-from mastaba_elevation.queries.sampling import Wish, resolutions
+from mastaba_elevation.queries.sampling import SamplingOptions, resolutions
 from mastaba_elevation.queries.taps import METHODS
 from mastaba_elevation.web.facade import Context, Facade, status_of, unknown_path
 from mastaba_elevation.web.geometry import LINES, POINTS, Geometry
@@ -209,7 +209,7 @@ class Edr(Facade):
         if name == POSITION:
             geometry = q.geometry_of(parameters, POINTS, found.crs)
             x, y = geometry.x, geometry.y
-            samples = queries.points(found.dataset, x, y, found.crs, Wish(method))
+            samples = queries.points(found.dataset, x, y, found.crs, SamplingOptions(method))
             domain, times, distances = geometry.kind, None, np.zeros(len(x))
         else:
             geometry = q.geometry_of(parameters, LINES, found.crs)

@@ -11,7 +11,7 @@ from mastaba_elevation.facades.native import simplification
 from mastaba_elevation.queries.ground import Floats
 from mastaba_elevation.queries.lines import FILL, VERTICES, Line, Measure, shared_out
 from mastaba_elevation.queries.profile import MINMAX, Profile, simplified, with_peaks
-from mastaba_elevation.queries.sampling import Samples, Wish
+from mastaba_elevation.queries.sampling import Samples, SamplingOptions
 
 if TYPE_CHECKING:
     from mastaba_elevation.edr.answers import Found
@@ -55,7 +55,9 @@ def walked(
     distances = np.concatenate([part + start for part, start in zip(along, starts, strict=False)])
     x = np.concatenate([walk[0] for walk in walks])
     y = np.concatenate([walk[1] for walk in walks])
-    samples = queries.points(found.dataset, x, y, found.crs, Wish(method, affordable=True))
+    samples = queries.points(
+        found.dataset, x, y, found.crs, SamplingOptions(method, affordable=True)
+    )
     profile = Profile(x, y, distances, samples)
     if simplify == MINMAX:
         profile = with_peaks(profile, max(count, 2))

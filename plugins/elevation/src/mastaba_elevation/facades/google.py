@@ -12,7 +12,7 @@ from mastaba_elevation.errors import TooMuchError
 from mastaba_elevation.facades.google_forms import geojson, results
 from mastaba_elevation.facades.locations import locations_of
 from mastaba_elevation.queries.lines import EVEN, Line, Measure
-from mastaba_elevation.queries.sampling import Wish, resolutions
+from mastaba_elevation.queries.sampling import SamplingOptions, resolutions
 from mastaba_elevation.queries.taps import METHODS
 from mastaba_elevation.web.facade import Facade, status_of, unknown_path
 from mastaba_elevation.web.numbers import JSON, json_document, json_response, rounded, to_json
@@ -107,7 +107,7 @@ class Google(Facade):
             count = parameters.integer("samples", None, 2, queries.limits.points)
             line = Line.of(longitude, latitude, WGS84, Measure(geodesic_path=True))
             longitude, latitude = line.points(EVEN, count)
-        wish = Wish(parameters.choice("interpolation", METHODS, dataset.interpolation))
+        wish = SamplingOptions(parameters.choice("interpolation", METHODS, dataset.interpolation))
         nodata = _nodata(parameters)
         form = parameters.choice("format", ("json", "geojson"), "json")
         samples = queries.points(dataset, longitude, latitude, WGS84, wish)

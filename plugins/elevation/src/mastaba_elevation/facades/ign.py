@@ -22,8 +22,8 @@ from mastaba_elevation.facades.ign_xml import XML, error_xml
 from mastaba_elevation.queries.ground import Floats
 from mastaba_elevation.queries.lines import EVEN, FILL, VERTICES, Line, Measure
 from mastaba_elevation.queries.profile import ascent_and_descent
-from mastaba_elevation.queries.queries import ProfileWish
-from mastaba_elevation.queries.sampling import Wish
+from mastaba_elevation.queries.queries import ProfileOptions
+from mastaba_elevation.queries.sampling import SamplingOptions
 from mastaba_elevation.web.facade import Facade, status_of, unknown_path
 from mastaba_elevation.web.numbers import JSON, json_document, number, to_json
 from mastaba_elevation.web.parameters import Parameters, parameters_of
@@ -82,7 +82,7 @@ class Ign(Facade):
         lon, lat = positions_of(parameters)
         dataset = self._dataset(parameters)
         queries = self.context.queries
-        wish = Wish(dataset.interpolation)
+        wish = SamplingOptions(dataset.interpolation)
         samples = queries.points(dataset, lon, lat, WGS84, wish)
         elevations = elevations_of(dataset, lon, lat, samples)
         if parameters.flag("measures"):
@@ -93,7 +93,7 @@ class Ign(Facade):
         return answered(content, form, parameters, request)
 
     def _measures(
-        self, dataset: Dataset, lon: Floats, lat: Floats, wish: Wish
+        self, dataset: Dataset, lon: Floats, lat: Floats, wish: SamplingOptions
     ) -> list[tuple[dict[str, Any], list[tuple[int, dict[str, Any]]]]]:
         """Return, for each layer, what its measures have in common and its heights by point."""
         found = []
@@ -125,7 +125,9 @@ class Ign(Facade):
             mode, sampling = FILL if mode == VERTICES else mode, 2 * sampling
         queries = self.context.queries
         line = Line.of(lon, lat, WGS84, Measure())
-        wish = ProfileWish(mode, min(sampling, queries.limits.points), None, dataset.interpolation)
+        wish = ProfileOptions(
+            mode, min(sampling, queries.limits.points), None, dataset.interpolation
+        )
         found = queries.profile(dataset, line, wish)
         heights = np.round(found.samples.heights, DECIMALS)
         up, down = ascent_and_descent(heights)

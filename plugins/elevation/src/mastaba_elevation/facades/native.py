@@ -19,8 +19,8 @@ from mastaba.errors import InvalidParameterError, MissingParameterError, public_
 from mastaba_elevation.queries.ground import Floats
 from mastaba_elevation.queries.lines import FILL, MODES, Line, Measure
 from mastaba_elevation.queries.profile import MINMAX, ascent_and_descent
-from mastaba_elevation.queries.queries import ProfileWish
-from mastaba_elevation.queries.sampling import Samples, Wish, resolutions
+from mastaba_elevation.queries.queries import ProfileOptions
+from mastaba_elevation.queries.sampling import Samples, SamplingOptions, resolutions
 from mastaba_elevation.queries.statistics import PERCENTILES, Wanted
 from mastaba_elevation.queries.taps import METHODS
 from mastaba_elevation.web.crs import requested_crs
@@ -79,7 +79,7 @@ class Native(Facade):
     ) -> dict[str, Any]:
         if geometry.kind in POLYGONS:
             raise InvalidParameterError("the geometry is neither points nor a line", "geometry")
-        wish = Wish(
+        wish = SamplingOptions(
             parameters.choice("interpolation", METHODS, dataset.interpolation),
             parameters.optional("resolution", _FINEST),
             parameters.flag("strict"),
@@ -110,7 +110,9 @@ class Native(Facade):
             simplify = MINMAX
         method = parameters.choice("interpolation", METHODS, dataset.interpolation)
         hysteresis = parameters.number("hysteresis", 0.0, 0.0)
-        found = queries.profile(dataset, line, ProfileWish(mode or FILL, count, simplify, method))
+        found = queries.profile(
+            dataset, line, ProfileOptions(mode or FILL, count, simplify, method)
+        )
         cells = resolutions(dataset, found.samples, crs, found.x, found.y)
         results = self._results(dataset, found.samples, found.x, found.y, cells)
         distances = np.round(found.distances, _CENTIMETRES).tolist()

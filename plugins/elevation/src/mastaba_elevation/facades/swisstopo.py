@@ -17,7 +17,7 @@ from mastaba_elevation.facades.swisstopo_request import (
     geometry_of,
     read_request,
 )
-from mastaba_elevation.queries.sampling import Wish
+from mastaba_elevation.queries.sampling import SamplingOptions
 from mastaba_elevation.queries.taps import METHODS
 from mastaba_elevation.web.facade import Facade, status_of, unknown_path
 from mastaba_elevation.web.large import in_pieces, large_response
@@ -90,7 +90,7 @@ class Swisstopo(Facade):
         y = coordinate_of(parameters, "northing", "lat")
         dataset = self._dataset()
         crs = crs_of(parameters, x, y, self._codes(dataset), dataset)
-        wish = Wish(self._method(dataset))
+        wish = SamplingOptions(self._method(dataset))
         height = self.context.queries.points(dataset, x, y, crs, wish).heights[0]
         if np.isnan(height):
             raise InvalidParameterError("Query is out of bounds", "easting")

@@ -11,7 +11,7 @@ import numpy as np
 from mastaba_elevation.queries.ground import Floats
 from mastaba_elevation.queries.lines import FILL, VERTICES, Line, Measure
 from mastaba_elevation.queries.profile import finest_step
-from mastaba_elevation.queries.queries import ProfileWish, Queries
+from mastaba_elevation.queries.queries import ProfileOptions, Queries
 from mastaba_elevation.web.numbers import number
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def profile_of(
     count = parameters.integer(name, _DEFAULT_COUNT, 2, MOST)
     line = Line.of(geometry.x, geometry.y, crs, Measure.of(crs, distance="planar"))
     x, y = _path(dataset, parameters, line, count)
-    wish = ProfileWish(VERTICES, len(x), None, method)
+    wish = ProfileOptions(VERTICES, len(x), None, method)
     found = queries.profile(dataset, Line.of(x, y, crs, line.measure), wish)
     heights = _smoothed(found.samples.heights, parameters.integer("offset", 0, 0, MOST))
     known = ~np.isnan(heights)

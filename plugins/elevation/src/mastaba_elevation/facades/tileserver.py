@@ -10,7 +10,7 @@ import numpy as np
 from mastaba.api.catalogue import WGS84
 from mastaba.api.web import Response, message
 from mastaba.errors import InvalidParameterError, UnknownNameError, public_message
-from mastaba_elevation.queries.sampling import Wish
+from mastaba_elevation.queries.sampling import SamplingOptions
 from mastaba_elevation.web.facade import Facade, status_of, unknown_path
 from mastaba_elevation.web.numbers import json_document, json_response, number, rounded
 from mastaba_elevation.web.parameters import Parameters, parameters_of
@@ -63,7 +63,7 @@ class Tileserver(Facade):
         else:
             longitude = place.number("x", None, -180.0, 180.0)
             latitude = place.number("y", None, -90.0, 90.0)
-        wish = Wish(dataset.interpolation, _metres(zoom, latitude))
+        wish = SamplingOptions(dataset.interpolation, _metres(zoom, latitude))
         height = self.context.queries.points(
             dataset, np.array([longitude]), np.array([latitude]), WGS84, wish
         ).heights[0]
@@ -88,7 +88,9 @@ class Tileserver(Facade):
         for zoom in sorted(set(zooms)):
             here = np.array([number for number, other in enumerate(zooms) if other == zoom])
             x, y = longitudes[here], latitudes[here]
-            wish = Wish(dataset.interpolation, _metres(self._zoom(dataset, zoom), float(y.mean())))
+            wish = SamplingOptions(
+                dataset.interpolation, _metres(self._zoom(dataset, zoom), float(y.mean()))
+            )
             heights[here] = self.context.queries.points(dataset, x, y, WGS84, wish).heights
         return json_response(request, rounded(heights, self.context.settings.decimals))
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from mastaba.api.catalogue import transform_points
 from mastaba_elevation.queries.ground import Floats, is_within, metres_per_unit, on_earth
 from mastaba_elevation.queries.levels import GROUP, Budget
-from mastaba_elevation.queries.sampling import Wish, level_for, sample
+from mastaba_elevation.queries.sampling import SamplingOptions, level_for, sample
 from mastaba_elevation.queries.taps import (
     Booleans,
     Integers,
@@ -135,7 +135,7 @@ def lattice(
     if not missing.any():
         return Lattice(heights, layers)
     row, column = np.nonzero(missing)
-    wish = Wish(_BILINEAR, levels=levels)
+    wish = SamplingOptions(_BILINEAR, levels=levels)
     points = sample(dataset, columns[column], rows[row], crs, wish, budget, equivalences)
     heights[missing], layers[missing] = points.heights, points.layers
     return Lattice(heights, layers)

@@ -27,7 +27,7 @@ from mastaba_elevation.queries.profile import (
     profile,
     simplified,
 )
-from mastaba_elevation.queries.sampling import Samples, Wish, sample
+from mastaba_elevation.queries.sampling import Samples, SamplingOptions, sample
 from mastaba_elevation.queries.statistics import Wanted, cells_of, statistics
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class ProfileWish:
+class ProfileOptions:
     """How a profile is made.
 
     Attributes:
@@ -96,7 +96,9 @@ class Queries:
         self._site = site
         self._equivalences = site.catalogue.settings.equivalences
 
-    def points(self, dataset: Dataset, x: Floats, y: Floats, crs: CRS, wish: Wish) -> Samples:
+    def points(
+        self, dataset: Dataset, x: Floats, y: Floats, crs: CRS, wish: SamplingOptions
+    ) -> Samples:
         """Return the heights of points, x before y.
 
         Raises:
@@ -116,7 +118,7 @@ class Queries:
         if count > self.limits.points:
             raise TooMuchError(f"there are more than {self.limits.points} points")
 
-    def profile(self, dataset: Dataset, line: Line, wish: ProfileWish) -> Profile:
+    def profile(self, dataset: Dataset, line: Line, wish: ProfileOptions) -> Profile:
         """Return the heights along a line, from the finest level that is affordable.
 
         Raises:
@@ -234,7 +236,7 @@ class Queries:
             SlabFormatError, StorageError: the data cannot be read.
         """
         budget = self._budget(_PER_CHUNK)
-        wish = Wish(method, grid.resolution)
+        wish = SamplingOptions(method, grid.resolution)
         members = None
         if rings is not None:
             origin = np.array([grid.x.start - grid.x.step / 2, grid.y.start - grid.y.step / 2])
@@ -263,7 +265,7 @@ class Queries:
         x: Floats,
         y: Floats,
         crs: CRS,
-        wish: Wish,
+        wish: SamplingOptions,
         budget: Budget | None = None,
     ) -> Samples:
         return sample(dataset, x, y, crs, wish, budget or self._budget(), self._equivalences)
@@ -271,14 +273,14 @@ class Queries:
     def _sample_line(
         self, dataset: Dataset, crs: CRS, method: str, x: Floats, y: Floats
     ) -> Samples:
-        wish = Wish(method, affordable=True)
+        wish = SamplingOptions(method, affordable=True)
         return self._sample(dataset, x, y, crs, wish)
 
     def _others(self, dataset: Dataset, found: Footprint, x: Floats, y: Floats, crs: CRS) -> Floats:
         """Return the heights of the layers after that of a footprint."""
         start = found.number + 1
         rest = replace(dataset, layers=dataset.layers[start:], verticals=dataset.verticals[start:])
-        wish = Wish(dataset.interpolation, found.cell, affordable=True)
+        wish = SamplingOptions(dataset.interpolation, found.cell, affordable=True)
         heights = np.empty(len(x))
         for start in range(0, len(x), _AT_A_TIME):
             part = slice(start, start + _AT_A_TIME)

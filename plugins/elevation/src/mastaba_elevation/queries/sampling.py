@@ -53,7 +53,7 @@ class Samples:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class SamplingOptions:
     """How points are sampled.
 
     Attributes:
@@ -76,7 +76,7 @@ def sample(
     x: Floats,
     y: Floats,
     crs: CRS,
-    wish: Wish,
+    wish: SamplingOptions,
     budget: Budget,
     equivalences: Equivalences,
 ) -> Samples:
@@ -165,7 +165,7 @@ def _in_layer(
     x: Floats,
     y: Floats,
     first: int,
-    wish: Wish,
+    wish: SamplingOptions,
     budget: Budget,
     valid_range: tuple[float, float],
 ) -> tuple[Floats, npt.NDArray[np.int32]]:

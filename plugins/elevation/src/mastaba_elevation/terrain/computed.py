@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from mastaba.api.web import accepts_coding, content_disposition
 from mastaba_elevation.terrain.resource import Context, caching
-from mastaba_render.api.maps import MapLayer, Sources, drawn_response, identity_of
+from mastaba_render.api.maps import Sources, drawn_response
 
 if TYPE_CHECKING:
     from mastaba.api.web import Request, Response
@@ -67,7 +67,7 @@ class ComputedTile:
             [_Unversioned()],
             (
                 (dataset.id, dataset.valid_range, dataset.nodata_height),
-                tuple(identity_of(MapLayer(item.layer, None)) for item in dataset.layers),
+                [item.layer for item in dataset.layers],
                 (self.identity, self.media_type, is_compressed),
             ),
             self.memory,

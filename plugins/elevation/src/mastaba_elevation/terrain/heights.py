@@ -39,7 +39,7 @@ _PER_PIXEL: Final = 24
 _KERNEL: Final = "linear"
 
 
-class _Part(Protocol):
+class _WindowLayer(Protocol):
     """One layer in a window."""
 
     @property
@@ -76,7 +76,7 @@ class Heights:
     ) -> None:
         self._shape = window.shape
         self._range = dataset.valid_range
-        self._parts: list[_Part] = []
+        self._parts: list[_WindowLayer] = []
         touched = _tiles(zoom.matrix, window)
         for member in zoom.members:
             inside = member.limits.intersection(touched)

@@ -21,7 +21,7 @@ from mastaba_elevation.terrain.heights import Heights
 from mastaba_elevation.terrain.options import requested_options
 from mastaba_elevation.terrain.resource import FORMATS, Resource, caching
 from mastaba_elevation.web.facade import unknown_path
-from mastaba_render.api.maps import MapLayer, Window, drawn_response, identity_of
+from mastaba_render.api.maps import Window, drawn_response
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import CRS
@@ -41,7 +41,7 @@ _NOWHERE: Final = BoundingBox(0.0, 0.0, 1.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _TileAddress:
     """A tile as named in a path."""
 
     tile_matrix_set: str | None
@@ -76,7 +76,7 @@ class Tiles(Resource):
         tile = _Tile(self, dataset, crs, zoom, window, options, ENCODINGS[path[0]])
         return tile.respond(request, place.media_type)
 
-    def _place(self, path: Sequence[str]) -> _Place:
+    def _place(self, path: Sequence[str]) -> _TileAddress:
         """Return the tile that a path names.
 
         Raises:
@@ -91,7 +91,7 @@ class Tiles(Resource):
             raise UnsupportedFormatError(f"the extension is not one of {offered}", "extension")
         doubled = row.endswith(DOUBLE)
         row = row.removesuffix(DOUBLE)
-        return _Place(
+        return _TileAddress(
             above[0] if above else None,
             z,
             tile_index(row, "row"),
@@ -141,9 +141,10 @@ class _Tile:
         shown = self._wider or self._heights
         height, width = self._window.shape
         dataset, options = self._dataset, self._options
+        encoder = self._site.encoders[media_type]
         identity = (
             (dataset.id, dataset.valid_range, dataset.nodata_height, options.fill),
-            tuple(identity_of(MapLayer(item.layer, None)) for item in dataset.layers),
+            [item.layer for item in dataset.layers],
             (self._encoding.name, self._shift, media_type, self._crs.code, self._matrix),
             self._window,
         )
@@ -153,11 +154,11 @@ class _Tile:
             [shown],
             identity,
             shown.memory + height * width * _PER_PIXEL,
-            lambda: self._encoded(self._site.encoders[media_type]),
+            lambda: self._encoded(encoder),
             always=caching(dataset),
             content=[
                 ("Content-Type", media_type),
-                ("Content-Disposition", content_disposition(media_type)),
+                ("Content-Disposition", content_disposition(media_type, None, encoder.extension)),
             ],
         )
 

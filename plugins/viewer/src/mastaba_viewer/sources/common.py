@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
 from mastaba.api.catalogue import CRSOffer
@@ -11,8 +11,6 @@ from mastaba.api.catalogue import CRSOffer
 if TYPE_CHECKING:
     from mastaba.api.catalogue import Layer
     from mastaba.api.services import Service, Site
-
-_SHOWN: Final = ("image/png", "image/jpeg", "image/webp")
 
 
 def publisher(name: str, layer: Layer, site: Site) -> Service | None:
@@ -45,7 +43,7 @@ def document(label: str, url: str) -> dict[str, str]:
 
 def picture_formats(site: Site) -> list[str]:
     """Return the media types of maps that browsers can show."""
-    return [name for name in map_formats(site) if name.lower() in _SHOWN]
+    return [name for name in map_formats(site) if site.encoders[name.lower()].is_picture]
 
 
 def data_formats(site: Site) -> list[str]:

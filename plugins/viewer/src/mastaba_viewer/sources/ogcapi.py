@@ -24,12 +24,6 @@ if TYPE_CHECKING:
 
 _TILE: Final = "{TileMatrixSet}/{TileMatrix}/{TileRow}/{TileCol}"
 _AREA: Final = "crs={CRS}&bbox={BBOX}&bbox-crs={CRS}&width={WIDTH}&height={HEIGHT}"
-_STORED: Final = {
-    "image/jpeg": "jpg",
-    "image/png": "png",
-    "image/tiff": "tiff",
-    "image/x-bil;bits=32": "bil",
-}
 
 
 def tile_source(layer: Layer, site: Site) -> dict[str, Any] | None:
@@ -96,8 +90,9 @@ def _vector_tiles(base: str) -> dict[str, Any]:
 
 
 def _raster_tiles(layer: Layer, base: str, site: Site) -> list[dict[str, Any]]:
-    stored = _STORED[layer.pyramid.format.media_type]
-    pictures = "image/png" in picture_formats(site)
+    stored = layer.pyramid.format.short_name
+    encoders = [site.encoders[name.lower()] for name in picture_formats(site)]
+    drawn = next((encoder.name for encoder in encoders if encoder.holds_alpha), None)
     styles: list[dict[str, Any]] = []
     for style in layer.styles:
         if "/" in style.identifier:
@@ -105,9 +100,9 @@ def _raster_tiles(layer: Layer, base: str, site: Site) -> list[dict[str, Any]]:
         tiles = f"{base}/styles/{segment(style.identifier)}/map/tiles/{_TILE}"
         if shows_in_stored_tiles(layer, style):
             found = {"draws": kind(layer), "template": f"{tiles}?f={stored}"}
-        elif pictures and is_picture(layer, style):
+        elif drawn and is_picture(layer, style):
             # With "transparent", the service draws the tile instead of sending the stored one.
-            found = {"draws": "image", "template": f"{tiles}?f=png&transparent=true"}
+            found = {"draws": "image", "template": f"{tiles}?f={drawn}&transparent=true"}
         else:
             continue
         styles.append({"style": style.identifier, **found})

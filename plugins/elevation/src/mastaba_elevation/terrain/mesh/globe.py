@@ -19,7 +19,7 @@ _ALWAYS_VISIBLE: Final = 1e6
 """Distance of a horizon point, in radii, from which no horizon hides it."""
 
 
-class Place:
+class SurfacePoints:
     """Points of n longitudes and latitudes, degrees, shape (n,) each."""
 
     def __init__(self, longitude: Floats, latitude: Floats) -> None:

@@ -12,7 +12,7 @@ from mastaba_elevation.queries.ground import Floats
 from mastaba_elevation.terrain.mesh.encoding import HIGHEST, Header, encode, numbered
 from mastaba_elevation.terrain.mesh.globe import (
     MAJOR,
-    Place,
+    SurfacePoints,
     horizon_point,
     metres_per_degree,
     oct_encoded,
@@ -84,7 +84,7 @@ def mesh_tile(samples: Samples, precision: Precision, *, with_normals: bool) -> 
     row, column = np.divmod(vertices.samples, size)
     h = np.floor((heights[vertices.samples] - lowest) / step + 0.5).astype(np.intp)
     grid = np.floor(np.arange(size) * (HIGHEST / (size - 1)) + 0.5).astype(np.intp)
-    place = Place(longitude[column], latitude[row])
+    place = SurfacePoints(longitude[column], latitude[row])
     points = place.positions(np.asarray(lowest + h * step, np.float64))
     centre, radius = sphere_around(points)
     header = Header(centre, radius, lowest, lowest + HIGHEST * step, horizon_point(points, centre))
