@@ -530,17 +530,8 @@ def drawn(
             values = np.where(valid[:, :, np.newaxis], pixels, np.float32(0))
             safe = np.where(found[:, :, np.newaxis], weights, np.float32(1))
             result = (sample(values) / safe).astype(np.float32, copy=False)
-            corner = window.top, window.left
-            bounded(
-                positions,
-                kernel,
-                rows,
-                corner,
-                values,
-                valid,
-                result,
-                found & (weights != 1)[:, :, 0],
-            )
+            part = MapRows(positions, kernel, rows, window.top, window.left)
+            bounded(part, values, valid, result, found & (weights != 1)[:, :, 0])
             result[~found] = nodata
     if placed is not None:
         found = placed if found is None else found & placed
@@ -548,11 +539,25 @@ def drawn(
     return MapImage(result, found, nodata)
 
 
+class MapRows(NamedTuple):
+    """Some rows of a map.
+
+    Attributes:
+        positions: of all pixels of the map.
+        kernel: name.
+        rows: of the map.
+        top, left: source row and column of the first pixel that the rows are drawn from.
+    """
+
+    positions: Positions
+    kernel: str
+    rows: slice
+    top: int
+    left: int
+
+
 def bounded(
-    positions: Positions,
-    kernel: str,
-    rows: slice,
-    corner: tuple[int, int],
+    part: MapRows,
     source: npt.NDArray[np.float32],
     valid: Mask,
     result: npt.NDArray[np.float32],
@@ -563,15 +568,15 @@ def bounded(
     A kernel with negative weights that misses some pixels may overshoot without bound.
 
     Args:
-        corner: source row and column of the first pixel of ``source``.
+        part: the rows of ``result``.
         source: float32, shape (rows, columns, channels).
         valid: shape (rows, columns), the source pixels that count.
         result: float32, shape (rows, columns, channels), of the map.
         where: shape (rows, columns), the pixels of the map that miss some source pixels.
     """
+    positions, kernel, rows, top, left = part
     if kernel in (NEAREST, "linear") or not where.any():
         return
-    top, left = corner
     boxes = positions.boxes(kernel, rows, where) - np.array([top, top, left, left])
     values = np.ascontiguousarray(result[where])
     by_rows = isinstance(positions, StraightPositions)
