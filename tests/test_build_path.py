@@ -51,7 +51,7 @@ def test_a_slab_seldom_changes_the_module(tmp_path: Path) -> None:
     with noted_calls() as calls:
         result = builder.build(SlabKey(0, 4, 2))
     assert result.tiles == 256
-    assert "mastaba.render.native:resample" in calls
+    assert "mastaba_render.native:resample" in calls
     assert len(changes_of(calls)) <= MOST_CHANGES_OF_SLAB, changes_of(calls)
 
 

@@ -188,7 +188,7 @@ def test_the_walk_finds_caches_of_every_kind() -> None:
     assert "mastaba_wmts.getcapabilities.GetCapabilities._complete" in caches()
     assert "mastaba_tms.service.TileMapServer._documents" in maps()
     assert "mastaba_ogcapi.service.OGCAPIService._documents" in maps()
-    assert "mastaba_render.layer_map.LayerMap._windows" in maps()
+    assert "mastaba_render.layer_map.LayerMap._needed" in maps()
     assert "mastaba.slab.index_cache.IndexCache" in classes()
 
 

@@ -24,9 +24,10 @@ from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS, transform_points
 from mastaba.model.tile_matrix_set import TileMatrix
 from mastaba_render import positions
-from mastaba_render.extent import tiles_around
+from mastaba_render.extent import tiles_around, turn_of
+from mastaba_render.map_request import MapRequest
 from mastaba_render.positions import other_crs_positions
-from mastaba_render.sampling import GridPositions
+from mastaba_render.sampling import GridPositions, Positions
 
 NODATA = -99999
 
@@ -43,6 +44,16 @@ def globe(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     world.add("values", longitude_and_latitude, document=WORLD, levels=WORLD_LEVELS)
     yield world
     world.close()
+
+
+def positions_in(
+    bbox: BoundingBox, crs: CRS, width: int, height: int, matrix: TileMatrix, source: CRS
+) -> Positions | None:
+    """Return the positions of a map among the pixels of a matrix in another CRS."""
+    request = MapRequest((), bbox, crs, width, height)
+    return other_crs_positions(
+        request, source, turn_of(source), matrix, tiles_around(matrix, source)
+    )
 
 
 def area_box(crs: str) -> tuple[float, float, float, float]:
@@ -154,7 +165,7 @@ def test_around_a_pole_only_uneven_parts_take_many_points(
     matrix = globe.layer("values").pyramid.finest.matrix
     bbox, size = BoundingBox(-3e6, -2.9e6, 3.1e6, 3e6), 1100
     mercator = CRS.from_code("EPSG:3857")
-    found = other_crs_positions(bbox, CRS.from_code(crs), size, size, matrix, mercator)
+    found = positions_in(bbox, CRS.from_code(crs), size, size, matrix, mercator)
     assert isinstance(found, GridPositions)
     assert found.varies
     assert transformed < size * size / 5
@@ -192,7 +203,7 @@ def test_positions_are_within_an_eighth_of_a_pixel() -> None:
         size = float(np.hypot(exact[0][0, 1] - exact[0][0, 0], exact[1][0, 1] - exact[1][0, 0]))
         size /= np.exp(generator.uniform(-0.7, 0.3))
         matrix = TileMatrix("0", size, exact[0].min() - size, exact[1].max() + size, 64, 64, 9, 9)
-        found = other_crs_positions(bbox, crs, width, height, matrix, source)
+        found = positions_in(bbox, crs, width, height, matrix, source)
         assert isinstance(found, GridPositions)
         columns, rows = in_numpy.located(found._grid("linear"), found.part)[:2]
         expected = (
@@ -216,7 +227,7 @@ def test_points_around_a_pole_have_a_bound(globe: World, monkeypatch: pytest.Mon
     matrix = replace(globe.layer("values").pyramid.finest.matrix, cell_size=100.0)
     bbox, size = BoundingBox(-3e6, -2.9e6, 3.1e6, 3e6), 5000
     polar, mercator = CRS.from_code("EPSG:3413"), CRS.from_code("EPSG:3857")
-    found = other_crs_positions(bbox, polar, size, size, matrix, mercator)
+    found = positions_in(bbox, polar, size, size, matrix, mercator)
     assert isinstance(found, GridPositions)
     assert found.varies
     # Nodes, a million pixels of blocks that bend, and the neighbours of these

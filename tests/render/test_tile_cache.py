@@ -11,7 +11,7 @@ import pytest
 from tests.render.ground import World
 
 from mastaba.model.tile_matrix_set import TileLimits
-from mastaba_render.tile_cache import TileCache
+from mastaba_render.tile_cache import TileCache, _name
 
 SIZE = 64 * 1024
 
@@ -129,6 +129,22 @@ def test_a_tile_is_wanted_the_second_time() -> None:
     assert not cache.wants("b", SIZE)
     assert not cache.wants("c", SIZE)
     assert not cache.wants("b", SIZE)
+
+
+def test_tiles_needed_together_are_both_wanted_in_the_end() -> None:
+    """Although both are remembered in the same place."""
+    cache, count = TileCache(SIZE), 10
+    one, *others = range(1000)
+    other = next(key for key in others if place_of(key, count) == place_of(one, count))
+    wanted: set[int] = set()
+    for _ in range(200):
+        wanted |= {key for key in (one, other) if cache.wants(key, SIZE // count)}
+    assert wanted == {one, other}
+
+
+def place_of(key: int, count: int) -> int:
+    """Return the first place of a tile among those of the tiles that were needed once."""
+    return int.from_bytes(_name(key)[:8], "little") % count
 
 
 def test_hits_and_misses_are_counted() -> None:

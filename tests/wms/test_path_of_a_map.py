@@ -36,5 +36,5 @@ def test_a_map_passes_through_few_files(
     assert (answer.status_code, answer.data) == (200, expected.data)
     changes = sum(one != other for one, other in pairwise(modules))
     assert len(set(modules)) <= 30
-    assert changes <= 84
-    assert len(modules) <= 392
+    assert changes <= 76
+    assert len(modules) <= 384

@@ -33,6 +33,15 @@ class BoundingBox:
             return self.ymin, self.xmin, self.ymax, self.xmax
         return self.xmin, self.ymin, self.xmax, self.ymax
 
+    def contains(self, other: BoundingBox) -> bool:
+        """Return whether another box lies inside; edges may coincide."""
+        return (
+            self.xmin <= other.xmin
+            and self.ymin <= other.ymin
+            and self.xmax >= other.xmax
+            and self.ymax >= other.ymax
+        )
+
     def intersection(self, other: BoundingBox) -> BoundingBox | None:
         """Return the common part, or None if the boxes have no area in common."""
         xmin, ymin = max(self.xmin, other.xmin), max(self.ymin, other.ymin)

@@ -20,6 +20,8 @@ COARSEST: Final = 0.8
 
 # Tolerance, as a fraction of a tile, for rounding errors at tile edges.
 _EDGE: Final = 1e-9
+# Fraction of a tile by which a full turn may differ from a whole number of tiles.
+_WHOLE: Final = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,15 @@ class TileMatrix:
     def suits(self, resolution: float) -> bool:
         """Return whether pixels are at most 1.25 times too large for a resolution, CRS units."""
         return resolution / self.cell_size >= COARSEST
+
+    def tiles_around(self, turn: float) -> int:
+        """Return the number of tiles in a full turn of the Earth; 0 if columns do not repeat there.
+
+        Args:
+            turn: along x, CRS units; infinite if there is none.
+        """
+        tiles = turn / (self.tile_width * self.cell_size)
+        return round(tiles) if math.isfinite(tiles) and abs(tiles - round(tiles)) < _WHOLE else 0
 
     @property
     def all_tiles(self) -> TileLimits:

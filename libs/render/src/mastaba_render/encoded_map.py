@@ -12,6 +12,7 @@ never held whole unless its encoder needs it whole:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import count
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -48,7 +49,7 @@ class Strips(Protocol):
     """Of the values, ``area`` or ``post``."""
 
     def strips(self) -> Iterator[MapImage]:
-        """Yield the map in strips of rows, from the top."""
+        """Yield the map in strips of `strip_height` rows, from the top; the last may be lower."""
 
 
 class EncodedMap:
@@ -111,14 +112,17 @@ class EncodedMap:
         return pieces if notes is None else notes.measured("encode", pieces, apart="draw")
 
     def _finished(self) -> Iterator[Pixels]:
-        row, strips, notes = 0, self._prepared.strips(), trace.local.trace
-        for image in strips if notes is None else notes.measured("draw", strips):
-            cancellation.check()
-            pixels = self._finish(image, row)
-            if pixels.shape[2] < self._shape[2]:
-                pixels = coloured(pixels)
-            yield pixels
-            row += len(pixels)
+        strips, notes = self._prepared.strips(), trace.local.trace
+        drawn = strips if notes is None else notes.measured("draw", strips)
+        return map(self._pixels, drawn, count(0, self._prepared.strip_height))
+
+    def _pixels(self, image: MapImage, row: int) -> Pixels:
+        """Return the pixels of the strip that begins at a row."""
+        pixels = self._finish(image, row)
+        if pixels.shape[2] < self._shape[2]:
+            pixels = coloured(pixels)
+        cancellation.check()
+        return pixels
 
 
 def finish_for(encoder: Encoder, background: Background, *, in_colour: bool = False) -> Finish:

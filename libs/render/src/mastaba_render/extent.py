@@ -17,8 +17,6 @@ from mastaba_render.native import Window
 from mastaba_render.sampling import ALIGNED
 
 _POINTS_PER_EDGE: Final = 256
-# Fraction of a tile by which a full turn may differ from a whole number of tiles.
-_WHOLE: Final = 1e-6
 
 # How far a map may plausibly extend beyond the area of use of its CRS, in sizes of that area.
 _PLAUSIBLE: Final = 4.0
@@ -32,6 +30,8 @@ def cell_of(request: MapRequest) -> tuple[float, float]:
 
 def part_of(request: MapRequest, window: Window) -> MapRequest:
     """Return some rows and columns of a map, which may lie outside."""
+    if window == (0, request.height, 0, request.width):
+        return request
     x, y = cell_of(request)
     corner, (top, bottom, left, right) = request.bbox, window
     bbox = BoundingBox(
@@ -44,19 +44,19 @@ def part_of(request: MapRequest, window: Window) -> MapRequest:
 
 
 def part_with_data(
-    request: MapRequest, source: CRS, finest: TileMatrix
+    request: MapRequest, source: CRS, finest: TileMatrix, turn: float
 ) -> tuple[Window, MapRequest, BoundingBox] | None:
     """Return the pixels that may show a pyramid in another CRS, and their box in that CRS.
 
     Args:
         source: CRS of the pyramid.
         finest: matrix of its finest level.
+        turn: of ``source``, as returned by `turn_of`.
 
     Returns:
         rows and columns of the map, the map of these alone, and their box; None if no pixel has a
         position there.
     """
-    goes_around = tiles_around(finest, source) > 0
     found = None
     for area in _areas_to_try(request.crs.code, source.code):
         window = _covered_pixels(request, area)
@@ -64,9 +64,11 @@ def part_with_data(
             return None
         part = part_of(request, window)
         with contextlib.suppress(ValueError):
-            box = _reprojected_bbox(part.bbox, request.crs, source, go_around=goes_around)
+            box = request.crs.transform_bbox(part.bbox, source)
+            if box.xmax - box.xmin > turn / 2 and finest.tiles_around(turn):
+                box = _shorter_way(box, part, source, turn)
             found = window, part, box
-            if is_plausible(box, source):
+            if _plausible_box(source.code).contains(box):
                 break
     return found
 
@@ -88,25 +90,22 @@ def _turn_of(code: str) -> float:
 
 
 def tiles_around(matrix: TileMatrix, crs: CRS) -> int:
-    """Return the number of tiles in a full turn of the Earth; 0 if columns do not repeat there."""
-    tiles = turn_of(crs) / (matrix.tile_width * matrix.cell_size)
-    return round(tiles) if np.isfinite(tiles) and abs(tiles - round(tiles)) < _WHOLE else 0
+    """Return the number of tiles in a full turn of the Earth; see `TileMatrix.tiles_around`."""
+    return matrix.tiles_around(turn_of(crs))
 
 
-def _reprojected_bbox(bbox: BoundingBox, crs: CRS, source: CRS, *, go_around: bool) -> BoundingBox:
-    """Return the box around an extent in the source CRS.
+def _shorter_way(box: BoundingBox, request: MapRequest, source: CRS, turn: float) -> BoundingBox:
+    """Return the box of a map in the source CRS, the shorter way around if it is possible.
+
+    The box of an extent across the antimeridian then extends beyond the edge of the CRS.
 
     Args:
-        go_around: whether the box of an extent across the antimeridian may go the shorter way
-            around, and so extend beyond the edge of the CRS.
+        box: the box that goes the longer way.
 
     Raises:
-        ValueError: the extent, or a part of it, has no finite position there.
+        ValueError: a part of the extent has no finite position there.
     """
-    box = crs.transform_bbox(bbox, source)
-    turn = turn_of(source)
-    if not go_around or box.xmax - box.xmin <= turn / 2:
-        return box
+    bbox = request.bbox
     corners = np.array(
         [
             [bbox.xmin, bbox.xmax, bbox.xmax, bbox.xmin, bbox.xmin],
@@ -114,7 +113,7 @@ def _reprojected_bbox(bbox: BoundingBox, crs: CRS, source: CRS, *, go_around: bo
         ]
     )
     ring = np.linspace(corners[:, :-1], corners[:, 1:], _POINTS_PER_EDGE, axis=-1)
-    x, _ = transform_points(crs, source, *ring.reshape(2, -1))
+    x, _ = transform_points(request.crs, source, *ring.reshape(2, -1))
     around = np.unwrap(x, period=turn)
     # A ring around a pole does not close.
     if abs(around[-1] - around[0]) > turn / 2 or np.ptp(around) >= box.xmax - box.xmin:
@@ -156,13 +155,7 @@ def is_plausible(bbox: BoundingBox, crs: CRS) -> bool:
     PROJ gives the poles a finite position in Mercator. A level chosen for such a box would be
     much too coarse.
     """
-    plausible = _plausible_box(crs.code)
-    return not (
-        bbox.xmin < plausible.xmin
-        or bbox.ymin < plausible.ymin
-        or bbox.xmax > plausible.xmax
-        or bbox.ymax > plausible.ymax
-    )
+    return _plausible_box(crs.code).contains(bbox)
 
 
 def _covered_pixels(request: MapRequest, area: BoundingBox) -> Window | None:

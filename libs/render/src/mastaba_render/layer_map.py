@@ -16,13 +16,13 @@ from mastaba.model.pyramid import Level, Pyramid
 from mastaba.model.settings import MapSettings
 from mastaba.model.tile_matrix_set import COARSEST, TileMatrix
 from mastaba_render.compose import joined, merge, merge_memory
-from mastaba_render.extent import cell_of, part_of, part_with_data, tiles_around
+from mastaba_render.extent import cell_of, part_of, part_with_data, turn_of
 from mastaba_render.map_request import MapImage, MapLayer, MapRequest, Mask, Pixels
 from mastaba_render.mosaic import DecodedTiles, LevelPixels, StoredTiles
 from mastaba_render.native import Window
 from mastaba_render.overview import OverviewPixels
 from mastaba_render.positions import other_crs_positions
-from mastaba_render.sampling import Positions, drawn, same_crs_positions
+from mastaba_render.sampling import Needs, Positions, drawn, same_crs_positions
 from mastaba_render.styles import relief_name, styled, styling_memory
 
 _STRIP_PIXELS: Final = 512 * 1024
@@ -143,52 +143,51 @@ class LayerMap:
         self._placed = self._part = Window(0, request.height, 0, request.width)
         # All rows of this part.
         self._all = slice(0, request.height)
-        self._windows: dict[tuple[int, int], Window | None] = {}
+        self._needed: dict[tuple[int, int], Needs | None] = {}
         self._stored: StoredTiles | None = None
-        self._around = 0
-        self._place: Callable[[TileMatrix], Positions | None]
+        self._around, self._turn = 0, math.inf
+        self._place: Callable[[TileMatrix, int], Positions | None]
         bbox, width, height = request.bbox, request.width, request.height
         if same_crs:
-            self._place = partial(same_crs_positions, bbox, width, height)
+            place = partial(same_crs_positions, bbox, width, height)
+            self._place = lambda matrix, _around: place(matrix)
         else:
             *_, finest = levels.values()
             source = layer.pyramid.tile_matrix_set.crs
-            found = part_with_data(request, source, finest.level.matrix)
+            self._turn = turn_of(source)
+            found = part_with_data(request, source, finest.level.matrix, self._turn)
             if found is None:
                 return
             self._placed, part, bbox = found
             width, height = part.width, part.height
-            self._place = partial(
-                other_crs_positions, part.bbox, part.crs, width, height, source=source
-            )
+            self._place = partial(other_crs_positions, part, source, self._turn)
         self._resolution = math.sqrt(
             (bbox.xmax - bbox.xmin) / width * (bbox.ymax - bbox.ymin) / height
         )
         level = choose_level(layer.pyramid, self._resolution * request.resolution_factor)
         if not same_crs:
-            self._around = tiles_around(level.matrix, source)
-        self._use(levels[level.matrix.id])
+            self._around = level.matrix.tiles_around(self._turn)
+        self._use(levels[level.matrix.id], self._around)
 
-    def _use(self, level: LevelPixels | OverviewPixels) -> None:
-        """Draw from a level."""
+    def _use(self, level: LevelPixels | OverviewPixels, around: int) -> None:
+        """Draw from a level whose columns of tiles repeat after some; never, if these are 0."""
         self._level, self._part = level, self._placed
         self._all = slice(0, self._part.bottom - self._part.top)
-        positions = self._place(level.level.matrix)
+        positions = self._place(level.level.matrix, around)
         self.is_empty = positions is None
         needs = None if positions is None else positions.needs(self._kernel, self._all)
         if positions is not None and needs is not None:
-            area = _area_met(level, needs[0], self._around)
+            area = _area_met(level, needs.window, self._around)
             if area is None:
                 positions = needs = None
-            elif not _holds(area, needs[0]):
+            elif not _holds(area, needs.window):
                 positions = self._within(positions, area)
                 needs = None if positions is None else positions.needs(self._kernel, self._all)
         self._positions = positions
-        self._windows = {(0, self._all.stop): None if needs is None else needs[0]}
+        self._needed = {(0, self._all.stop): needs}
         if needs is not None:
-            window, self._products = needs
-            self._count = level.count(window, self._around)
-            self._tile_memory = level.tile_memory(window)
+            self._count = level.count(needs.window, self._around)
+            self._tile_memory = level.tile_memory(needs.window)
 
     def _within(self, positions: Positions, area: Window) -> Positions | None:
         """Reduce the map to the pixels that may show an area; None if there are none."""
@@ -215,9 +214,9 @@ class LayerMap:
     def strip_height(self) -> int:
         """Number of rows that can be drawn at a time in bounded memory."""
         height = _STRIP_PIXELS // self._width
-        window = self._window(self._all)
-        if window is not None:
-            height = min(height, self._all.stop * _STRIP_SOURCE // self._bytes_of(window))
+        needs = self._needs(self._all)
+        if needs is not None:
+            height = min(height, self._all.stop * _STRIP_SOURCE // self._bytes_of(needs.window))
         if height >= self._height:
             return self._height
         return height - height % _CELL if height > _CELL else max(1, height)
@@ -233,18 +232,18 @@ class LayerMap:
         if self._is_within(settings):
             return
         for overview in self._overviews() if settings.overviews else ():
-            self._use(overview)
+            self._use(overview, overview.level.matrix.tiles_around(self._turn))
             if self._is_within(settings):
                 return
         raise _too_big()
 
     def _is_within(self, settings: MapSettings) -> bool:
-        window = self._window(self._all)
-        if window is None:
+        needs = self._needs(self._all)
+        if needs is None:
             return True
-        top, bottom, left, right = window
+        top, bottom, left, right = needs.window
         pixels = self._height * self._width + (bottom - top) * (right - left)
-        if self._products > max(_PRODUCTS, _PRODUCTS_PER_PIXEL * pixels):
+        if needs.products > max(_PRODUCTS, _PRODUCTS_PER_PIXEL * pixels):
             return False
         rows, columns = self._count
         return columns <= settings.max_tiles_x and rows <= settings.max_tiles_y
@@ -270,14 +269,14 @@ class LayerMap:
         styling = plain
         if self._style is not None:
             styling += styled_pixels * styling_memory(self._style)
-        found = [self._window(self._inside(rows)) for rows in self._with_margin(cuts)]
-        windows = [window for window in found if window is not None]
-        if not windows:
+        found = [self._needs(self._inside(rows)) for rows in self._with_margin(cuts)]
+        strips = [needs for needs in found if needs is not None]
+        if not strips:
             return DrawingMemory(0, 0, max(plain, styling), drawn)
-        largest = max(windows, key=self._bytes_of)
+        largest = max((needs.window for needs in strips), key=self._bytes_of)
         source = self._bytes_of(largest)
         kept = self._tile_memory
-        if largest is not self._window(self._all):
+        if len(cuts) > 1:
             kept = self._level.tile_memory(largest)
         # Decoded tiles, the mosaic, and the validity of each of its pixels; of floats, a copy
         # without nodata. Across CRSs, the validity of each pixel of the map.
@@ -289,12 +288,7 @@ class LayerMap:
             drawing += 80 * pixels
         # The loops hold one row of the window as floats.
         drawing += 4 * channels * (largest.right - largest.left)
-        if self._positions is not None:
-            drawing += max(
-                self._positions.memory(self._kernel, self._inside(rows))
-                for rows, window in zip(self._with_margin(cuts), found, strict=True)
-                if window is not None
-            )
+        drawing += max(needs.memory for needs in strips)
         return DrawingMemory(source, kept, max(drawing, styling), drawn)
 
     def _bytes_of(self, window: Window) -> int:
@@ -310,7 +304,7 @@ class LayerMap:
         self._height = self._width = 1
         self._part = Window(0, 1, 0, 1)
         self._all = slice(0, 1)
-        self._windows.clear()
+        self._needed.clear()
 
     def sources(self) -> Sources:
         """Return the state of the stored tiles."""
@@ -322,8 +316,8 @@ class LayerMap:
     def _tiles(self) -> StoredTiles:
         """Return the tiles of the map. After drawing, they are those that were drawn."""
         if self._stored is None:
-            window = self._window(self._all)
-            self._stored = {} if window is None else self._level.stored(window, self._around)
+            needs = self._needs(self._all)
+            self._stored = {} if needs is None else self._level.stored(needs.window, self._around)
         return self._stored
 
     def strips(self, cuts: Sequence[slice]) -> Iterator[MapImage]:
@@ -333,8 +327,7 @@ class LayerMap:
         """
         # A single strip shares its tiles with no other.
         kept: DecodedTiles | None = {} if len(cuts) > 1 else None
-        for rows in self._with_margin(cuts):
-            yield self._styled(self._draw(rows, kept))
+        return map(partial(self._strip, kept=kept), self._with_margin(cuts))
 
     @cached_property
     def blank(self) -> MapImage:
@@ -354,15 +347,20 @@ class LayerMap:
         # Row 0 is one row above row 0 of the styled map, if there is a margin.
         return [slice(rows.start, rows.stop + 2 * self._margin) for rows in cuts]
 
+    def _strip(self, rows: slice, kept: DecodedTiles | None) -> MapImage:
+        """Return rows of the styled map, given those that they are computed from."""
+        image = self._draw(rows, kept)
+        return image if self._style is None else self._styled(image)
+
     def _draw(self, rows: slice, kept: DecodedTiles | None) -> MapImage:
         """Return rows without style."""
         height, width = rows.stop - rows.start, self._width
         inside = self._inside(rows)
-        window = self._window(inside)
-        if window is None or self._positions is None:
+        needs = self._needs(inside)
+        if needs is None or self._positions is None:
             return MapImage(*self._empty(height, width), self._nodata)
-        mosaic = self._level.read(window, self._around, self._tiles(), kept)
-        image = drawn(self._positions, self._kernel, inside, window, mosaic, self._nodata)
+        mosaic = self._level.read(needs.window, self._around, self._tiles(), kept)
+        image = drawn(self._positions, self._kernel, inside, needs.window, mosaic, self._nodata)
         if image.pixels.shape[:2] == (height, width):
             return image
         pixels, valid = self._empty(height, width)
@@ -383,14 +381,14 @@ class LayerMap:
         top, bottom, _, _ = self._part
         return slice(max(rows.start, top) - top, min(rows.stop, bottom) - top)
 
-    def _window(self, rows: slice) -> Window | None:
-        """Return the source pixels of rows that may hold data; None if none has a position."""
+    def _needs(self, rows: slice) -> Needs | None:
+        """Return what rows that may hold data need; None if none has a position."""
         if self._positions is None or rows.start >= rows.stop:
             return None
         key = rows.start, rows.stop
-        if key not in self._windows:
-            self._windows[key] = self._positions.window(self._kernel, rows)
-        return self._windows[key]
+        if key not in self._needed:
+            self._needed[key] = self._positions.needs(self._kernel, rows)
+        return self._needed[key]
 
 
 class PreparedMap:
@@ -458,9 +456,8 @@ class PreparedMap:
             SlabFormatError, StorageError: the data cannot be read.
         """
         cuts = self._cuts(height or self.strip_height)
-        layers = [layer.strips(cuts) for layer in self._layers]
-        for images in zip(*layers, strict=True):
-            yield images[0] if len(images) == 1 else merge(images)
+        first, *others = [layer.strips(cuts) for layer in self._layers]
+        return map(merge, zip(first, *others, strict=True)) if others else first
 
     def draw(self) -> MapImage:
         """Return the whole map. Raises what `strips` raises."""

@@ -117,20 +117,17 @@ def median_of(ratios: Floats) -> float:
     return float(np.median(known)) if known.size else 1.0
 
 
-def gradients(place: Place, x: Floats, y: Floats, turn: float) -> tuple[Floats, Floats]:
+def gradients(found: tuple[Floats, Floats], turn: float) -> tuple[Floats, Floats]:
     """Return the kernel ratios at single positions of a map; not finite where undefined.
 
     Args:
-        place, turn: as for `local_positions`.
-        x, y: positions in the map, any shape.
+        found: source columns and rows, each of shape (5, ...): at the positions, and half a pixel
+            to the left, to the right, above and below.
+        turn: as for `local_positions`.
 
     Returns:
-        ratios along source columns and rows, of the same shape.
+        ratios along source columns and rows, of shape (...).
     """
-    offsets = ((0.0, 0.0), (-0.5, 0.0), (0.5, 0.0), (0.0, -0.5), (0.0, 0.5))
-    found = place(
-        np.stack([x + across for across, _ in offsets]), np.stack([y + down for _, down in offsets])
-    )
     ratios = []
     with np.errstate(invalid="ignore"):
         for values, period in zip(found, (turn, np.inf), strict=True):

@@ -26,17 +26,16 @@ opposite signs, and cancel each other in the middle of the cell.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS, transform_points
 from mastaba.model.tile_matrix_set import TileMatrix
-from mastaba_render.extent import tiles_around, turn_of
 from mastaba_render.local_positions import gradients, local_positions, median_of
-from mastaba_render.map_request import Mask
+from mastaba_render.map_request import MapRequest, Mask
 from mastaba_render.native import Floats, Window
 from mastaba_render.sampling import FRACTIONS, Axis, GridPositions, Positions, StraightPositions
 
@@ -54,9 +53,9 @@ _SEPARABLE: Final = 1.0 / 2048.0
 
 
 def other_crs_positions(
-    bbox: BoundingBox, crs: CRS, width: int, height: int, matrix: TileMatrix, source: CRS
+    request: MapRequest, source: CRS, turn: float, matrix: TileMatrix, around: int
 ) -> Positions | None:
-    """Return the positions for an extent in a CRS other than that of the level.
+    """Return the positions for a map in a CRS other than that of the level.
 
     The centres of every 16th pixel, and of the last one of each row and column, are transformed;
     those between are interpolated. More are transformed where interpolation would be off by more
@@ -65,17 +64,25 @@ def other_crs_positions(
     If the ratio of the kernel varies by more than a tenth, each pixel has its own
     (`mastaba_render.local_positions`); otherwise the whole map has one, measured from end to end.
 
-    If columns of tiles repeat after a full turn (`tiles_around`), positions across the
-    antimeridian continue beyond the last column.
+    If columns of tiles repeat after a full turn, positions across the antimeridian continue beyond
+    the last column.
+
+    Args:
+        request: the map; its layers are ignored.
+        source: CRS of the level.
+        turn: of ``source``, as returned by `mastaba_render.extent.turn_of`.
+        matrix: tile matrix of the level.
+        around: tiles of it in a full turn, as returned by `TileMatrix.tiles_around`.
 
     Returns:
         None if no pixel has a position in the source CRS.
     """
+    bbox, width, height = request.bbox, request.width, request.height
     cell_x, cell_y = (bbox.xmax - bbox.xmin) / width, (bbox.ymax - bbox.ymin) / height
 
     def place_points(x: Floats, y: Floats) -> tuple[Floats, Floats]:
         source_x, source_y = transform_points(
-            crs, source, bbox.xmin + x * cell_x, bbox.ymax - y * cell_y
+            request.crs, source, bbox.xmin + x * cell_x, bbox.ymax - y * cell_y
         )
         columns = (source_x - matrix.origin_x) / matrix.cell_size - 0.5
         rows = (matrix.origin_y - source_y) / matrix.cell_size - 0.5
@@ -84,43 +91,65 @@ def other_crs_positions(
             return columns, rows
         return np.where(found, columns, np.nan), np.where(found, rows, np.nan)
 
-    def place(across: Floats, down: Floats) -> tuple[Floats, Floats]:
-        columns, rows = place_points(*np.meshgrid(across + 0.5, down + 0.5))
-        return (_unrolled(columns, turn) if np.isfinite(columns).all() else columns), rows
+    def place_together(*parts: list[Floats]) -> Iterator[tuple[Floats, Floats]]:
+        """Return the positions of several arrays of points, all transformed by one call."""
+        x, y = (np.concatenate([part[axis].ravel() for part in parts]) for axis in (0, 1))
+        shapes = [part[0].shape for part in parts]
+        ends = np.cumsum([part[0].size for part in parts])[:-1]
+        columns, rows = place_points(x, y)
+        return zip(
+            map(np.reshape, np.split(columns, ends), shapes),
+            map(np.reshape, np.split(rows, ends), shapes),
+            strict=True,
+        )
 
-    turn = float(tiles_around(matrix, source) * matrix.tile_width)
-    period = turn_of(source) / matrix.cell_size
+    def place(across: Floats, down: Floats) -> tuple[Floats, Floats]:
+        columns, rows = place_points(*_centres(across, down))
+        return _unrolled(columns, columns_around), rows
+
+    columns_around = float(around * matrix.tile_width)
+    period = turn / matrix.cell_size
     across, down = _grid(width, _GRID_STEP), _grid(height, _GRID_STEP)
     columns, rows = place(across, down)
     if np.isfinite(columns).all() and _is_straight(columns, rows):
         # One row and one column define all positions, so nothing is interpolated.
-        all_columns = place(_grid(width, 1), down[:1])[0][0]
-        all_rows = place(across[:1], _grid(height, 1))[1][:, 0]
+        in_row, in_column, edges_x, edges_y = place_together(
+            _centres(_grid(width, 1), down[:1]),
+            _centres(across[:1], _grid(height, 1)),
+            _centres(_grid(width + 1, 1) - 0.5, down[:1]),
+            _centres(across[:1], _grid(height + 1, 1) - 0.5),
+        )
+        all_columns, all_rows = _unrolled(in_row[0], columns_around)[0], in_column[1][:, 0]
         if np.isfinite(all_columns).all() and np.isfinite(all_rows).all():
-            edges_x = place(_grid(width + 1, 1) - 0.5, down[:1])[0][0]
-            edges_y = place(across[:1], _grid(height + 1, 1) - 0.5)[1][:, 0]
-            return StraightPositions(_axis(all_columns, edges_x), _axis(all_rows, edges_y))
+            x = _axis(all_columns, _unrolled(edges_x[0], columns_around)[0])
+            y = _axis(all_rows, edges_y[1][:, 0])
+            return StraightPositions(Axis(*x), Axis(*y))
     ratio_x = _ratio(columns[:, -1] - columns[:, 0], across)
     ratio_y = _ratio(rows[-1] - rows[0], down)
-    found = gradients(place_points, *np.meshgrid(_samples(width), _samples(height)), period)
+    middles: tuple[Floats, Floats] | None
+    crosses, middles = place_together(
+        _samples(width, height), _centres(_middles(across), _middles(down))
+    )
+    # The size of a map pixel in source pixels. The median ignores a jump at the antimeridian.
+    scale_x = median_of(np.abs(np.diff(columns)) / np.diff(across))
+    scale_y = median_of(np.abs(np.diff(rows.T)) / np.diff(down))
+    found = gradients(crosses, period)
     if _varies(found[0], ratio_x) or _varies(found[1], ratio_y):
         return local_positions(
             place_points,
             (width, height),
             (bbox.xmin / cell_x, -bbox.ymax / cell_y),
             period,
-            wraps=turn > 0,
+            wraps=around > 0,
             largest=max(_LARGEST_RATIO, 2 * ratio_x, 2 * ratio_y),
         )
-    # The size of a map pixel in source pixels. The median ignores a jump at the antimeridian.
-    scale_x = median_of(np.abs(np.diff(columns)) / np.diff(across))
-    scale_y = median_of(np.abs(np.diff(rows.T)) / np.diff(down))
     allowed = _UNEVEN * max(1.0, scale_x, scale_y)
     while len(across) < width or len(down) < height:
-        middle_columns, middle_rows = place(_middles(across), _middles(down))
-        uneven = _uneven(columns, middle_columns, allowed, turn)
-        uneven |= _uneven(rows, middle_rows, allowed)
-        for values, period in ((columns, turn), (rows, 0.0)):
+        if middles is None:
+            middles = place_points(*_centres(_middles(across), _middles(down)))
+        uneven = _uneven(columns, _unrolled(middles[0], columns_around), allowed, columns_around)
+        uneven |= _uneven(rows, middles[1], allowed)
+        for values, period in ((columns, columns_around), (rows, 0.0)):
             if len(across) > 1:
                 uneven |= _bent(across, values, allowed, period)
             if len(down) > 1:
@@ -132,6 +161,7 @@ def other_crs_positions(
             break
         across, down = finer
         columns, rows = place(across, down)
+        middles = None
     if not np.isfinite(columns).any():
         return None
     return GridPositions(
@@ -147,8 +177,8 @@ def other_crs_positions(
     )
 
 
-def _axis(positions: Floats, edges: Floats) -> Axis:
-    """Return an axis of positions, with the ratio of each pixel if they vary.
+def _axis(positions: Floats, edges: Floats) -> tuple[Floats, float, Floats | None]:
+    """Return the attributes of an `Axis`, with the ratio of each pixel if they vary.
 
     Args:
         edges: of each pixel, shape (size + 1,); not finite if an edge has no position.
@@ -161,12 +191,27 @@ def _axis(positions: Floats, edges: Floats) -> Axis:
         ratios = np.where(has_edges, ratios, np.abs(steps))
     ratios = np.minimum(ratios, max(_LARGEST_RATIO, 2 * ratio))
     cut = np.floor(positions * FRACTIONS) / FRACTIONS
-    return Axis(cut, ratio, ratios if _varies(ratios, ratio) else None)
+    return cut, ratio, ratios if _varies(ratios, ratio) else None
 
 
-def _samples(size: int) -> Floats:
-    """Return pixel centres spread over a side of a map."""
-    return np.unique(np.floor(np.linspace(0, size - 1, _RATIO_SAMPLES))) + 0.5
+def _samples(width: int, height: int) -> list[Floats]:
+    """Return points spread over a map, and the middles of the sides of their pixels.
+
+    Returns:
+        x and y, each of shape (5, points down, points across), in the order of `gradients`.
+    """
+    x, y = np.meshgrid(
+        *(
+            np.unique(np.floor(np.linspace(0, size - 1, _RATIO_SAMPLES))) + 0.5
+            for size in (width, height)
+        )
+    )
+    return [np.stack([x, x - 0.5, x + 0.5, x, x]), np.stack([y, y, y, y - 0.5, y + 0.5])]
+
+
+def _centres(across: Floats, down: Floats) -> list[Floats]:
+    """Return x and y of the centres of pixels in some columns and rows, (0, 0) at the corner."""
+    return [*np.meshgrid(across + 0.5, down + 0.5)]
 
 
 def _varies(ratios: Floats, ratio: float) -> bool:
@@ -176,8 +221,11 @@ def _varies(ratios: Floats, ratio: float) -> bool:
 
 
 def _unrolled(columns: Floats, turn: float) -> Floats:
-    """Return columns without jumps of a full turn inside rows, unless that widens their range."""
-    if not turn or np.ptp(columns) <= turn / 2:
+    """Return columns without jumps of a full turn inside rows, unless that widens their range.
+
+    If some are not finite, they stay as they are.
+    """
+    if not turn or not np.isfinite(columns).all() or np.ptp(columns) <= turn / 2:
         return columns
     unrolled = np.unwrap(columns, period=turn, axis=1)
     first = unrolled[:, 0]

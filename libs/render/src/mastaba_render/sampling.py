@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from math import ceil
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -65,6 +65,20 @@ which costs little compared with the taps themselves."""
 
 Sampler = Callable[[Pixels], Pixels]
 """Returns rows of the map from source pixels, with the same sample type and number of channels."""
+
+
+class Needs(NamedTuple):
+    """What it takes to draw some rows of a map.
+
+    Attributes:
+        window: the source pixels that the rows need.
+        products: of a source pixel and a weight.
+        memory: upper estimate of the bytes of positions and weights.
+    """
+
+    window: Window
+    products: float
+    memory: int
 
 
 def radius_of(kernel: str, ratio: float) -> float:
@@ -159,26 +173,11 @@ class Axis:
     ratios: Floats | None = None
     reach: tuple[int, int] | None = None
 
-    def span(self, kernel: str, part: slice) -> tuple[int, int]:
-        """Return the first source pixel that a part needs, and the one after the last."""
-        first, end = self.taps(kernel, part)
-        return int(first.min()), int(end.max())
-
     def weights(self, kernel: str, part: slice, start: int) -> Weights:
         """Return the weights of a part of the axis over source pixels from ``start`` on."""
         radii = self._radii(kernel, part)
         first, weights = weights_at(kernel, self.positions[part], radii, self.reach)
         return Weights(first - start, weights)
-
-    def memory(self, kernel: str, part: slice) -> int:
-        """Return an upper estimate of the bytes that the weights of a part take."""
-        size, taps = self.count(kernel, part)
-        return 4 * size * taps + _BYTES_PER_VALUE * max(_BLOCK_VALUES, taps)
-
-    def count(self, kernel: str, part: slice) -> tuple[int, int]:
-        """Return the size of a part, and the number of taps that each column or row has."""
-        first, end = self.taps(kernel, part)
-        return first.size, int((end - first).max())
 
     def within(self, kernel: str, reach: tuple[int, int]) -> tuple[Axis, slice] | None:
         """Return the columns or rows that meet source pixels, and which these are; None if none.
@@ -291,27 +290,23 @@ class StraightPositions:
         down, across = self.down.taps(kernel, rows), self.across.taps(kernel, slice(None))
         return np.stack([*(ends[i] for ends in down), *(ends[j] for ends in across)], axis=1)
 
-    def memory(self, kernel: str, rows: slice) -> int:
-        """Return an upper estimate of the bytes that the weights of some rows take."""
-        return self.down.memory(kernel, rows) + self.across.memory(kernel, slice(None))
-
     def only(self, row: int, column: int) -> StraightPositions:
         """Return the positions of one pixel."""
         return replace(self, across=self.across.only(column), down=self.down.only(row))
 
-    def window(self, kernel: str, rows: slice) -> Window | None:
-        """Return the source pixels that some rows need; None if no pixel has a position."""
+    def needs(self, kernel: str, rows: slice) -> Needs:
+        """Return what it takes to draw some rows."""
         kernel = NEAREST if self.aligned else kernel
-        return Window(*self.down.span(kernel, rows), *self.across.span(kernel, slice(None)))
-
-    def needs(self, kernel: str, rows: slice) -> tuple[Window, float] | None:
-        """Return the source pixels that some rows need, and how many products make the rows."""
-        window = self.window(kernel, rows)
-        if window is None or self.aligned:
-            return None if window is None else (window, 0.0)
-        width, columns = window.right - window.left, slice(None)
-        down, across = self.down.count(kernel, rows), self.across.count(kernel, columns)
-        return window, float(down[0] * down[1] * width + down[0] * across[0] * across[1])
+        axes = self.down.taps(kernel, rows), self.across.taps(kernel, slice(None))
+        (top, bottom), (left, right) = [(int(a.min()), int(b.max())) for a, b in axes]
+        window = Window(top, bottom, left, right)
+        if self.aligned:
+            return Needs(window, 0.0, 0)
+        (height, high), (width, wide) = [(a.size, int((b - a).max())) for a, b in axes]
+        memory = 4 * (height * high + width * wide) + _BYTES_PER_VALUE * (
+            max(_BLOCK_VALUES, high) + max(_BLOCK_VALUES, wide)
+        )
+        return Needs(window, float(height * high * (right - left) + height * width * wide), memory)
 
     @property
     def varies(self) -> bool:
@@ -403,7 +398,7 @@ class GridPositions:
         found = replace(self, area=area)
         top, bottom, left, right = self.part
         whole = Window(0, bottom - top, 0, right - left)
-        return None if found.window(kernel, slice(0, whole.bottom)) is None else (found, whole)
+        return None if found.needs(kernel, slice(0, whole.bottom)) is None else (found, whole)
 
     def boxes(self, kernel: str, rows: slice, where: Mask) -> npt.NDArray[np.int64]:
         """Return the source pixels of some pixels of a map; see `StraightPositions.boxes`."""
@@ -412,36 +407,27 @@ class GridPositions:
         native.survey(self._grid(kernel), part, self._radii(kernel), every_row=True, boxes=found)
         return found[where]
 
-    def memory(self, kernel: str, rows: slice) -> int:
-        """Return an upper estimate of the bytes that positions and weights of some rows take."""
-        held = [self.fields, self.blocks, self.details]
-        taps = sum(2 * ceil(radius) for radius in self._radii(kernel))
-        return sum(array.nbytes for array in held if array is not None) + (
-            FRACTIONS * min(taps, 2 * LARGEST_STENCIL) * 4
-        )
-
     def only(self, row: int, column: int) -> GridPositions:
         """Return the positions of one pixel."""
         return replace(self, part=Window(row, row + 1, column, column + 1))
 
-    def window(self, kernel: str, rows: slice) -> Window | None:
-        """Return the source pixels that some rows need; None if no pixel has a position."""
-        found = self.needs(kernel, rows)
-        return None if found is None else found[0]
-
-    def needs(self, kernel: str, rows: slice) -> tuple[Window, float] | None:
-        """Return the source pixels that some rows need, and how many products make the rows."""
+    def needs(self, kernel: str, rows: slice) -> Needs | None:
+        """Return what it takes to draw some rows; None if no pixel has a position."""
         radii, part = self._radii(kernel), self._rows(rows)
         every_row = not self._is_everywhere or self.blocks is not None or self.wrap != 0
+        taps = min(2 * (ceil(radii[0]) + ceil(radii[1])), 2 * LARGEST_STENCIL)
+        memory = self.fields.nbytes + FRACTIONS * taps * 4
+        if self.blocks is not None and self.details is not None:
+            memory += self.blocks.nbytes + self.details.nbytes
         found = native.survey(self._grid(kernel), part, radii, every_row=every_row)
         if found is None:
             return None
-        (top, bottom, left, right), taps = found
+        (top, bottom, left, right), products = found
         if not every_row:
-            taps = 4 * math.prod((*radii, *part.shape))
+            products = 4 * math.prod((*radii, *part.shape))
         # Positions are rounded down later, which may move their first tap. The last one may move
         # where only some rows were looked at.
-        return Window(top - 1, bottom + 1, left - 1, right + 1), taps
+        return Needs(Window(top - 1, bottom + 1, left - 1, right + 1), products, memory)
 
     def placed(self, rows: slice, kernel: str = NEAREST) -> Mask | None:
         """Return which pixels of some rows have a position; None if all have one."""
@@ -459,12 +445,19 @@ class GridPositions:
         Pixels without a position become 0.
         """
         radius_x, radius_y = radii = self._radii(kernel)
-        source, grid, part = (top, left), self._grid(kernel), self._rows(rows)
+        source, part = (top, left), self._rows(rows)
         if self._is_local(kernel):
-            table = table_of(kernel)
+            table, grid = table_of(kernel), self._grid(kernel)
             return lambda pixels: native.warp_locally(pixels, source, grid, part, table, radii)
         down, across = stencil(kernel, radius_y), stencil(kernel, radius_x)
-        return lambda pixels: native.warp(pixels, source, grid, part, down, across)
+        return partial(
+            native.warp,
+            source=source,
+            grid=self._grid(kernel),
+            part=part,
+            rows=down,
+            columns=across,
+        )
 
     @property
     def _is_everywhere(self) -> bool:
@@ -537,17 +530,8 @@ def drawn(
             values = np.where(valid[:, :, np.newaxis], pixels, np.float32(0))
             safe = np.where(found[:, :, np.newaxis], weights, np.float32(1))
             result = (sample(values) / safe).astype(np.float32, copy=False)
-            corner = window.top, window.left
-            bounded(
-                positions,
-                kernel,
-                rows,
-                corner,
-                values,
-                valid,
-                result,
-                found & (weights != 1)[:, :, 0],
-            )
+            part = MapRows(positions, kernel, rows, window.top, window.left)
+            bounded(part, values, valid, result, found & (weights != 1)[:, :, 0])
             result[~found] = nodata
     if placed is not None:
         found = placed if found is None else found & placed
@@ -555,11 +539,25 @@ def drawn(
     return MapImage(result, found, nodata)
 
 
+class MapRows(NamedTuple):
+    """Some rows of a map.
+
+    Attributes:
+        positions: of all pixels of the map.
+        kernel: name.
+        rows: of the map.
+        top, left: source row and column of the first pixel that the rows are drawn from.
+    """
+
+    positions: Positions
+    kernel: str
+    rows: slice
+    top: int
+    left: int
+
+
 def bounded(
-    positions: Positions,
-    kernel: str,
-    rows: slice,
-    corner: tuple[int, int],
+    part: MapRows,
     source: npt.NDArray[np.float32],
     valid: Mask,
     result: npt.NDArray[np.float32],
@@ -570,15 +568,15 @@ def bounded(
     A kernel with negative weights that misses some pixels may overshoot without bound.
 
     Args:
-        corner: source row and column of the first pixel of ``source``.
+        part: the rows of ``result``.
         source: float32, shape (rows, columns, channels).
         valid: shape (rows, columns), the source pixels that count.
         result: float32, shape (rows, columns, channels), of the map.
         where: shape (rows, columns), the pixels of the map that miss some source pixels.
     """
+    positions, kernel, rows, top, left = part
     if kernel in (NEAREST, "linear") or not where.any():
         return
-    top, left = corner
     boxes = positions.boxes(kernel, rows, where) - np.array([top, top, left, left])
     values = np.ascontiguousarray(result[where])
     by_rows = isinstance(positions, StraightPositions)

@@ -107,45 +107,46 @@ def required(parameters: Mapping[str, str], name: str) -> str:
     return value
 
 
-def size(parameters: Mapping[str, str], name: str, limit: int) -> int:
+def size(number: int | None, parameters: Mapping[str, str], name: str, limit: int) -> int:
     """Return WIDTH or HEIGHT, in pixels.
+
+    Args:
+        number: as read from the parameter; None if that was not possible.
+        name: as the protocol spells it.
 
     Raises:
         MissingParameterError: it is absent or empty.
         InvalidParameterError: it is not an integer from 1 to the limit.
     """
-    number = grammar.size(required(parameters, name), limit)
     if number is None:
+        required(parameters, name)
         raise InvalidParameterError(f"{name} must be an integer from 1 to {limit}", name)
     return number
 
 
-def bbox(parameters: Mapping[str, str], *, northing_first: bool) -> BoundingBox:
-    """Return BBOX, x before y.
+def corners(numbers: Sequence[float] | None, parameters: Mapping[str, str]) -> Sequence[float]:
+    """Return the four numbers of BBOX, in the order of the client.
 
     Args:
-        northing_first: whether the client gives y before x.
+        numbers: as read from the parameter; None if that was not possible.
 
     Raises:
         MissingParameterError: it is absent or empty.
         InvalidParameterError: not four decimal numbers, without area, or outside all CRSs.
     """
-    values = grammar.decimals(required(parameters, "BBOX"), _CORNERS)
-    if values is None:
+    if numbers is None:
+        required(parameters, "BBOX")
         raise InvalidParameterError(
             "BBOX must be four decimal numbers with commas between them", "BBOX"
         )
-    one, two, three, four = values
-    box = (
-        BoundingBox(two, one, four, three) if northing_first else BoundingBox(one, two, three, four)
-    )
-    if box.xmin >= box.xmax or box.ymin >= box.ymax:
+    one, two, three, four = numbers
+    if one >= three or two >= four:
         raise InvalidParameterError("BBOX must have each minimum below its maximum", "BBOX")
-    if max(map(abs, (one, two, three, four))) > _FARTHEST:
+    if max(map(abs, numbers)) > _FARTHEST:
         raise InvalidParameterError("BBOX has numbers that are too large for any CRS", "BBOX")
-    if min(box.xmax - box.xmin, box.ymax - box.ymin) < _SMALLEST:
+    if min(three - one, four - two) < _SMALLEST:
         raise InvalidParameterError("BBOX is too small for any map", "BBOX")
-    return box
+    return numbers
 
 
 def exceptions(parameters: Mapping[str, str]) -> Exceptions:
@@ -168,10 +169,13 @@ def transparent(parameters: Mapping[str, str]) -> bool:
     Raises:
         InvalidParameterError: neither TRUE nor FALSE.
     """
-    found = grammar.flag(parameters.get("transparent") or "false")
-    if found is None:
+    return _known(grammar.flag(parameters.get("transparent") or "false"))
+
+
+def _known(transparent: bool | None) -> bool:
+    if transparent is None:
         raise InvalidParameterError("TRANSPARENT must be TRUE or FALSE", "TRANSPARENT")
-    return found
+    return transparent
 
 
 def background_colour(parameters: Mapping[str, str]) -> grammar.Colour | None:
@@ -293,8 +297,12 @@ class MapQueries:
         Raises:
             RequestError: one of its parameters is missing or invalid.
         """
-        width, height = self._size(parameters)
-        if width * height > self._settings.max_pixels:
+        limits = self._settings
+        width = grammar.size(parameters.get("width", ""), limits.max_width)
+        height = grammar.size(parameters.get("height", ""), limits.max_height)
+        width = size(width, parameters, "WIDTH", limits.max_width)
+        height = size(height, parameters, "HEIGHT", limits.max_height)
+        if width * height > limits.max_pixels:
             raise InvalidParameterError("the map has too many pixels", "WIDTH")
         background = Background(background_colour(parameters), transparent(parameters))
         return BlankImage(
@@ -318,27 +326,30 @@ class MapQueries:
         Raises:
             RequestError: the request is invalid; the type is that of the first error found.
         """
-        width, height = self._size(parameters)
+        limits = self._settings
+        # All texts are read first, then faults are reported in the order of the standard.
+        columns = grammar.size(parameters.get("width", ""), limits.max_width)
+        rows = grammar.size(parameters.get("height", ""), limits.max_height)
+        numbers = grammar.decimals(parameters.get("bbox", ""), _CORNERS)
+        flag = grammar.flag(parameters.get("transparent") or "false")
+        width = size(columns, parameters, "WIDTH", limits.max_width)
+        height = size(rows, parameters, "HEIGHT", limits.max_height)
         crs = _crs(version, parameters, layers)
         encoder = self._encoder(parameters)
-        # Before 1.3.0, x was always first.
-        northing_first = version is Version.V1_3_0 and crs.northing_first
-        box = bbox(parameters, northing_first=northing_first)
+        one, two, three, four = corners(numbers, parameters)
         exceptions(parameters)
         styled = _styled(parameters, layers)
-        is_transparent = is_drawn and transparent(parameters)
+        is_transparent = is_drawn and _known(flag)
         colour = background_colour(parameters) if is_drawn else None
         factor = resolution_factor(parameters)
         options = format_options(parameters)
+        # Before 1.3.0, x was always first.
+        if version is Version.V1_3_0 and crs.northing_first:
+            one, two, three, four = two, one, four, three
+        box = BoundingBox(one, two, three, four)
         background = Background(colour, is_transparent)
         image = MapRequest(styled, box, crs, width, height, factor)
         return MapQuery(image, encoder, background, options, parameters.get("filename"))
-
-    def _size(self, parameters: Mapping[str, str]) -> tuple[int, int]:
-        return (
-            size(parameters, "WIDTH", self._settings.max_width),
-            size(parameters, "HEIGHT", self._settings.max_height),
-        )
 
     def _encoder(self, parameters: Mapping[str, str]) -> Encoder:
         value = required(parameters, "FORMAT")

@@ -83,7 +83,8 @@ class Placement:
     @cached_property
     def window(self) -> Rectangle | None:
         """Source cells that the kernel reaches, also beyond the group; None if it is elsewhere."""
-        return self.positions.window(self.kernel, slice(0, self.part[1] - self.part[0]))
+        needs = self.positions.needs(self.kernel, slice(0, self.part[1] - self.part[0]))
+        return None if needs is None else needs.window
 
     @cached_property
     def is_complete(self) -> bool:

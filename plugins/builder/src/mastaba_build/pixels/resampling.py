@@ -6,7 +6,7 @@ import numpy as np
 
 from mastaba_build.pixels.placement import Placement, Rectangle
 from mastaba_build.samples import Mask, Raster, as_samples
-from mastaba_render.api.resampling import GridPositions, bounded
+from mastaba_render.api.resampling import GridPositions, MapRows, bounded
 
 _ENOUGH = 0.5
 """A pixel is valid if valid cells have at least this share of its weight."""
@@ -114,7 +114,7 @@ def _partial(
     counts = valid & (samples[:, :, -1] > 0) if has_alpha else valid
     gaps = visible & (total != 1)
     source = samples[:, :, :colours].astype(np.float32)
-    bounded(positions, kernel, rows, (top, left), source, counts, values, gaps)
+    bounded(MapRows(positions, kernel, rows, top, left), source, counts, values, gaps)
     result[:, :, :colours] = as_samples(values, samples.dtype)
     if has_alpha:
         alpha = np.where(found, np.clip(total / np.maximum(share, _ENOUGH), 0, 1), 0)
