@@ -20,7 +20,7 @@ FOLDERS = [project.parent for project in projects()]
 # Quick tests of each distribution that need no other one: its conformance tests, if it has any.
 # Those of the server run without the core.
 TESTS = {
-    "core": ["core/slab"],
+    "core": [f"core/slab/test_{name}.py" for name in ("delivery", "index", "layout", "symbolic")],
     "admin": ["admin/test_plugin.py"],
     "builder": ["build/test_file_writer.py", "build/test_styles.py"],
     "conformance": ["conformance/test_serving.py"],
