@@ -160,6 +160,7 @@ def prove(version: str) -> None:
                 installation.mkdir()
                 run(whole / "bin/python", "-c", write, installation)
             small = _environment(folder / f"wmts-{number}", python, ["mastaba-wmts"])
+            _check_small(small)
             for environment in (whole, small):
                 assert run(environment / "bin/mastaba", "--version").strip().endswith(version)
                 listed = json.loads(
@@ -173,6 +174,15 @@ def prove(version: str) -> None:
                 (DIST / SBOM).write_text(document, "utf-8")
             shown = run(python, "--version").strip()
             print(f"installed and served with {shown}: WMTS alone, and everything", flush=True)
+
+
+def _check_small(environment: Path) -> None:
+    """Check that a server of stored tiles has no renderer, HTTP client or compiled part of ours."""
+    (packages,) = environment.glob("lib/python3*/site-packages")
+    names = {path.name for path in packages.iterdir()}
+    assert names.isdisjoint({"mastaba_render", "mastaba_http", "PIL", "urllib3"}), sorted(names)
+    compiled = sorted(packages.glob("mastaba*/**/*.so"))
+    assert not compiled, compiled
 
 
 def _environment(folder: Path, python: Path, distributions: Sequence[str]) -> Path:

@@ -90,7 +90,7 @@ LIBRARIES = {
     "packaging": {"mastaba.plugins.discovery"},
     # GeoTIFF contains the EPSG definition of a CRS.
     "pyproj": {"mastaba.model.crs", "mastaba_render.encoding.geotiff"},
-    "werkzeug": {"mastaba.web"},
+    "werkzeug": {"mastaba.web", "mastaba.commands.development"},
     "urllib3": {"mastaba_http.client", "mastaba_http.fetch"},
     "ctypes": {
         "mastaba_render.native",

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 from werkzeug.test import Client
 
-import mastaba_render.plugin
 from mastaba import hookimpl
 from mastaba.errors import (
     RequestError,
@@ -28,6 +29,9 @@ from mastaba.web.response import Response, message
 from mastaba.wsgi import create_application
 from mastaba_conformance.tiny_installation import tiny_installation
 from mastaba_writer.installation import write_installation
+
+# Some of these tests also run without a renderer (tests/live/test_isolation.py).
+RENDERER = {"render": import_module("mastaba_render.plugin")} if find_spec("mastaba_render") else {}
 
 
 class TileService(Service):
@@ -71,7 +75,7 @@ def core_plugins() -> Plugins:
     """Return what core provides, and the service of tiles; nothing that is installed beside."""
     return Plugins(
         autoload=False,
-        extra={"render": mastaba_render.plugin, "tiles-plugin": CorePlugin(TileService)},
+        extra={**RENDERER, "tiles-plugin": CorePlugin(TileService)},
     )
 
 
@@ -112,7 +116,7 @@ def open_application(tmp_path: Path, tiny_layers: dict[str, Any]) -> Iterator[Op
             )
         plugins = Plugins(
             autoload=False,
-            extra={"render": mastaba_render.plugin, "of-the-test": CorePlugin(*classes)},
+            extra={**RENDERER, "of-the-test": CorePlugin(*classes)},
         )
         application = create_application(str(server_json), plugins)
         opened.append(application)

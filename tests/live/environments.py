@@ -76,7 +76,9 @@ class Environment:
 
 def create(folder: Path, python: str | Path = sys.executable) -> Environment:
     """Create an environment with nothing in it, in place of any at the same path."""
-    run(_uv(), "venv", "-q", "--clear", "--python", python, folder)
+    # uv clears nothing but environments, and one that a killed test left incomplete is none.
+    shutil.rmtree(folder, ignore_errors=True)
+    run(_uv(), "venv", "-q", "--python", python, folder)
     return Environment(folder, wheels())
 
 

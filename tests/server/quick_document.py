@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
-from mastaba.web.response import Response
+from mastaba_server.messages import Headers
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A `mastaba_server.messages.Answer`."""
+
+    status: int
+    headers: Headers
+    body: bytes
 
 
 class QuickDocument:
@@ -13,5 +23,5 @@ class QuickDocument:
     def __init__(self, body: bytes) -> None:
         self.body = body
 
-    def stored_tile(self, path: str, query: str, headers: Any) -> Response:
-        return Response(200, [("Content-Length", str(len(self.body)))], self.body)
+    def stored_tile(self, path: str, query: str, headers: Any) -> Answer:
+        return Answer(200, [("Content-Length", str(len(self.body)))], self.body)

@@ -5,16 +5,24 @@ This package is the core. A request passes through its packages in this order:
 ==============  ====================================================================
 ``site``        the application, which calls a service; loading, reloads and logs
 ``services``    what a service is, and what several services share
-``tiles``       responses that are tiles: stored ones, and tiles drawn on request
-``render``      maps: reading, resampling, styles, strips, image formats
-``slab``        slabs: their index, tiles and pixels
+``tiles``       responses that are stored tiles
+``slab``        slabs: their index and tiles
 ``storage``     objects and ranges of them, wherever they are stored
 ==============  ====================================================================
 
 ``web`` contains requests and responses, ``model`` the values that everything else refers to,
 ``config`` the files of an operator, ``plugins`` the hooks, and ``commands`` the command line.
-Protocols and object storages are plugins.
+Protocols and object storages are plugins; ``mastaba_render`` draws maps, ``mastaba_server`` has the
+processes and transports.
 """
+
+import sys
+
+if sys.platform == "win32":
+    raise ImportError(
+        "Mastaba runs on Linux, and for development on macOS; "
+        "on Windows, use it in WSL or in a container"
+    )
 
 import pluggy
 

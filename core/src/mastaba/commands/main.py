@@ -82,9 +82,14 @@ def _run(argv: Sequence[str] | None) -> int:
         if parsed.command is not None:
             parser.error(f"{parsed.command} needs a command of its own, see --help")
         # Imported here, like the other commands, because listing plugins must be quick.
-        from mastaba.commands import serve
+        if sys.platform == "linux":
+            from mastaba.commands import serve
 
-        run = serve.run
+            run = serve.run
+        else:
+            from mastaba.commands import development
+
+            run = development.run
     else:
         gc.enable()
     try:

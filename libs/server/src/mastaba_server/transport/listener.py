@@ -210,13 +210,15 @@ def _prepare(sock: socket.socket) -> None:
     if sock.family in (socket.AF_INET, socket.AF_INET6):
         # Accepted connections inherit these. The last three close a connection whose client has
         # vanished.
-        for level, option, value in (
-            (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
-            (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _VANISHED * 1000),
-            (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _VANISHED),
-            (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+        # Only Linux has the second and the third.
+        for level, name, value in (
+            (socket.IPPROTO_TCP, "TCP_NODELAY", 1),
+            (socket.IPPROTO_TCP, "TCP_USER_TIMEOUT", _VANISHED * 1000),
+            (socket.IPPROTO_TCP, "TCP_KEEPIDLE", _VANISHED),
+            (socket.SOL_SOCKET, "SO_KEEPALIVE", 1),
         ):
-            sock.setsockopt(level, option, value)
+            if hasattr(socket, name):
+                sock.setsockopt(level, getattr(socket, name), value)
 
 
 def _inode(path: str) -> tuple[int, int] | None:

@@ -24,6 +24,9 @@ from time import perf_counter
 from typing import Any
 from wsgiref.types import WSGIApplication
 
+if sys.platform != "linux":
+    raise ImportError("mastaba-server needs Linux: it waits for connections with epoll")
+
 from mastaba_server import waiting
 from mastaba_server.processes.balance import Balance
 from mastaba_server.processes.control import WorkerLink
