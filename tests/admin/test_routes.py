@@ -80,6 +80,7 @@ def test_a_layer_that_does_not_exist_is_not_found(
     assert "'x'" in report(response, 404, "Not found")
 
 
+@pytest.mark.sampled(one_in=3)
 @pytest.mark.parametrize(
     ("body", "reason"),
     [

@@ -166,6 +166,7 @@ QUICK = {
 }
 
 
+@pytest.mark.sampled(one_in=3)
 @pytest.mark.parametrize(
     ("left", "size", "width", "set_name"),
     [
@@ -237,6 +238,7 @@ def test_positions_between_conformal_crss_are_exact(
     assert checked > 10_000
 
 
+@pytest.mark.thorough
 def test_the_world_has_no_seam_where_it_is_cut(tmp_path: Path, build_of: Build) -> None:
     """The kernels go on across the cut, so the same world cut elsewhere has the same pixels."""
     values = noise(1, 72, 144).astype(np.float32)

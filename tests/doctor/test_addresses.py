@@ -18,6 +18,7 @@ def _faults(file: Path, capsys: pytest.CaptureFixture[str]) -> list[Any]:
     return found
 
 
+@pytest.mark.sampled(one_in=4)
 @pytest.mark.parametrize(
     ("port", "is_usable"),
     [

@@ -347,6 +347,7 @@ def test_missing_tile_is_answered_as_the_layer_says(
     assert client.get(f"/tiles/RGB_PNG/normal/{LEVEL}/99/99").status_code == 404
 
 
+@pytest.mark.sampled(one_in=3)
 @pytest.mark.parametrize(
     ("layer", "style"),
     [
