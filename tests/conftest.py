@@ -45,7 +45,11 @@ HANGS = 720.0
 MOST_SKIPPED_IN_CI = 12
 """More skipped tests fail a run in CI: something is not installed there."""
 
-SAMPLED_OF_THE_KIT = {"test_failing_storage_is_a_server_error": 3}
+SAMPLED_OF_THE_KIT = {
+    "test_failing_storage_is_a_server_error": 3,
+    "test_keys_are_used_unchanged": 4,
+    "test_similar_key_is_another_object": 4,
+}
 """Tests of the conformance kit: of so many cases of each distribution, one is quick."""
 
 COLLECTED_AFTER = (50_000, 20, 50)
@@ -86,9 +90,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     # The classes of the conformance kit are public: their tests have no marks of this workspace.
-    names = getattr(getattr(item, "cls", None), "thorough", ())
-    name = getattr(item, "originalname", None)
-    if name in names:
+    group, name = getattr(item, "cls", None), getattr(item, "originalname", None)
+    if name in getattr(group, "thorough", ()) or name not in getattr(group, "quick", (name,)):
         item.add_marker(pytest.mark.thorough)
     if name in SAMPLED_OF_THE_KIT:
         item.add_marker(pytest.mark.sampled(one_in=SAMPLED_OF_THE_KIT[name]))

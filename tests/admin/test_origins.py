@@ -65,6 +65,7 @@ CROSS_SITE: tuple[Mapping[str, str], ...] = (
 )
 
 
+@pytest.mark.sampled(one_in=3)
 @pytest.mark.parametrize("headers", CROSS_SITE, ids=str)
 def test_without_a_secret_pages_of_other_sites_are_refused(
     headers: Mapping[str, str], open_admin: Callable[..., Client], descriptor: dict[str, Any]

@@ -44,6 +44,7 @@ def test_port(
     assert [fault["path"] for fault in _faults(file, capsys)] == ([] if is_usable else ["$.port"])
 
 
+@pytest.mark.sampled(one_in=3)
 @pytest.mark.parametrize(
     ("uri", "severity"),
     [

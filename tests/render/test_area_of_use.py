@@ -250,6 +250,7 @@ def test_map_across_the_antimeridian_shows_both_sides(
     assert np.abs(image.pixels - expected)[valid].max() < 10
 
 
+@pytest.mark.sampled(one_in=2)
 @pytest.mark.parametrize(
     ("crs", "place", "width", "height"),
     [

@@ -736,6 +736,7 @@ def test_many_answers_are_those_of_the_general_path(
     _compare(tmp_path / site, site, count, monkeypatch, store)
 
 
+@pytest.mark.sampled(one_in=4)
 @pytest.mark.parametrize(
     "code", ["raise KeyError('k')", "return", "return [1]", "yield 1; raise OSError"]
 )
