@@ -45,11 +45,22 @@ HANGS = 720.0
 MOST_SKIPPED_IN_CI = 12
 """More skipped tests fail a run in CI: something is not installed there."""
 
+SAMPLED_OF_THE_KIT = {
+    "test_failing_storage_is_a_server_error": 3,
+    "test_keys_are_used_unchanged": 4,
+    "test_similar_key_is_another_object": 4,
+}
+"""Tests of the conformance kit: of so many cases of each distribution, one is quick."""
+
 COLLECTED_AFTER = (50_000, 20, 50)
 """Thresholds of the garbage collector. With those of Python, it takes a twentieth of the time."""
 
 DOCUMENTED_PORTS = (8000, 8080, 8123, 9000, 9999)
 """Ports of the documentation and of default settings. No test may need one of them free."""
+
+# jsonschema imports it if it is installed. It compiles its grammars then, which takes more than two
+# seconds in each process, and no test checks the form of an IRI.
+sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
 
 _taken: list[socket.socket] = []
 
@@ -79,9 +90,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     # The classes of the conformance kit are public: their tests have no marks of this workspace.
-    names = getattr(getattr(item, "cls", None), "thorough", ())
-    if getattr(item, "originalname", None) in names:
+    group, name = getattr(item, "cls", None), getattr(item, "originalname", None)
+    if name in getattr(group, "thorough", ()) or name not in getattr(group, "quick", (name,)):
         item.add_marker(pytest.mark.thorough)
+    if name in SAMPLED_OF_THE_KIT:
+        item.add_marker(pytest.mark.sampled(one_in=SAMPLED_OF_THE_KIT[name]))
 
 
 @pytest.hookimpl(tryfirst=True)

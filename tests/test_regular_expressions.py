@@ -50,6 +50,7 @@ def test_every_expression_is_linear(places: str, repetitions: int) -> None:
     assert problems == {}
 
 
+@pytest.mark.sampled(one_in=3)
 @pytest.mark.parametrize(
     ("pattern", "flags", "is_searched"),
     [

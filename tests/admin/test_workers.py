@@ -141,6 +141,7 @@ def test_concurrent_changes_through_all_workers(
         assert json.loads(ask(connection, "GET", "/admin").text)["layers"] == 9 + 4 * 8 + 8
 
 
+@pytest.mark.thorough
 def test_a_worker_started_later_has_the_changes(
     start: Any, ask: Ask, descriptor: dict[str, Any]
 ) -> None:
@@ -160,6 +161,7 @@ def test_a_worker_started_later_has_the_changes(
         assert answer.getheader("X-Mastaba-Generation") == "1.5"
 
 
+@pytest.mark.thorough
 def test_a_reload_goes_back_to_the_files_and_to_what_is_kept(
     start: Any, ask: Ask, descriptor: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -210,6 +212,7 @@ def test_changes_go_on_while_workers_die_and_reloads_run(
         assert set(names) <= set(json.loads(answer.text)["layers"])
 
 
+@pytest.mark.thorough
 def test_the_secret_is_not_written_anywhere(start: Any, ask: Ask, capfd: Any) -> None:
     server = start()
     answer = ask(server.connect(), "PUT", "/admin/nowhere")

@@ -187,6 +187,7 @@ def test_blocks_that_do_not_fit_into_memory(tmp_path: Path, plan_of: PlanOf) -> 
         plan_of(path)
 
 
+@pytest.mark.thorough
 def test_a_source_that_changes_during_the_build_is_named(tmp_path: Path, plan_of: PlanOf) -> None:
     source = write_raster(tmp_path / "a.tif", noise(3, 1200, 1200), LAMBERT, "EPSG:2154")
     plan = plan_of(source, slab=[2, 2])
@@ -396,6 +397,7 @@ def test_events_name_levels_by_their_identifiers(tmp_path: Path, command: Comman
     assert {event["level"] for event in events if event["event"] == "slab"} == planned
 
 
+@pytest.mark.thorough
 def test_a_build_uses_the_plugins_of_the_command_line(tmp_path: Path) -> None:
     source = write_raster(tmp_path / "a.tif", noise(1, 64, 64), LAMBERT, "EPSG:2154")
     (tmp_path / "plugins").mkdir()

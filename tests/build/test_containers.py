@@ -135,6 +135,7 @@ def test_a_damaged_archive_is_named(tmp_path: Path, plan_of: PlanOf) -> None:
         plan_of({"path": str(tmp_path / "b.zip")})
 
 
+@pytest.mark.sampled(one_in=2)
 @pytest.mark.parametrize(
     ("driver", "name", "options"),
     [
@@ -158,6 +159,7 @@ def test_other_formats_have_the_same_pixels(
     assert np.array_equal(found[TILE], expected[TILE])
 
 
+@pytest.mark.sampled(one_in=3)
 @pytest.mark.parametrize(
     ("crs", "horizontal"),
     [("EPSG:5698", "EPSG:2154"), ("EPSG:2154+5720", "EPSG:2154"), ("EPSG:6649", "EPSG:4326")],

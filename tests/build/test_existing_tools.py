@@ -38,6 +38,7 @@ print(json.dumps([tiles, len(slabs), found]))
 """
 
 
+@pytest.mark.sampled(one_in=4)
 @pytest.mark.shared_data
 @pytest.mark.skipif("ng" in zlib.ZLIB_RUNTIME_VERSION, reason="another zlib writes other bytes")
 @pytest.mark.parametrize(

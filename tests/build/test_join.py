@@ -226,6 +226,7 @@ def test_links_lead_to_real_slabs(pair: tuple[Path, Path], tmp_path: Path, plan_
     assert verify(Destination.parse(str(tmp_path / "near"), {}), "twice", full=True)
 
 
+@pytest.mark.thorough
 def test_alpha_is_blended_and_levels_may_be_missing(tmp_path: Path, build_of: Build) -> None:
     options = {**OPTIONS, "channels": 4, "nodata": [0, 0, 0, 0], "top": "12"}
     sources = []
@@ -359,6 +360,7 @@ def test_the_head_may_have_further_levels_and_another_decimation(
                 assert np.array_equal(part, np.broadcast_to(expected, part.shape))
 
 
+@pytest.mark.thorough
 def test_the_head_replaces_slabs_if_wanted(pair: tuple[Path, Path], tmp_path: Path) -> None:
     output = tmp_path / "out"
     whole = joined(output, *pair)
@@ -379,6 +381,7 @@ def test_the_head_replaces_slabs_if_wanted(pair: tuple[Path, Path], tmp_path: Pa
         headed(output, "other", "12", None, "max", inject=True)
 
 
+@pytest.mark.thorough
 def test_a_build_is_updated_after_its_head_was_computed(
     pair: tuple[Path, Path], tmp_path: Path, plan_of: PlanOf, build_of: Build
 ) -> None:
@@ -422,6 +425,7 @@ CHANGES: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
+@pytest.mark.sampled(one_in=3)
 @pytest.mark.parametrize("what", CHANGES)
 def test_pyramids_that_differ_are_refused(what: str, tmp_path: Path, build_of: Build) -> None:
     changes, message = CHANGES[what]

@@ -110,6 +110,7 @@ def test_a_lock_is_renewed_and_its_loss_is_noticed(
     assert json.loads(place.read("a.lock"))["token"] == "another"
 
 
+@pytest.mark.thorough
 def test_one_of_two_that_take_over_at_once_has_the_lock(tmp_path: Path) -> None:
     place = Place.of_directory(tmp_path)
     holder(place, time=1.0)

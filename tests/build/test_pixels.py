@@ -169,6 +169,7 @@ def test_nodata_never_mixes_with_data(tmp_path: Path, build_of: Build) -> None:
     assert np.allclose(found[1:], 800, atol=1e-3)
 
 
+@pytest.mark.sampled(one_in=2)
 @pytest.mark.parametrize(
     "kernel",
     [
@@ -314,6 +315,7 @@ def test_a_source_may_cross_the_antimeridian(tmp_path: Path, build_of: Build) ->
             assert covered.any(axis=0).all()
 
 
+@pytest.mark.sampled(one_in=2)
 @pytest.mark.parametrize("west", [-180.5, 0, 178, 358])
 def test_longitudes_in_another_turn_are_in_a_set_of_the_same_crs(
     tmp_path: Path, build_of: Build, west: float

@@ -41,6 +41,7 @@ def declared(descriptor: Path) -> str | None:
     return found
 
 
+@pytest.mark.sampled(one_in=3)
 @pytest.mark.parametrize(
     ("tag", "options", "expected"),
     [

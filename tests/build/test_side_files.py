@@ -165,6 +165,7 @@ def test_a_source_with_side_files_is_built(
     assert read_tiles(tmp_path / "out/a.json")
 
 
+@pytest.mark.sampled(one_in=3)
 @pytest.mark.parametrize("maker", one_in(4, MAKERS))
 def test_a_changed_side_file_stops_the_build(
     tmp_path: Path, maker: Callable[[Path], tuple[Path, Path]], plan_of: Callable[..., Plan]

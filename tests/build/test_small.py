@@ -69,6 +69,7 @@ def test_masks_of_absent_tiles_are_absent(tmp_path: Path, build_of: Build) -> No
     assert all(np.array_equal(a[key], b[key]) for key in a)
 
 
+@pytest.mark.thorough
 def test_clients_get_404_for_absent_tiles(tmp_path: Path, build_of: Build, plan_of: PlanOf) -> None:
     source = sheet(tmp_path)
     descriptor = build_of(source, **options(format="png", nodata=[1, 2, 3]))
@@ -86,6 +87,7 @@ def test_clients_get_404_for_absent_tiles(tmp_path: Path, build_of: Build, plan_
     assert codes == expected
 
 
+@pytest.mark.sampled(one_in=2)
 @pytest.mark.parametrize("empty_tiles", ["skip", "store"])
 def test_the_estimate_counts_the_levels_above(
     tmp_path: Path, build_of: Build, plan_of: PlanOf, empty_tiles: str
@@ -114,6 +116,7 @@ def test_pyramids_of_earlier_versions_are_not_built_again(tmp_path: Path, plan_o
     assert stored.identity != plan_of(source).identity
 
 
+@pytest.mark.thorough
 def test_rasterio_is_loaded_without_what_signs_requests() -> None:
     pytest.importorskip("boto3")
     code = (

@@ -56,6 +56,7 @@ def test_ranges_of_nodata(tmp_path: Path, build_of: Build) -> None:
     assert (tile[:128, :, 3] == 255).all()  # the third band is in no range
 
 
+@pytest.mark.sampled(one_in=3)
 @pytest.mark.parametrize(
     ("dtype", "nodata", "tolerance", "values", "missing"),
     [

@@ -52,6 +52,7 @@ def test_a_palette_is_applied_after_resampling(tmp_path: Path, build_of: Build) 
     assert seen == {(0, 0, 200, 255), (200, 100, 0, 255)}
 
 
+@pytest.mark.thorough
 def test_a_relief_has_no_seams(tmp_path: Path, build_of: Build) -> None:
     source = hills(tmp_path)
     shade = style(tmp_path / "shade.json", estompage={"zenith": 45, "azimuth": 315, "z_factor": 2})

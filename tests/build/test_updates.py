@@ -107,6 +107,7 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "options",
     [
@@ -212,6 +213,7 @@ def test_injected_slabs_replace_those_of_the_version(
         build(plan_of(sheets, **OPTIONS), Reports(StringIO(), StringIO()), update="inject")
 
 
+@pytest.mark.thorough
 def test_versions_are_shown_published_and_removed(
     sheets: Path, tmp_path: Path, plan_of: PlanOf, build_of: Build
 ) -> None:
@@ -268,6 +270,7 @@ def test_versions_are_shown_published_and_removed(
     assert len(stored) == len(checksums_of(place, "map"))
 
 
+@pytest.mark.thorough
 def test_the_commands_show_levels_in_their_order_and_prune(
     sheets: Path, tmp_path: Path, plan_of: PlanOf, build_of: Build, fork_server: ForkServer
 ) -> None:

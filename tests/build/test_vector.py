@@ -165,6 +165,7 @@ def served(plan: Plan) -> Client:
     return Client(create_application(str(write_server(plan, "http://localhost"))))
 
 
+@pytest.mark.sampled(one_in=3)
 @pytest.mark.parametrize("name", WRITERS)
 @pytest.mark.parametrize("packed", [gzip.compress, bytes])
 def test_tiles_are_served_without_compression(
@@ -624,6 +625,7 @@ def lambert(crs: Any, *, first: bool = True) -> dict[str, Any]:
     return {"type": "FeatureCollection", **{key: members[key] for key in keys}}
 
 
+@pytest.mark.sampled(one_in=2)
 @pytest.mark.parametrize("first", [True, False])
 def test_geojson_with_a_crs_is_converted(tmp_path: Path, *, first: bool) -> None:
     pytest.importorskip("pyogrio")
@@ -638,6 +640,7 @@ def test_geojson_with_a_crs_is_converted(tmp_path: Path, *, first: bool) -> None
     assert plan.layer_fields()["abstract"] == ""
 
 
+@pytest.mark.sampled(one_in=3)
 @pytest.mark.parametrize(
     "crs",
     [

@@ -27,6 +27,7 @@ def new(*arguments: str | Path) -> int:
     return main(["new", *map(str, arguments)])
 
 
+@pytest.mark.sampled(one_in=3)
 @kinds
 @pytest.mark.parametrize("name", ["q", LONGEST])
 def test_files_are_formatted_and_pass_strict_checks(kind: str, name: str, tmp_path: Path) -> None:
@@ -71,6 +72,7 @@ def test_distribution_is_complete(
         assert text.isascii() or "©" in text, path
 
 
+@pytest.mark.sampled(one_in=4)
 @pytest.mark.parametrize(
     ("kind", "name", "reason"),
     [

@@ -103,6 +103,7 @@ def plain_output(tmp_path_factory: pytest.TempPathFactory) -> str:
     return run_kit(directory, nodes)[1]
 
 
+@pytest.mark.thorough
 def test_a_hanging_driver_is_reported_with_its_place(plain_output: str) -> None:
     assert "the test hangs: it has not finished after 1 s" in plain_output
     assert "opening the storage hangs" in plain_output

@@ -52,6 +52,7 @@ def test_invalid_configuration_raises_an_error_with_every_problem(tmp_path: Path
     assert len(caught.value.faults) == 4
 
 
+@pytest.mark.sampled(one_in=3)
 @pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS", "DELETE"])
 @pytest.mark.parametrize("path", ["/", "/healthcheck", "/unknown"])
 def test_application_keeps_to_the_wsgi_standard(method: str, path: str, tiny: Path) -> None:

@@ -76,6 +76,7 @@ def test_edited_files_are_kept(
     assert not list(tmp_path.glob(".new-*"))
 
 
+@pytest.mark.thorough
 def test_differing_files_without_a_record_are_kept(
     tiny_world: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -99,6 +100,7 @@ def test_mastaba_check_reports_no_error_for_the_installation(
     assert "0 errors, " in capsys.readouterr().out
 
 
+@pytest.mark.thorough
 def test_serving_is_left_to_the_command_line(
     tiny_world: None, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -74,6 +74,7 @@ def test_descriptors_match_the_stored_levels(
         assert 0 <= limits["min_col"] <= limits["max_col"] < 2 ** int(level["id"])
 
 
+@pytest.mark.sampled(one_in=6)
 @pytest.mark.parametrize("layer", [layer for layer in FORMATS if layer != "features"])
 @pytest.mark.parametrize("level", ["1", "10", "12"])
 def test_rasters_have_no_seams(pyramids: Path, layer: str, level: str) -> None:
@@ -189,6 +190,7 @@ def test_other_settings_replace_the_pyramids(settings: Settings, tmp_path: Path)
     assert generate(directory, small, ignore, processes=1)
 
 
+@pytest.mark.thorough
 def test_an_interrupted_run_leaves_no_files(settings: Settings, tmp_path: Path) -> None:
     def interrupt(done: int, total: int) -> None:
         raise KeyboardInterrupt

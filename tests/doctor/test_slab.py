@@ -81,6 +81,7 @@ def look(tmp_path: Path, capsys: Output) -> Callable[..., tuple[int, str]]:
 Look = Callable[..., tuple[int, str]]
 
 
+@pytest.mark.sampled(one_in=3)
 @pytest.mark.parametrize("name", sorted(TILE_FORMATS))
 def test_every_format_is_recognised(look: Look, name: str) -> None:
     channels = TILE_FORMATS[name].channels[0]
@@ -250,6 +251,7 @@ DAMAGE: list[tuple[str, Callable[[bytes], bytes], str]] = [
 ]
 
 
+@pytest.mark.sampled(one_in=4)
 @pytest.mark.parametrize(
     ("damage", "reason"), [case[1:] for case in DAMAGE], ids=[case[0] for case in DAMAGE]
 )
@@ -265,6 +267,7 @@ def test_damage_is_described(
     assert "Traceback" not in text
 
 
+@pytest.mark.thorough
 def test_no_damage_causes_a_traceback(tmp_path: Path, capsys: Output) -> None:
     plugins, path = Plugins(autoload=False), tmp_path / "slab.tif"
     generator = np.random.default_rng(7)
@@ -424,6 +427,7 @@ def test_a_plain_tiff_is_named_as_such(
     assert "it is an ordinary TIFF or GeoTIFF file, not a slab" in capsys.readouterr().out
 
 
+@pytest.mark.sampled(one_in=2)
 @pytest.mark.parametrize("magic", one_in(2, [b"II*\0", b"II+\0", b"MM\0+", b"MM\0*"]))
 def test_a_tiff_as_pyramid_is_named_as_such(
     magic: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]

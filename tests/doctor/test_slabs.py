@@ -53,6 +53,7 @@ def test_more_samples_read_more_slabs(own: Path) -> None:
     assert examine(own, 1).slabs < examine(own, 4).slabs
 
 
+@pytest.mark.sampled(one_in=3)
 @pytest.mark.parametrize("name", ["RGB_JPG", "RGB_PNG", "FLOAT32_ZIP", "VECTOR"])
 def test_damaged_tiles(own: Path, name: str) -> None:
     for path in slabs(own, name):

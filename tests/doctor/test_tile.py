@@ -79,6 +79,7 @@ def test_a_slab_of_another_size(installation: Path, capsys: pytest.CaptureFixtur
     assert f"layer RGB_JPG, level 4: {words}" in printed
 
 
+@pytest.mark.sampled(one_in=2)
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
@@ -102,6 +103,7 @@ def test_the_reason_why_a_tile_is_missing_is_printed(
         assert f"the working directory is {Path.cwd()}" in printed
 
 
+@pytest.mark.sampled(one_in=3)
 @pytest.mark.parametrize("row", ["-1", "x", "1.5", "9" * 5000])
 def test_wrong_usage(installation: Path, row: str) -> None:
     with pytest.raises(SystemExit) as caught:

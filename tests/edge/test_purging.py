@@ -247,6 +247,7 @@ def test_a_layer_is_purged_by_hand(cache: Cache, secret_file: str, tmp_path: Pat
     assert cache.told == [(SECRET, ["documents", "layer-RGB_JPG", "layer-%C3%89t%C3%A9"])]
 
 
+@pytest.mark.sampled(one_in=3)
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -279,6 +280,7 @@ def test_an_invalid_address_is_reported(listen: str, secret_file: str, tmp_path:
     assert "is not HOST:PORT" in done.stderr
 
 
+@pytest.mark.sampled(one_in=3)
 @pytest.mark.parametrize("url", ["ftp://a/", "http://", "http://user@a/", "a", "http://a b/"])
 def test_an_invalid_address_of_a_cache_is_reported(url: str, tmp_path: Path) -> None:
     done = run("check", "-f", installation(tmp_path, caches=[url]), "--format", "json")

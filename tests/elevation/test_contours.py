@@ -312,6 +312,7 @@ def test_names_units_and_accuracy(open_ridge: Callable[..., Client]) -> None:
     assert min(heights) > 1300 * 3.28
 
 
+@pytest.mark.thorough
 def test_smoothed_tiles_meet(open_ridge: Callable[..., Client]) -> None:
     client = open_ridge({"contours": {**TABLE, "smooth": 1.2}})
     for z, x, y in ((11, 1061, 736), (12, 2122, 1473)):
@@ -397,6 +398,7 @@ def plain_simplified(line: list[tuple[int, int]], tolerance: float) -> list[tupl
     return plain_simplified(line[: at + 1], tolerance)[:-1] + plain_simplified(line[at:], tolerance)
 
 
+@pytest.mark.thorough
 def test_simplification_is_that_of_single_lines() -> None:
     dice = np.random.default_rng(4)
     for tolerance in (0.5, 3.0, 20.0):

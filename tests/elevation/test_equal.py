@@ -37,6 +37,7 @@ def both(
     )
 
 
+@pytest.mark.thorough
 def test_a_thousand_pixels_are_equal_in_all_services(both: Client) -> None:
     dice = np.random.default_rng(2)
     rows = dice.integers(LEVEL.min_row * TILE, (LEVEL.max_row + 1) * TILE, POINTS)

@@ -138,6 +138,7 @@ def test_cached_tiles_of_an_older_slab_are_not_mixed_with_new_ones(
     assert query(client) == {new}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("client", [0], indirect=True)
 def test_no_answer_mixes_generations(client: Client, replace: Replace) -> None:
     stop = threading.Event()

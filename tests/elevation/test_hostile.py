@@ -138,6 +138,7 @@ def test_bodies_beyond_the_limit(client: Client, path: str) -> None:
             assert response.status_code == 413
 
 
+@pytest.mark.thorough
 def test_random_numbers_in_every_place(client: Client) -> None:
     """No combination of strange numbers is a server error."""
     dice = random.Random(7)

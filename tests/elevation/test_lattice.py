@@ -25,6 +25,7 @@ def client(terrain: Callable[..., Client]) -> Client:
     return terrain({"terrain": {"datasets": [STACK]}})
 
 
+@pytest.mark.sampled(one_in=4)
 @pytest.mark.parametrize("dataset", ["world", "merc", "alps", "stack"])
 @pytest.mark.parametrize("code", ["CRS:84", "EPSG:3857"])
 @pytest.mark.parametrize("step", [0.3, 0.02, 0.0001])

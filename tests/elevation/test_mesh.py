@@ -136,6 +136,7 @@ def test_tiles_have_no_gaps_and_no_overlaps(patch: dict[tuple[int, int], Tile]) 
         check_topology(tile, SIZE)
 
 
+@pytest.mark.sampled(one_in=3)
 @pytest.mark.parametrize("dataset", ["high", "world", "stack"])
 def test_the_antimeridian_and_all_zooms(client: Client, dataset: str) -> None:
     """Every zoom has tiles without faults, and the world ends nowhere."""
@@ -150,6 +151,7 @@ def test_the_antimeridian_and_all_zooms(client: Client, dataset: str) -> None:
                 assert same_edges(edge_of(two, "east"), edge_of(one, "west"))
 
 
+@pytest.mark.sampled(one_in=4)
 @pytest.mark.parametrize("size", [33, 65, 129])
 @pytest.mark.parametrize("factor", [0.05, 0.25, 1.0])
 def test_samples_are_near_their_triangles(

@@ -184,6 +184,7 @@ def replaced(tmp_path: Path, open_client: OpenClient) -> Replaced:
     return Replaced(tmp_path, open_client)
 
 
+@pytest.mark.thorough
 def test_tiles_in_memory_are_not_mixed_with_those_of_a_new_slab(replaced: Replaced) -> None:
     _, before = replaced.get(f"6/{LEFT}/{TOP}.png")
     replaced.put(1)

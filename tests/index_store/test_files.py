@@ -128,6 +128,7 @@ def test_a_file_of_another_format_is_made_again(level: PackFiles, directory: Pat
         assert level.get(1, 1) == record(1, 1)
 
 
+@pytest.mark.thorough
 def test_damage_never_gives_a_wrong_index(level: PackFiles, directory: Path) -> None:
     chooser = random.Random(7)
     for number in range(300):

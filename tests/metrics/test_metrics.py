@@ -321,6 +321,7 @@ def server(write: Callable[..., Path]) -> Iterator[Server]:
     assert started.process.wait(PATIENCE) == 0
 
 
+@pytest.mark.thorough
 def test_each_worker_reports_the_counters_of_all(server: Server) -> None:
     workers = set()
     for _ in range(200):

@@ -38,6 +38,7 @@ def requests(tree: Any) -> list[str]:
     return [link.get("href") for link in tree.xpath("//p[@class='address']/a")]
 
 
+@pytest.mark.sampled(one_in=3)
 @pytest.mark.parametrize(
     "collection", [None, "a_world", "b_europe", "d_lambert", "f_pacific", "g_extra", "h_vector"]
 )

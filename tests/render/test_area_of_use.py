@@ -148,6 +148,7 @@ def test_polar_map_has_a_hole_around_the_pole(globe: World) -> None:
     assert np.quantile(np.abs(image.pixels - expected)[image.valid], 0.99) < 10
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "crs", ["EPSG:3413", pytest.param("EPSG:3031", marks=pytest.mark.thorough)]
 )
@@ -215,6 +216,7 @@ def test_positions_are_within_an_eighth_of_a_pixel() -> None:
             assert np.abs(place - exactly).max() < 0.13 * max(1.0, largest), (number, code)
 
 
+@pytest.mark.thorough
 def test_points_around_a_pole_have_a_bound(globe: World, monkeypatch: pytest.MonkeyPatch) -> None:
     transformed = 0
 
@@ -259,6 +261,7 @@ def test_map_across_the_antimeridian_shows_both_sides(
     assert np.abs(image.pixels - expected)[valid].max() < 10
 
 
+@pytest.mark.sampled(one_in=2)
 @pytest.mark.parametrize(
     ("crs", "place", "width", "height"),
     [
@@ -306,6 +309,7 @@ def test_world_meets_itself_at_its_edges(world: World) -> None:
     assert (image.pixels == 250).all()
 
 
+@pytest.mark.thorough
 def test_only_whole_tiles_go_around(mesh: World, globe: World) -> None:
     for name, matrix in globe.layer("values").pyramid.tile_matrix_set.matrices.items():
         assert tiles_around(matrix, CRS.from_code("EPSG:3857")) == 2 ** int(name)

@@ -92,6 +92,7 @@ def as_they_resample(site: Site, layer: Layer, crs: str) -> Layer:
     return replace(layer, resampling="lanczos_3" if same else "lanczos_2")
 
 
+@pytest.mark.sampled(one_in=3)
 @pytest.mark.parametrize(
     ("group", "count"), [("wms.getmap", 150), ("wms.styles", 21), ("wms.formats", 52)]
 )

@@ -77,6 +77,7 @@ def test_many_taps_weigh_as_they_would_in_a_stencil(taps: int) -> None:
         assert np.abs(found - expected).max() < 0.02
 
 
+@pytest.mark.thorough
 def test_indices_have_a_bound_in_bytes() -> None:
     cache, tiles = IndexCache(1000, 60.0), 1 << 20
 
@@ -95,6 +96,7 @@ def test_indices_have_a_bound_in_bytes() -> None:
     assert cache.used == 0
 
 
+@pytest.mark.thorough
 def test_transformations_are_bounded() -> None:
     degrees, x = CRS.from_code("CRS:84"), np.zeros(1)
     for number in range(32601, 32661):

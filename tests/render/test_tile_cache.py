@@ -202,6 +202,7 @@ def test_a_process_that_hangs_or_dies_while_it_writes_stops_no_other(
         os.close(descriptor)
 
 
+@pytest.mark.thorough
 def test_no_reader_gets_a_tile_that_is_being_overwritten() -> None:
     """Threads and processes write all the time; each tile has one value, which its key names."""
     cache = TileCache(SIZE)

@@ -175,6 +175,7 @@ def test_a_large_change(run: Any) -> None:
     assert service.children() == before
 
 
+@pytest.mark.sampled(one_in=3)
 @pytest.mark.parametrize("indices", ["0", "1 2", "0 1 2"])
 def test_a_worker_that_cannot_follow_is_replaced(run: Any, indices: str) -> None:
     service = run()

@@ -75,6 +75,7 @@ def test_a_slow_sender_occupies_no_thread(serve: Any, protocol: Any) -> None:
         assert client.answer().body == b"ok"
 
 
+@pytest.mark.thorough
 def test_a_slow_receiver_of_a_whole_answer_occupies_no_thread(serve: Any, protocol: Any) -> None:
     served = serve(large, threads=1)
     slow = [served.connect() for _ in range(5)]
@@ -114,6 +115,7 @@ def test_a_receiver_of_a_generator_that_stopped_is_given_up(serve: Any, protocol
     assert closed.wait(30)
 
 
+@pytest.mark.thorough
 def test_an_answer_in_pieces_that_is_not_read_costs_one_piece_and_no_thread(
     serve: Any, protocol: Any
 ) -> None:
@@ -158,6 +160,7 @@ def test_requests_run_in_parallel_in_threads(serve: Any, protocol: Any) -> None:
     assert [client.answer().body for client in clients] == [b"ok", b"ok"]
 
 
+@pytest.mark.thorough
 def test_threads_that_rest_are_back_when_a_request_takes_long(serve: Any, protocol: Any) -> None:
     gate = Gate()
     served = serve(gate, threads=3)

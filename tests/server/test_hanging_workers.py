@@ -161,6 +161,7 @@ def test_a_worker_in_an_endless_native_function_is_replaced(service: Service) ->
     assert victim not in {service.ask() for _ in range(20)}
 
 
+@pytest.mark.thorough
 def test_a_worker_with_a_request_without_progress_is_replaced_gracefully(service: Service) -> None:
     victim = service.holder("/stuck")
     assert "makes no progress" in service.await_line(f"process {victim} is replaced")

@@ -134,6 +134,7 @@ def test_requests_are_answered_beside_those_that_stepped_aside(site: Site) -> No
         assert everything(sock).endswith(b"\r\n\r\nok")
 
 
+@pytest.mark.thorough
 def test_unread_answers_cost_little_memory_and_block_no_other_request(site: Site) -> None:
     assert site.get("/") == (200, b"ok")
     before = site.memory()
@@ -150,6 +151,7 @@ def test_unread_answers_cost_little_memory_and_block_no_other_request(site: Site
     assert received.endswith(b"\r\n\r\n" + whole)
 
 
+@pytest.mark.thorough
 def test_more_connections_than_descriptors_are_answered_in_turn(spawn: Any) -> None:
     site = Site(spawn, descriptors=120)
     crowd = [site.send(b"") for _ in range(200)]

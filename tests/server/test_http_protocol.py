@@ -531,6 +531,7 @@ def test_a_stop_announces_that_connections_close(serve: Any) -> None:
     served.join()
 
 
+@pytest.mark.thorough
 def test_random_bytes_never_disturb_other_connections(serve: Any) -> None:
     import random
 

@@ -212,6 +212,7 @@ def is_alive(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
 
 
+@pytest.mark.sampled(one_in=3)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGQUIT, signal.SIGINT])
 @pytest.mark.parametrize("workers", [0, 2])
 def test_an_idle_server_stops_on_signals(run: Any, number: int, workers: int) -> None:
@@ -238,6 +239,7 @@ def test_a_killed_worker_is_replaced(run: Any) -> None:
     assert len(service.children()) == 2
 
 
+@pytest.mark.thorough
 def test_workers_that_die_at_once_do_not_keep_the_parent_from_its_signals(run: Any) -> None:
     service = run()
     (service.home / "fatal").touch()
@@ -331,6 +333,7 @@ def test_a_generation_that_dies_at_once_leaves_the_present_one_serving(run: Any)
     service.await_generation(3)
 
 
+@pytest.mark.thorough
 def test_an_accident_to_a_new_worker_does_not_fail_the_reload(run: Any) -> None:
     service = run()
     before = service.children()
@@ -362,6 +365,7 @@ def test_the_present_generation_serves_until_the_next_one_is_ready(run: Any) -> 
     service.await_generation(2)
 
 
+@pytest.mark.thorough
 def test_a_generation_that_is_never_ready_is_given_up(run: Any) -> None:
     service = run(options="{'start_timeout': 0.2}")
     before = service.children()
@@ -668,6 +672,7 @@ def test_requests_wait_until_the_whole_previous_generation_has_left(run: Any) ->
     service.await_generation(2)
 
 
+@pytest.mark.thorough
 def test_a_stop_while_generations_change_answers_the_requests_that_wait(run: Any) -> None:
     service = run(options="{'stop_timeout': 5}")
     _, client = begin_switch(service)
@@ -676,6 +681,7 @@ def test_a_stop_while_generations_change_answers_the_requests_that_wait(run: Any
     assert service.process.wait() == 0
 
 
+@pytest.mark.thorough
 def test_a_worker_that_did_not_respond_may_finish_its_requests_when_retired(run: Any) -> None:
     """The workers of these tests never tick, so the supervisor takes them for busy ones."""
     service = run(options="{'constants': {'_WATCH_PERIOD': 0.1, '_RETIRED_TIMEOUT': 0.5}}")
@@ -688,6 +694,7 @@ def test_a_worker_that_did_not_respond_may_finish_its_requests_when_retired(run:
     assert client.answer().body.startswith(b"1 ")
 
 
+@pytest.mark.thorough
 def test_idle_kept_connections_survive_reloads(run: Any) -> None:
     """They are more than the channel between the workers holds."""
     service = run()

@@ -65,6 +65,13 @@ class TestS3Storage(Fixtures, StorageTests):
 class TestSignatureVersion2(Fixtures, ReadTests, RangeTests, FaultTests):
     """Levels whose requests differ in what is signed."""
 
+    quick = (
+        "test_whole_object",
+        "test_range",
+        "test_stat",
+        "test_keys_are_used_unchanged",
+        "test_invalid_credentials_are_refused",
+    )
     level = "reads"
 
     @pytest.fixture

@@ -84,6 +84,7 @@ def serve(server: ObjectServer, tmp_path: Path) -> Iterator[Serve]:
         each.close()
 
 
+@pytest.mark.sampled(one_in=2)
 @pytest.mark.parametrize("is_cached", [False, True], ids=["new", "cached"])
 def test_the_rest_is_served_while_a_bucket_hangs(
     server: ObjectServer, serve: Serve, is_cached: bool
@@ -117,6 +118,7 @@ def test_the_rest_is_served_while_a_bucket_hangs(
     assert served.ask(REMOTE["wmts"]).status == 200
 
 
+@pytest.mark.thorough
 def test_requests_for_a_bucket_that_trickles_get_503(server: ObjectServer, serve: Serve) -> None:
     served = serve(
         OBJECT_READ_TIMEOUT="1",
@@ -134,6 +136,7 @@ def test_requests_for_a_bucket_that_trickles_get_503(server: ObjectServer, serve
     assert served.ask(LOCAL[0]).status == 200
 
 
+@pytest.mark.sampled(one_in=3)
 @pytest.mark.parametrize("operation", ["range", "whole", "stat"])
 def test_every_read_is_given_up(server: ObjectServer, operation: str) -> None:
     server.put("maps", "key", b"x" * 1000)

@@ -282,6 +282,7 @@ def stored_now(server: ObjectServer, row: int, col: int) -> bytes | None:
     return stored.data[offset : offset + size] or None
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "seed", [0, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in (1, 2))]
 )
@@ -331,6 +332,7 @@ def test_tiles_are_the_same_with_and_without_store_and_packs(
             assert found == now, (name, step)
 
 
+@pytest.mark.thorough
 def test_threads_that_need_the_same_pack(server: ObjectServer, open_reader: OpenReader) -> None:
     for slab_col in range(8):
         put_slab(server, slab_col, 0)

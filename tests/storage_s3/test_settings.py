@@ -233,6 +233,7 @@ def test_truncated_objects_are_reported(server: ObjectServer) -> None:
             storage.read("k", byte_range)
 
 
+@pytest.mark.sampled(one_in=3)
 @pytest.mark.parametrize("status", [301, 400, 418, 500, 503, 429])
 def test_other_responses_are_reported_by_their_status(server: ObjectServer, status: int) -> None:
     server.put("maps", "k", b"data")

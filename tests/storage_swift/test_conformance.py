@@ -49,6 +49,12 @@ class TestSwiftStorage(Fixtures, StorageTests):
 class TestNativeAuthentication(Fixtures, ReadTests, FaultTests, ForkTests):
     """Levels whose requests fetch and renew tokens."""
 
+    quick = (
+        "test_whole_object",
+        "test_stat",
+        "test_invalid_credentials_are_refused",
+        "test_child_process_can_read",
+    )
     level = "reads"
 
     @pytest.fixture

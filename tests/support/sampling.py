@@ -23,8 +23,12 @@ def mark_unsampled(items: Sequence[pytest.Item]) -> None:
         if hasattr(item, "callspec") and item.get_closest_marker("sampled"):
             products.setdefault(item.nodeid.partition("[")[0], []).append(item)
     for product in products.values():
-        rows = [_row(item) for item in product]
-        chosen = covering(rows, 2 if len(rows[0]) > 2 else 1)
+        marker = product[0].get_closest_marker("sampled")
+        if marker is not None and "one_in" in marker.kwargs:
+            chosen = set(range(0, len(product), marker.kwargs["one_in"]))
+        else:
+            rows = [_row(item) for item in product]
+            chosen = covering(rows, 2 if len(rows[0]) > 2 else 1)
         for number, item in enumerate(product):
             if number not in chosen:
                 item.add_marker(pytest.mark.thorough)

@@ -173,6 +173,7 @@ def test_tile_address(tiny: Client, tile: str, status: int) -> None:
         assert_error(tiny, path, status)
 
 
+@pytest.mark.sampled(one_in=2)
 @pytest.mark.parametrize("digits", [5_000, 1_000_000])
 def test_huge_number_is_outside_the_limits(tiny: Client, digits: int) -> None:
     number = "9" * digits

@@ -200,6 +200,7 @@ def test_extra_tile_matrix_sets(everything: Client) -> None:
     assert source(everything, "PALETTE", "tms")["sets"] == {"PM": "PM"}
 
 
+@pytest.mark.thorough
 def test_no_extra_tile_matrix_sets_without_reprojection(
     tmp_path: Path, open_client: OpenClient
 ) -> None:
@@ -244,6 +245,7 @@ def test_palettes_for_legends_have_the_stops_around_the_values(everything: Clien
     assert normal["palette"] is None
 
 
+@pytest.mark.thorough
 def test_palettes_are_whole_without_readable_values(
     tmp_path: Path, open_client: OpenClient
 ) -> None:

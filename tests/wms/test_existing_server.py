@@ -55,6 +55,7 @@ def test_answers_agree(shared_data: Path, alps: Client) -> None:
     assert min(compared.values()) > 10
 
 
+@pytest.mark.sampled(one_in=4)
 @pytest.mark.parametrize(
     "box",
     ["60,6,70,20", "-90,6.5,90,6.6", "-90,-180,90,180", "40,-170,41,170", "46.9,5,47,6"],

@@ -206,6 +206,7 @@ FAILURES: list[Answer] = [
 ]
 
 
+@pytest.mark.sampled(one_in=4)
 @pytest.mark.parametrize("answer", FAILURES, ids=lambda a: f"{a[0]}-{'-'.join(a[1].values())[:40]}")
 def test_failures_are_reported_as_bad_gateway(
     relay: Relay, info_query: MapQuery, fault: Fault, answer: Answer

@@ -110,6 +110,7 @@ def raster_type(data: bytes) -> int:
     return int(found)
 
 
+@pytest.mark.sampled(one_in=4)
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [

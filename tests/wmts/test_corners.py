@@ -66,6 +66,7 @@ def values(element: Any, path: str) -> list[float]:
     return [float(value) for value in element.findtext(path, namespaces=NS).split()]
 
 
+@pytest.mark.sampled(one_in=4)
 @pytest.mark.parametrize("number", range(len(PLACES)))
 def test_gdal_counts_the_pixels_of_the_tiles(document: Any, number: int) -> None:
     name, level, row, col = PLACES[number]

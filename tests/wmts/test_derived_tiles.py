@@ -148,6 +148,7 @@ def chunks(png: bytes) -> dict[bytes, bytes]:
     return found
 
 
+@pytest.mark.thorough
 def test_other_layers_have_no_effect_of_palettes(tmp_path: Path, open_client: OpenClient) -> None:
     client = open_client(ground.write(tmp_path, ["lzw", "float_raw"], styles=["normal", "ember"]))
     for name in ("lzw", "float_raw"):

@@ -582,6 +582,7 @@ def test_path_is_passed_on_too(relay: Client, upstream: Upstream) -> None:
     assert parameters["INFO_FORMAT"] == "application/json"
 
 
+@pytest.mark.sampled(one_in=3)
 @pytest.mark.parametrize("status", [300, 400, 404, 500, 503])
 def test_failure_of_the_other_server(
     relay: Client, upstream: Upstream, fault: Fault, status: int
@@ -609,6 +610,7 @@ def test_other_server_that_cannot_be_reached_is_reported(
     assert fault(ask(client, "grey", NATIVE)) == (502, "NoApplicableCode", [None])
 
 
+@pytest.mark.sampled(one_in=2)
 @pytest.mark.parametrize("parameter", ["I", "INFOFORMAT", "TILEROW", "FORMAT"])
 def test_wrong_request_is_not_passed_on(relay: Client, upstream: Upstream, parameter: str) -> None:
     assert ask(relay, "grey", NATIVE, **{parameter: "x&y=<z>"}).status_code == 400

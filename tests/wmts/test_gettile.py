@@ -316,6 +316,7 @@ def test_repeated_parameter_counts_once(tiny: Client, tile_query: TileQuery) -> 
     assert response.status_code == 200
 
 
+@pytest.mark.sampled(one_in=4)
 @pytest.mark.parametrize("name", [*LOCATORS, "SERVICE", "REQUEST", "VERSION", "TIME"])
 def test_very_long_value_is_answered(
     tiny: Client, tile_query: TileQuery, fault: Fault, name: str

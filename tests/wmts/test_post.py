@@ -166,6 +166,7 @@ MALFORMED: dict[str, bytes] = {
 }
 
 
+@pytest.mark.sampled(one_in=4)
 @pytest.mark.parametrize("body", MALFORMED.values(), ids=MALFORMED)
 @pytest.mark.parametrize("media_type", ["text/xml", "application/json", "multipart/form-data"])
 def test_body_that_is_no_request_is_reported(
@@ -180,6 +181,7 @@ def test_body_above_the_limit_is_too_large(tiny: Client, fault: Fault, media_typ
     assert fault(response) == (413, "NoApplicableCode", [None])
 
 
+@pytest.mark.sampled(one_in=4)
 @pytest.mark.parametrize(
     ("body", "code", "locator"),
     [

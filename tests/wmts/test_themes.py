@@ -138,6 +138,7 @@ def test_without_themes_there_is_no_section(tmp_path: Path, open_client: OpenCli
     assert document(client).find("wmts:Themes", NS) is None
 
 
+@pytest.mark.sampled(one_in=3)
 @pytest.mark.parametrize("themes", [{}, [{"title": "T"}], [{"identifier": "a", "title": 1}]])
 def test_invalid_themes_are_reported(tmp_path: Path, themes: Any) -> None:
     with pytest.raises(ConfigurationError, match="themes"):

@@ -51,6 +51,7 @@ def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"mastaba {mastaba.__version__}\n"
 
 
+@pytest.mark.sampled(one_in=3)
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -146,6 +147,7 @@ def test_schema_of_services_has_the_settings_of_every_installed_service(
             assert "endpoint_uri" in sections[name]["properties"]
 
 
+@pytest.mark.sampled(one_in=3)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGQUIT])
 def test_stop_during_the_start_is_graceful(number: int, hanging_start: Any) -> None:
     hanging_start.send_signal(number)
@@ -153,6 +155,7 @@ def test_stop_during_the_start_is_graceful(number: int, hanging_start: Any) -> N
     assert "Traceback" not in hanging_start.stderr.read()
 
 
+@pytest.mark.thorough
 def test_reload_during_the_start_follows_the_start(
     hanging_start: Any, server_json: Path, tmp_path: Path
 ) -> None:
@@ -195,12 +198,14 @@ def hanging_start(tmp_path: Path, server_json: Path) -> Iterator[Any]:
         process.kill()
 
 
+@pytest.mark.thorough
 def test_closed_pipe_is_not_an_error(tmp_path: Path) -> None:
     command = f"{sys.executable} -m mastaba schema services | head -n 1"
     done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("{\n", "")
 
 
+@pytest.mark.sampled(one_in=3)
 @pytest.mark.parametrize("arguments", [["schema", "services"], ["plugins"], ["check"]])
 def test_output_that_cannot_be_written_is_reported(arguments: list[str]) -> None:
     command = [sys.executable, "-m", "mastaba", *arguments]
@@ -221,6 +226,7 @@ def test_an_unexpected_error_of_a_file_names_it(
     assert (status.returncode, status.stderr) == (1, expected)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("closed", "status"), one_in(3, [(">&- 2>&-", 0), (">&-", 0), ("-x 2>&-", 2)])
 )
@@ -230,6 +236,7 @@ def test_streams_may_be_closed(closed: str, status: int) -> None:
     assert (done.returncode, done.stderr) == (status, "")
 
 
+@pytest.mark.thorough
 def test_output_is_possible_in_any_encoding(tmp_path: Path) -> None:
     old = tmp_path / "old.json"
     old.write_text('{"provider": "Établissement × 2", "contact": {}}', "utf-8")

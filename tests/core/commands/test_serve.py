@@ -215,6 +215,7 @@ def register_services():
 """
 
 
+@pytest.mark.thorough
 def test_services_are_opened_and_closed_in_each_worker(tmp_path: Path) -> None:
     notes, directory = tmp_path / "notes", tmp_path / "plugins"
     directory.mkdir()

@@ -47,6 +47,7 @@ UNREADABLE = {
 }
 
 
+@pytest.mark.sampled(one_in=4)
 @pytest.mark.parametrize("content", UNREADABLE.values(), ids=UNREADABLE.keys())
 @pytest.mark.parametrize("file", FILES)
 def test_unreadable_file_is_reported_as_one_error(
@@ -232,6 +233,7 @@ TOO_LARGE = {
 }
 
 
+@pytest.mark.sampled(one_in=3)
 @pytest.mark.parametrize(("text", "reason"), TOO_LARGE.values(), ids=TOO_LARGE.keys())
 def test_yaml_that_would_fill_the_memory_is_refused(text: str, reason: str) -> None:
     faults = Faults()

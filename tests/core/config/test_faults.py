@@ -393,6 +393,7 @@ def test_warning_is_reported_and_the_layer_is_served(
         assert list(catalogue.layers) == ["L"]
 
 
+@pytest.mark.sampled(one_in=3)
 @pytest.mark.parametrize(("place", "value", "path", "word"), STYLE_ERRORS)
 def test_invalid_style_is_reported_and_left_out_of_its_layer(
     place: str, value: Any, path: str, word: str, installation: Any, run_check: Any

@@ -74,6 +74,7 @@ def pattern(_: object, value: str, instance: object, __: object) -> Iterator[Val
 Reference = extend(Draft202012Validator, {"pattern": pattern})
 
 
+@pytest.mark.sampled(one_in=2)
 @pytest.mark.parametrize("name", SCHEMA_NAMES)
 def test_validation_agrees_with_the_reference_on_every_mutant(
     name: str, installation: Any, sample_plugins: Plugins

@@ -89,6 +89,7 @@ PACIFIC = {"3": (3, 4, 0, 7)}
 EARTH = {"0": whole(0)}
 
 
+@pytest.mark.sampled(one_in=4)
 @pytest.mark.parametrize("limits", [EUROPE, PACIFIC, EARTH], ids=["europe", "pacific", "earth"])
 @pytest.mark.parametrize(
     "code",

@@ -376,6 +376,7 @@ def test_broken_plugin_is_left_out_and_reported(
     assert [info for info in infos if info.name != "wobbly"] == healthy
 
 
+@pytest.mark.sampled(one_in=3)
 @pytest.mark.parametrize("name", ["failure at import", "failing hook", "failing command"])
 def test_help_version_and_listing_work_with_a_broken_plugin(
     name: str, install: Install, capsys: pytest.CaptureFixture[str]
@@ -403,6 +404,7 @@ def test_help_version_and_listing_work_with_a_broken_plugin(
     assert main(["--block", "wobbly", "schema", "server"]) == 0
 
 
+@pytest.mark.sampled(one_in=4)
 @pytest.mark.parametrize(("reference", "part"), LATE.values(), ids=LATE.keys())
 def test_wrong_reference_is_reported_on_use_and_by_a_check(
     reference: str,

@@ -248,6 +248,7 @@ def test_a_reload_is_reported_once_by_a_process_of_its_own(server: Server) -> No
     assert pid != main_pid
 
 
+@pytest.mark.thorough
 def test_a_change_by_an_administrator_is_reported(server: Server) -> None:
     document = json.loads((server.folder / "layers" / "RGB_JPG.json").read_text("utf-8"))
     body = json.dumps({**document, "title": "Other"}).encode()
@@ -257,6 +258,7 @@ def test_a_change_by_an_administrator_is_reported(server: Server) -> None:
     assert told == ["RGB_JPG", "VECTOR"]
 
 
+@pytest.mark.thorough
 def test_a_failure_is_reported_and_tried_again(server: Server) -> None:
     (server.folder.parent / "broken").touch()
     change(server.folder, "RGB_JPG", title="Other")
@@ -266,6 +268,7 @@ def test_a_failure_is_reported_and_tried_again(server: Server) -> None:
     assert "OSError: the cache is down; tried again in 1 s" in server.log.read_text("utf-8")
 
 
+@pytest.mark.thorough
 def test_a_plugin_that_hangs_delays_nothing(server: Server) -> None:
     (server.folder.parent / "hang").touch()
     for number in range(3):

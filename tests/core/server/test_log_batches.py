@@ -142,6 +142,7 @@ def test_lines_that_cannot_be_written_are_counted(tmp_path: Path) -> None:
     assert (written, reports) == (["back"], [5])
 
 
+@pytest.mark.sampled(one_in=2)
 @pytest.mark.parametrize("blocking", [True, False])
 def test_lines_of_several_processes_are_not_mixed_in_a_pipe(
     pipe: tuple[int, int], blocking: bool
@@ -324,6 +325,7 @@ def test_all_lines_are_there_after_a_reload_and_a_stop(
     assert sorted(numbers) == sorted([*range(300), *range(300)])
 
 
+@pytest.mark.thorough
 def test_requests_are_answered_while_nobody_reads_the_log(
     spawn: Any, protocol: Any, tmp_path: Path
 ) -> None:

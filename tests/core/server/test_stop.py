@@ -174,12 +174,14 @@ def check_that_a_stop_loses_nothing(running: Running, load: Load) -> None:
     assert load.lost == []
 
 
+@pytest.mark.sampled(one_in=4)
 def test_a_stop_loses_no_request_of_a_connection_for_each(
     running: Running, asked: Callable[..., bool]
 ) -> None:
     check_that_a_stop_loses_nothing(running, Load(running, asked, keep=False))
 
 
+@pytest.mark.sampled(one_in=2)
 @pytest.mark.parametrize("running", ["HTTP"], indirect=True)
 def test_a_stop_loses_no_request_on_keep_alive_connections(
     running: Running, asked: Callable[..., bool]
@@ -187,6 +189,7 @@ def test_a_stop_loses_no_request_on_keep_alive_connections(
     check_that_a_stop_loses_nothing(running, Load(running, asked, keep=True))
 
 
+@pytest.mark.sampled(one_in=4)
 def test_a_stop_answers_connections_that_wait_to_be_accepted(
     running: Running, asked: Callable[..., bool]
 ) -> None:
@@ -296,6 +299,7 @@ sys.exit(main(["-f", sys.argv[1], "--http", sys.argv[2]]))
 """
 
 
+@pytest.mark.thorough
 def test_the_program_loses_no_request_when_it_stops(spawn: Any, tmp_path: Path) -> None:
     server_json = tiny_installation(
         tmp_path,

@@ -714,6 +714,7 @@ def test_tiles_of_a_replaced_slab_are_current(tmp_path: Path) -> None:
     assert dict(before.headers)["ETag"] != dict(after.headers)["ETag"]
 
 
+@pytest.mark.sampled(one_in=3)
 @pytest.mark.parametrize("site", SITES)
 def test_answers_are_those_of_the_general_path(
     tmp_path: Path, site: str, monkeypatch: pytest.MonkeyPatch, store: ObjectServer
@@ -735,6 +736,7 @@ def test_many_answers_are_those_of_the_general_path(
     _compare(tmp_path / site, site, count, monkeypatch, store)
 
 
+@pytest.mark.sampled(one_in=4)
 @pytest.mark.parametrize(
     "code", ["raise KeyError('k')", "return", "return [1]", "yield 1; raise OSError"]
 )

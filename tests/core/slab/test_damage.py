@@ -111,6 +111,7 @@ def damage_pipe(slab: Path) -> None:
 DAMAGES = [value for name, value in list(globals().items()) if name.startswith("damage_")]
 
 
+@pytest.mark.sampled(one_in=3)
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_damaged_slab_is_a_server_error_with_one_log_line_that_names_it(
     damage: Callable[[Path], None],
@@ -135,6 +136,7 @@ def test_damaged_slab_is_a_server_error_with_one_log_line_that_names_it(
         assert tiles.get(HEALTHY).status_code == 200
 
 
+@pytest.mark.sampled(one_in=5)
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_repaired_slab_is_served_at_once(
     damage: Callable[[Path], None], tiles: Client, slab_of: Callable[[str], Path]

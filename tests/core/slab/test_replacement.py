@@ -117,6 +117,7 @@ def run_against_writer(
     return set(found), failed
 
 
+@pytest.mark.sampled(one_in=4)
 @pytest.mark.parametrize(
     ("validity", "open_files"), [(0.0, 512), (0.02, 1), (0.02, 512), (1000.0, 1)]
 )

@@ -174,6 +174,7 @@ def test_gzipped_vector_tile_is_decompressed_for_a_client_that_does_not_take_gzi
     assert tiles.get(address("VECTOR"), headers=headers).status_code == 200
 
 
+@pytest.mark.sampled(one_in=2)
 @pytest.mark.parametrize("fault", ["cut", "damaged", "huge"])
 def test_damaged_gzip_of_a_vector_tile_is_reported(
     fault: str, tiles: Client, tmp_path: Path
@@ -318,6 +319,7 @@ def test_tile_is_shown_inline_or_saved_under_the_name_of_the_client(client: Clie
     assert named.headers["Content-Disposition"] == 'inline; filename="image.png"'
 
 
+@pytest.mark.sampled(one_in=3)
 @pytest.mark.parametrize(
     ("row", "col"), [(1, 4), (4, 4), (2, 3), (2, 6), (-1, 4), (2, -1), (10**12, 4), (2, 10**30)]
 )
@@ -347,6 +349,7 @@ def test_missing_tile_is_answered_as_the_layer_says(
     assert client.get(f"/tiles/RGB_PNG/normal/{LEVEL}/99/99").status_code == 404
 
 
+@pytest.mark.sampled(one_in=3)
 @pytest.mark.parametrize(
     ("layer", "style"),
     [

@@ -156,6 +156,7 @@ def test_a_large_area_is_the_whole_layer(open_keyed: Open) -> None:
     assert keys_within(layer, layer.native_bbox, limit=3) == ["layer-RGB_JPG"]
 
 
+@pytest.mark.sampled(one_in=4)
 @pytest.mark.parametrize(
     "value", ["public max-age=3", "s-max-age=3", "max-age=x", "max-age", "", "max-age=1,", "x=1"]
 )

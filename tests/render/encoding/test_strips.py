@@ -95,6 +95,7 @@ def jpeg_pixels(data: bytes) -> NDArray[Any]:
         return np.asarray(image)
 
 
+@pytest.mark.sampled(one_in=3)
 @pytest.mark.parametrize(
     ("rows", "columns", "channels"),
     [
@@ -134,6 +135,7 @@ def test_gdal_reads_a_jpeg_of_many_blocks(make_raster: MakeRaster, gdal_read: Gd
     assert np.array_equal(pixels, jpeg_pixels(data))
 
 
+@pytest.mark.sampled(one_in=4)
 @pytest.mark.parametrize(
     "case",
     [

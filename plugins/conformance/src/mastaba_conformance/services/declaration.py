@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-import jsonschema
 import pytest
-from referencing import Registry
 
 from mastaba.api.services import RootEntry, Service
 from mastaba.api.tools import Application
@@ -34,6 +32,10 @@ class DeclarationTests(ServiceKit):
         assert all(_METHOD.fullmatch(method) for method in service.allowed_methods)
 
     def test_settings_have_schemas_and_descriptions(self) -> None:
+        # With the packages for all formats, the import takes more than two seconds.
+        import jsonschema
+        from referencing import Registry
+
         for name, schema in self.service_class.settings_schema.items():
             assert name not in _OF_THE_CORE, f"the core has a setting {name!r}"
             jsonschema.Draft202012Validator.check_schema(schema)
