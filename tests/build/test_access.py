@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import StringIO
 from pathlib import Path
@@ -357,6 +359,7 @@ def served(tmp_path: Path) -> Iterator[str]:
                 first, last = int(start), min(int(end or last), last)
             self.send_response(code)
             self.send_header("Accept-Ranges", "bytes")
+            self.send_header("Last-Modified", formatdate(path.stat().st_mtime, usegmt=True))
             self.send_header("Content-Length", str(last + 1 - first))
             if wanted:
                 self.send_header("Content-Range", f"bytes {first}-{last}/{len(data)}")
@@ -396,6 +399,23 @@ def test_sources_on_the_network_are_built(
     done = command(f"{served}/none.tif", *words)
     assert done.returncode == 2
     assert f"{served}/none.tif: cannot be opened: " in done.stderr
+
+
+def test_changed_sources_on_the_network_are_built_again(
+    tmp_path: Path, served: str, command: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    far = tmp_path / "served/far.tif"
+    source = Ground(tmp_path, served).write("a.vrt", vrt(f"/vsicurl/{served}/far.tif"))
+    words = ["--output", tmp_path / "out", "--name", "map", "--top", str(LEVEL), "--update"]
+    words += ["--format", "zip", "--slab", "1x1", "--workers", "1", "--allow-network"]
+    for value, seconds, says in [(10, 0, "Published"), (10, 0, "complete"), (20, 9, "Published")]:
+        raster(far, value)
+        os.utime(far, (1e9 + seconds, 1e9 + seconds))
+        done = command(source, *words)
+        assert done.returncode == 0, done.stderr
+        assert says in done.stdout
+        tiles = read_tiles(tmp_path / "out/map.json")
+        assert (tiles[str(LEVEL), 300, 500] == value).all()
 
 
 def vrt_in_archive(ground: Ground) -> str:

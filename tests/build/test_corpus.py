@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import numpy as np
 import pyproj
@@ -31,7 +32,7 @@ from mastaba_build.work.reports import Reports
 CORPUS = Path(
     os.environ.get("MASTABA_CORPUS", Path(__file__).parents[3] / "shared" / "data" / "corpus")
 )
-SUFFIXES = (".tif", ".vrt", ".jpg", ".asc", ".nc", ".h5", ".png", ".img")
+SUFFIXES = (".tif", ".vrt", ".jpg", ".asc", ".nc", ".h5", ".png", ".img", ".zip")
 FILES = sorted(
     path.relative_to(CORPUS).as_posix()
     for path in (CORPUS.rglob("*") if CORPUS.is_dir() else [])
@@ -46,10 +47,18 @@ NO_DATA = -99999
 pytestmark = pytest.mark.skipif(not FILES, reason="the corpus is not here")
 
 
+def gdal_name(path: Path) -> str:
+    """Return the name by which GDAL opens a file; of an archive, its first raster."""
+    if path.suffix != ".zip":
+        return str(path)
+    with ZipFile(path) as archive:
+        return f"/vsizip/{path}/{archive.namelist()[0]}"
+
+
 def native_set(path: Path, folder: Path) -> bool:
     """Write a set with the CRS and about the pixels of a raster; return whether there is one."""
     try:
-        with rasterio.open(path) as dataset:
+        with rasterio.open(gdal_name(path)) as dataset:
             code = dataset.crs.to_epsg() if dataset.crs else None
             bounds, size = dataset.bounds, max(abs(dataset.transform.a), abs(dataset.transform.e))
     except RasterioError:
@@ -100,7 +109,7 @@ def expected_of(path: Path, transform: Any, crs: str, shape: tuple[int, int]) ->
     """Return values and validity of the first band, as GDAL's nearest neighbour gives them."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotGeoreferencedWarning)
-        with rasterio.open(path) as dataset:
+        with rasterio.open(gdal_name(path)) as dataset:
             values = dataset.read(1).astype(np.float64)
             valid = dataset.read_masks(1) > 0
             alphas = [i for i, one in enumerate(dataset.colorinterp, 1) if one == ColorInterp.alpha]
@@ -144,7 +153,7 @@ def check_pixels(plan: Plan, path: Path) -> None:
         return
     box: BoundingBox = matrix.bbox_of(limits)
     transform = grid(box.xmin, box.ymax, matrix.cell_size)
-    with rasterio.open(path) as dataset:
+    with rasterio.open(gdal_name(path)) as dataset:
         is_native = plan.configuration.tile_matrix_set == "native"
         crs = dataset.crs.to_wkt() if is_native else pyproj.CRS(plan.crs.code).to_wkt()
     try:

@@ -124,3 +124,14 @@ def test_rasterio_is_loaded_without_what_signs_requests() -> None:
         "assert 'rasterio' in sys.modules; assert 'botocore' not in sys.modules; import boto3"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_small_build_loads_no_server(tmp_path: Path) -> None:
+    source = sheet(tmp_path, 300)
+    code = (
+        "import sys; from mastaba.commands.main import main; "
+        f"status = main(['build', {str(source)!r}, '--output', {str(tmp_path / 'out')!r}]); "
+        "loaded = {'werkzeug', 'concurrent.futures.process', 'mastaba.site.application'}; "
+        "assert status == 0; assert not loaded & sys.modules.keys(), loaded & sys.modules.keys()"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -82,6 +82,27 @@ def test_filter_by_kind(page: Page) -> None:
     assert page.page.locator(".card:visible").count() == len(ground.FORMATS) + 4
 
 
+def test_search_is_in_the_url(page: Page) -> None:
+    open_any(page, "")
+    page.page.fill("#search", "é&#+ %zip")
+    page.page.locator(".chip", has_text="Elevation").click()
+    page.page.reload()
+    assert page.page.input_value("#search") == "é&#+ %zip"
+    assert page.page.locator(".chip[aria-pressed=true]").all_inner_texts() == ["Elevation"]
+    assert page.page.locator("#empty").is_visible()
+    page.page.fill("#search", "height zip")
+    shared = page.page.evaluate("location.href")
+    page.page.locator(".card:visible").click()
+    page.page.wait_for_url("**/viewer/*#at=*")
+    page.page.go_back()
+    page.page.wait_for_selector(".card:visible")
+    assert page.page.evaluate("location.href") == shared
+    assert page.page.locator(".card:visible").count() == 1
+    page.page.locator(".chip[aria-pressed=true]").click()
+    page.page.fill("#search", "")
+    assert page.page.evaluate("location.href") == f"{page.site}/viewer"
+
+
 def test_card_links_to_the_layer_and_back(page: Page) -> None:
     open_any(page, "")
     page.page.locator('[data-layer="GRID"]').click()

@@ -242,12 +242,21 @@ def test_lock_file_has_hashes_and_no_hosts() -> None:
         assert "resolved" not in package, name
 
 
+SAME_WORDS = (
+    "site source projection style format graticule centre longitude latitude palette viridis "
+    "pages contact services collection"
+)
+"""English words that are also French."""
+
+
 def test_texts_are_complete_in_every_language() -> None:
     english, french = texts("en"), texts("fr")
     assert english.keys() == french.keys()
     for key, text in english.items():
         placeholders = re.findall(r"{\w+}", text)
         assert sorted(placeholders) == sorted(re.findall(r"{\w+}", french[key])), key
+        words = re.sub(r"{\w+}", "", text).lower().split()
+        assert text.lower() != french[key].lower() or set(words) <= set(SAME_WORDS.split()), key
 
 
 def test_every_text_is_used_and_exists() -> None:

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from functools import cache, reduce
 from importlib.resources import files
 from operator import getitem
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from jsonschema_rs import Draft202012Validator, ValidationError
 
@@ -17,7 +17,9 @@ from mastaba.config import SCHEMA_NAMES
 from mastaba.config.faults import Faults
 from mastaba.plugins.checks import no_document
 from mastaba.plugins.manager import Plugins
-from mastaba.services.base import Service
+
+if TYPE_CHECKING:
+    from mastaba.services.base import Service
 
 Services = Mapping[str, "type[Service]"]
 """Classes of services by name."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from mastaba.config.documents import DocumentReader
@@ -13,8 +13,10 @@ from mastaba.model.crs import Equivalences, is_known_crs
 from mastaba.model.layer import Metadata
 from mastaba.model.settings import CachingSettings, Contact, MapSettings, ServiceSettings, Settings
 from mastaba.plugins.manager import Plugins
-from mastaba.services.base import Service
 from mastaba.storage.path import ResourcePath
+
+if TYPE_CHECKING:
+    from mastaba.services.base import Service
 
 _COMMON = frozenset(
     ("enabled", "endpoint_uri", "root_path", "title", "abstract", "keywords", "metadata", "cors")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from functools import cache
+from typing import TYPE_CHECKING
 
-from mastaba.api.tools import Plugins
+if TYPE_CHECKING:
+    from mastaba.api.tools import Plugins
 
 _given: list[Plugins] = []
 
@@ -27,4 +29,9 @@ def installed() -> Plugins:
     return _given[0] if _given else _from_environment()
 
 
-_from_environment = cache(Plugins)
+@cache
+def _from_environment() -> Plugins:
+    # Imported here, because it loads the server; the command line gives its plugins.
+    from mastaba.api.tools import Plugins
+
+    return Plugins()

@@ -21,7 +21,6 @@ from mastaba_build.errors import SourceError
 from mastaba_build.sources.groups import Group, is_same_crs, transformer
 from mastaba_build.sources.sets import proj_crs
 from mastaba_build.sources.turns import continuous
-from mastaba_render.api.maps import Window
 from mastaba_render.api.resampling import (
     BASE_RADIUS,
     NEAREST,
@@ -29,6 +28,7 @@ from mastaba_render.api.resampling import (
     GridPositions,
     Positions,
     StraightPositions,
+    Window,
     radius_of,
 )
 

@@ -251,7 +251,7 @@ class Reader:
         """
         for source in self._used.values():
             try:
-                identity = identity_of(source.path, self._dataset(source))
+                identity = identity_of(source.path, self._dataset(source), source.remote)
             except OSError as error:
                 raise SourceError(f"{source.path}: cannot be read: {error}") from None
             if identity != source.identity:

@@ -15,7 +15,6 @@ from mastaba.tooling.documents import make_style, schema
 from mastaba_build.errors import PlanError
 from mastaba_build.plugin_manager import installed
 from mastaba_build.samples import PixelType, Raster, as_samples, flattened
-from mastaba_render.api.maps import MapImage, relief_name, styled
 
 _FLOAT_NODATA = -99999.0
 
@@ -48,6 +47,8 @@ class Styling:
             target: pixels of the result.
             cell_size: size of a pixel in CRS units; ``is_geographic``: whether these are degrees.
         """
+        from mastaba_render.api.maps import MapImage, styled
+
         valid = None if raster.valid.all() else raster.valid
         image = styled(
             self.style,
@@ -80,6 +81,9 @@ def load_styling(path: Path, *, is_float: bool) -> Styling:
     Raises:
         PlanError: the file is missing or invalid.
     """
+    # Imported here, because it loads what answers requests; few builds have a style.
+    from mastaba_render.api.maps import MapImage, relief_name, styled
+
     try:
         document = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as error:

@@ -10,12 +10,11 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from jsonschema_rs import Draft202012Validator
 
 from mastaba.api.catalogue import TileLimits
-from mastaba.api.tools import Plugins
 from mastaba.tooling.documents import schema
 from mastaba_build.errors import PlanError
 from mastaba_build.output.destination import Destination
@@ -25,6 +24,9 @@ from mastaba_build.output.versions import read_record
 from mastaba_build.plan.names import MASK_FORMAT
 from mastaba_build.samples import PixelType
 from mastaba_build.sources.listing import parse_json
+
+if TYPE_CHECKING:
+    from mastaba.api.tools import Plugins
 
 _REQUESTS = 16
 """Slabs whose size is requested at a time."""

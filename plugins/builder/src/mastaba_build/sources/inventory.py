@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 import warnings
@@ -30,6 +31,7 @@ from mastaba_build.sources.pyramid import (
     read_descriptor,
 )
 from mastaba_build.sources.references import check_source
+from mastaba_build.sources.remote import remote_version
 from mastaba_build.sources.sets import proj_crs
 
 _MOST_LISTED = 20
@@ -64,6 +66,8 @@ class Source:
         overview: which of the overviews this is; None for the image itself.
         registration: ``post`` if a value is that of the point in the centre of its pixel, else
             ``area``. No pixel depends on it.
+        remote: version of the files on HTTP servers when the plan was made, which `identity`
+            contains.
     """
 
     path: str
@@ -86,11 +90,12 @@ class Source:
     overviews: tuple[int, ...] = ()
     overview: int | None = None
     registration: str = "area"
+    remote: str = ""
 
     def described(self) -> dict[str, Any]:
         """Return everything that pixels depend on."""
         values = asdict(self)
-        del values["registration"]
+        del values["registration"], values["remote"]
         return values
 
     @property
@@ -121,11 +126,12 @@ def inventory(options: SourceOptions, access: Access, sets: Path | None = None) 
     return found
 
 
-def identity_of(path: str, dataset: Any) -> str:
+def identity_of(path: str, dataset: Any, remote: str = "") -> str:
     """Return a text that changes with a source, or with a file that it refers to.
 
     Args:
         dataset: from `open_source`.
+        remote: version of its files on HTTP servers. They are asked once, for the plan.
 
     Raises:
         OSError: the source does not exist any more, or cannot be read.
@@ -134,7 +140,8 @@ def identity_of(path: str, dataset: Any) -> str:
         return dataset.identity()
     # GDAL lists files beside these only once it has needed them.
     files = {_container(name) for name in (path, *dataset.files)}
-    return identity_of_files(files | {file + end for file in files for end in _BESIDE})
+    local = identity_of_files(files | {file + end for file in files for end in _BESIDE})
+    return hashlib.sha256(f"{local} {remote}".encode()).hexdigest() if remote else local
 
 
 def _container(name: str) -> str:
@@ -232,9 +239,10 @@ def _opened(path: str, options: SourceOptions, access: Access, sets: Path | None
         if dtype not in _INTEGERS | {"float32", "float64"}:
             raise PlanError(f"{path}: samples of type {dtype} are not supported")
         _check_blocks(dataset, path)
+        remote = remote_version((path, *dataset.files))
         return Source(
             path=path,
-            identity=identity_of(path, dataset),
+            identity=identity_of(path, dataset, remote),
             crs=_crs(dataset, path, options),
             transform=transform,
             width=dataset.width,
@@ -251,6 +259,7 @@ def _opened(path: str, options: SourceOptions, access: Access, sets: Path | None
             scale=_scale(path, bands, options),
             overviews=_overviews(dataset, path, bands, access) if options.use_overviews else (),
             registration=_registration(dataset, path, access),
+            remote=remote,
         )
 
 

@@ -6,14 +6,15 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
-from multiprocessing import get_context, parent_process
-from multiprocessing.connection import wait
-from typing import Any
+from concurrent.futures import BrokenExecutor, Future
+from typing import TYPE_CHECKING, Any
 
 from mastaba_build.config.configuration import Configuration
 from mastaba_build.plan.plan import Plan
 from mastaba_build.work.worker import Job
+
+if TYPE_CHECKING:
+    from concurrent.futures import ProcessPoolExecutor
 
 _MEMORY = 300
 """MiB that a worker needs at most; tests/build/test_memory.py checks it."""
@@ -85,6 +86,10 @@ class LocalEngine:
             pool.shutdown(cancel_futures=True)
 
     def _new_pool(self) -> ProcessPoolExecutor:
+        # Imported here: small builds start no process.
+        from concurrent.futures import ProcessPoolExecutor
+        from multiprocessing import get_context
+
         for name in _LIBRARY_THREADS:
             os.environ.setdefault(name, "1")
         pool = ProcessPoolExecutor(1, get_context("spawn"), _exit_with_parent)
@@ -103,6 +108,9 @@ def _called(function: Callable[..., Any], *arguments: Any) -> Future[Any]:
 
 def _exit_with_parent() -> None:
     """Let this process exit when the builder does, also if it is killed."""
+    from multiprocessing import parent_process
+    from multiprocessing.connection import wait
+
     parent = parent_process()
     assert parent is not None
 

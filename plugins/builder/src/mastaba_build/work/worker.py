@@ -141,7 +141,7 @@ def _check_sources(sources: Sequence[Source], access: Access) -> None:
     for source in sources[::step]:
         try:
             with closing(open_source(source, access)) as dataset:
-                identity = identity_of(source.path, dataset)
+                identity = identity_of(source.path, dataset, source.remote)
         except (SourceError, OSError) as error:
             raise BuildError(f"source {error}") from None
         if identity != source.identity:
