@@ -94,7 +94,7 @@ LIBRARIES = {
     "urllib3": {"mastaba_http.client", "mastaba_http.fetch"},
     "ctypes": {
         "mastaba_render.native",
-        "mastaba.site.allocator",
+        "mastaba_server.processes.allocator",
         "mastaba_server.processes.scoreboard",
     },
     "lxml": {"mastaba.web.xml"},
