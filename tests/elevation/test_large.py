@@ -21,11 +21,11 @@ from tests.elevation.conftest import Open, post
 from tests.forked import Mastaba
 from werkzeug.test import Client, TestResponse
 
-from mastaba.web import body
 from mastaba_elevation import large
 from mastaba_elevation.edr import written
 from mastaba_elevation.queries import grids
 from mastaba_elevation.web.large import IN_MEMORY
+from mastaba_server import body
 
 CUBE = "/elevation/edr/collections/world/cube"
 PATIENCE = 60.0
