@@ -197,13 +197,20 @@ class Plugins:
     def _registries(self) -> tuple[Registry[Any], ...]:
         return self.services, self.storages, self.index_stores, self.encoders
 
-    def load_all(self) -> list[str]:
-        """Import all classes; return the problems of those that cannot be used."""
+    def load_all(self, broken_rules: Callable[[type], Iterable[str]] = lambda _: ()) -> list[str]:
+        """Import all classes; return the problems of those that cannot be used.
+
+        Args:
+            broken_rules: returns further problems of a class, each as the end of a sentence that
+                begins with the plugin.
+        """
         problems = []
         for registry in self._registries:
             for name in registry:
                 try:
-                    registry[name]
+                    broken = broken_rules(registry[name])
+                    errors = map(BrokenPluginError, broken)
+                    problems += [str(self._error(registry.provider(name), one)) for one in errors]
                 except PluginError as error:
                     problems.append(str(error))
         return problems
