@@ -197,7 +197,7 @@ class Plugins:
     def _registries(self) -> tuple[Registry[Any], ...]:
         return self.services, self.storages, self.index_stores, self.encoders
 
-    def load_all(self, broken_rules: Callable[[type], Iterable[str]] = lambda _: ()) -> list[str]:
+    def load_all(self, broken_rules: Callable[[type], Iterable[str]] | None = None) -> list[str]:
         """Import all classes; return the problems of those that cannot be used.
 
         Args:
@@ -208,11 +208,13 @@ class Plugins:
         for registry in self._registries:
             for name in registry:
                 try:
-                    broken = broken_rules(registry[name])
-                    errors = map(BrokenPluginError, broken)
-                    problems += [str(self._error(registry.provider(name), one)) for one in errors]
+                    found = registry[name]
                 except PluginError as error:
                     problems.append(str(error))
+                    continue
+                for reason in broken_rules(found) if broken_rules else ():
+                    broken = self._error(registry.provider(name), BrokenPluginError(reason))
+                    problems.append(str(broken))
         return problems
 
     def listing(self) -> list[PluginInfo]:
