@@ -273,7 +273,12 @@ class Program:
         )
         arguments = ["--http", self.path] if is_http else []
         self.process = spawn(PROGRAM, str(server_json), *arguments)
-        until(lambda: Path(self.path).exists())
+        until(self._listens)
+
+    def _listens(self) -> bool:
+        # The file exists before the socket listens.
+        with socket.socket(socket.AF_UNIX) as sock:
+            return sock.connect_ex(self.path) == 0
 
     def ask(self, count: int) -> None:
         """Send requests, and receive their answers."""
