@@ -20,7 +20,7 @@ from mastaba.api.storages import Storage
 _PART: Final = r"[A-Za-z0-9!#$&^_.+-]+"
 _MEDIA_TYPE: Final = re.compile(rf"\A{_PART}/{_PART}( *; *{_PART}={_PART})*")
 _ROOT_PATH: Final = re.compile(r"\A/|\A/?[A-Za-z0-9._~-]+(/[A-Za-z0-9._~-]+)*/?")
-_NAME: Final = (re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"), "use letters, digits and . _ -")
+_NAME: Final = (re.compile(r"\A[A-Za-z0-9][A-Za-z0-9._-]{0,63}"), "use letters, digits and . _ -")
 
 # attribute: rule, what to write
 _RULES: Final[dict[Any, dict[str, tuple[re.Pattern[str], str]]]] = {
