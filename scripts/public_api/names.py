@@ -28,6 +28,7 @@ CORE: Final = ("mastaba", "mastaba.errors", HOOKS, *API)
 LIBS: Final = (
     "mastaba_http",
     "mastaba_ows.contact",
+    "mastaba_ows.crs",
     "mastaba_ows.errors",
     "mastaba_ows.featureinfo",
     "mastaba_ows.featureinfo.answers",

@@ -21,10 +21,10 @@ from tests.elevation.conftest import Open, post
 from tests.forked import Mastaba
 from werkzeug.test import Client, TestResponse
 
-from mastaba.web import body
 from mastaba_elevation.edr import written
 from mastaba_elevation.queries import grids
 from mastaba_elevation.web import large
+from mastaba_server import body
 
 CUBE = "/elevation/edr/collections/world/cube"
 PATIENCE = 60.0

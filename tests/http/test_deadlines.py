@@ -13,13 +13,13 @@ from tests.hanging import Trickle
 from mastaba.environment import Environment
 from mastaba.errors import NoResponseError, StorageUnavailableError
 from mastaba.storage.base import ByteRange, ObjectRead, ObjectStat, Storage
-from mastaba.storage.bounded_calls import BoundedCalls
 from mastaba.storage.managed import ManagedStorage
-from mastaba.storage.per_process import ThreadPool
 from mastaba.storage.retry import RetryPolicy, read_timeout
 from mastaba_http.client import HTTPClient
 from mastaba_http.storage import HTTPStorage
 from mastaba_server import waiting
+from mastaba_server.threads.bounded_calls import BoundedCalls
+from mastaba_server.threads.per_process import ThreadPool
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 200\r\n\r\n"
 CLOSING = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 200\r\n\r\n"

@@ -40,7 +40,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mastaba.model.fault import Fault
-from mastaba_server.errors import ChangeRefusedError, ListenError, ServerError, reason_of
+from mastaba_server.errors import (
+    ChangeRefusedError,
+    ListenError,
+    ServerError,
+    escaped,
+    reason_of,
+)
 
 __all__ = [
     "AccessDeniedError",
@@ -240,13 +246,6 @@ class StorageUnavailableError(StorageError):
 
 class SlabFormatError(MastabaError):
     """A slab is damaged; the message names it."""
-
-
-def escaped(text: str) -> str:
-    """Return a text on one line, with control characters escaped."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def public_message(error: Exception) -> str:

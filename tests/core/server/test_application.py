@@ -19,9 +19,9 @@ from mastaba.errors import (
 )
 from mastaba.services.base import Service
 from mastaba.site.application import Application
-from mastaba.web.body import SpooledBody, spooled
 from mastaba.web.request import Request
 from mastaba.web.response import Response, message
+from mastaba_server.body import SpooledBody, spooled
 from mastaba_server.messages import CLIENT
 
 OpenApplication = Callable[..., Application]

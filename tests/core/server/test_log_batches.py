@@ -22,15 +22,9 @@ from tests.core.server.test_logs import make_record, make_server
 from tests.core.server.test_logs import own_logging as own_logging
 from tests.tiny import tiny_installation
 
-from mastaba.site import log_batches
-from mastaba.site.log_batches import Batches, write_lines
-from mastaba.site.logs import (
-    JSONFormatter,
-    LineFormatter,
-    begin_batches,
-    configure_logging,
-    destination,
-)
+from mastaba.site.logs import begin_batches, configure_logging, destination
+from mastaba_server.log.batches import Batches, write_lines
+from mastaba_server.log.lines import JSONFormatter, LineFormatter
 
 
 @pytest.fixture
@@ -98,7 +92,7 @@ def test_a_blocked_destination_holds_up_nothing_and_lost_lines_are_counted(
     pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reading, writing = pipe
-    monkeypatch.setattr(log_batches, "_MOST_WAITING", 10_000)
+    monkeypatch.setattr("mastaba_server.log.batches._MOST_WAITING", 10_000)
     filled = fill(writing)
     reports: list[int] = []
     batches = Batches(lambda lines: write_lines(writing, lines), reports.append, pytest.fail)
@@ -280,7 +274,12 @@ class Program:
         )
         arguments = ["--http", self.path] if is_http else []
         self.process = spawn(PROGRAM, str(server_json), *arguments)
-        until(lambda: Path(self.path).exists())
+        until(self._listens)
+
+    def _listens(self) -> bool:
+        # The file exists before the socket listens.
+        with socket.socket(socket.AF_UNIX) as sock:
+            return sock.connect_ex(self.path) == 0
 
     def ask(self, count: int) -> None:
         """Send requests, and receive their answers."""

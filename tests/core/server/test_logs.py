@@ -19,13 +19,9 @@ import pytest
 from mastaba.config.server import LoggerConfig, ServerConfig
 from mastaba.errors import ConfigurationError
 from mastaba.model.fault import Fault, Severity
-from mastaba.site.logs import (
-    FileHandler,
-    JSONFormatter,
-    LineFormatter,
-    configure_logging,
-    log_faults,
-)
+from mastaba.site.logs import configure_logging, log_faults
+from mastaba_server.log.handlers import FileHandler
+from mastaba_server.log.lines import JSONFormatter, LineFormatter
 
 LINE = re.compile(
     r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}[+-]\d\d:\d\d)\t(?P<pid>\d+)\t(?P<thread>\d+)\t"

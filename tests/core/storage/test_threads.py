@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from mastaba.storage.per_process import PerProcess, ThreadPool
+from mastaba_server.threads.per_process import PerProcess, ThreadPool
 
 forks = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from mastaba.web import body as module
-from mastaba.web.body import IN_MEMORY, PIECE, SpooledBody, spooled
+from mastaba_server import body as module
+from mastaba_server.body import IN_MEMORY, PIECE, SpooledBody, spooled
 
 LARGE = [os.urandom(300_000) for _ in range(12)]
 

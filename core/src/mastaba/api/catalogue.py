@@ -6,9 +6,7 @@ All objects are immutable and belong to one configuration.
 from mastaba.api._deprecated import former_names
 from mastaba.catalogue import Catalogue
 from mastaba.model.bbox import WORLD, BoundingBox
-from mastaba.model.crs import CRS, WGS84, Equivalences, transform_points
-from mastaba.model.crs_offer import CRSOffer, LayerCRS
-from mastaba.model.crs_uri import CRS84, CRS84_URI, crs_code, crs_uri
+from mastaba.model.crs import CRS, CRS84, WGS84, Equivalences, transform_points
 from mastaba.model.digest import digest_of
 from mastaba.model.extent import bbox_in, geographic_extent, whole_view
 from mastaba.model.format import TILE_FORMATS, Codec, TileFormat
@@ -22,7 +20,6 @@ from mastaba.model.tile_matrix_set_link import TileMatrixSetLink, link_to, links
 __all__ = [
     "CRS",
     "CRS84",
-    "CRS84_URI",
     "DOCUMENTS_KEY",
     "PIXEL_SIZE",
     "TILE_FORMATS",
@@ -31,13 +28,11 @@ __all__ = [
     "Attribute",
     "Attribution",
     "BoundingBox",
-    "CRSOffer",
     "Catalogue",
     "Codec",
     "Equivalences",
     "FeatureInfo",
     "Layer",
-    "LayerCRS",
     "Legend",
     "Level",
     "Logo",
@@ -55,8 +50,6 @@ __all__ = [
     "TileMatrixSetLink",
     "Update",
     "bbox_in",
-    "crs_code",
-    "crs_uri",
     "digest_of",
     "geographic_extent",
     "keys_within",
@@ -67,4 +60,14 @@ __all__ = [
     "whole_view",
 ]
 
-__getattr__ = former_names(__name__, {"generation_of": ("mastaba.api.catalogue.digest_of", "2.0")})
+__getattr__ = former_names(
+    __name__,
+    {
+        "CRS84_URI": ("mastaba_ows.crs.CRS84_URI", "2.0"),
+        "CRSOffer": ("mastaba_render.api.crs.CRSOffer", "2.0"),
+        "LayerCRS": ("mastaba_render.api.crs.LayerCRS", "2.0"),
+        "crs_code": ("mastaba_ows.crs.crs_code", "2.0"),
+        "crs_uri": ("mastaba_ows.crs.crs_uri", "2.0"),
+        "generation_of": ("mastaba.api.catalogue.digest_of", "2.0"),
+    },
+)

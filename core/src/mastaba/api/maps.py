@@ -1,6 +1,6 @@
 """Former names of what `mastaba_render.api.maps` contains (distribution mastaba-render)."""
 
-from mastaba.api._deprecated import former_names
+from mastaba.api._deprecated import moved_names
 
 __all__: list[str] = []
 
@@ -10,7 +10,4 @@ Mosaic Pixels PreparedMap Renderer Sources StoredTiles Window as_data as_picture
 coloured drawn_keys drawn_response finish_for identity_of is_bytes is_plausible joined
 legend_palette legend_unit relief_name styled tiles_around
 """
-
-__getattr__ = former_names(
-    __name__, {name: (f"mastaba_render.api.maps.{name}", "2.0") for name in _NAMES.split()}
-)
+__getattr__ = moved_names(__name__, "mastaba_render.api.maps", _NAMES)

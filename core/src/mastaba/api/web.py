@@ -1,7 +1,6 @@
 """Requests, responses, and what services need to write them."""
 
 from mastaba.cancellation import check as check_wanted
-from mastaba.web.body import Body, SpooledBody, spooled
 from mastaba.web.cors import CrossOrigin
 from mastaba.web.markup import anchor, coordinate, decimal, escaped
 from mastaba.web.request import OPERATION, Request, decode, parse_query, printable
@@ -13,6 +12,7 @@ from mastaba.web.response import (
     message,
     preferred_media_type,
 )
+from mastaba_server.body import Body, SpooledBody, spooled
 from mastaba_server.messages import STATUS_LINES
 
 __all__ = [

@@ -23,9 +23,12 @@ if TYPE_CHECKING:
 
     Floats = npt.NDArray[np.float64]
 
+CRS84: Final = "CRS:84"
+"""Code of longitude and latitude on WGS 84."""
+
 _CODE = re.compile(r"[A-Za-z]{1,16}:[A-Za-z0-9_.]{1,64}")
 # Codes of the same coordinates with different axis order.
-_TWINS: Final = {"CRS:84": "EPSG:4326", "EPSG:4326": "CRS:84"}
+_TWINS: Final = {CRS84: "EPSG:4326", "EPSG:4326": CRS84}
 _METRES_PER_DEGREE: Final = 6378137.0 * math.pi / 180.0
 _POINTS_PER_EDGE: Final = 256
 _STEP: Final = 1.0 / (_POINTS_PER_EDGE - 1)
@@ -73,7 +76,7 @@ class CRS:
     def urn(self) -> str:
         """The identifier in the documents of OWS (OGC 06-121r3 table 22)."""
         authority, _, code = self.code.partition(":")
-        if self.code == "CRS:84":
+        if self.code == CRS84:
             return "urn:ogc:def:crs:OGC:1.3:CRS84"
         return f"urn:ogc:def:crs:{authority}::{code}"
 
@@ -112,7 +115,7 @@ def is_known_crs(code: str) -> bool:
     """Return whether PROJ lists a code, without loading its definition."""
     authority, _, number = code.upper().partition(":")
     is_code = _CODE.fullmatch(code) is not None
-    return is_code and (code.upper() == "CRS:84" or number in _codes(authority))
+    return is_code and (code.upper() == CRS84 or number in _codes(authority))
 
 
 @lru_cache(maxsize=8)
@@ -202,7 +205,7 @@ def _transformer(source: str, target: str) -> pyproj.Transformer:
 
 
 def _proj_name(code: str) -> str:
-    return "OGC:CRS84" if code == "CRS:84" else code
+    return "OGC:CRS84" if code == CRS84 else code
 
 
 @lru_cache(maxsize=1024)
@@ -277,5 +280,5 @@ class Equivalences:
         return list(dict.fromkeys((*twin, *self.declared(code))))
 
 
-WGS84: Final = CRS.from_code("CRS:84")
+WGS84: Final = CRS.from_code(CRS84)
 """Longitude and latitude, in this order, in degrees."""

@@ -1,4 +1,8 @@
-"""Rules for the classes that plugins provide. A broken rule is a `BrokenPluginError`."""
+"""Rules for the classes that plugins provide, without which the core cannot use them.
+
+A broken rule is a `BrokenPluginError`. ``mastaba plugins --check`` finds what else is wrong, with
+mastaba-conformance.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +23,6 @@ from mastaba.plugins.calls import BrokenPluginError, described
 from mastaba.plugins.containment import FOR_THE_PROGRAM
 
 PLUGIN_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_PART: Final = r"[A-Za-z0-9!#$&^_.+-]+"
-_MEDIA_TYPE: Final = re.compile(rf"\A{_PART}/{_PART}( *; *{_PART}={_PART})*")
-_ROOT_PATH: Final = re.compile(r"\A/|\A/?[A-Za-z0-9._~-]+(/[A-Za-z0-9._~-]+)*/?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class Kind:
         base: reference to the required base class.
         identifying: attributes that identify a class; the first one is its key.
         optional: further ones, which may be None.
-        others: attributes that a reference does not repeat.
+        required: attributes of the class that a reference does not repeat.
         opened_by: method that creates an instance; empty for the class itself.
         arguments: how many the core passes to it.
     """
@@ -44,7 +45,7 @@ class Kind:
     base: str
     identifying: tuple[str, ...]
     optional: tuple[str, ...] = ()
-    others: tuple[str, ...] = ()
+    required: tuple[str, ...] = ()
     opened_by: str = ""
     arguments: int = 0
 
@@ -55,7 +56,7 @@ SERVICES: Final = Kind(
     "mastaba.services.base:Service",
     identifying=("name",),
     optional=("default_root_path",),
-    others=("title", "allowed_methods", "operations"),
+    required=("title",),
     arguments=2,
 )
 STORAGES: Final = Kind(
@@ -82,24 +83,6 @@ ENCODERS: Final = Kind(
     identifying=("media_type", "name", "extension"),
 )
 
-# attribute: rule, what to write
-_RULES: Final = {
-    "media_type": (_MEDIA_TYPE, "write a media type, such as 'image/png'"),
-    "extension": (re.compile(r"\A[A-Za-z0-9]{1,16}"), "use letters and digits, without a dot"),
-    "default_root_path": (_ROOT_PATH, "write a path of letters, digits and . _ ~ -"),
-    "container_field": (PLUGIN_NAME, "use letters, digits and . _ -, or None"),
-    "name": (PLUGIN_NAME, "use letters, digits and . _ -"),
-    "title": (re.compile(r"\A\s*\S.*"), "write one line of text"),
-    # Tuples, of which each member must follow the rule.
-    "allowed_methods": (re.compile(r"\A[A-Z]+"), "write a tuple of methods in upper case"),
-    "operations": (re.compile(r"\A[a-z][a-z0-9_]*"), "write a tuple of words in lower case"),
-}
-_TUPLES: Final = frozenset(("allowed_methods", "operations"))
-# Paths and descriptors are compared with it in lower case.
-_SCHEME: Final = (
-    re.compile(r"\A[a-z][a-z0-9._+-]{0,63}"),
-    "use lower-case letters, digits and . _ + -, a letter first",
-)
 # Keys of the object "storage" in pyramids that the core reads.
 _STORAGE_KEYS: Final = frozenset(
     ("type", "image_directory", "image_prefix", "mask_directory", "mask_prefix", "path_depth")
@@ -225,11 +208,6 @@ def invalid_schema(schema: object, core_keys: frozenset[str] = frozenset()) -> s
     try:
         document = json.loads(json.dumps({"type": "object", "properties": dict(schema)}))
         jsonschema_rs.Draft202012Validator(document, retriever=no_document)
-        for key, member in document["properties"].items():
-            if "default" in member and not jsonschema_rs.is_valid(
-                member, member["default"], retriever=no_document
-            ):
-                return f"has a default for {key!r} that its own schema does not allow"
     except (TypeError, ValueError) as error:
         return f"is not a valid JSON schema: {str(error).splitlines()[0]}"
     return None
@@ -245,12 +223,8 @@ def no_document(address: str) -> NoReturn:
 
 
 def _check_value(kind: Kind, owner: str, name: str, value: Any) -> None:
-    rule, remedy = _SCHEME if (kind, name) == (STORAGES, "name") else _RULES[name]
-    members = value if name in _TUPLES else (value,)
-    if not isinstance(members, tuple | list) or not all(
-        isinstance(member, str) and rule.fullmatch(member) for member in members
-    ):
-        raise BrokenPluginError(f"defines {name} of {owner} as {_shown(value)}; {remedy}")
+    if not isinstance(value, str) or not value:
+        raise BrokenPluginError(f"defines {name} of {owner} as {_shown(value)}; write text")
     taken: frozenset[str] = _STORAGE_KEYS if name == "container_field" else frozenset()
     if (kind, name) == (SERVICES, "name"):
         taken = _properties("services") | _properties("layer")
@@ -270,14 +244,12 @@ def _check_class(kind: Kind, item: type) -> None:
     if inspect.isabstract(item):
         methods = ", ".join(sorted(item.__abstractmethods__))  # type: ignore[attr-defined]
         raise BrokenPluginError(f"returns {item.__name__}, which does not implement {methods}")
-    names = (*kind.identifying, *kind.optional, *kind.others)
+    names = (*kind.identifying, *kind.optional, *kind.required)
     missing = ", ".join(name for name in names if not hasattr(item, name))
     if missing:
         raise BrokenPluginError(
             f"returns {item.__name__} from {kind.hook}, which does not define {missing}"
         )
-    for name in kind.others:
-        _check_value(kind, item.__name__, name, getattr(item, name))
     if kind is SERVICES:
         for attribute, file in (("settings_schema", "service"), ("layer_schema", "layer")):
             reason = invalid_schema(getattr(item, attribute), _properties(file))

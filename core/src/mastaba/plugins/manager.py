@@ -208,15 +208,24 @@ class Plugins:
     def _registries(self) -> tuple[Registry[Any], ...]:
         return self.services, self.storages, self.index_stores, self.encoders
 
-    def load_all(self) -> list[str]:
-        """Import all classes; return the problems of those that cannot be used."""
+    def load_all(self, broken_rules: Callable[[type], Iterable[str]] | None = None) -> list[str]:
+        """Import all classes; return the problems of those that cannot be used.
+
+        Args:
+            broken_rules: returns further problems of a class, each as the end of a sentence that
+                begins with the plugin.
+        """
         problems = []
         for registry in self._registries:
             for name in registry:
                 try:
-                    registry[name]
+                    found = registry[name]
                 except PluginError as error:
                     problems.append(str(error))
+                    continue
+                for reason in broken_rules(found) if broken_rules else ():
+                    broken = self._error(registry.provider(name), BrokenPluginError(reason))
+                    problems.append(str(broken))
         return problems
 
     def listing(self) -> list[PluginInfo]:

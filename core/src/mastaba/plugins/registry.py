@@ -66,6 +66,10 @@ class Registry(Mapping[str, T], Generic[T]):
             for name, item in self._items.items()
         }
 
+    def provider(self, name: str) -> str:
+        """Return the plugin that provides an item."""
+        return self._providers[name]
+
     def provided_by(self, plugin: str) -> list[str]:
         """Return the names that a plugin provides, sorted."""
         return sorted(name for name, provider in self._providers.items() if provider == plugin)

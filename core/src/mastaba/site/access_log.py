@@ -10,10 +10,10 @@ from typing import Any
 
 from mastaba import trace
 from mastaba.site.logs import destination
-from mastaba.web.body import SpooledBody
 from mastaba.web.masking import masked
 from mastaba.web.request import utf8
 from mastaba.web.response import Response
+from mastaba_server.body import SpooledBody
 
 logger = logging.getLogger("mastaba.access")
 

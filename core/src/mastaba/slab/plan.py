@@ -12,9 +12,8 @@ from typing import Final
 
 from mastaba.errors import MastabaError
 from mastaba.slab.index import SlabIndex
-from mastaba.slab.reader import STALE_INDEX, LevelReader, StoredTile, again
+from mastaba.slab.reader import READS, STALE_INDEX, LevelReader, StoredTile, again
 from mastaba.storage.base import ByteRange
-from mastaba.storage.per_process import READS
 
 _MAX_GAP: Final = 512 * 1024
 """Unused bytes that are read to save a request: 4 ms in a gigabit network."""

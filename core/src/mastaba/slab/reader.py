@@ -16,10 +16,13 @@ from mastaba.slab.layout import SlabLayout
 from mastaba.slab.stored_indices import LevelSlabs, StoredIndices
 from mastaba.slab.symbolic import follow, is_symbolic
 from mastaba.storage.base import ByteRange, Storage
-from mastaba.storage.per_process import READS
+from mastaba_server.threads.per_process import ThreadPool
 
 SlabKey = tuple[Hashable, int, int]
 """Key of a slab in the index cache: location of the level, slab column, slab row."""
+
+READS: Final = ThreadPool(32, "mastaba-read")
+"""The threads that run the reads of one request in parallel."""
 
 STALE_INDEX: Final = (ObjectChangedError, ObjectNotFoundError, SlabFormatError)
 """Errors of reading a tile if its slab does not match the cached index."""

@@ -11,8 +11,8 @@ from typing import TypeVar
 
 from mastaba.errors import StorageUnavailableError
 from mastaba.storage.base import ByteRange, ObjectRead, ObjectStat
-from mastaba.storage.bounded_calls import BoundedCalls
 from mastaba.storage.file import FileStorage
+from mastaba_server.threads.bounded_calls import BoundedCalls
 
 R = TypeVar("R")
 

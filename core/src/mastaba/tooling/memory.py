@@ -1,5 +1,5 @@
 """Memory of processes that draw."""
 
-from mastaba.site.allocator import keep_freed_memory
+from mastaba_server.processes.allocator import keep_freed_memory
 
 __all__ = ["keep_freed_memory"]

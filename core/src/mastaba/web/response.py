@@ -13,8 +13,8 @@ from urllib.parse import quote
 from werkzeug.datastructures import MIMEAccept
 from werkzeug.http import parse_accept_header
 
-from mastaba.web.body import Body
 from mastaba.web.conditional import etag_matches
+from mastaba_server.body import Body
 from mastaba_server.messages import Headers as Headers
 
 if TYPE_CHECKING:

@@ -16,12 +16,12 @@ from mastaba.model.format import Codec
 from mastaba.model.pyramid import Level, Pyramid
 from mastaba.slab.plan import read_located
 from mastaba.slab.reader import LevelReader, StoredTile
-from mastaba.storage.per_process import ThreadPool
 from mastaba_render import native
 from mastaba_render.codecs import TileDecoder
 from mastaba_render.map_request import MapImage, Mask, Pixels
 from mastaba_render.native import Window
 from mastaba_render.tile_cache import Part, Target, TileCache
+from mastaba_server.threads.per_process import ThreadPool
 
 # With fewer tiles, using other threads costs more than it saves.
 _PARALLEL_FROM: Final = 6

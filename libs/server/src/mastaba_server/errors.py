@@ -8,6 +8,13 @@ def reason_of(error: Exception) -> str:
     return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
+def escaped(text: str) -> str:
+    """Return a text on one line, with control characters escaped."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 class ServerError(Exception):
     """Base class of all errors that are raised deliberately; the message needs no traceback."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from mastaba.api.catalogue import CRS84, crs_uri
+from mastaba.api.catalogue import CRS84
 from mastaba_ogcapi.crs import in_axis_order, rounded
 from mastaba_ogcapi.landing import spatial_extent
 from mastaba_ogcapi.links import (
@@ -19,6 +19,7 @@ from mastaba_ogcapi.links import (
     template,
 )
 from mastaba_ogcapi.negotiation import HTML, JSON
+from mastaba_ows.crs import crs_uri
 
 if TYPE_CHECKING:
     from mastaba_ogcapi.dataset import Collection, Dataset

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from mastaba.api.catalogue import CRS, BoundingBox, crs_code, crs_uri
+from mastaba.api.catalogue import CRS, BoundingBox
 from mastaba.api.web import printable
 from mastaba.errors import InvalidParameterError
+from mastaba_ows.crs import crs_code, crs_uri
 
 _OPENGIS: Final = "http://www.opengis.net/def/crs/"
 

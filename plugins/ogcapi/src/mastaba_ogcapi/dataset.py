@@ -6,12 +6,13 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from mastaba.api.catalogue import CRS84, CRSOffer, TileMatrixSetLink
+from mastaba.api.catalogue import CRS84, TileMatrixSetLink
 from mastaba.api.tiles import Tiles
 from mastaba.api.web import printable
 from mastaba.errors import InvalidParameterError, UnknownPathError
 from mastaba_ogcapi.formats import MapFormat, MapFormats
 from mastaba_ogcapi.registered import registered_name
+from mastaba_render.api.crs import CRSOffer
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import Layer, Style, TileMatrixSet

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mastaba.api.catalogue import CRS84, crs_uri
+from mastaba.api.catalogue import CRS84
 from mastaba.api.web import Response, content_disposition, coordinate
 from mastaba.errors import UnknownPathError
 from mastaba_ogcapi.crs import in_axis_order
+from mastaba_ows.crs import crs_uri
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import Style

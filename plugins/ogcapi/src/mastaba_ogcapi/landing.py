@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from mastaba.api.catalogue import CRS84_URI, crs_uri, geographic_extent
+from mastaba.api.catalogue import geographic_extent
 from mastaba_ogcapi.crs import rounded
 from mastaba_ogcapi.links import REL, RELS, Link, link, metadata_links
 from mastaba_ogcapi.negotiation import HTML, JSON
+from mastaba_ows.crs import CRS84_URI, crs_uri
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import BoundingBox

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from mastaba.api.catalogue import bbox_in, crs_uri
+from mastaba.api.catalogue import bbox_in
 from mastaba_ogcapi.crs import in_axis_order
 from mastaba_ogcapi.links import (
     REL,
@@ -18,6 +18,7 @@ from mastaba_ogcapi.links import (
 )
 from mastaba_ogcapi.negotiation import JSON
 from mastaba_ogcapi.tilematrixsets import definition_address, definition_uri
+from mastaba_ows.crs import crs_uri
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import BoundingBox, Style, TileMatrixSet, TileMatrixSetLink

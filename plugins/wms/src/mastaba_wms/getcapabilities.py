@@ -16,9 +16,10 @@ from mastaba_wms.params import EXCEPTION_TYPES, Exceptions
 from mastaba_wms.versions import Version, negotiated
 
 if TYPE_CHECKING:
-    from mastaba.api.catalogue import CRSOffer, Layer
+    from mastaba.api.catalogue import Layer
     from mastaba.api.services import ServiceSettings, Settings
     from mastaba.api.web import Request, Response
+    from mastaba_render.api.crs import CRSOffer
     from mastaba_wms.published import PublishedLayer
 
 _DEFAULT_ROOT: Final = "WMS layers"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mastaba.api.catalogue import Layer, LayerCRS
+from mastaba.api.catalogue import Layer
 from mastaba.api.web import printable
+from mastaba_render.api.crs import LayerCRS
 from mastaba_render.api.maps import MapLayer
 from mastaba_wms.errors import LayerNotDefinedError, StyleNotDefinedError
 

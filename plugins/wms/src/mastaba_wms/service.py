@@ -6,10 +6,10 @@ import logging
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from mastaba.api.catalogue import CRSOffer
 from mastaba.api.services import RootEntry, Service, ServiceSettings, Site
 from mastaba.api.web import Request, Response
 from mastaba.errors import RequestError, UnknownPathError, public_message
+from mastaba_render.api.crs import CRSOffer
 from mastaba_wms import params, post
 from mastaba_wms.errors import error_response
 from mastaba_wms.getlegendgraphic import GetLegendGraphic

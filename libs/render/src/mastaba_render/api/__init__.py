@@ -4,6 +4,7 @@
 ``maps``        what to draw, the prepared map, and its encoded response
 ``resampling``  resampling of arrays with the kernels of maps
 ``decoding``    pixels of stored tiles
+``crs``         CRSs in which maps are offered
 ==============  ==============================================================
 
 docs/api.md says what may change in which release.

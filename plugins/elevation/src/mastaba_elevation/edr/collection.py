@@ -9,7 +9,6 @@ from urllib.parse import quote
 
 import pyproj
 
-from mastaba.api.catalogue import CRS84_URI
 from mastaba_elevation.edr.names import (
     CORRIDOR,
     COVERAGE,
@@ -27,6 +26,7 @@ from mastaba_elevation.edr.names import (
     crs_names,
     link,
 )
+from mastaba_ows.crs import CRS84_URI
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

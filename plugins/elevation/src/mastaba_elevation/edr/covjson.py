@@ -7,13 +7,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from mastaba.api.catalogue import CRS, crs_uri
+from mastaba.api.catalogue import CRS
 from mastaba_elevation.edr.answers import Cells, Points
 from mastaba_elevation.edr.collection import parameter_names
 from mastaba_elevation.edr.names import ELEVATION, LAYER
 from mastaba_elevation.queries.datasets import Dataset
 from mastaba_elevation.queries.grids import Axis
 from mastaba_elevation.web.numbers import rounded
+from mastaba_ows.crs import crs_uri
 
 _XY: Final = ["x", "y"]
 

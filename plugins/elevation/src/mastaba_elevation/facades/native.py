@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import numpy as np
 import orjson
 
-from mastaba.api.catalogue import CRS, crs_uri
+from mastaba.api.catalogue import CRS
 from mastaba.api.web import message
 from mastaba.errors import InvalidParameterError, MissingParameterError, public_message
 from mastaba_elevation.queries.ground import Floats
@@ -29,6 +29,7 @@ from mastaba_elevation.web.geometry import LINES, POLYGONS, Geometry, read_geojs
 from mastaba_elevation.web.numbers import JSON, json_response, rounded, to_json
 from mastaba_elevation.web.parameters import Parameters, posted
 from mastaba_elevation.web.wkt import read_wkt
+from mastaba_ows.crs import crs_uri
 
 if TYPE_CHECKING:
     from mastaba.api.web import Request, Response

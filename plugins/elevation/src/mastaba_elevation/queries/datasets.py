@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from mastaba.api.catalogue import CRS84, WGS84, BoundingBox, CRSOffer
+from mastaba.api.catalogue import CRS84, WGS84, BoundingBox
 from mastaba.api.documents import Fault, Severity
 from mastaba.api.web import printable
 from mastaba.errors import ConfigurationError, UnknownNameError
 from mastaba_elevation.queries.levels import HeightLayer
 from mastaba_elevation.queries.vertical import KEY, Vertical, vertical_of
+from mastaba_render.api.crs import CRSOffer
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import Layer

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mastaba.api.catalogue import CRS, WGS84, crs_code
+from mastaba.api.catalogue import CRS, WGS84
 from mastaba.api.web import printable
 from mastaba.errors import InvalidParameterError
+from mastaba_ows.crs import crs_code
 
 
 def requested_crs(text: str, offered: Iterable[str], parameter: str = "crs") -> CRS:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
-from mastaba.api.catalogue import CRSOffer
+from mastaba_render.api.crs import CRSOffer
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import Layer

@@ -8,8 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-CRS84: Final = "CRS:84"
-"""Code of longitude and latitude on WGS 84."""
+from mastaba.api.catalogue import CRS84
 
 CRS84_URI: Final = "http://www.opengis.net/def/crs/OGC/1.3/CRS84"
 """Identifier of `CRS84` in documents."""

@@ -7,7 +7,7 @@ import threading
 import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from mastaba_server.waiting import waiting
 
@@ -103,7 +103,3 @@ class ThreadPool:
         finally:
             for future in futures:
                 future.cancel()
-
-
-READS: Final = ThreadPool(32, "mastaba-read")
-"""The threads that run the reads of one request in parallel."""

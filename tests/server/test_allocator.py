@@ -8,11 +8,11 @@ import sys
 
 import pytest
 
-from mastaba.site.allocator import return_freed_memory
+from mastaba_server.processes.allocator import return_freed_memory
 
 _PROGRAM = """
 import numpy as np
-from mastaba.site.allocator import keep_freed_memory, return_freed_memory
+from mastaba_server.processes.allocator import keep_freed_memory, return_freed_memory
 
 def resident():
     with open("/proc/self/status") as status:

@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from queue import Empty, SimpleQueue
 from typing import Any, Final, TypeVar
 
-from mastaba.storage.per_process import PerProcess
+from mastaba_server.threads.per_process import PerProcess
 
 R = TypeVar("R")
 

@@ -1,0 +1,1 @@
+"""The log of several processes: lines, files, and batches that no request waits for."""
