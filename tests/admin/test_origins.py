@@ -35,7 +35,6 @@ def cors_of(response: Any) -> list[str]:
     return [name for name in dict(response.headers) if name.startswith("Access-Control")]
 
 
-@pytest.mark.sampled(one_in=2)
 @pytest.mark.parametrize("secret", ["", "swordfish"])
 def test_no_page_of_another_origin_may_read_answers(
     secret: str, open_admin: Callable[..., Client]
@@ -65,7 +64,6 @@ CROSS_SITE: tuple[Mapping[str, str], ...] = (
 )
 
 
-@pytest.mark.sampled(one_in=3)
 @pytest.mark.parametrize("headers", CROSS_SITE, ids=str)
 def test_without_a_secret_pages_of_other_sites_are_refused(
     headers: Mapping[str, str], open_admin: Callable[..., Client], descriptor: dict[str, Any]

@@ -212,7 +212,6 @@ def test_changes_go_on_while_workers_die_and_reloads_run(
         assert set(names) <= set(json.loads(answer.text)["layers"])
 
 
-@pytest.mark.thorough
 def test_the_secret_is_not_written_anywhere(start: Any, ask: Ask, capfd: Any) -> None:
     server = start()
     answer = ask(server.connect(), "PUT", "/admin/nowhere")

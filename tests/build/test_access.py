@@ -289,7 +289,6 @@ def planned(ground: Ground, source: str, access: Access | None = None, **more: A
     return make_plan(configuration_of(values | OPTIONS, "test", access=access or Access()))
 
 
-@pytest.mark.sampled(one_in=4)
 @pytest.mark.parametrize("case", OUTSIDE_CASES)
 def test_nothing_outside_the_folder_is_opened(
     tmp_path: Path, requests: list[str], case: str

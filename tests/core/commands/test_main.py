@@ -198,7 +198,6 @@ def hanging_start(tmp_path: Path, server_json: Path) -> Iterator[Any]:
         process.kill()
 
 
-@pytest.mark.thorough
 def test_closed_pipe_is_not_an_error(tmp_path: Path) -> None:
     command = f"{sys.executable} -m mastaba schema services | head -n 1"
     done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=False)
@@ -226,7 +225,6 @@ def test_an_unexpected_error_of_a_file_names_it(
     assert (status.returncode, status.stderr) == (1, expected)
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("closed", "status"), one_in(3, [(">&- 2>&-", 0), (">&-", 0), ("-x 2>&-", 2)])
 )
@@ -236,7 +234,6 @@ def test_streams_may_be_closed(closed: str, status: int) -> None:
     assert (done.returncode, done.stderr) == (status, "")
 
 
-@pytest.mark.thorough
 def test_output_is_possible_in_any_encoding(tmp_path: Path) -> None:
     old = tmp_path / "old.json"
     old.write_text('{"provider": "Établissement × 2", "contact": {}}', "utf-8")

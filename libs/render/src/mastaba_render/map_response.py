@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import fields, is_dataclass
-from functools import cache, partial
+from functools import lru_cache, partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -136,7 +136,7 @@ def identity_of(value: Any) -> object:
     return found
 
 
-@cache
+@lru_cache(64)
 def _compared(kind: Any) -> tuple[str, ...]:
     """Return the names of the compared fields of a dataclass."""
     return tuple(item.name for item in fields(kind) if item.compare)
