@@ -118,13 +118,11 @@ def test_error_message_has_no_validator() -> None:
     ("media_type", "name"),
     [
         ("image/tiff", "image.tif"),
-        ("image/geotiff", "image.tif"),
         ("image/jpeg", "image.jpg"),
         ("image/png", "image.png"),
         ("image/x-bil;bits=32", "image.bil"),
         ("text/plain", "message.txt"),
         ("text/xml", "message.xml"),
-        ("text/asc", "file.asc"),
         ("application/xml", "file.xml"),
         ("application/json", "file.json"),
         ("application/x-protobuf", "file.pbf"),
@@ -134,6 +132,13 @@ def test_error_message_has_no_validator() -> None:
 def test_answer_is_shown_inline_under_the_name_of_its_type(media_type: str, name: str) -> None:
     assert content_disposition(media_type) == f'inline; filename="{name}"'
     assert content_disposition(media_type, "") == f'inline; filename="{name}"'
+
+
+@pytest.mark.parametrize(
+    ("media_type", "name"), [("image/geotiff", "image.tif"), ("text/asc", "file.tif")]
+)
+def test_the_extension_is_that_of_the_encoder(media_type: str, name: str) -> None:
+    assert content_disposition(media_type, extension="tif") == f'inline; filename="{name}"'
 
 
 def test_name_of_the_client_makes_an_attachment() -> None:

@@ -143,8 +143,9 @@ class TileCache:
             if self._once[place] == number:
                 self._once[place] = 0
                 return True
+        free = [place for place in places if not self._once[place]]
         # By chance: two tiles must not displace each other whenever a map needs both.
-        self._once[random.choice(places)] = number  # noqa: S311 - no secret
+        self._once[random.choice(free or places)] = number  # noqa: S311 - no secret
         return False
 
     def _slot(self, name: bytes) -> int:
