@@ -250,7 +250,8 @@ def test_twelve_unread_answers_take_little_memory(server: Server) -> None:
                 before = server.memory()
             connections.append(stack.enter_context(server.asked(cube(300, "GeoJSON"))))
             assert connections[-1].recv(12) == b"HTTP/1.1 200"
-        assert server.memory() - before < 120 * 1024**2
+        # Kept in memory, they would take 300 MB.
+        assert server.memory() - before < 180 * 1024**2
         # The whole answer is still there.
         with connections[0].makefile("rb") as file:
             lines = iter(file.readline, b"\r\n")

@@ -35,7 +35,8 @@ def test_the_descriptors_of_the_parent_do_not_grow(spawn: Any, tmp_path: Path, f
         },
     )
     process = spawn(PROGRAM, str(server_json), "--http", str(path))
-    while not path.exists():
+    # Until then, a signal that the process has inherited as ignored stays ignored.
+    while not (log.exists() and " serves " in log.read_text()):
         time.sleep(0.01)
     if fails:
         server_json.write_text("{}")
