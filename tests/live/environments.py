@@ -42,6 +42,9 @@ class Environment:
         """
         resolution = "lowest-direct" if lowest else "highest"
         options = ["--find-links", self.wheels, "--resolution", resolution]
+        # Other wheels of the same version and path may be in the cache of uv.
+        for wheel in self.wheels.glob("*.whl"):
+            options += ["--refresh-package", wheel.name.partition("-")[0].replace("_", "-")]
         run(_uv(), "pip", "install", "-q", "-p", self.python, *options, *requirements)
 
     def uninstall(self, *names: str) -> None:
