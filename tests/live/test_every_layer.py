@@ -342,8 +342,8 @@ def test_openlayers_ogc_api(browser: Any, servers: dict[str, str], place: str, n
     url = servers[place]
     tile = tile_of(url, name)
     script = """
-        const [layer, matrixSet, box, mediaType] = a;
-        const tiles = `${url}/ogcapi/collections/${layer}/map/tiles/${matrixSet}`;
+        const [layer, style, matrixSet, box, mediaType] = a;
+        const tiles = `${url}/ogcapi/collections/${layer}/styles/${style}/map/tiles/${matrixSet}`;
         const code = (await (await fetch(`${tiles}?f=json`)).json()).crs;
         const projection = ol.proj.get(code) || new ol.proj.Projection({code, units: "m"});
         ol.proj.addProjection(projection);
@@ -355,7 +355,8 @@ def test_openlayers_ogc_api(browser: Any, servers: dict[str, str], place: str, n
         const view = [[(west + east) / 2, (south + north) / 2], (east - west) / 256];
         return await map(source, ...view, projection);
     """
-    arguments = (name, tile.matrix_set, list(tile.box), tile.source["format"])
+    style, media_type = tile.source["styles"], tile.source["format"]
+    arguments = (name, style, tile.matrix_set, list(tile.box), media_type)
     check(open_layers(browser, url, script, *arguments), tile.pixels, 255 // VISIBLE)
 
 
