@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, NoReturn
 
 from mastaba.commands.main import main
+from mastaba.storage import mounts
 
 USUALLY_COLLECTED_AFTER = gc.get_threshold()
 """Thresholds of Python: modules are imported before tests/conftest.py sets others for tests."""
@@ -94,6 +95,8 @@ def become_new(variables: Mapping[str, str]) -> None:
     gc.unfreeze = lambda: None
     gc.set_threshold(*USUALLY_COLLECTED_AFTER)
     sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")  # noqa: SIM115
+    # A file system may have been mounted since, in the same second.
+    mounts._mounts.cache_clear()
     sys.unraisablehook, threading.excepthook = sys.__unraisablehook__, threading.__excepthook__
     logging.root.handlers.clear()
     warnings.resetwarnings()

@@ -1,6 +1,6 @@
 """Resampling of arrays with the kernels that draw maps (resampling.md)."""
 
-from mastaba_render.native import DECIMATIONS, Window, decimate, kernel_library
+from mastaba_render.native import DECIMATIONS, decimate, kernel_library
 from mastaba_render.sampling import (
     BASE_RADIUS,
     NEAREST,
@@ -24,7 +24,6 @@ __all__ = [
     "Positions",
     "Sampler",
     "StraightPositions",
-    "Window",
     "bounded",
     "decimate",
     "kernel_library",
