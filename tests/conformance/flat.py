@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from mastaba.encoder import StripEncoder, StripRaster
 from mastaba.errors import InvalidParameterError
+from mastaba_render.encoder import StripEncoder, StripRaster
 
 _HEADER: Final = struct.Struct("<4sHHBB")
 _MAX_SIDE: Final = 0xFFFF

@@ -15,9 +15,9 @@ import numpy as np
 from tests.conformance.flat import FlatEncoder, decode
 from tests.conformance.wrong import WrongPlugins
 
-from mastaba.encoder import Encoder, StripRaster
 from mastaba.errors import InvalidParameterError
 from mastaba_conformance.encoders import EncoderTests
+from mastaba_render.encoder import Encoder, StripRaster
 
 
 class TestRight(EncoderTests):

@@ -116,7 +116,7 @@ def test_distribution_works_alone(folder: Path) -> None:
     installed = environment.versions()
 
     extras = [
-        re.split(r"[^\w]", line)[0]
+        re.split(r"[^\w-]", line)[0].replace("-", "_")
         for lines in project.get("optional-dependencies", {}).values()
         for line in lines
     ]

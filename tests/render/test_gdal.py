@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from tests.render.ground import MESH_CENTRE, World, around
 
-from mastaba.encoder import Raster
 from mastaba.model.bbox import BoundingBox
+from mastaba_render.encoder import Raster
 from mastaba_render.encoding.geotiff import GeotiffEncoder
 
 pytestmark = [

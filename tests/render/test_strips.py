@@ -18,13 +18,13 @@ from tests.render.ground import (
     ramp,
 )
 
-from mastaba.encoder import Encoder
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS
 from mastaba.model.style import Palette, PaletteEntry, Style
 from mastaba_render import layer_map
 from mastaba_render.compose import joined
 from mastaba_render.encoded_map import EncodedMap, as_data, as_picture
+from mastaba_render.encoder import Encoder
 from mastaba_render.encoding.asc import AscEncoder
 from mastaba_render.encoding.bil import BilEncoder
 from mastaba_render.encoding.geotiff import GeotiffEncoder

@@ -1,9 +1,9 @@
 import numpy as np
 
 from mastaba.api.catalogue import CRS, BoundingBox
-from mastaba.api.encoders import Raster
 from mastaba_avif.encoder import AvifEncoder
 from mastaba_conformance.encoders import EncoderTests
+from mastaba_render.api.encoders import Raster
 
 
 class TestAvifEncoder(EncoderTests):

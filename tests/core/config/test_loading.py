@@ -15,7 +15,6 @@ from mastaba import LazyClass, hookimpl
 from mastaba.config.faults import Faults
 from mastaba.config.load import load_catalogue
 from mastaba.config.server import LoggerConfig, load_server
-from mastaba.encoder import Encoder
 from mastaba.environment import Environment
 from mastaba.errors import ConfigurationError, PluginLoadError
 from mastaba.model.bbox import BoundingBox
@@ -24,6 +23,7 @@ from mastaba.model.settings import MapSettings, ServiceSettings, Settings
 from mastaba.model.tile_matrix_set import TileLimits
 from mastaba.plugins.manager import Plugins
 from mastaba.services.base import Service
+from mastaba_render.encoder import Encoder
 
 SERVER, SERVICES, LAYER = "server.json", "services.json", "layers/L.json"
 PYRAMID, STYLE = "pyramids/P.json", "styles/ember.json"

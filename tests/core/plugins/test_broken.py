@@ -20,7 +20,7 @@ from .conftest import Install
 
 BASES = """
 from mastaba import LazyClass, hookimpl
-from mastaba.encoder import Encoder
+from mastaba_render.encoder import Encoder
 from mastaba.services.base import Service
 from mastaba.storage.base import Storage
 

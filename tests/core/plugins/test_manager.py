@@ -375,7 +375,7 @@ def test_broken_file_is_reported(code: str, reason: str, tmp_path: Path) -> None
 
 SETTINGS = """
 from mastaba import hookimpl
-from mastaba.encoder import Encoder
+from mastaba_render.encoder import Encoder
 from mastaba.storage.file import FileStorage
 
 settings_schema = {"colour": {"type": "string", "description": "A colour."}}

@@ -15,9 +15,9 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from mastaba.encoder import Raster
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS
+from mastaba_render.encoder import Raster
 
 MakeRaster = Callable[..., Raster]
 OpenImage = Callable[[bytes], NDArray[Any]]

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from mastaba.encoder import Raster
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import WGS84
+from mastaba_render.encoder import Raster
 from mastaba_render.encoding.asc import AscEncoder
 from mastaba_render.encoding.bil import BilEncoder
 

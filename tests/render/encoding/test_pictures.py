@@ -11,10 +11,10 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from mastaba.encoder import Raster
 from mastaba.errors import InvalidParameterError
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import WGS84
+from mastaba_render.encoder import Raster
 from mastaba_render.encoding.jpeg import JpegEncoder
 from mastaba_render.encoding.png import PngEncoder
 from mastaba_render.encoding.webp import WebpEncoder

@@ -13,10 +13,10 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from mastaba.encoder import Encoder, Raster, StripRaster
 from mastaba.errors import InvalidParameterError
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import WGS84
+from mastaba_render.encoder import Encoder, Raster, StripRaster
 from mastaba_render.encoding.asc import AscEncoder
 from mastaba_render.encoding.bil import BilEncoder
 from mastaba_render.encoding.geotiff import GeotiffEncoder

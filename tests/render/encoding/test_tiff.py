@@ -11,9 +11,9 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image, TiffImagePlugin
 
-from mastaba.encoder import Raster
 from mastaba.errors import InvalidParameterError
 from mastaba.model.bbox import BoundingBox
+from mastaba_render.encoder import Raster
 from mastaba_render.encoding.geotiff import GeotiffEncoder
 from mastaba_render.encoding.tiff import TiffEncoder
 

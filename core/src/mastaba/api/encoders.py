@@ -1,5 +1,8 @@
-"""Encoders: their base classes, and the rasters that they encode."""
+"""Former names of what `mastaba_render.api.encoders` contains (distribution mastaba-render)."""
 
-from mastaba.encoder import Encoder, Raster, Strip, StripEncoder, StripRaster
+from mastaba.api._deprecated import moved_names
 
-__all__ = ["Encoder", "Raster", "Strip", "StripEncoder", "StripRaster"]
+__all__: list[str] = []
+
+_NAMES = "Encoder Raster Strip StripEncoder StripRaster"
+__getattr__ = moved_names(__name__, "mastaba_render.api.encoders", _NAMES)

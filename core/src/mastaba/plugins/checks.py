@@ -10,6 +10,7 @@ import importlib
 import inspect
 import json
 import re
+import sys
 from argparse import ArgumentParser
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -79,7 +80,7 @@ INDEX_STORES: Final = Kind(
 ENCODERS: Final = Kind(
     "encoder",
     "register_encoders",
-    "mastaba.encoder:Encoder",
+    "mastaba_render.encoder:Encoder",
     identifying=("media_type", "name", "extension"),
 )
 
@@ -236,8 +237,9 @@ def _check_value(kind: Kind, owner: str, name: str, value: Any) -> None:
 
 def _check_class(kind: Kind, item: type) -> None:
     module, _, name = kind.base.partition(":")
-    base = getattr(importlib.import_module(module), name)
-    if not issubclass(item, base):
+    # Whoever defines a subclass has imported the base class.
+    base = getattr(sys.modules.get(module), name, None)
+    if base is None or not issubclass(item, base):
         raise BrokenPluginError(
             f"returns {item.__name__} from {kind.hook}, which is not a subclass of {name}"
         )

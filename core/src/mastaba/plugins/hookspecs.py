@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication
 
     from mastaba import LazyClass
-    from mastaba.encoder import Encoder
     from mastaba.services.base import Service, Site
     from mastaba.services.change import LayerChange
     from mastaba.slab.stored_indices import IndexStore
     from mastaba.storage.base import Storage
+    from mastaba_render.encoder import Encoder
 
 hookspec = pluggy.HookspecMarker("mastaba")
 
@@ -50,7 +50,7 @@ def register_encoders() -> Iterable[type[Encoder] | LazyClass]:  # type: ignore[
     """Provide encoders, which encode pixels in one media type.
 
     Returns:
-        Subclasses of `mastaba.api.encoders.Encoder`. No two encoders have the same
+        Subclasses of `mastaba_render.api.encoders.Encoder`. No two encoders have the same
         ``media_type`` or ``name``, and encoders with the same ``extension`` come from the same
         plugin.
     """

@@ -17,13 +17,13 @@ from mastaba.web.cors import CrossOrigin
 
 if TYPE_CHECKING:
     from mastaba.catalogue import Catalogue
-    from mastaba.encoder import Encoder
     from mastaba.model.layer import Layer
     from mastaba.model.settings import ServiceSettings
     from mastaba.services.addresses import TilePaths, TileQueries
     from mastaba.storage.base import Storage
     from mastaba.web.request import Request
     from mastaba.web.response import Response
+    from mastaba_render.encoder import Encoder
     from mastaba_render.engine import Renderer
     from mastaba_server.processes.scoreboard import Scoreboard
 

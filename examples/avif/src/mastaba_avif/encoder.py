@@ -6,8 +6,8 @@ from collections.abc import Mapping
 import numpy as np
 from PIL import Image
 
-from mastaba.api.encoders import Encoder, Raster
 from mastaba.errors import InvalidParameterError
+from mastaba_render.api.encoders import Encoder, Raster
 
 _MAX_SIDE = 65536  # pixels, a limit of the format
 # AVIF by Pillow has no grey: channels of the raster for RGB or RGBA.

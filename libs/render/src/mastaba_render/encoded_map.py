@@ -18,11 +18,11 @@ from typing import Any, Final, Protocol
 import numpy as np
 
 from mastaba import cancellation, trace
-from mastaba.encoder import Encoder, StripRaster
 from mastaba.errors import UnsupportedFormatError
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS
 from mastaba_render import native
+from mastaba_render.encoder import Encoder, StripRaster
 from mastaba_render.map_request import LUMINANCE, WHITE, Background, MapImage, Mask, Pixels
 from mastaba_render.native import Bytes
 

@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
 from mastaba.api.catalogue import CRS, BoundingBox
-from mastaba.api.encoders import Encoder, Raster, StripEncoder, StripRaster
 from mastaba.errors import InvalidParameterError
 from mastaba_conformance.deadline import together
+from mastaba_render.api.encoders import Encoder, Raster, StripEncoder, StripRaster
 
 __all__ = [
     "EncoderTests",
@@ -408,7 +408,7 @@ class ThreadTests(_EncoderKit):
 class EncoderTests(
     DeclarationTests, ImageTests, StripTests, RoundTripTests, OptionTests, ThreadTests
 ):
-    """The contract of `mastaba.api.encoders.Encoder`, in levels.
+    """The contract of `mastaba_render.api.encoders.Encoder`, in levels.
 
     Subclasses set ``encoder_class``. The other class attributes declare abilities. Formats that
     Pillow does not read override the method ``decode``.

@@ -8,11 +8,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
+from importlib import import_module
 from typing import Any, Final
 
 import jsonschema
 
-from mastaba.api.encoders import Encoder
 from mastaba.api.services import Service
 from mastaba.api.slabs import IndexStore
 from mastaba.api.storages import Storage
@@ -41,12 +42,14 @@ _RULES: Final[dict[Any, dict[str, tuple[re.Pattern[str], str]]]] = {
         "container_field": (_NAME[0], f"{_NAME[1]}, or None"),
     },
     IndexStore: {"name": _NAME},
-    Encoder: {
+}
+with suppress(ModuleNotFoundError):
+    # Whoever has an encoder has its base class.
+    _RULES[import_module("mastaba_render.api.encoders").Encoder] = {
         "name": _NAME,
         "media_type": (_MEDIA_TYPE, "write a media type, such as 'image/png'"),
         "extension": (re.compile(r"\A[A-Za-z0-9]{1,16}"), "use letters and digits, without a dot"),
-    },
-}
+    }
 _TUPLES: Final = frozenset(("allowed_methods", "operations"))
 _OPTIONAL: Final = frozenset(("default_root_path", "container_field"))
 _SCHEMAS: Final = ("settings_schema", "layer_schema")

@@ -13,8 +13,8 @@ from mastaba_ows.errors import NotAcceptableError
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import Layer, Style
-    from mastaba.api.encoders import Encoder
     from mastaba.api.services import Site
+    from mastaba_render.api.encoders import Encoder
 
 GEOTIFF: Final = "image/tiff; application=geotiff"
 _TIFFS: Final = ("image/tiff", "image/geotiff")

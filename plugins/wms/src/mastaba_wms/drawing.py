@@ -10,7 +10,7 @@ import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
 from mastaba.api.catalogue import WGS84, WORLD
-from mastaba.api.encoders import Encoder, Raster
+from mastaba_render.api.encoders import Encoder, Raster
 
 Colour = tuple[int, int, int, int]
 Bytes = npt.NDArray[np.uint8]

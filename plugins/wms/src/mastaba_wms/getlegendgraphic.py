@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from mastaba.api.catalogue import Style
-from mastaba.api.encoders import Encoder
 from mastaba.api.web import Response, content_disposition, printable
 from mastaba.errors import InvalidParameterError, UnsupportedFormatError
 from mastaba_ows.parameters import whole_number
+from mastaba_render.api.encoders import Encoder
 from mastaba_wms import params
 from mastaba_wms.published import PublishedLayer, unknown_layer
 

@@ -11,7 +11,6 @@ from enum import StrEnum
 from typing import Final
 
 from mastaba.api.catalogue import CRS, BoundingBox
-from mastaba.api.encoders import Encoder
 from mastaba.api.services import MapSettings
 from mastaba.api.web import printable
 from mastaba.errors import (
@@ -21,6 +20,7 @@ from mastaba.errors import (
     UnsupportedOperationError,
 )
 from mastaba_ows import parameters as grammar
+from mastaba_render.api.encoders import Encoder
 from mastaba_render.api.maps import Background, MapLayer, MapRequest
 from mastaba_wms.errors import UnsupportedCRSError
 from mastaba_wms.published import PublishedLayer, unknown_layer

@@ -5,6 +5,7 @@
 ``resampling``  resampling of arrays with the kernels of maps
 ``decoding``    pixels of stored tiles
 ``crs``         CRSs in which maps are offered
+``encoders``    base classes of image formats, and the rasters that they encode
 ==============  ==============================================================
 
 docs/api.md says what may change in which release.

@@ -9,7 +9,7 @@ from typing import ClassVar, Final
 import numpy as np
 import orjson
 
-from mastaba.encoder import Strip, StripEncoder, StripRaster
+from mastaba_render.encoder import Strip, StripEncoder, StripRaster
 from mastaba_render.map_request import LUMINANCE
 
 _SQUARE: Final = 1e-9

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from mastaba.encoder import StripEncoder, StripRaster
+from mastaba_render.encoder import StripEncoder, StripRaster
 
 
 class BilEncoder(StripEncoder):

@@ -9,9 +9,9 @@ from typing import ClassVar, Final
 import numpy as np
 import pyproj
 
-from mastaba.encoder import StripRaster
 from mastaba.model.crs import CRS
 from mastaba.slab.tiff import Field
+from mastaba_render.encoder import StripRaster
 from mastaba_render.encoding.tiff import TiffEncoder
 
 _PIXEL_SCALE: Final = 33550

@@ -10,8 +10,8 @@ from typing import ClassVar, Final
 import numpy as np
 import simplejpeg
 
-from mastaba.encoder import StripEncoder, StripRaster, quality
 from mastaba.errors import InvalidParameterError
+from mastaba_render.encoder import StripEncoder, StripRaster, quality
 
 _MODES: Final = {1: ("GRAY", "Gray", 8), 3: ("RGB", "420", 16)}
 """Colour space, subsampling, and side of a minimum coded unit (MCU) in pixels, by channels."""

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from isal import isal_zlib
 
-from mastaba.encoder import StripEncoder, StripRaster
+from mastaba_render.encoder import StripEncoder, StripRaster
 
 Bytes = npt.NDArray[np.uint8]
 

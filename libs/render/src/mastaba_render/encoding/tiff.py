@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 from isal import isal_zlib
 
-from mastaba.encoder import Strip, StripEncoder, StripRaster
 from mastaba.errors import InvalidParameterError
 from mastaba.slab.tiff import (
     COMPRESSIONS,
@@ -22,6 +21,7 @@ from mastaba.slab.tiff import (
     directory,
     image_fields,
 )
+from mastaba_render.encoder import Strip, StripEncoder, StripRaster
 
 _DEFLATE_LEVEL: Final = 1
 _STRIP: Final = 1 << 16

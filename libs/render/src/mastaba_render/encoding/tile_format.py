@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from mastaba.encoder import Raster
 from mastaba.model.format import Codec, TileFormat
 from mastaba.model.style import Palette
 from mastaba.slab.delivery import TIFF_COMPRESSIONS, palette_delivery
+from mastaba_render.encoder import Raster
 from mastaba_render.encoding.bil import BilEncoder
 from mastaba_render.encoding.jpeg import JpegEncoder
 from mastaba_render.encoding.png import PngEncoder

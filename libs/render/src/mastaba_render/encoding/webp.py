@@ -8,9 +8,9 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from mastaba.encoder import Encoder, Raster, StripRaster, quality
 from mastaba.errors import InvalidParameterError
 from mastaba_render.encoded_map import coloured
+from mastaba_render.encoder import Encoder, Raster, StripRaster, quality
 
 _MAX_SIDE: Final = 16383
 """Pixels; the limit of the format."""

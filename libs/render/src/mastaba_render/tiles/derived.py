@@ -10,7 +10,6 @@ from typing import Any, Final
 
 import numpy.typing as npt
 
-from mastaba.encoder import Raster
 from mastaba.errors import InvalidParameterError, TileNotFoundError
 from mastaba.model.layer import Layer
 from mastaba.model.style import Style
@@ -21,6 +20,7 @@ from mastaba.tiles.stored import check_limits
 from mastaba.web.request import Request
 from mastaba.web.response import Response, content_disposition
 from mastaba_render.encoded_map import as_data
+from mastaba_render.encoder import Raster
 from mastaba_render.encoding.tile_format import encoded_tile
 from mastaba_render.layer_map import PreparedMap
 from mastaba_render.map_request import Background, MapImage, MapLayer, MapRequest

@@ -6,7 +6,6 @@ from functools import lru_cache
 
 import numpy as np
 
-from mastaba.encoder import Raster
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import WGS84
 from mastaba.model.format import TileFormat
@@ -15,6 +14,7 @@ from mastaba.model.pyramid import RasterSpecification
 from mastaba.model.style import Palette
 from mastaba.model.tile_matrix_set import TileMatrix
 from mastaba.web.response import Response, content_disposition
+from mastaba_render.encoder import Raster
 from mastaba_render.encoding.tile_format import encoded_tile
 
 _MOST_SAMPLES = 512 * 512

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from mastaba.encoder import Raster
 from mastaba.errors import TileNotFoundError
 from mastaba.model.layer import Layer
 from mastaba.model.style import Style
@@ -14,6 +13,7 @@ from mastaba.model.tile_matrix_set_link import TileMatrixSetLink
 from mastaba.services.base import Site
 from mastaba.web.response import Response, content_disposition
 from mastaba_render.encoded_map import as_picture
+from mastaba_render.encoder import Raster
 from mastaba_render.map_request import Background, MapImage, MapLayer, MapRequest
 from mastaba_render.tiles.derived import DerivedTilePublisher
 

@@ -37,6 +37,7 @@ def render(kind: str, names: Names) -> dict[str, str]:
         "variable": f"{names.plugin.upper()}_ROOT",
         "title": _TITLES[kind],
         "mastaba": f"{major}.{minor}",
+        "library": f', "mastaba-render~={major}.{minor}"' if kind == "encoder" else "",
     }
     root = files(__package__) / "templates"
     rendered = {}

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import numpy as np
 
 from mastaba.api.catalogue import WGS84
-from mastaba.api.encoders import Raster
 from mastaba.api.web import (
     STATUS_LINES,
     Document,
@@ -65,6 +64,7 @@ from mastaba_elevation.web.large import in_pieces, large_response
 from mastaba_elevation.web.numbers import json_document, json_response, rounded, to_json
 from mastaba_elevation.web.pages import page_response, wants_page
 from mastaba_elevation.web.parameters import Parameters, parameters_of
+from mastaba_render.api.encoders import Raster
 
 if TYPE_CHECKING:
     from mastaba.api.web import Request

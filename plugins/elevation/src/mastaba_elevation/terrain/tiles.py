@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import numpy as np
 
 from mastaba.api.catalogue import WGS84, BoundingBox
-from mastaba.api.encoders import Raster
 from mastaba.api.tiles import tile_index
 from mastaba.api.web import content_disposition
 from mastaba.errors import TileNotFoundError, TileOutOfRangeError, UnsupportedFormatError
@@ -21,15 +20,16 @@ from mastaba_elevation.terrain.heights import Heights
 from mastaba_elevation.terrain.options import requested_options
 from mastaba_elevation.terrain.resource import FORMATS, Resource, caching
 from mastaba_elevation.web.facade import unknown_path
+from mastaba_render.api.encoders import Raster
 from mastaba_render.api.maps import Window, drawn_response
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import CRS
-    from mastaba.api.encoders import Encoder
     from mastaba.api.web import Request, Response
     from mastaba_elevation.queries.datasets import Dataset
     from mastaba_elevation.terrain.coverage import Zoom
     from mastaba_elevation.terrain.settings import Options
+    from mastaba_render.api.encoders import Encoder
 
 DOUBLE: Final = "@2x"
 _LOSSLESS: Final = {"lossless": "true"}
