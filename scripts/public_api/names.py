@@ -16,7 +16,9 @@ import mastaba_render.api
 from mastaba.plugins import hookspecs
 
 HOOKS: Final = hookspecs.__name__
-FORMER: Final = frozenset(("mastaba.api.maps", "mastaba.api.resampling"))
+FORMER: Final = frozenset(
+    f"mastaba.api.{name}" for name in ("encoders", "maps", "resampling", "xml")
+)
 """Modules of former names alone."""
 API: Final = tuple(
     f"{package.__name__}.{module.name}"
@@ -36,6 +38,7 @@ LIBS: Final = (
     "mastaba_ows.inspire",
     "mastaba_ows.parameters",
     "mastaba_ows.post",
+    "mastaba_ows.xml",
 )
 KIT: Final = tuple(
     f"mastaba_conformance.{name}"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mastaba.model.layer import Metadata
-from mastaba.web.xml import root_element
 from mastaba_ows.inspire import add_extended_capabilities, is_wanted
+from mastaba_ows.xml import root_element
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,11 @@ import sys
 
 # These decide by the platform what they import.
 import jsonschema_rs
-import lxml.etree
 import numpy
 import pyproj
 import werkzeug.serving
 
-__all__ = ["jsonschema_rs", "lxml", "numpy", "pyproj", "werkzeug"]
+__all__ = ["jsonschema_rs", "numpy", "pyproj", "werkzeug"]
 
 OS = ("EFD_", "eventfd", "memfd_", "pidfd_", "pipe2", "posix_fadvise", "sched_", "sendfile")
 SOCKET = ("MSG_CMSG_CLOEXEC", "SO_PEERCRED", "SOCK_CLOEXEC", "SOCK_NONBLOCK", "SOCK_SEQPACKET")

@@ -9,12 +9,10 @@ Plugins import from these modules, from `mastaba` (`hookimpl`, `LazyClass`) and 
 ``catalogue``          what is published: layers, pyramids, tile matrix sets, styles
 ``tiles``              what answers a tile, stored or drawn
 ``featureinfo``        former names of ``mastaba_ows.featureinfo``
-``xml``                XML documents
 ``inspire``            former names of ``mastaba_ows.inspire``
 ``storages``           the base class of storage drivers
 ``http_storages``      former names of ``mastaba_http``
 ``writable_storages``  the base class of storages that builders write to
-``encoders``           the base classes of image encoders
 ``slabs``              index stores, and the readers of the levels of a pyramid
 ``documents``          documents of JSON and YAML, problems in them
 ``commands``           what subcommands share

@@ -43,6 +43,12 @@ def former_names(module: str, names: Mapping[str, tuple[str, str]]) -> Callable[
     return find
 
 
-def moved_names(module: str, place: str, names: str) -> Callable[[str], Any]:
-    """Return the ``__getattr__`` of a module whose names, separated by spaces, are in another."""
-    return former_names(module, {name: (f"{place}.{name}", "2.0") for name in names.split()})
+def moved_names(module: str, places: Mapping[str, str]) -> Callable[[str], Any]:
+    """Return the ``__getattr__`` of a module whose names are in other modules now.
+
+    Args:
+        module: name of the module.
+        places: former names, separated by spaces, by the module that contains them.
+    """
+    moved = ((name, place) for place, names in places.items() for name in names.split())
+    return former_names(module, {name: (f"{place}.{name}", "2.0") for name, place in moved})

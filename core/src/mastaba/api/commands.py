@@ -6,4 +6,4 @@ from mastaba.commands.output import USAGE, print_json
 
 __all__ = ["USAGE", "add_server_json", "print_json"]
 
-__getattr__ = moved_names(__name__, "mastaba.tooling.commands", "http_address main require_free")
+__getattr__ = moved_names(__name__, {"mastaba.tooling.commands": "http_address main require_free"})

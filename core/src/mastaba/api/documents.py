@@ -17,7 +17,9 @@ __all__ = [
 
 __getattr__ = moved_names(
     __name__,
-    "mastaba.tooling.documents",
-    "LoggerConfig ServerConfig Source did_you_mean load_catalogue load_server make_style "
-    "make_tile_matrix_set missing_port schema started_at unreadable",
+    {
+        "mastaba.tooling.documents": "LoggerConfig ServerConfig Source did_you_mean "
+        "load_catalogue load_server make_style make_tile_matrix_set missing_port schema "
+        "started_at unreadable"
+    },
 )

@@ -6,6 +6,5 @@ __all__: list[str] = []
 
 __getattr__ = moved_names(
     __name__,
-    "mastaba_server.transport.fastcgi.records",
-    "HEADER_SIZE encode_pairs record unpack_header",
+    {"mastaba_server.transport.fastcgi.records": "HEADER_SIZE encode_pairs record unpack_header"},
 )

@@ -10,4 +10,4 @@ Mosaic Pixels PreparedMap Renderer Sources StoredTiles Window as_data as_picture
 coloured drawn_keys drawn_response finish_for identity_of is_bytes is_plausible joined
 legend_palette legend_unit relief_name styled tiles_around
 """
-__getattr__ = moved_names(__name__, "mastaba_render.api.maps", _NAMES)
+__getattr__ = moved_names(__name__, {"mastaba_render.api.maps": _NAMES})

@@ -8,4 +8,4 @@ _NAMES = """
 BASE_RADIUS DECIMATIONS NEAREST Axis GridPositions Positions Sampler StraightPositions bounded
 decimate kernel_library radius_of
 """
-__getattr__ = moved_names(__name__, "mastaba_render.api.resampling", _NAMES)
+__getattr__ = moved_names(__name__, {"mastaba_render.api.resampling": _NAMES})

@@ -2,7 +2,7 @@
 
 from mastaba.cancellation import check as check_wanted
 from mastaba.web.cors import CrossOrigin
-from mastaba.web.markup import anchor, coordinate, decimal, escaped
+from mastaba.web.markup import anchor, coordinate, decimal, escaped, legal
 from mastaba.web.request import OPERATION, Request, decode, parse_query, printable
 from mastaba.web.response import (
     Document,
@@ -32,6 +32,7 @@ __all__ = [
     "decimal",
     "decode",
     "escaped",
+    "legal",
     "message",
     "parse_query",
     "preferred_media_type",

@@ -1,43 +1,13 @@
-"""XML documents: writing with lxml, and safe reading."""
+"""Former names of `mastaba_ows.xml` (mastaba-ows): XML documents, written and read."""
 
-from mastaba.api._deprecated import former_names
-from mastaba.web.xml import (
-    XLINK,
-    XSI,
-    Element,
-    NotXMLError,
-    add,
-    add_copy,
-    add_filled,
-    add_list,
-    local_name,
-    read,
-    record,
-    root_element,
-    serialized,
-)
+from mastaba.api._deprecated import moved_names
 
-__all__ = [
-    "XLINK",
-    "XSI",
-    "Element",
-    "NotXMLError",
-    "add",
-    "add_copy",
-    "add_filled",
-    "add_list",
-    "local_name",
-    "read",
-    "record",
-    "root_element",
-    "serialized",
-]
+__all__: list[str] = []
 
-_POST = ("FORM", "elements", "form_parameters", "read_request", "text_of", "texts")
-__getattr__ = former_names(
-    __name__,
-    {
-        "add_contact": ("mastaba_ows.contact.add_contact", "2.0"),
-        **{name: (f"mastaba_ows.post.{name}", "2.0") for name in _POST},
-    },
-)
+_PLACES = {
+    "mastaba_ows.xml": "XLINK XSI Element NotXMLError add add_copy add_filled add_list local_name "
+    "read record root_element serialized",
+    "mastaba_ows.contact": "add_contact",
+    "mastaba_ows.post": "FORM elements form_parameters read_request text_of texts",
+}
+__getattr__ = moved_names(__name__, _PLACES)

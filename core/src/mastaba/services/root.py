@@ -11,6 +11,7 @@ from typing import ClassVar, Final
 from mastaba.errors import InvalidParameterError, RequestError, public_message
 from mastaba.services.base import RootEntry, Service, Site
 from mastaba.services.root_page import POLICY, root_page
+from mastaba.web.markup import legal
 from mastaba.web.request import Request
 from mastaba.web.response import Document, Response, plain_error, preferred_media_type
 
@@ -137,14 +138,15 @@ def services_xml(lines: Iterable[tuple[str, RootEntry]]) -> bytes:
     Args:
         lines: title and entry of each service, in order.
     """
-    # Loaded on first use: an installation may have no service with XML.
-    from mastaba.web.xml import add, root_element, serialized
+    # Loaded on first use: few clients request this form.
+    from xml.sax.saxutils import quoteattr
 
-    services = root_element("Services")
+    text = ['<?xml version="1.0" encoding="UTF-8"?>\n<Services>\n']
     for title, entry in lines:
         attributes = {"title": title, "version": entry.version, "href": entry.href}
-        add(services, entry.element, attributes=attributes)
-    return serialized(services, indented=True)
+        quoted = (f" {name}={quoteattr(legal(value))}" for name, value in attributes.items())
+        text.append(f"  <{entry.element}{''.join(quoted)}/>\n")
+    return "".join((*text, "</Services>\n")).encode()
 
 
 def _form(request: Request) -> str:

@@ -1,1 +1,1 @@
-"""What the services of OGC protocols share: parameters, POST bodies, metadata, feature info."""
+"""What the services of OGC protocols share: parameters, XML, POST bodies, feature info."""

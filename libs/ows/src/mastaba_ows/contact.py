@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mastaba.api.services import Settings
-from mastaba.api.xml import Element, add
+from mastaba_ows.xml import Element, add
 
 
 def add_contact(

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from mastaba.api.catalogue import Metadata
-from mastaba.api.xml import Element, add
 from mastaba_ows.parameters import flag
+from mastaba_ows.xml import Element, add
 
 _COMMON: Final = "http://inspire.ec.europa.eu/schemas/common/1.0"
 _LANGUAGE: Final = "fre"

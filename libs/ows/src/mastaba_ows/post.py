@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from mastaba.api.web import parse_query
 
 if TYPE_CHECKING:
-    from mastaba.api.xml import Element
+    from mastaba_ows.xml import Element
 
 FORM: Final = "application/x-www-form-urlencoded"
 """Media type of a form."""
@@ -29,7 +29,7 @@ def read_request(body: bytes) -> Element:
         NotXMLError: as in `xml.read`, or it has too many or too deeply nested elements.
     """
     # Loaded on first use: most requests are not XML.
-    from mastaba.api.xml import NotXMLError, read
+    from mastaba_ows.xml import NotXMLError, read
 
     # Comments may contain tags too.
     root = read(body, most_tags=4 * _MAX_ELEMENTS)

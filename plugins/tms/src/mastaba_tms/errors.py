@@ -15,7 +15,7 @@ _STATUSES: Final = {**STATUSES, UnsupportedOperationError: 400, RendererMissingE
 def error_report(error: Exception) -> Response:
     """Return a ``TileMapServerError`` document without internal details."""
     # Loaded on first use, so that listing the plugins loads no lxml.
-    from mastaba.api.xml import add, root_element, serialized
+    from mastaba_ows.xml import add, root_element, serialized
 
     report = root_element("TileMapServerError")
     add(report, "Message", public_message(error))

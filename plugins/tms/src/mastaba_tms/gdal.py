@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from mastaba.api.web import Document, coordinate
-from mastaba.api.xml import add, root_element, serialized
 from mastaba.errors import UnsupportedOperationError
+from mastaba_ows.xml import add, root_element, serialized
 from mastaba_tms.addresses import ONLY_LEVEL, tile_template
 from mastaba_tms.offered import single_levels
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mastaba.api.web import Document, coordinate
-from mastaba.api.xml import Element, add, add_filled, root_element, serialized
+from mastaba_ows.xml import Element, add, add_filled, root_element, serialized
 from mastaba_tms.addresses import VERSION, level_href, service_href, tile_map_href
 from mastaba_tms.numbering import YOrigin, last_row_above_origin, mirrored
 from mastaba_tms.offered import single_levels

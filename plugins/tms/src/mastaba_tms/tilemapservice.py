@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from mastaba.api.web import Document
-from mastaba.api.xml import add, root_element, serialized
 from mastaba_ows.contact import add_contact
+from mastaba_ows.xml import add, root_element, serialized
 from mastaba_tms.addresses import VERSION, tile_map_href
 from mastaba_tms.offered import tile_maps_of
 from mastaba_tms.tilemap import add_description, add_metadata

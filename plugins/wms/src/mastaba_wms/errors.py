@@ -67,7 +67,7 @@ _CODES: Final[dict[type[BaseException], str]] = {
 def error_response(error: Exception, version: Version) -> Response:
     """Return the exception report for an error; unexpected errors get a general message."""
     # Loaded on first use: the plugin can be listed without it.
-    from mastaba.api.xml import XSI, add, root_element, serialized
+    from mastaba_ows.xml import XSI, add, root_element, serialized
 
     status, code = entry_of(error, _STATUSES), entry_of(error, _CODES)
     if version is Version.V1_3_0:

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from mastaba.api.web import Document
-from mastaba.api.xml import XSI, Element, root_element, serialized
 from mastaba_ows import inspire
 from mastaba_ows.contact import add_contact
 from mastaba_ows.featureinfo import INFO_FORMATS
+from mastaba_ows.xml import XSI, Element, root_element, serialized
 from mastaba_wms.inspire_names import is_harmonised_name
 from mastaba_wms.layers import LayerWriter
 from mastaba_wms.params import EXCEPTION_TYPES, Exceptions

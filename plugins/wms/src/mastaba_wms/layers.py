@@ -20,7 +20,7 @@ from mastaba.api.catalogue import (
     geographic_extent,
 )
 from mastaba.api.web import coordinate, decimal
-from mastaba.api.xml import XLINK, Element, add, add_copy, add_filled, add_list, record
+from mastaba_ows.xml import XLINK, Element, add, add_copy, add_filled, add_list, record
 from mastaba_wms.getlegendgraphic import DEFAULT_FORMAT, legend_url
 from mastaba_wms.published import PublishedLayer
 from mastaba_wms.versions import Version

@@ -11,7 +11,7 @@ from mastaba_ows.parameters import flag
 from mastaba_ows.post import FORM, elements, form_parameters, read_request, text_of, texts
 
 if TYPE_CHECKING:
-    from mastaba.api.xml import Element
+    from mastaba_ows.xml import Element
 
 _XML: Final = ("", "text/xml", "application/xml")
 # Parameters, and the paths of their elements. The last element counts.
@@ -51,7 +51,7 @@ def parameters(request: Request) -> dict[str, str]:
 
 
 def _xml_parameters(body: bytes) -> dict[str, str]:
-    from mastaba.api.xml import NotXMLError, local_name
+    from mastaba_ows.xml import NotXMLError, local_name
 
     try:
         root = read_request(body)

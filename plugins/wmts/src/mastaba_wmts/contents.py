@@ -21,8 +21,8 @@ from mastaba.api.catalogue import (
 )
 from mastaba.api.tiles import can_draw, drawn_links, listed_styles, picture_formats
 from mastaba.api.web import coordinate, decimal
-from mastaba.api.xml import XLINK, Element, add, add_copy, add_list, record
 from mastaba_ows.featureinfo import INFO_EXTENSIONS, INFO_FORMATS
+from mastaba_ows.xml import XLINK, Element, add, add_copy, add_list, record
 from mastaba_wmts import rest
 
 if TYPE_CHECKING:

@@ -61,7 +61,7 @@ def error_response(error: Exception, *, restful: bool) -> Response:
         restful: whether the request used a RESTful path.
     """
     # Loaded on first use, so that listing the plugins loads no lxml.
-    from mastaba.api.xml import XSI, add, root_element, serialized
+    from mastaba_ows.xml import XSI, add, root_element, serialized
 
     status, code = entry_of(error, _STATUSES), entry_of(error, _CODES)
     if restful and isinstance(error, _IN_PATHS):

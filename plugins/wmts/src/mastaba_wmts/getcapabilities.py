@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from mastaba.api.catalogue import Codec
 from mastaba.api.web import Document
-from mastaba.api.xml import (
+from mastaba_ows import inspire
+from mastaba_ows.xml import (
     XLINK,
     XSI,
     Element,
@@ -19,7 +20,6 @@ from mastaba.api.xml import (
     root_element,
     serialized,
 )
-from mastaba_ows import inspire
 from mastaba_wmts import rest
 from mastaba_wmts.contents import OWS, WMTS, add_contents, add_description
 from mastaba_wmts.params import VERSION, CapabilitiesRequest

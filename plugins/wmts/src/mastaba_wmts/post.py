@@ -10,7 +10,7 @@ from mastaba.errors import MissingParameterError, UnsupportedOperationError
 from mastaba_ows.post import FORM, elements, form_parameters, read_request, text_of, texts
 
 if TYPE_CHECKING:
-    from mastaba.api.xml import Element
+    from mastaba_ows.xml import Element
 
 _TILE_PARAMETERS: Final = (
     "Layer",
@@ -49,7 +49,7 @@ def as_kvp(request: Request) -> Request:
 
 
 def _xml_parameters(body: bytes) -> dict[str, str]:
-    from mastaba.api.xml import NotXMLError, local_name
+    from mastaba_ows.xml import NotXMLError, local_name
 
     try:
         root = read_request(body)

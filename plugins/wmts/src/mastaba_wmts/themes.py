@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from mastaba.api.xml import Element
+    from mastaba_ows.xml import Element
 
 _DEEPEST: Final = 2
 
@@ -40,7 +40,7 @@ def add_themes(root: Element, themes: Sequence[Mapping[str, Any]], layers: Set[s
         layers: identifiers of the layers in the document; others are left out, with the themes
             that have no other layers.
     """
-    from mastaba.api.xml import add
+    from mastaba_ows.xml import add
     from mastaba_wmts.contents import WMTS
 
     shown = [theme for theme in themes if _has_layers(theme, layers)]
@@ -51,7 +51,7 @@ def add_themes(root: Element, themes: Sequence[Mapping[str, Any]], layers: Set[s
 
 
 def _add_theme(parent: Element, theme: Mapping[str, Any], layers: Set[str]) -> None:
-    from mastaba.api.xml import add
+    from mastaba_ows.xml import add
     from mastaba_wmts.contents import OWS, WMTS, add_description
 
     element = add(parent, f"{WMTS}Theme")

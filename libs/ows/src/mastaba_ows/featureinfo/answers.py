@@ -150,7 +150,7 @@ def _not_geojson() -> UpstreamError:
 
 def _xml(parts: Sequence[Part]) -> bytes:
     # Loaded on first use: the other formats do not need it.
-    from mastaba.api.xml import NotXMLError, add, read, root_element, serialized
+    from mastaba_ows.xml import NotXMLError, add, read, root_element, serialized
 
     foreign = any(isinstance(part, ExternalAnswer) for part in parts)
     root = root_element("FeatureInfo" if foreign else "Pixels")

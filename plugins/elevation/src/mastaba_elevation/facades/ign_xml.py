@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from mastaba.api.xml import Element, add, root_element, serialized
+from mastaba_ows.xml import Element, add, root_element, serialized
 
 XML: Final = "application/xml"
 

@@ -7,7 +7,8 @@ from itertools import pairwise
 import pytest
 from lxml import etree
 
-from mastaba.web.xml import (
+from mastaba_ows.post import read_request, texts
+from mastaba_ows.xml import (
     XLINK,
     NotXMLError,
     add,
@@ -20,7 +21,6 @@ from mastaba.web.xml import (
     root_element,
     serialized,
 )
-from mastaba_ows.post import read_request, texts
 
 
 def test_document_has_a_declaration_a_doctype_and_its_namespaces() -> None:

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from lxml import etree
 
-from mastaba.web.markup import legal
+from mastaba.api.web import legal
 
 Element: TypeAlias = etree._Element
 """An element of lxml."""
