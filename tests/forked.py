@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, NoReturn
 
 from mastaba.commands.main import main
-from mastaba.storage import mounts
+from mastaba_server.threads import mounts
 
 USUALLY_COLLECTED_AFTER = gc.get_threshold()
 """Thresholds of Python: modules are imported before tests/conftest.py sets others for tests."""

@@ -183,7 +183,7 @@ def test_the_walk_finds_caches_of_every_kind() -> None:
     assert len(caches()) > 20
     assert {
         "mastaba_render.sampling.stencil",
-        "mastaba.web.request._decode_short",
+        "mastaba_server.web.text._decode_short",
     } <= caches().keys()
     assert "mastaba_wmts.getcapabilities.GetCapabilities._complete" in caches()
     assert "mastaba_tms.service.TileMapServer._documents" in maps()

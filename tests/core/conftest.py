@@ -25,9 +25,9 @@ from mastaba.services.base import Service
 from mastaba.site.application import Application
 from mastaba.tiles.stored import TilePublisher
 from mastaba.web.request import Request
-from mastaba.web.response import Response, message
 from mastaba.wsgi import create_application
 from mastaba_conformance.tiny_installation import tiny_installation
+from mastaba_server.web.response import Response, message
 from mastaba_writer.installation import write_installation
 
 # Some of these tests also run without a renderer (tests/live/test_isolation.py).

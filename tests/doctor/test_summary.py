@@ -13,8 +13,8 @@ from mastaba import hookimpl
 from mastaba.plugins.manager import Plugins
 from mastaba.services.base import Service
 from mastaba.web.request import Request
-from mastaba.web.response import Response
 from mastaba_doctor.commands import check
+from mastaba_server.web.response import Response
 
 
 class Greeting(Service):

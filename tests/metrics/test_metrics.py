@@ -403,7 +403,7 @@ def test_children_do_not_count_what_their_parent_counted(client: Client) -> None
 COMPARING = """
 from mastaba import hookimpl
 from mastaba.services.base import Service
-from mastaba.web.response import message
+from mastaba_server.web.response import message
 
 
 class Comparing(Service):

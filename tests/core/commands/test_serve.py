@@ -185,7 +185,7 @@ import os
 
 from mastaba import hookimpl
 from mastaba.services.base import Service
-from mastaba.web.response import message
+from mastaba_server.web.response import message
 
 
 class Noting(Service):

@@ -21,7 +21,7 @@ from mastaba.wsgi import create_application
 
 GOOD = """
 from mastaba import hookimpl
-from mastaba.web.response import message
+from mastaba_server.web.response import message
 from mastaba.services.base import Service
 
 

@@ -14,8 +14,8 @@ import pytest
 from tests.tiny import tiny_installation
 from werkzeug.test import Client
 
-from mastaba.web.masking import masked
 from mastaba_server.log.lines import JSONFormatter, LineFormatter
+from mastaba_server.web.masking import masked
 
 OpenApplication = Callable[..., Any]
 TILE = "/tiles/RGB_JPG/normal/4/5/9"

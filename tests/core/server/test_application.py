@@ -20,9 +20,9 @@ from mastaba.errors import (
 from mastaba.services.base import Service
 from mastaba.site.application import Application
 from mastaba.web.request import Request
-from mastaba.web.response import Response, message
 from mastaba_server.body import SpooledBody, spooled
 from mastaba_server.messages import CLIENT
+from mastaba_server.web.response import Response, message
 
 OpenApplication = Callable[..., Application]
 

@@ -16,8 +16,8 @@ from mastaba.plugins.manager import Plugins
 from mastaba.services.base import RootEntry, Service, Site
 from mastaba.site.application import Application
 from mastaba.web.request import Request
-from mastaba.web.response import Response, message
 from mastaba.wsgi import create_application
+from mastaba_server.web.response import Response, message
 from mastaba_writer.installation import write_installation
 
 STARTED = 1_700_000_000.75

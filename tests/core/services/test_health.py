@@ -10,9 +10,9 @@ from werkzeug.test import Client
 
 import mastaba
 from mastaba.site.application import Application
-from mastaba.storage.retry import CircuitBreaker
 from mastaba.wsgi import create_application
 from mastaba_server.processes.scoreboard import Obstacle
+from mastaba_server.threads.circuit_breaker import CircuitBreaker
 
 OpenClient = Callable[..., Client]
 

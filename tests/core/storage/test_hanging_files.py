@@ -13,14 +13,14 @@ from tests.tiny import tiny_installation
 
 from mastaba.environment import Environment
 from mastaba.errors import ObjectNotFoundError, StorageUnavailableError
-from mastaba.storage import mounts
 from mastaba.storage.base import ByteRange
 from mastaba.storage.file import FileStorage
 from mastaba.storage.managed import ManagedStorage
-from mastaba.storage.mounts import distant_mount
 from mastaba.storage.path import ResourcePath
 from mastaba.storage.pool import StoragePool
 from mastaba_conformance.tiny_installation import tiny_installation as written_installation
+from mastaba_server.threads import mounts
+from mastaba_server.threads.mounts import distant_mount
 
 
 def pool(**variables: str) -> StoragePool:

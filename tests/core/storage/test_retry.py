@@ -13,7 +13,8 @@ from mastaba.errors import (
 from mastaba.storage.base import ByteRange, ObjectRead
 from mastaba.storage.file import FileStorage
 from mastaba.storage.managed import ManagedStorage
-from mastaba.storage.retry import CircuitBreaker, RetryPolicy
+from mastaba.storage.retry import RetryPolicy
+from mastaba_server.threads.circuit_breaker import CircuitBreaker
 
 
 class Flaky(FileStorage):
@@ -78,32 +79,31 @@ def test_the_circuit_opens_after_some_failures(key: str) -> None:
         with pytest.raises(StorageUnavailableError):
             storage.read(key)
     assert inner.reads == 3
-    with pytest.raises(StorageUnavailableError, match="no answer") as caught:
+    with pytest.raises(
+        StorageUnavailableError, match=r"because the circuit is open.*no answer"
+    ) as caught:
         storage.exists(key)
     assert caught.value.key == key
 
 
 def test_one_trial_is_allowed_after_the_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
-    monkeypatch.setattr("mastaba.storage.retry.monotonic", lambda: now[0])
+    monkeypatch.setattr("mastaba_server.threads.circuit_breaker.monotonic", lambda: now[0])
     breaker = CircuitBreaker("s3://maps", 2, 10)
     for _ in range(2):
-        breaker.check("k")
+        assert breaker.refusal() is None
         breaker.failed(down())
-    with pytest.raises(StorageUnavailableError, match=r"s3://maps.*no answer"):
-        breaker.check("k")
+    assert "2 consecutive failures, the last one: no answer" in (breaker.refusal() or "")
     now[0] += 11
-    breaker.check("trial")
-    with pytest.raises(StorageUnavailableError):
-        breaker.check("while the trial runs")
+    assert breaker.refusal() is None  # the trial
+    assert breaker.refusal() is not None
     breaker.failed(down())
-    with pytest.raises(StorageUnavailableError):
-        breaker.check("after the trial failed")
+    assert breaker.refusal() is not None
     now[0] += 11
-    breaker.check("second trial")
+    assert breaker.refusal() is None  # the second trial
     breaker.answered()
-    breaker.check("all reads are allowed")
-    breaker.check("again")
+    assert breaker.refusal() is None
+    assert breaker.refusal() is None
 
 
 def test_responses_between_failures_keep_the_circuit_closed(key: str) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mastaba.web.request import Request, decode, parse_query, printable
+from mastaba.web.request import Request, parse_query
+from mastaba_server.web.text import decode, printable
 
 
 @pytest.mark.parametrize(

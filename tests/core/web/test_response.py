@@ -8,7 +8,7 @@ import pytest
 from werkzeug.http import parse_options_header
 
 from mastaba.web.request import Request
-from mastaba.web.response import (
+from mastaba_server.web.response import (
     Document,
     Response,
     accepts_coding,

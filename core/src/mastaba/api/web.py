@@ -1,10 +1,12 @@
 """Requests, responses, and what services need to write them."""
 
 from mastaba.cancellation import check as check_wanted
-from mastaba.web.cors import CrossOrigin
-from mastaba.web.markup import anchor, coordinate, decimal, escaped, legal
-from mastaba.web.request import OPERATION, Request, decode, parse_query, printable
-from mastaba.web.response import (
+from mastaba.web.request import OPERATION, Request, parse_query
+from mastaba_server.body import Body, SpooledBody, spooled
+from mastaba_server.messages import STATUS_LINES
+from mastaba_server.web.cors import CrossOrigin
+from mastaba_server.web.markup import anchor, coordinate, decimal, escaped, legal
+from mastaba_server.web.response import (
     Document,
     Response,
     accepts_coding,
@@ -12,8 +14,7 @@ from mastaba.web.response import (
     message,
     preferred_media_type,
 )
-from mastaba_server.body import Body, SpooledBody, spooled
-from mastaba_server.messages import STATUS_LINES
+from mastaba_server.web.text import decode, printable
 
 __all__ = [
     "OPERATION",

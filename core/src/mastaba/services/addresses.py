@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from mastaba.web.response import Response
+from mastaba_server.web.response import Response
 
 
 class TileFinder(Protocol):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from mastaba.errors import ChangeRefusedError, MastabaError, PluginError
 from mastaba.services import drawing
 from mastaba.services.change import Change
-from mastaba.web.cors import CrossOrigin
+from mastaba_server.web.cors import CrossOrigin
 
 if TYPE_CHECKING:
     from mastaba.catalogue import Catalogue
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from mastaba.services.addresses import TilePaths, TileQueries
     from mastaba.storage.base import Storage
     from mastaba.web.request import Request
-    from mastaba.web.response import Response
     from mastaba_render.encoder import Encoder
     from mastaba_render.engine import Renderer
     from mastaba_server.processes.scoreboard import Scoreboard
+    from mastaba_server.web.response import Response
 
 logger = logging.getLogger("mastaba")
 

@@ -10,8 +10,8 @@ import mastaba
 from mastaba.errors import RequestError, UnknownPathError, public_message
 from mastaba.services.base import Service
 from mastaba.web.request import Request
-from mastaba.web.response import Response, message
 from mastaba_server.processes.scoreboard import Obstacle
+from mastaba_server.web.response import Response, message
 
 _MOST_NAMES: Final = 10
 

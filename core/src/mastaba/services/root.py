@@ -11,9 +11,9 @@ from typing import ClassVar, Final
 from mastaba.errors import InvalidParameterError, RequestError, public_message
 from mastaba.services.base import RootEntry, Service, Site
 from mastaba.services.root_page import POLICY, root_page
-from mastaba.web.markup import legal
 from mastaba.web.request import Request
-from mastaba.web.response import Document, Response, plain_error, preferred_media_type
+from mastaba_server.web.markup import legal
+from mastaba_server.web.response import Document, Response, plain_error, preferred_media_type
 
 _XML: Final = "application/xml"
 _JSON: Final = "application/json"

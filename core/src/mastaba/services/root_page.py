@@ -8,7 +8,7 @@ from hashlib import sha256
 from typing import Final
 
 from mastaba.services.base import Service
-from mastaba.web.markup import anchor, escaped
+from mastaba_server.web.markup import anchor, escaped
 
 _STYLE: Final = """
 :root { color-scheme: light dark; }

@@ -10,10 +10,10 @@ from typing import Any
 
 from mastaba import trace
 from mastaba.site.logs import destination
-from mastaba.web.masking import masked
-from mastaba.web.request import utf8
-from mastaba.web.response import Response
 from mastaba_server.body import SpooledBody
+from mastaba_server.web.masking import masked
+from mastaba_server.web.response import Response
+from mastaba_server.web.text import utf8
 
 logger = logging.getLogger("mastaba.access")
 

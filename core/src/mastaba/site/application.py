@@ -23,12 +23,13 @@ from mastaba.services.root import for_people
 from mastaba.site.access_log import AccessLines, FindTile, WSGICallable
 from mastaba.site.debug_headers import with_debug_headers
 from mastaba.site.tile_table import AllHeaders, AroundDocument, AroundTiles, TileTable
-from mastaba.web.cors import CrossOrigin
-from mastaba.web.masking import masked
-from mastaba.web.request import Request, utf8
-from mastaba.web.response import DOCUMENT, Headers, Response, plain_error
+from mastaba.web.request import Request
 from mastaba_server.body import SpooledBody
 from mastaba_server.messages import CLIENT, CLIENT_GONE, STATUS_LINES
+from mastaba_server.web.cors import CrossOrigin
+from mastaba_server.web.masking import masked
+from mastaba_server.web.response import DOCUMENT, Headers, Response, plain_error
+from mastaba_server.web.text import utf8
 
 logger = logging.getLogger("mastaba.request")
 

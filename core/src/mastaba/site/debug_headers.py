@@ -13,7 +13,7 @@ from mastaba.site.access_log import WSGICallable
 from mastaba.slab.lookup import location, look_up
 from mastaba.slab.reader import LevelReader, StoredTile
 from mastaba.tiles.stored import TILE
-from mastaba.web.response import Headers
+from mastaba_server.web.response import Headers
 
 
 def with_debug_headers(application: WSGICallable, site: Site) -> WSGICallable:

@@ -11,8 +11,9 @@ from mastaba import cancellation, trace
 from mastaba.environment import Environment
 from mastaba.errors import ObjectNotFoundError, StorageError, StorageUnavailableError
 from mastaba.storage.base import ByteRange, ObjectRead, ObjectStat, Storage
-from mastaba.storage.retry import CircuitBreaker, RetryPolicy
+from mastaba.storage.retry import RetryPolicy
 from mastaba.storage.waiting_room import WaitingRoom
+from mastaba_server.threads.circuit_breaker import CircuitBreaker
 
 logger = logging.getLogger(__name__)
 
@@ -113,15 +114,20 @@ class ManagedStorage(Storage):
     def _attempt(self, key: str, call: Callable[[], R]) -> R:
         if not self.is_remote:
             return call()
-        self._breaker.check(key)
+        self._require_closed_circuit(key)
         with self.room.read(key):
             return self._repeated(key, call)
+
+    def _require_closed_circuit(self, key: str) -> None:
+        if reason := self._breaker.refusal():
+            text = f"{key} was not read from {self.full_name}, because {reason}"
+            raise StorageUnavailableError(text, storage=self.full_name, key=key)
 
     def _repeated(self, key: str, call: Callable[[], R]) -> R:
         attempts = self._policy.attempts
         for attempt in range(1, attempts + 1):
             if attempt > 1:
-                self._breaker.check(key)
+                self._require_closed_circuit(key)
             try:
                 result = call()
             except StorageUnavailableError as error:

@@ -1,18 +1,11 @@
-"""Settings of repeated reads, and a circuit breaker for failing stores (storage.md section 3)."""
+"""Settings of repeated reads (storage.md section 3)."""
 
 from __future__ import annotations
 
-import logging
-import threading
 from dataclasses import dataclass
-from time import monotonic
 from typing import Final, Self
 
 from mastaba.environment import Environment
-from mastaba.errors import StorageUnavailableError
-
-logger = logging.getLogger(__name__)
-
 
 DEFAULT_READ_TIMEOUT: Final = 30
 DEFAULT_TIMEOUT: Final = 30
@@ -66,61 +59,3 @@ class RetryPolicy:
             pause=max(0, environment.integer("OBJECT_BREAKER_PAUSE", int(default.pause))),
             places=max(0, environment.integer("OBJECT_READS", default.places)),
         )
-
-
-class CircuitBreaker:
-    """Refuses reads after consecutive failures, so that a failed store does not block all threads.
-
-    After a pause, one trial read is allowed. If it gets a response, the circuit closes.
-    """
-
-    def __init__(self, name: str, failures: int, pause: float) -> None:
-        self._name = name
-        self._limit = failures
-        self._pause = pause
-        self._lock = threading.Lock()
-        self._failures = 0
-        self._next_trial = 0.0
-        self._last = ""
-
-    @property
-    def is_open(self) -> bool:
-        """Whether all reads except trials are refused."""
-        return 0 < self._limit <= self._failures
-
-    def check(self, key: str) -> None:
-        """Check that a read is allowed; report its result with `answered` or `failed`.
-
-        Raises:
-            StorageUnavailableError: the circuit is open.
-        """
-        with self._lock:
-            if not self.is_open:
-                return
-            now = monotonic()
-            if now < self._next_trial:
-                raise StorageUnavailableError(
-                    f"{key} was not read from {self._name}, because the circuit is open: "
-                    f"{self._failures} consecutive failures, the last one: {self._last}",
-                    storage=self._name,
-                    key=key,
-                )
-            # This read is the trial. The next trial is allowed after another pause.
-            self._next_trial = now + self._pause
-
-    def answered(self) -> None:
-        with self._lock:
-            was_open = self.is_open
-            self._failures = 0
-        if was_open:
-            logger.warning("%s answers again", self._name)
-
-    def failed(self, error: BaseException) -> None:
-        with self._lock:
-            self._failures += 1
-            self._last = str(error)
-            self._next_trial = monotonic() + self._pause
-            opens = self._failures == self._limit
-        if opens:
-            text = "%s failed %d times in a row; circuit open, next attempt in %g s: %s"
-            logger.error(text, self._name, self._limit, self._pause, error)

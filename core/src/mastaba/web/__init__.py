@@ -1,1 +1,1 @@
-"""The WSGI application: requests, their routing to services, and responses."""
+"""Requests as services see them."""

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any, Final
-from urllib.parse import unquote_plus
 
 from mastaba.errors import RequestTooLargeError
+from mastaba_server.web.text import decode
 
 MAX_BODY: Final = 1024 * 1024
 """Bytes; a larger body is refused before it is read."""
 
 OPERATION: Final = "mastaba.operation"
 """Key of the WSGI environment for the operation that a service has named."""
-
-_SHORT: Final = 64
 
 
 class Request:
@@ -102,32 +99,3 @@ def parse_query(text: str) -> dict[str, str]:
         if name not in parameters and (equals or name == "styles"):
             parameters[name] = value
     return parameters
-
-
-def decode(text: str) -> str:
-    """Decode ``%xx`` and ``+`` as UTF-8; an invalid ``%`` sequence is unchanged."""
-    return _decode_short(text) if len(text) <= _SHORT else _decode(text)
-
-
-def _decode(text: str) -> str:
-    if not text.isascii():
-        text = utf8(text)
-    return unquote_plus(text)
-
-
-# Tile requests repeat the same few values, such as image%2Fjpeg.
-_decode_short = lru_cache(maxsize=1024)(_decode)
-
-
-def utf8(wsgi_text: str) -> str:
-    """Decode as UTF-8 a text that WSGI passes as one character per byte."""
-    try:
-        return wsgi_text.encode("latin-1").decode("utf-8", "replace")
-    except UnicodeEncodeError:  # not from a WSGI server
-        return wsgi_text
-
-
-def printable(text: str, limit: int = 80) -> str:
-    """Return client text for use in a message: truncated, control characters replaced."""
-    shown = "".join(c if c.isprintable() else "_" for c in text[:limit])
-    return shown + "…" if len(text) > limit else shown

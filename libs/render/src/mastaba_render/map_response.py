@@ -17,11 +17,11 @@ from mastaba.model.crs import CRS
 from mastaba.model.layer import Layer
 from mastaba.model.style import Style
 from mastaba.model.surrogate_keys import SURROGATE_KEY, drawn_key
-from mastaba.web.conditional import etag_matches, last_modified, not_modified_since
-from mastaba.web.response import Headers, Response
 from mastaba_render.encoder import Encoder
 from mastaba_render.layer_map import Sources
 from mastaba_server.body import spooled
+from mastaba_server.web.conditional import etag_matches, last_modified, not_modified_since
+from mastaba_server.web.response import Headers, Response
 
 if TYPE_CHECKING:
     from mastaba.web.request import Request

@@ -13,9 +13,9 @@ from mastaba.model.layer import Layer
 from mastaba.model.pyramid import RasterSpecification
 from mastaba.model.style import Palette
 from mastaba.model.tile_matrix_set import TileMatrix
-from mastaba.web.response import Response, content_disposition
 from mastaba_render.encoder import Raster
 from mastaba_render.encoding.tile_format import encoded_tile
+from mastaba_server.web.response import Response, content_disposition
 
 _MOST_SAMPLES = 512 * 512
 """Maximum for a cached tile: a megabyte of floats."""

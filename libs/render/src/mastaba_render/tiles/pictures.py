@@ -11,11 +11,11 @@ from mastaba.model.layer import Layer
 from mastaba.model.style import Style
 from mastaba.model.tile_matrix_set_link import TileMatrixSetLink
 from mastaba.services.base import Site
-from mastaba.web.response import Response, content_disposition
 from mastaba_render.encoded_map import as_picture
 from mastaba_render.encoder import Raster
 from mastaba_render.map_request import Background, MapImage, MapLayer, MapRequest
 from mastaba_render.tiles.derived import DerivedTilePublisher
+from mastaba_server.web.response import Response, content_disposition
 
 _BACKGROUND = Background(transparent=True)
 """Formats without alpha are white where there is no data."""

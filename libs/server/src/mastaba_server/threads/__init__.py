@@ -1,1 +1,1 @@
-"""Threads of a process that forks: started on first use, and again in each child."""
+"""Threads of a process that forks, and calls to machines and file systems that may hang."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mastaba.web.request import decode
+from mastaba_server.web.text import decode
 
 _SECRET_NAMES: Final = ("secret", "token", "password")
 _MASK: Final = "***"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mastaba.web.markup import anchor, coordinate, decimal, escaped
+from mastaba_server.web.markup import anchor, coordinate, decimal, escaped
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from mastaba.web.response import Headers
+from mastaba_server.web.response import Headers
 
 
 class CrossOrigin:

@@ -1,0 +1,1 @@
+"""What applications need of HTTP: queries, conditional requests, CORS, responses, HTML."""
