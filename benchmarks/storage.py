@@ -22,7 +22,6 @@ from mastaba.model.pyramid import Level
 from mastaba.plugins.manager import Plugins
 from mastaba.slab.index_cache import IndexCache
 from mastaba.slab.layout import PrefixLayout
-from mastaba.slab.plan import read_tiles
 from mastaba.slab.reader import LevelReader
 from mastaba.storage.base import ByteRange
 from mastaba.storage.pool import StoragePool
@@ -32,6 +31,7 @@ from mastaba_conformance.object_server import (
     Faults,
     ObjectServer,
 )
+from mastaba_render.plan import read_tiles
 from mastaba_storage_s3.clusters import find_cluster
 from mastaba_storage_s3.storage import S3Storage
 from mastaba_storage_swift.account import shared_account

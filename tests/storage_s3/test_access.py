@@ -14,10 +14,10 @@ from mastaba.errors import SlabFormatError, StorageUnavailableError
 from mastaba.plugins.manager import Plugins
 from mastaba.slab.index_cache import IndexCache
 from mastaba.slab.layout import PrefixLayout
-from mastaba.slab.plan import read_tiles
 from mastaba.slab.reader import LevelReader
 from mastaba.storage.pool import StoragePool
 from mastaba_conformance.object_server import Faults, ObjectServer
+from mastaba_render.plan import read_tiles
 from mastaba_writer.slab_writer import build_slab
 
 SIDE = 16

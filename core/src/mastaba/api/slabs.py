@@ -21,7 +21,7 @@ __getattr__ = moved_names(
     __name__,
     {
         "mastaba.tooling.slabs": "MAX_TILE_SIZE IndexCache PathLayout PrefixLayout SlabLayout "
-        "TileLookup TileState index_length look_up read_tiles",
-        "mastaba_render.api.decoding": "Pixels TileDecoder",
+        "TileLookup TileState index_length look_up",
+        "mastaba_render.api.decoding": "Pixels TileDecoder read_tiles",
     },
 )

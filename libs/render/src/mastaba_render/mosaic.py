@@ -14,12 +14,12 @@ import numpy as np
 from mastaba.errors import SlabFormatError
 from mastaba.model.format import Codec
 from mastaba.model.pyramid import Level, Pyramid
-from mastaba.slab.plan import read_located
 from mastaba.slab.reader import LevelReader, StoredTile
 from mastaba_render import native
 from mastaba_render.codecs import TileDecoder
 from mastaba_render.map_request import MapImage, Mask, Pixels
 from mastaba_render.native import Window
+from mastaba_render.plan import read_located
 from mastaba_render.tile_cache import Part, Target, TileCache
 from mastaba_server.threads.per_process import ThreadPool
 

@@ -3,7 +3,7 @@
 ==============  ==============================================================
 ``maps``        what to draw, the prepared map, and its encoded response
 ``resampling``  resampling of arrays with the kernels of maps
-``decoding``    pixels of stored tiles
+``decoding``    many stored tiles, and their pixels
 ``crs``         CRSs in which maps are offered
 ``encoders``    base classes of image formats, and the rasters that they encode
 ==============  ==============================================================

@@ -1,5 +1,6 @@
-"""Decoding of stored tiles (slab.md section 3)."""
+"""Stored tiles: reading of many with few reads, and decoding (slab.md section 3)."""
 
 from mastaba_render.codecs import Pixels, TileDecoder
+from mastaba_render.plan import read_tiles
 
-__all__ = ["Pixels", "TileDecoder"]
+__all__ = ["Pixels", "TileDecoder", "read_tiles"]

@@ -23,14 +23,14 @@ from mastaba.api.slabs import LevelReader
 from mastaba.api.storages import Environment, FileStorage, ResourcePath, StoragePool
 from mastaba.errors import MastabaError, ObjectNotFoundError
 from mastaba.tooling.documents import schema
-from mastaba.tooling.slabs import IndexCache, PathLayout, PrefixLayout, SlabLayout, read_tiles
+from mastaba.tooling.slabs import IndexCache, PathLayout, PrefixLayout, SlabLayout
 from mastaba_build.errors import PlanError, SourceError
 from mastaba_build.plugin_manager import installed
 from mastaba_build.samples import Samples
 from mastaba_build.sources.identity import identity_of_files
 from mastaba_build.sources.listing import parse_json, read_json
 from mastaba_build.sources.sets import load_set
-from mastaba_render.api.decoding import TileDecoder
+from mastaba_render.api.decoding import TileDecoder, read_tiles
 
 _DECODED = 40
 """Tiles that are kept: those at the border of two rows of tiles are needed twice."""

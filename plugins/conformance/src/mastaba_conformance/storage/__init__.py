@@ -16,6 +16,7 @@ A driver that passes these tests only needs further tests of its own settings.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,7 +25,7 @@ import pytest
 from mastaba.api.slabs import LevelReader
 from mastaba.api.storages import Storage
 from mastaba.errors import SlabFormatError
-from mastaba.tooling.slabs import IndexCache, PrefixLayout, read_tiles
+from mastaba.tooling.slabs import IndexCache, PrefixLayout
 from mastaba_conformance.storage.faults import FaultTests
 from mastaba_conformance.storage.forks import ForkTests
 from mastaba_conformance.storage.kit import ObjectWriter
@@ -85,11 +86,16 @@ class StorageTests(
         level: Any = SimpleNamespace(tiles_per_width=4, tiles_per_height=4)
         reader = LevelReader(level, PrefixLayout(f"{prefix}P/DATA_9"), storage, IndexCache(9, 60))
         indices = [(8 + number // 4, 12 + number % 4) for number in range(16)]
-        assert read_tiles(reader, indices) == tiles
+        assert _payloads(reader, indices) == tiles
         tile = reader.locate(11, 15)
         assert tile is not None
         assert tile.read() == tiles[15]
         assert reader.locate(9, 13) is None
         assert reader.locate(0, 0) is None
         with pytest.raises(SlabFormatError):
-            read_tiles(reader, [(11, 19)])
+            _payloads(reader, [(11, 19)])
+
+
+def _payloads(reader: LevelReader, places: Sequence[tuple[int, int]]) -> list[bytes | None]:
+    """Return the bytes of tiles (row, column); None for those that are not stored."""
+    return [tile and tile.read() for tile in reader.locate_all(places)]
