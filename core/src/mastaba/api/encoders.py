@@ -2,7 +2,5 @@
 
 from mastaba.api._deprecated import moved_names
 
-__all__: list[str] = []
-
 _NAMES = "Encoder Raster Strip StripEncoder StripRaster"
 __getattr__ = moved_names(__name__, {"mastaba_render.api.encoders": _NAMES})

@@ -2,8 +2,6 @@
 
 from mastaba.api._deprecated import moved_names
 
-__all__: list[str] = []
-
 __getattr__ = moved_names(
     __name__,
     {"mastaba_server.transport.fastcgi.records": "HEADER_SIZE encode_pairs record unpack_header"},

@@ -2,8 +2,6 @@
 
 from mastaba.api._deprecated import moved_names
 
-__all__: list[str] = []
-
 _NAMES = """
 Background DerivedTilePublisher Drawable EncodedMap LevelPixels MapImage MapLayer MapRequest Mask
 Mosaic Pixels PreparedMap Renderer Sources StoredTiles Window as_data as_picture cache_control

@@ -2,8 +2,6 @@
 
 from mastaba.api._deprecated import moved_names
 
-__all__: list[str] = []
-
 _NAMES = """
 BASE_RADIUS DECIMATIONS NEAREST Axis GridPositions Positions Sampler StraightPositions bounded
 decimate kernel_library radius_of

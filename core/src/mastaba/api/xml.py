@@ -2,8 +2,6 @@
 
 from mastaba.api._deprecated import moved_names
 
-__all__: list[str] = []
-
 _PLACES = {
     "mastaba_ows.xml": "XLINK XSI Element NotXMLError add add_copy add_filled add_list local_name "
     "read record root_element serialized",

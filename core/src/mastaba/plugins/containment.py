@@ -15,7 +15,6 @@ from mastaba_server.processes.signals import StopOrdered
 FOR_THE_PROGRAM = (KeyboardInterrupt, StopOrdered)
 """Exceptions that stop the program, wherever they are raised. Plugins cause all others."""
 
-
 _leave = os._exit
 # Classes are also loaded on first use, by any thread.
 _lock = threading.RLock()

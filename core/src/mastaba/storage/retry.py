@@ -7,8 +7,7 @@ from typing import Final, Self
 
 from mastaba.environment import Environment
 
-DEFAULT_READ_TIMEOUT: Final = 30
-DEFAULT_TIMEOUT: Final = 30
+_TIMEOUT: Final = 30
 
 
 def network_timeout(environment: Environment) -> int | None:
@@ -17,8 +16,7 @@ def network_timeout(environment: Environment) -> int | None:
     NETWORK_TIMEOUT=0 means no limit. If the variable is unset, there is a default limit, because
     a store that hangs would otherwise block every thread that reads from it.
     """
-    timeout = environment.integer("NETWORK_TIMEOUT", DEFAULT_TIMEOUT)
-    return timeout if timeout > 0 else None
+    return max(0, environment.integer("NETWORK_TIMEOUT", _TIMEOUT)) or None
 
 
 def read_timeout(environment: Environment) -> int | None:
@@ -26,8 +24,7 @@ def read_timeout(environment: Environment) -> int | None:
 
     A store that sends a few bytes now and then never exceeds NETWORK_TIMEOUT.
     """
-    timeout = environment.integer("OBJECT_READ_TIMEOUT", DEFAULT_READ_TIMEOUT)
-    return timeout if timeout > 0 else None
+    return max(0, environment.integer("OBJECT_READ_TIMEOUT", _TIMEOUT)) or None
 
 
 @dataclass(frozen=True, slots=True)

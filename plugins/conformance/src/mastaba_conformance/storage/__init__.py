@@ -98,4 +98,4 @@ class StorageTests(
 
 def _payloads(reader: LevelReader, places: Sequence[tuple[int, int]]) -> list[bytes | None]:
     """Return the bytes of tiles (row, column); None for those that are not stored."""
-    return [tile and tile.read() for tile in reader.locate_all(places)]
+    return [None if tile is None else tile.read() for tile in reader.locate_all(places)]
