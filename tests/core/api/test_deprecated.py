@@ -13,7 +13,7 @@ from typing import Any
 
 import pluggy
 import pytest
-from scripts.public_api.names import API
+from scripts.public_api.names import API, FORMER
 
 from mastaba import hookimpl
 from mastaba.api import tiles
@@ -68,7 +68,9 @@ def _former(module: str) -> list[tuple[str, str]]:
     return [(module, name) for name in names]
 
 
-@pytest.mark.parametrize(("module", "name"), list(chain.from_iterable(map(_former, API))))
+@pytest.mark.parametrize(
+    ("module", "name"), list(chain.from_iterable(map(_former, (*API, *sorted(FORMER)))))
+)
 def test_name_of_an_earlier_release_is_found_in_its_new_place(module: str, name: str) -> None:
     loaded = importlib.import_module(module)
     assert name not in getattr(loaded, "__all__", ())
@@ -154,6 +156,9 @@ def test_plugin_need_not_know_an_argument() -> None:
         ("http_storages", "network_timeout", "mastaba.api.storages.network_timeout"),
         ("featureinfo", "PixelAnswer", "mastaba_ows.featureinfo.answers.PixelAnswer"),
         ("inspire", "is_wanted", "mastaba_ows.inspire.is_wanted"),
+        ("encoders", "Encoder", "mastaba_render.api.encoders.Encoder"),
+        ("slabs", "read_tiles", "mastaba_render.api.decoding.read_tiles"),
+        ("xml", "root_element", "mastaba_ows.xml.root_element"),
         ("xml", "read_request", "mastaba_ows.post.read_request"),
         ("xml", "add_contact", "mastaba_ows.contact.add_contact"),
     ],
@@ -173,3 +178,9 @@ def test_name_in_a_missing_distribution_says_what_to_install() -> None:
         pytest.raises(ImportError, match="which mastaba-absent-one contains: install it"),
     ):
         find("A")
+
+
+def test_a_moved_name_of_the_tools_says_where_it_is() -> None:
+    name, module = "read_tiles", importlib.import_module("mastaba.tooling.slabs")
+    with pytest.raises(AttributeError, match=r"read_tiles; import it from mastaba_render\.api\."):
+        getattr(module, name)

@@ -195,6 +195,19 @@ def test_unexpected_error_reveals_no_details(make_site: Callable[..., Any]) -> N
     assert b"secret" not in response.body
 
 
+def test_services_xml_contains_any_title() -> None:
+    title = "L'\"<a> & b\n\x01"
+    services = ElementTree.fromstring(
+        services_xml([(title, RootEntry(0, "A", "1", "http://x?a&b"))])
+    )
+    (entry,) = services
+    assert entry.attrib == {
+        "title": title.replace("\x01", "\ufffd"),
+        "version": "1",
+        "href": "http://x?a&b",
+    }
+
+
 def test_services_xml_keeps_the_given_order() -> None:
     lines = [(name, RootEntry(0, name, "1", "http://x")) for name in ("B", "A")]
     assert [e.tag for e in ElementTree.fromstring(services_xml(lines))] == ["B", "A"]
