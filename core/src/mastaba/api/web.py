@@ -1,6 +1,7 @@
 """Requests, responses, and what services need to write them."""
 
 from mastaba.cancellation import check as check_wanted
+from mastaba.web.addressable import AddressableBody, Streams, addressable_response
 from mastaba.web.cors import CrossOrigin
 from mastaba.web.markup import anchor, coordinate, decimal, escaped
 from mastaba.web.request import OPERATION, Request, decode, parse_query, printable
@@ -12,19 +13,23 @@ from mastaba.web.response import (
     message,
     preferred_media_type,
 )
-from mastaba_server.body import Body, SpooledBody, spooled
+from mastaba_server.body import Body, SizedBody, SpooledBody, spooled
 from mastaba_server.messages import STATUS_LINES
 
 __all__ = [
     "OPERATION",
     "STATUS_LINES",
+    "AddressableBody",
     "Body",
     "CrossOrigin",
     "Document",
     "Request",
     "Response",
+    "SizedBody",
     "SpooledBody",
+    "Streams",
     "accepts_coding",
+    "addressable_response",
     "anchor",
     "check_wanted",
     "content_disposition",

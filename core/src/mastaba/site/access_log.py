@@ -13,7 +13,7 @@ from mastaba.site.logs import destination
 from mastaba.web.masking import masked
 from mastaba.web.request import utf8
 from mastaba.web.response import Response
-from mastaba_server.body import SpooledBody
+from mastaba_server.body import SizedBody
 
 logger = logging.getLogger("mastaba.access")
 
@@ -123,6 +123,6 @@ class AccessLines:
 
 
 def _size(result: Iterable[bytes] | None) -> int | None:
-    if isinstance(result, SpooledBody):
+    if isinstance(result, SizedBody):
         return len(result)
     return sum(map(len, result)) if isinstance(result, list) else None

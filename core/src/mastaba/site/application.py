@@ -27,7 +27,7 @@ from mastaba.web.cors import CrossOrigin
 from mastaba.web.masking import masked
 from mastaba.web.request import Request, utf8
 from mastaba.web.response import DOCUMENT, Headers, Response, plain_error
-from mastaba_server.body import SpooledBody
+from mastaba_server.body import SizedBody
 from mastaba_server.messages import CLIENT, CLIENT_GONE, STATUS_LINES
 
 logger = logging.getLogger("mastaba.request")
@@ -143,7 +143,7 @@ class SiteApplication:
             cors = self._cors.get(service, self._cors_elsewhere)
             headers, body = self._all_headers(cors, response, environ), response.body
             start_response(STATUS_LINES[response.status], headers)
-            if isinstance(body, SpooledBody):
+            if isinstance(body, SizedBody):
                 if environ["REQUEST_METHOD"] != "HEAD":
                     return body
                 body.close()
