@@ -2,6 +2,7 @@
 
 from mastaba.api._deprecated import former_names
 from mastaba.slab.index import HEADER_SIZE, SlabIndex
+from mastaba.slab.plan import read_located
 from mastaba.slab.reader import LevelReader, StoredTile
 from mastaba.slab.stored_indices import IndexStore, LevelSlabs, StoredIndices
 from mastaba.slab.symbolic import SIGNATURE
@@ -15,6 +16,7 @@ __all__ = [
     "SlabIndex",
     "StoredIndices",
     "StoredTile",
+    "read_located",
 ]
 
 _TOOLING = (

@@ -1,7 +1,12 @@
 """Requests, responses, and what services need to write them."""
 
 from mastaba.cancellation import check as check_wanted
-from mastaba.web.addressable import AddressableBody, Streams, addressable_response
+from mastaba.web.addressable import (
+    LARGEST_PIECE,
+    AddressableBody,
+    Streams,
+    addressable_response,
+)
 from mastaba.web.cors import CrossOrigin
 from mastaba.web.markup import anchor, coordinate, decimal, escaped
 from mastaba.web.request import OPERATION, Request, decode, parse_query, printable
@@ -17,6 +22,7 @@ from mastaba_server.body import Body, SizedBody, SpooledBody, spooled
 from mastaba_server.messages import STATUS_LINES
 
 __all__ = [
+    "LARGEST_PIECE",
     "OPERATION",
     "STATUS_LINES",
     "AddressableBody",
