@@ -31,7 +31,10 @@ LIBS_ABOVE = [source for source in LIBS if source.parent.name not in {*BELOW_COR
 
 # Imported by other distributions.
 LIBRARIES_OF_OURS = frozenset(
-    {"mastaba_http", "mastaba_ows", "mastaba_render", "mastaba_server", "mastaba_writer"}
+    {
+        *("mastaba_coverage", "mastaba_http", "mastaba_ows", "mastaba_render", "mastaba_server"),
+        "mastaba_writer",
+    }
 )
 # Distributions that may use `mastaba.tooling`, which promises nothing.
 TOOLS = frozenset({"builder", "conformance", "demo", "doctor", "edge"})

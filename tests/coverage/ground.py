@@ -93,8 +93,8 @@ class Ground:
             public_url=public_url,
             services_overrides=services or {},
         )
-        self._application = create_application(str(self.server_json))
-        catalogue = self._application.site.catalogue
+        self.application = create_application(str(self.server_json))
+        catalogue = self.application.site.catalogue
         self.layer = catalogue.layers["ground"]
         self.coverage = Coverage.of(self.layer, catalogue.readers["ground"])
 
@@ -166,7 +166,7 @@ class Ground:
         return CoveragePlan.cog(self.coverage, self.coverage.finest.window, self.coverage.fields)
 
     def close(self) -> None:
-        self._application.site.close_services()
+        self.application.site.close_services()
 
 
 def written(answer: Answer, path: Path) -> Path:

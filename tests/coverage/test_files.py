@@ -17,6 +17,9 @@ from mastaba_writer.tile_encoder import encode_tile
 
 rasterio = pytest.importorskip("rasterio")
 
+# The tiles that are decoded alone are nowhere on the ground.
+pytestmark = pytest.mark.filterwarnings("ignore:Dataset has no geotransform")
+
 MakeGround = Callable[..., Ground]
 PADDED_ROW, PADDED_COL = 4, 0
 """The first tile of the COG of the whole layer: a corner of a tile of both overviews."""

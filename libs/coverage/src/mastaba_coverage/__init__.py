@@ -6,7 +6,7 @@ first tile is read, so any part of it can be made on its own.
 
 from mastaba_coverage.answer import Answer, CoverageLimits, extract
 from mastaba_coverage.cells import Cells, cells_between
-from mastaba_coverage.errors import CoverageTooLargeError, OutsideCoverageError
+from mastaba_coverage.errors import CoverageTooLargeError
 from mastaba_coverage.grid import Coverage, CoverageGrid
 from mastaba_coverage.layout import Field, TiffImage, TiffLayout
 from mastaba_coverage.plan import CoveragePlan, ImagePlan
@@ -22,7 +22,6 @@ __all__ = [
     "CoverageTooLargeError",
     "Field",
     "ImagePlan",
-    "OutsideCoverageError",
     "TiffImage",
     "TiffLayout",
     "TileSource",

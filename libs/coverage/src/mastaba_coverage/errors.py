@@ -21,7 +21,3 @@ class CoverageTooLargeError(RequestError):
         self.size = size
         self.limit = limit
         self.unit = unit
-
-
-class OutsideCoverageError(RequestError):
-    """No cell of the coverage meets the request."""
