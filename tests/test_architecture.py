@@ -77,7 +77,7 @@ ROOMS_OF_PLUGINS = {
 }
 MAX_PACKAGES = 13
 
-MOST_LINES = 13_184
+MOST_LINES = 13_192
 """Lines of the modules of the core. Lower it with every change that removes some."""
 
 # library: the modules (or packages) of the core that may know it

@@ -80,7 +80,7 @@ def test_curl_names_the_file_as_the_server_says(served: Any, tmp_path: Path) -> 
 def test_gdal_reads_windows_of_the_whole_coverage(served: Any, tmp_path: Path) -> None:
     ground, address = served
     source = f"/vsicurl/{address}"
-    options = {"CPL_VSIL_CURL_ALLOWED_EXTENSIONS": "", "GDAL_DISABLE_READDIR_ON_OPEN": "EMPTY_DIR"}
+    options = {"GDAL_DISABLE_READDIR_ON_OPEN": "EMPTY_DIR"}
     found = json.loads(run("gdalinfo", "-json", source, **options))
     assert [one["size"] for one in found["bands"][0]["overviews"]] == [[640, 704], [320, 352]]
     assert found["metadata"]["IMAGE_STRUCTURE"]["LAYOUT"] == "COG"

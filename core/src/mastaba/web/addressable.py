@@ -116,7 +116,7 @@ def addressable_response(
     # Range is defined for GET alone.
     if etag and not is_head and sent.get("HTTP_IF_RANGE", etag).strip() == etag:
         found = _RANGE.fullmatch(sent.get("HTTP_RANGE", "").strip())
-        part = _part(*found.groups(), body.size) if found else None
+        part = _part(found[1], found[2], body.size) if found else None
         if part is not None:
             start, end = part
             if start >= end:

@@ -89,7 +89,7 @@ class TileBlock:
         """Return whether a tile is stored; False outside the block."""
         row, col = place[0] - self.tiles.min_row, place[1] - self.tiles.min_col
         rows, columns = self.sizes.shape
-        return 0 <= row < rows and 0 <= col < columns and self.sizes[row, col] > 0
+        return 0 <= row < rows and 0 <= col < columns and bool(self.sizes[row, col])
 
     def _look_up(self, inside: TileLimits, most: int) -> None:
         slabs = self._slabs(inside)
