@@ -107,6 +107,16 @@ def test_conformance_names_what_is_offered(client: Client) -> None:
     }
 
 
+def test_definition_of_the_api_contains_downloads(client: Client) -> None:
+    paths = client.get("/ogcapi/api?f=json").json["paths"]
+    operation = paths["/collections/{collectionId}/coverage"]["get"]
+    assert set(operation["responses"]["200"]["content"]) == {
+        "image/tiff; application=geotiff",
+        "image/tiff; application=geotiff; profile=cloud-optimized",
+    }
+    assert "/collections/{collectionId}/schema" in paths
+
+
 def test_whole_coverage_is_a_cog(ground: Ground, client: Client) -> None:
     response = client.get(COVERAGE)
     assert response.status_code == 200
