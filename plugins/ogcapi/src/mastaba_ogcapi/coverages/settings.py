@@ -37,8 +37,7 @@ def _limit(default: int, description: str) -> dict[str, Any]:
 _DEFAULTS: Final = CoverageSettings()
 SETTINGS_SCHEMA: Final[Mapping[str, Any]] = {
     "type": ["boolean", "object"],
-    "default": False,
-    "description": "Whether stored values are offered for download, perhaps with own limits. "
+    "description": "Whether stored values are offered for download, false by default; or limits. "
     'Only layers with "coverages": true are.',
     "additionalProperties": False,
     "properties": {
