@@ -31,7 +31,10 @@ LIBS_ABOVE = [source for source in LIBS if source.parent.name not in {*BELOW_COR
 
 # Imported by other distributions.
 LIBRARIES_OF_OURS = frozenset(
-    {"mastaba_http", "mastaba_ows", "mastaba_render", "mastaba_server", "mastaba_writer"}
+    {
+        *("mastaba_coverage", "mastaba_http", "mastaba_ows", "mastaba_render", "mastaba_server"),
+        "mastaba_writer",
+    }
 )
 # Distributions that may use `mastaba.tooling`, which promises nothing.
 TOOLS = frozenset({"builder", "conformance", "demo", "doctor", "edge"})
@@ -73,7 +76,7 @@ ROOMS_OF_PLUGINS = {
 }
 MAX_PACKAGES = 13
 
-MOST_LINES = 11_911
+MOST_LINES = 12_130
 """Lines of the modules of the core. Lower it with every change that removes some."""
 
 # library: the modules (or packages) of the core that may know it

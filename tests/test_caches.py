@@ -33,6 +33,7 @@ STATE = {
     "mastaba.site": "connections, children and changes under way",
     "mastaba_server": "connections, children and changes under way",
     "mastaba_elevation.queries.datasets.Datasets": "layers of the configuration",
+    "mastaba_coverage.block.TileBlock._indices": "slabs of one download",
     "mastaba_metrics.table": "the table of each scoreboard, and its counters",
 }
 

@@ -28,7 +28,8 @@ DISTRIBUTIONS = [CORE, *LIBS, *PLUGINS]
 # Libraries of other distributions; they register nothing.
 LIBRARIES = {"writer"}
 LIBRARIES_OF_PLUGINS = {
-    *("mastaba-http", "mastaba-ows", "mastaba-render", "mastaba-server", "mastaba-writer")
+    *("mastaba-coverage", "mastaba-http", "mastaba-ows", "mastaba-render", "mastaba-server"),
+    "mastaba-writer",
 }
 
 distributions = pytest.mark.parametrize("folder", DISTRIBUTIONS, ids=lambda path: path.name)

@@ -28,6 +28,7 @@ API: Final = tuple(
 )
 CORE: Final = ("mastaba", "mastaba.errors", HOOKS, *API)
 LIBS: Final = (
+    "mastaba_coverage",
     "mastaba_http",
     "mastaba_ows.contact",
     "mastaba_ows.crs",

@@ -209,7 +209,10 @@ def test_other_origins_may_read_every_answer(
             response = client.get(f"/ogcapi{path}", headers={"Origin": "http://o.example"})
             assert response.headers.getlist("Access-Control-Allow-Origin") == [origin], path
             exposed = response.headers["Access-Control-Expose-Headers"]
-            assert exposed == "Content-Crs, Content-Bbox, Link"
+            assert exposed == (
+                "Content-Crs, Content-Bbox, Link, "
+                "Accept-Ranges, Content-Range, Content-Disposition, ETag"
+            )
     preflight = client.options(
         "/ogcapi/map",
         headers={

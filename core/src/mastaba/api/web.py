@@ -1,8 +1,14 @@
 """Requests, responses, and what services need to write them."""
 
 from mastaba.cancellation import check as check_wanted
+from mastaba.web.addressable import (
+    LARGEST_PIECE,
+    AddressableBody,
+    Streams,
+    addressable_response,
+)
 from mastaba.web.request import OPERATION, Request, parse_query
-from mastaba_server.body import Body, SpooledBody, spooled
+from mastaba_server.body import Body, SizedBody, SpooledBody, spooled
 from mastaba_server.messages import STATUS_LINES
 from mastaba_server.web.cors import CrossOrigin
 from mastaba_server.web.markup import anchor, coordinate, decimal, escaped, legal
@@ -17,15 +23,20 @@ from mastaba_server.web.response import (
 from mastaba_server.web.text import decode, printable
 
 __all__ = [
+    "LARGEST_PIECE",
     "OPERATION",
     "STATUS_LINES",
+    "AddressableBody",
     "Body",
     "CrossOrigin",
     "Document",
     "Request",
     "Response",
+    "SizedBody",
     "SpooledBody",
+    "Streams",
     "accepts_coding",
+    "addressable_response",
     "anchor",
     "check_wanted",
     "content_disposition",

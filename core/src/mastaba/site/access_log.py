@@ -10,7 +10,7 @@ from typing import Any
 
 from mastaba import trace
 from mastaba.site.logs import destination
-from mastaba_server.body import SpooledBody
+from mastaba_server.body import SizedBody
 from mastaba_server.web.masking import masked
 from mastaba_server.web.response import Response
 from mastaba_server.web.text import utf8
@@ -123,6 +123,6 @@ class AccessLines:
 
 
 def _size(result: Iterable[bytes] | None) -> int | None:
-    if isinstance(result, SpooledBody):
+    if isinstance(result, SizedBody):
         return len(result)
     return sum(map(len, result)) if isinstance(result, list) else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Final
@@ -18,7 +19,23 @@ PIECE: Final = 64 * 1024
 """Bytes read from the file at a time."""
 
 
-class SpooledBody:
+class SizedBody(ABC):
+    """A body that is sent in pieces, and whose length is known before the first one."""
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Return the number of bytes."""
+
+    @abstractmethod
+    def __iter__(self) -> Iterator[bytes]:
+        """Yield the whole body. The next piece is requested when the one before has been sent."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release what the body holds, sent or not."""
+
+
+class SpooledBody(SizedBody):
     """A body in an unnamed temporary file, which is removed when it is closed.
 
     Each iteration yields the whole body in pieces of at most `PIECE` bytes.
@@ -55,7 +72,7 @@ class SpooledBody:
         self._file.close()
 
 
-Body = bytes | SpooledBody
+Body = bytes | SizedBody
 """Body of a response."""
 
 

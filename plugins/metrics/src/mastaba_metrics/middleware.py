@@ -11,7 +11,7 @@ from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
-from mastaba.api.web import OPERATION, SpooledBody
+from mastaba.api.web import OPERATION, SizedBody
 from mastaba_metrics.operations import GET_TILE, PAIR
 from mastaba_metrics.table import BOUNDS, BUCKETS, BYTES, SECONDS, STATUS_NUMBERS, table_of
 
@@ -63,7 +63,7 @@ class _Counted:
         size = 0
         if result.__class__ is list:
             size = sum(map(len, result))
-        elif isinstance(result, SpooledBody):
+        elif isinstance(result, SizedBody):
             size = len(result)
         self._count(pair, number, seconds, size)
         return result

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from mastaba.api.catalogue import CRS84
+from mastaba_ogcapi.coverages.documents import coverage_links, spatial_grid
 from mastaba_ogcapi.crs import in_axis_order, rounded
 from mastaba_ogcapi.landing import spatial_extent
 from mastaba_ogcapi.links import (
@@ -43,6 +44,8 @@ def collection_document(dataset: Dataset, collection: Collection) -> dict[str, A
     extent = spatial_extent(layer.geographic_bbox)
     if native.code != CRS84:
         extent["spatial"]["storageCrsBbox"] = [in_axis_order(layer.native_bbox, native)]
+    if collection.has_coverage:
+        extent["spatial"] |= spatial_grid(collection.coverage)
     codes = collection.crs if not layer.is_vector else (native.code,)
     content |= {
         "extent": extent,
@@ -73,6 +76,8 @@ def _links(dataset: Dataset, collection: Collection) -> list[Link]:
         links.append(tilesets)
     if collection.has_map:
         links += _map_links(dataset, collection, href)
+    if collection.has_coverage:
+        links += coverage_links(dataset, collection)
     if not layer.is_vector:
         links.append(link(f"{href}/styles?f=json", f"{REL}/styles", JSON, "Styles"))
     links += _elevation_links(dataset, collection)

@@ -24,6 +24,9 @@ _MAPS: Final = (
     "background",
     "api-operations",
 )
+_COVERAGES: Final = (
+    *("core", "subsetting-spatial", "field-selection", "geotiff", "cog", "api-operations"),
+)
 _DATASET_MAPS: Final = ("dataset-map", "collections-selection")
 _FORMATS: Final = {"png": "png", "jpeg": "jpg", "tiff": "tiff"}
 """Format names by conformance class."""
@@ -48,6 +51,12 @@ def conformance(dataset: Dataset) -> dict[str, Any]:
             f"{scheme}://{_SPEC}/ogcapi-maps-1/1.0/conf/{name}"
             for name in names
             for scheme in ("http", "https")
+        ]
+    if dataset.downloadable:
+        classes += [
+            f"{scheme}://{_SPEC}/ogcapi-coverages-1/1.0/conf/{name}"
+            for name in _COVERAGES
+            for scheme in ("https", "http")
         ]
     links = self_links(f"{dataset.uri}/conformance", "Conformance classes")
     return {"links": links, "conformsTo": classes}

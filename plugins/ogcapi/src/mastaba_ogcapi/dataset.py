@@ -10,6 +10,7 @@ from mastaba.api.catalogue import CRS84, TileMatrixSetLink
 from mastaba.api.tiles import Tiles
 from mastaba.api.web import printable
 from mastaba.errors import InvalidParameterError, UnknownPathError
+from mastaba_ogcapi.coverages.settings import coverage_settings, is_offered
 from mastaba_ogcapi.formats import MapFormat, MapFormats
 from mastaba_ogcapi.registered import registered_name
 from mastaba_render.api.crs import CRSOffer
@@ -17,6 +18,7 @@ from mastaba_render.api.crs import CRSOffer
 if TYPE_CHECKING:
     from mastaba.api.catalogue import Layer, Style, TileMatrixSet
     from mastaba.api.services import ServiceSettings, Site
+    from mastaba_coverage import Coverage
 
 _MISSING: Final = 204
 """Status for a tile inside the limits that is not stored (OGC API Tiles, requirement tc-error)."""
@@ -41,6 +43,17 @@ class Collection:
     @property
     def has_map(self) -> bool:
         return self._dataset.maps and not self.layer.is_vector and bool(self._dataset.formats.all)
+
+    @property
+    def has_coverage(self) -> bool:
+        return self._dataset.coverages is not None and is_offered(self.layer)
+
+    @cached_property
+    def coverage(self) -> Coverage:
+        """The stored values, of a collection that has a coverage."""
+        from mastaba_coverage import Coverage  # tiles and maps do not need it
+
+        return Coverage.of(self.layer, self._dataset.site.catalogue.readers[self.id])
 
     @cached_property
     def crs(self) -> tuple[str, ...]:
@@ -91,6 +104,7 @@ class Dataset:
     Attributes:
         uri: public URL of the API.
         tiles, maps: whether tiles or maps are offered.
+        coverages: limits of coverages; None if they are not offered.
         formats, tile_formats: of maps, and of tiles in other formats than the stored one.
         shared_crs: codes in which all collections are offered, ``CRS:84`` first; empty without
             reprojection.
@@ -106,6 +120,7 @@ class Dataset:
         self.uri = settings.endpoint_uri
         self.tiles: bool = settings.own.get("tiles", True)
         self.maps: bool = settings.own.get("maps", True)
+        self.coverages = coverage_settings(settings.own)
         self.cors = cors
         self.formats = MapFormats(site)
         self.tile_formats = MapFormats(site, of_tiles=True)
@@ -168,6 +183,11 @@ class Dataset:
     @cached_property
     def vector(self) -> tuple[Collection, ...]:
         return tuple(item for item in self.collections.values() if item.layer.is_vector)
+
+    @cached_property
+    def downloadable(self) -> tuple[Collection, ...]:
+        """The collections whose stored values are offered."""
+        return tuple(item for item in self.raster if item.has_coverage)
 
     @cached_property
     def style_names(self) -> list[str]:

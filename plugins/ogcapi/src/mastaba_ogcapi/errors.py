@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Final
+from typing import Any, Final
 
 from mastaba.api.web import Request, Response, message
 from mastaba.errors import (
@@ -23,6 +23,27 @@ from mastaba_ows.errors import STATUSES, NotAcceptableError, entry_of
 PROBLEM: Final = "application/problem+json"
 
 
+class TooLargeError(RequestError):
+    """The answer would exceed a limit.
+
+    Args:
+        text: what is too large, for the client.
+        size: what the answer has.
+        limit: the most that is allowed.
+        unit: of both: ``bytes``, ``tiles`` or ``slabs``.
+    """
+
+    def __init__(self, text: str, size: int, limit: int, unit: str) -> None:
+        super().__init__(text)
+        self.details = {unit: size, "limit": limit}
+
+
+class OutsideCoverageError(RequestError):
+    """No cell of a coverage is in the requested area."""
+
+
+_STATUSES: Final = {**STATUSES, TooLargeError: 413, OutsideCoverageError: 404}
+
 _NO_RESOURCE: Final = "ResourceNotFound", "There is no such resource"
 _NO_TILE: Final = "ResourceNotFound", "There is no such tile"
 # Types and titles.
@@ -31,6 +52,8 @@ _PROBLEMS: Final[dict[type[BaseException], tuple[str, str]]] = {
     UnknownNameError: _NO_RESOURCE,
     TileOutOfRangeError: _NO_TILE,
     TileNotFoundError: _NO_TILE,
+    TooLargeError: ("ContentTooLarge", "The answer would exceed a limit"),
+    OutsideCoverageError: ("OutsideCoverage", "The area is outside the data"),
     NotAcceptableError: ("NotAcceptable", "None of the accepted media types is offered"),
     RequestTooLargeError: ("RequestTooLarge", "The request is too large"),
     UnsupportedOperationError: ("NotImplemented", "This is not offered"),
@@ -44,12 +67,38 @@ def error_response(error: Exception, request: Request) -> Response:
     """Return the report for an error; unexpected errors get a general message.
 
     The media type is ``application/json`` for existing clients, or that of RFC 9457 if the
-    request names it.
+    request names it or is for a coverage.
     """
-    status, (name, title) = entry_of(error, STATUSES), entry_of(error, _PROBLEMS)
-    document = {"type": name, "title": title, "status": status, "detail": public_message(error)}
-    media_type = PROBLEM if PROBLEM in (request.header("Accept") or "") else JSON
-    response = message(status, json.dumps(document, ensure_ascii=False), media_type)
+    status, (name, title) = entry_of(error, _STATUSES), entry_of(error, _PROBLEMS)
+    document: dict[str, Any] = {"type": name, "title": title, "status": status}
+    document["detail"] = public_message(error)
+    if isinstance(error, TooLargeError):
+        document |= error.details
+    response = _report(status, document, request)
     if status == 406:
         response.headers.append(("Vary", "Accept"))
     return response
+
+
+def problem(status: int, request: Request, headers: list[tuple[str, str]]) -> Response:
+    """Return the report for a condition or a range that a request states: 412 or 416.
+
+    Args:
+        headers: of the answer, in addition to those of the report.
+    """
+    name, title = _CONDITIONS[status]
+    response = _report(status, {"type": name, "title": title, "status": status}, request)
+    response.headers += headers
+    return response
+
+
+_CONDITIONS: Final = {
+    412: ("PreconditionFailed", "The data has another version"),
+    416: ("RangeNotSatisfiable", "The file has no such bytes"),
+}
+
+
+def _report(status: int, document: dict[str, Any], request: Request) -> Response:
+    is_problem = request.path.endswith("/coverage") or PROBLEM in (request.header("Accept") or "")
+    text = json.dumps(document, ensure_ascii=False)
+    return message(status, text, PROBLEM if is_problem else JSON)

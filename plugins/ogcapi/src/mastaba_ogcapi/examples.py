@@ -41,6 +41,9 @@ def examples(dataset: Dataset, collection: Collection | None = None) -> Mapping[
     found["collectionId"] = chosen.id
     found["tileMatrixSetId"] = chosen.layer.pyramid.tile_matrix_set.id
     found["bbox"] = _degrees(chosen.layer, chosen.layer.native_bbox)
+    downloadable = chosen if chosen.has_coverage else next(iter(dataset.downloadable), None)
+    if downloadable:
+        found["coverageCollectionId"] = downloadable.id
     if vector:
         found |= {"vectorCollectionId": vector.id, "f-vectorTile": "mvt"}
         found |= {f"vector-{name}": value for name, value in _tile(dataset, vector).items()}

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from mastaba import __version__
+from mastaba_ogcapi.coverages.documents import SCHEMA
+from mastaba_ogcapi.coverages.formats import CoverageFormat
 from mastaba_ogcapi.examples import examples
 from mastaba_ogcapi.landing import OPENAPI_JSON, OPENAPI_YAML
 from mastaba_ogcapi.negotiation import HTML, JSON
@@ -121,6 +123,7 @@ def _offered(dataset: Dataset) -> Mapping[str | None, bool]:
         "mapTiles": dataset.tiles and bool(dataset.raster),
         "maps": dataset.maps and bool(dataset.raster and dataset.formats.all),
         "datasetMap": dataset.has_dataset_map,
+        "coverages": bool(dataset.downloadable),
     }
 
 
@@ -135,6 +138,7 @@ def _values(dataset: Dataset) -> Mapping[str, Any]:
     return {
         "$collections": list(dataset.collections),
         "$rasterCollections": [item.id for item in dataset.raster],
+        "$coverageCollections": [item.id for item in dataset.downloadable],
         "$vectorCollections": [item.id for item in dataset.vector],
         "$styles": dataset.style_names,
         "$tileMatrixSets": list(dict.fromkeys(sets)),
@@ -149,6 +153,8 @@ def _values(dataset: Dataset) -> Mapping[str, Any]:
         "tiles": sorted(
             {item.media_type for item in stored} | {item.media_type for item in of_tiles}
         ),
+        "coverages": [item.value for item in CoverageFormat],
+        "schema": [SCHEMA],
         "vectorTiles": [VECTOR_TILES, "application/x-protobuf"],
     }
 

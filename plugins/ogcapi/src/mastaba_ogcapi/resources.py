@@ -12,6 +12,7 @@ from mastaba.errors import UnknownPathError
 from mastaba_ogcapi.collection import collection_document
 from mastaba_ogcapi.collections import collections_document
 from mastaba_ogcapi.conformance import conformance
+from mastaba_ogcapi.coverages.documents import SCHEMA, domain_set, range_type, schema_document
 from mastaba_ogcapi.landing import OPENAPI_JSON, OPENAPI_YAML, landing_page
 from mastaba_ogcapi.negotiation import HTML, JSON
 from mastaba_ogcapi.styles import styles_document
@@ -87,6 +88,8 @@ def find_resource(dataset: Dataset, path: list[str]) -> Resource:
         case ["collections", identifier]:
             content = collection_document(dataset, dataset.collection(identifier))
             return resource(content, "collection", crumbs=[_COLLECTIONS])
+        case ["collections", identifier, *rest] if rest in _OF_COVERAGES:
+            return _of_coverage(dataset, dataset.collection(identifier), rest)
         case ["collections", identifier, "styles"]:
             content = styles_document(dataset, dataset.raster_collection(identifier))
             crumbs = _above(dataset, identifier)
@@ -106,6 +109,16 @@ def collections_resource(dataset: Dataset, collections: Iterable[Collection]) ->
     """Return a list of collections of the dataset."""
     content = collections_document(dataset, collections)
     return _resource(dataset, content, "collections", title=_COLLECTIONS[0])
+
+
+def _of_coverage(dataset: Dataset, collection: Collection, rest: list[str]) -> Resource:
+    if not collection.has_coverage:
+        raise _unknown_path()
+    if rest == ["schema"]:
+        schema = schema_document(dataset, collection)
+        return {"json": Representation(SCHEMA, lambda: _json_text(schema))}
+    content = domain_set(collection) if rest[1] == "domainset" else range_type(collection)
+    return {"json": Representation(JSON, lambda: _json_text(content))}
 
 
 def _tiles(tiles: Tiles, rest: list[str]) -> Resource:
@@ -187,6 +200,7 @@ def _json_text(content: Content) -> str:
     return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
 
 
+_OF_COVERAGES: Final = (["schema"], ["coverage", "domainset"], ["coverage", "rangetype"])
 _COLLECTIONS: Final = ("Collections", "/collections")
 _SETS: Final = ("Tile matrix sets", "/tileMatrixSets")
 

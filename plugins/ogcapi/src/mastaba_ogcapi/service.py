@@ -13,6 +13,8 @@ from mastaba.api.tiles import TilePaths
 from mastaba.api.web import Document, Request, Response
 from mastaba_ogcapi import params
 from mastaba_ogcapi.collections import meeting
+from mastaba_ogcapi.coverages.getcoverage import GetCoverage
+from mastaba_ogcapi.coverages.settings import LAYER_SCHEMA, SETTINGS_SCHEMA, SWITCH
 from mastaba_ogcapi.dataset import Dataset
 from mastaba_ogcapi.errors import error_response
 from mastaba_ogcapi.getmap import GetMap
@@ -45,7 +47,8 @@ _OF_PAGES: Final = "img-src 'self'; form-action 'none'"
 _OF_API: Final = "img-src 'self' blob:; script-src 'self'; connect-src 'self'; form-action 'self'"
 """The page that sends requests has a script and shows the images that it gets."""
 _DOCUMENT, _GET_MAP, _GET_TILE = "getcapabilities", "getmap", "gettile"
-"""Operations for metrics, by their names in WMS and WMTS."""
+_GET_COVERAGE: Final = "getcoverage"
+"""Operations for metrics, by their names in WMS, WMTS and WCS."""
 
 
 class OGCAPIService(Service):
@@ -55,8 +58,11 @@ class OGCAPIService(Service):
     rank = 50
     title = "OGC API service"
     draws_maps = True
-    operations: ClassVar[tuple[str, ...]] = (_DOCUMENT, _GET_MAP, _GET_TILE)
-    exposed_headers = "Content-Crs, Content-Bbox, Link"
+    operations: ClassVar[tuple[str, ...]] = (_DOCUMENT, _GET_MAP, _GET_TILE, _GET_COVERAGE)
+    exposed_headers = (
+        "Content-Crs, Content-Bbox, Link, Accept-Ranges, Content-Range, Content-Disposition, ETag"
+    )
+    layer_schema: ClassVar[Mapping[str, Any]] = {SWITCH: LAYER_SCHEMA}
     settings_schema: ClassVar[Mapping[str, Any]] = {
         "tiles": {"type": "boolean", "default": True, "description": "Whether tiles are offered."},
         "maps": {"type": "boolean", "default": True, "description": "Whether maps are offered."},
@@ -67,6 +73,7 @@ class OGCAPIService(Service):
             "default": _DEFAULT_SIZE,
             "description": "Pixels of the larger dimension of a map whose size is not given.",
         },
+        SWITCH: SETTINGS_SCHEMA,
     }
 
     def __init__(self, settings: ServiceSettings, site: Site) -> None:
@@ -77,6 +84,8 @@ class OGCAPIService(Service):
         self._get_tile = GetTile(self._dataset)
         default_size = int(settings.own.get("default_size", _DEFAULT_SIZE))
         self._get_map = GetMap(self._dataset, default_size)
+        limits = self._dataset.coverages
+        self._get_coverage = None if limits is None else GetCoverage(self._dataset, limits)
         self._documents: dict[tuple[str, str], Document] = {}
         self._kinds: dict[str, dict[str, str]] = {}
 
@@ -98,6 +107,8 @@ class OGCAPIService(Service):
         response = self._tile(request, parts)
         if response is None:
             response = self._map(request, parts) if parts[-1] == "map" else None
+        if response is None:
+            response = self._coverage(request, parts)
         if response is None:
             request.name_operation(_DOCUMENT)
             response = self._document(request, parts[1:])
@@ -141,6 +152,15 @@ class OGCAPIService(Service):
                 return self._get_map.collection(request, identifier)
             case ["collections", identifier, "styles", style, "map"]:
                 return self._get_map.collection(request, identifier, style)
+            case _:
+                return None
+
+    def _coverage(self, request: Request, parts: list[str]) -> Response | None:
+        """Return the answer to a download; None if the path is not for one."""
+        match parts[1:]:
+            case ["collections", identifier, "coverage"] if self._get_coverage:
+                request.name_operation(_GET_COVERAGE)
+                return self._get_coverage.collection(request, identifier)
             case _:
                 return None
 

@@ -6,6 +6,7 @@
 ``decoding``    many stored tiles, and their pixels
 ``crs``         CRSs in which maps are offered
 ``encoders``    base classes of image formats, and the rasters that they encode
+``geotiff``     tags of GeoTIFF files
 ==============  ==============================================================
 
 docs/api.md says what may change in which release.

@@ -45,7 +45,7 @@ class GeotiffEncoder(TiffEncoder):
             Field(
                 _TIEPOINT, "d", (0.0, 0.0, 0.0, bbox.xmin + half * dx, bbox.ymax - half * dy, 0.0)
             ),
-            *_geo_keys(raster.crs, _PIXEL_IS_POINT if half else _PIXEL_IS_AREA),
+            *geo_keys(raster.crs, is_post=bool(half)),
         ]
         if raster.nodata:
             # GDAL reads one value for all channels.
@@ -54,7 +54,13 @@ class GeotiffEncoder(TiffEncoder):
         return fields
 
 
-def _geo_keys(crs: CRS, raster_type: int) -> list[Field]:
+def geo_keys(crs: CRS, *, is_post: bool) -> list[Field]:
+    """Return the entries of a TIFF directory that name a CRS.
+
+    Args:
+        is_post: whether a value belongs to the middle of its pixel, not to its square.
+    """
+    raster_type = _PIXEL_IS_POINT if is_post else _PIXEL_IS_AREA
     if crs.is_geographic:
         model, type_key, name_key = _GEOGRAPHIC, _GEOGRAPHIC_TYPE, _GEOGRAPHIC_CITATION
     else:

@@ -58,7 +58,7 @@ class Response:
     Attributes:
         status: HTTP status.
         headers: as in `Headers`.
-        body: bytes, or a `SpooledBody` if it is large (see `spooled`).
+        body: bytes, or a `SizedBody` if it is large (see `spooled`, `addressable_response`).
     """
 
     __slots__ = ("body", "headers", "status")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from mastaba.api.web import (
     Document,
     Response,
-    SpooledBody,
+    SizedBody,
     accepts_coding,
     check_wanted,
     content_disposition,
@@ -62,7 +62,7 @@ def large_response(request: Request, pieces: Iterable[bytes], media_type: str) -
     etag = f'"{digest.hexdigest()}-gz"' if compress else f'"{digest.hexdigest()}"'
     headers = [("ETag", etag), ("Vary", "Accept-Encoding, Accept")]
     if _is_known(request, etag):
-        if isinstance(body, SpooledBody):
+        if isinstance(body, SizedBody):
             body.close()
         return Response(304, headers)
     headers += [

@@ -1,0 +1,155 @@
+"""The grid of a coverage: the cells of one level of a layer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from mastaba.api.catalogue import BoundingBox, Layer, Level, TileMatrix
+from mastaba.api.slabs import LevelReader
+from mastaba_coverage.cells import Cells, cells_between
+
+_FURTHEST: Final = 1e15
+"""Cells. Beyond it, numbers of cells are not exact."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CoverageGrid:
+    """The cells of one level.
+
+    Attributes:
+        level: the level.
+        reader: reader of its tiles.
+        window: the cells that the layer has: its tile limits, cut by its box in whole cells.
+        is_post: whether a value belongs to the point in the middle of its cell.
+    """
+
+    level: Level
+    reader: LevelReader
+    window: Cells
+    is_post: bool
+
+    @property
+    def matrix(self) -> TileMatrix:
+        """The tile matrix of the level."""
+        return self.level.matrix
+
+    def cells(self, box: BoundingBox) -> Cells | None:
+        """Return the cells that a box selects, or None if there are none.
+
+        Args:
+            box: in the CRS of the layer; closed, and perhaps without extent.
+        """
+        found = _cells_of(self.matrix, box, is_post=self.is_post)
+        return None if found is None else found.intersection(self.window)
+
+    def edges(self, cells: Cells) -> BoundingBox:
+        """Return the outer edges of cells, in the CRS of the layer."""
+        matrix = self.matrix
+        return BoundingBox(
+            matrix.origin_x + cells.left * matrix.cell_size,
+            matrix.origin_y - cells.bottom * matrix.cell_size,
+            matrix.origin_x + cells.right * matrix.cell_size,
+            matrix.origin_y - cells.top * matrix.cell_size,
+        )
+
+    def bounds(self, cells: Cells) -> BoundingBox:
+        """Return the box that describes cells: their outer edges, or the first and last posts."""
+        box = self.edges(cells)
+        half = self.matrix.cell_size / 2 if self.is_post else 0.0
+        return BoundingBox(box.xmin + half, box.ymin + half, box.xmax - half, box.ymax - half)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Coverage:
+    """The stored values of a raster layer.
+
+    Attributes:
+        layer: the layer.
+        grids: by tile matrix identifier, coarse to fine.
+        fields: names of the channels.
+    """
+
+    layer: Layer
+    grids: Mapping[str, CoverageGrid]
+    fields: tuple[str, ...]
+
+    @classmethod
+    def of(cls, layer: Layer, readers: Mapping[str, LevelReader]) -> Coverage:
+        """Return the coverage of a raster layer.
+
+        Args:
+            readers: of the levels, by tile matrix identifier.
+
+        Raises:
+            ValueError: the layer has no cell inside its box.
+        """
+        grids = {}
+        finest = layer.pyramid.finest
+        for name, level in layer.pyramid.levels.items():
+            window = _limits(level)
+            box = _cells_of(level.matrix, layer.native_bbox, is_post=False)
+            common = None if box is None else window.intersection(box)
+            if common is not None:
+                # Coarser levels hold averages of areas.
+                is_post = level is finest and layer.registration == "post"
+                grids[name] = CoverageGrid(level, readers[name], common, is_post)
+        if finest.matrix.id not in grids:
+            raise ValueError(f"the layer {layer.id} has no cell inside its box")
+        return cls(layer, grids, _fields(layer))
+
+    @property
+    def finest(self) -> CoverageGrid:
+        """The grid with the smallest cells."""
+        return self.grids[self.layer.pyramid.finest.matrix.id]
+
+    @property
+    def dtype(self) -> np.dtype[np.generic]:
+        """Type of the values, uint8 or float32, little-endian."""
+        return np.dtype(self.layer.pyramid.format.sample).newbyteorder("<")
+
+    @property
+    def nodata(self) -> tuple[float, ...]:
+        """The value where nothing is stored, one for each field."""
+        raster = self.layer.pyramid.raster
+        assert raster is not None
+        return raster.nodata
+
+
+def _limits(level: Level) -> Cells:
+    limits, matrix = level.limits, level.matrix
+    return Cells(
+        limits.min_row * matrix.tile_height,
+        (limits.max_row + 1) * matrix.tile_height,
+        limits.min_col * matrix.tile_width,
+        (limits.max_col + 1) * matrix.tile_width,
+    )
+
+
+def _cells_of(matrix: TileMatrix, box: BoundingBox, *, is_post: bool) -> Cells | None:
+    size = matrix.cell_size
+    down = (matrix.origin_y - box.ymax) / size, (matrix.origin_y - box.ymin) / size
+    across = (box.xmin - matrix.origin_x) / size, (box.xmax - matrix.origin_x) / size
+    # In this form the condition also refuses NaN.
+    if not all(abs(value) < _FURTHEST for value in (*down, *across)):
+        whole = matrix.matrix_height * matrix.tile_height, matrix.matrix_width * matrix.tile_width
+        down = max(down[0], -1.0), min(down[1], whole[0] + 1.0)
+        across = max(across[0], -1.0), min(across[1], whole[1] + 1.0)
+        if not all(abs(value) < _FURTHEST for value in (*down, *across)):
+            return None
+    rows = cells_between(*down, is_post=is_post)
+    columns = cells_between(*across, is_post=is_post)
+    found = Cells(*rows, *columns)
+    return found if found.rows > 0 and found.columns > 0 else None
+
+
+def _fields(layer: Layer) -> tuple[str, ...]:
+    raster = layer.pyramid.raster
+    assert raster is not None
+    if layer.pyramid.format.sample == "float32":
+        return ("value",)
+    colours = ("gray",) if raster.channels < 3 else ("red", "green", "blue")
+    return colours if raster.channels % 2 else (*colours, "alpha")

@@ -1,0 +1,231 @@
+"""The bytes of a tiled TIFF file: head first, then tiles, in the order of a COG.
+
+All directories precede the tiles, which lie from the coarsest image to the finest, row by row. Each
+tile is between its size and a repetition of its last four bytes, as GDAL writes them.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from mastaba.api.web import LARGEST_PIECE
+from mastaba.errors import SlabFormatError
+from mastaba_coverage.sources import TileSource
+
+LARGEST_CLASSIC: Final = 4_000_000_000
+"""Bytes; a larger file is a BigTIFF."""
+
+_BYTE_COUNTS, _OFFSETS = 325, 324
+_SIZES: Final = {"s": 1, "H": 2, "I": 4, "d": 8, "Q": 8}
+_TYPES: Final = {"s": 2, "H": 3, "I": 4, "d": 12, "Q": 16}
+_LEADER: Final = 4
+_TRAILER: Final = 4
+_PIECE: Final = 256 * 1024
+"""Bytes; small tiles are sent together."""
+
+_METADATA: Final = (
+    b"LAYOUT=IFDS_BEFORE_DATA\nBLOCK_ORDER=ROW_MAJOR\nBLOCK_LEADER=SIZE_AS_UINT4\n"
+    b"BLOCK_TRAILER=LAST_4_BYTES_REPEATED\nKNOWN_INCOMPATIBLE_EDITION=NO\n "
+)
+# The blank at the end leaves room for YES.
+_GHOST: Final = b"GDAL_STRUCTURAL_METADATA_SIZE=%06d bytes\n" % len(_METADATA) + _METADATA
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One entry of a directory.
+
+    Attributes:
+        tag: number of the tag.
+        kind: ``s`` text, ``H`` short, ``I`` long, ``d`` double, ``Q`` long of 8 bytes.
+        packed: the values, little-endian.
+    """
+
+    tag: int
+    kind: str
+    packed: bytes
+
+    @classmethod
+    def of(cls, tag: int, kind: str, *values: float) -> Field:
+        """Return an entry of numbers."""
+        return cls(tag, kind, struct.pack(f"<{len(values)}{kind}", *values))
+
+    @classmethod
+    def text(cls, tag: int, text: str) -> Field:
+        """Return an entry of text, as UTF-8."""
+        return cls(tag, "s", text.encode() + b"\0")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TiffImage:
+    """One image of the file.
+
+    Attributes:
+        fields: its tags, without the places of its tiles.
+        source: its tiles.
+    """
+
+    fields: Sequence[Field]
+    source: TileSource
+
+
+@dataclass(slots=True, eq=False)
+class _Tiles:
+    """The tiles of one image in the file, and where each begins; int64."""
+
+    source: TileSource
+    starts: npt.NDArray[np.int64] = field(init=False)
+    ends: npt.NDArray[np.int64] = field(init=False)
+
+    def __post_init__(self) -> None:
+        sizes = self.source.sizes
+        lengths = np.where(sizes > 0, sizes + _LEADER + _TRAILER, 0)
+        self.ends = np.cumsum(lengths)
+        self.starts = self.ends - lengths
+
+    @property
+    def length(self) -> int:
+        return int(self.ends[-1])
+
+    def move(self, position: int) -> None:
+        self.starts += position
+        self.ends += position
+
+    def offsets(self) -> npt.NDArray[np.int64]:
+        return np.where(self.source.sizes > 0, self.starts + _LEADER, 0)
+
+
+class TiffLayout:
+    """Where everything is in a file, known before any tile is read.
+
+    Args:
+        images: full resolution first, then overviews from fine to coarse.
+
+    Attributes:
+        head: all bytes before the first tile.
+        size: bytes of the file.
+        is_big: whether it is a BigTIFF.
+    """
+
+    def __init__(self, images: Sequence[TiffImage]) -> None:
+        tiles = [_Tiles(image.source) for image in images]
+        data = sum(one.length for one in tiles)
+        # The head is short beside what the limit leaves.
+        head = len(_head(images, [_no_offsets(one) for one in tiles], is_big=False))
+        self.is_big = head + data > LARGEST_CLASSIC
+        if self.is_big:
+            head = len(_head(images, [_no_offsets(one) for one in tiles], is_big=True))
+        position = head
+        for one in reversed(tiles):
+            length = one.length
+            one.move(position)
+            position += length
+        self.size = position
+        self.head = _head(images, [one.offsets() for one in tiles], is_big=self.is_big)
+        self._tiles = tiles[::-1]
+
+    def pieces(self, start: int, end: int) -> Iterator[bytes]:
+        """Yield bytes of the file in pieces of at most `LARGEST_PIECE`.
+
+        Only tiles that the range touches are read.
+
+        Raises:
+            ObjectChangedError, SlabFormatError, StorageError: as `TileSource.tiles`.
+        """
+        waiting = bytearray()
+        for part in self._parts(start, end):
+            waiting += part
+            if len(waiting) < _PIECE:
+                continue
+            for first in range(0, len(waiting), LARGEST_PIECE):
+                yield bytes(waiting[first : first + LARGEST_PIECE])
+            waiting.clear()
+        if waiting:
+            yield bytes(waiting)
+
+    def _parts(self, start: int, end: int) -> Iterator[bytes | memoryview]:
+        if start < len(self.head):
+            yield memoryview(self.head)[start:end]
+        for tiles in self._tiles:
+            first = int(np.searchsorted(tiles.ends, start, side="right"))
+            stop = int(np.searchsorted(tiles.starts, end, side="left"))
+            if first >= stop:
+                continue
+            found = tiles.source.tiles(first, stop)
+            for number, data in zip(range(first, stop), found, strict=True):
+                if len(data) != tiles.source.sizes[number]:
+                    raise SlabFormatError("a tile has not the size that its index says")
+                if data:
+                    block = b"".join((struct.pack("<I", len(data)), data, data[-_TRAILER:]))
+                    begin = int(tiles.starts[number])
+                    yield memoryview(block)[max(0, start - begin) : end - begin]
+
+
+def _no_offsets(tiles: _Tiles) -> npt.NDArray[np.int64]:
+    return np.zeros(len(tiles.starts), np.int64)
+
+
+def _head(
+    images: Sequence[TiffImage], offsets: Sequence[npt.NDArray[np.int64]], *, is_big: bool
+) -> bytes:
+    header = 16 if is_big else 8
+    first = header + len(_GHOST)
+    first += first % 2
+    if is_big:
+        parts = [struct.pack("<2sHHHQ", b"II", 43, 8, 0, first), _GHOST]
+    else:
+        parts = [struct.pack("<2sHI", b"II", 42, first), _GHOST]
+    parts.append(bytes(first - header - len(_GHOST)))
+    position = first
+    for number, (image, places) in enumerate(zip(images, offsets, strict=True)):
+        last = number == len(images) - 1
+        found = _directory(image, places, position, is_big=is_big, is_last=last)
+        parts.append(found)
+        position += len(found)
+    return b"".join(parts)
+
+
+def _directory(
+    image: TiffImage,
+    places: npt.NDArray[np.int64],
+    position: int,
+    *,
+    is_big: bool,
+    is_last: bool,
+) -> bytes:
+    """Return a directory and its values; its values are even, so the next one follows."""
+    kind, width = ("Q", 8) if is_big else ("I", 4)
+    fields = [
+        *image.fields,
+        Field(_OFFSETS, kind, places.astype(f"<u{width}").tobytes()),
+        Field(_BYTE_COUNTS, "I", image.source.sizes.astype("<u4").tobytes()),
+    ]
+    fields.sort(key=lambda one: one.tag)
+    # Always even, as the positions of values must be.
+    length = 8 + 20 * len(fields) + 8 if is_big else 2 + 12 * len(fields) + 4
+    where: dict[int, int] = {}
+    values: list[bytes] = []
+    end = position + length
+    # The places of the tiles come last.
+    for one in sorted(fields, key=lambda one: (one.tag in (_OFFSETS, _BYTE_COUNTS), one.tag)):
+        if len(one.packed) > width:
+            padded = one.packed + bytes(len(one.packed) % 2)
+            where[one.tag] = end
+            values.append(padded)
+            end += len(padded)
+    entries = [struct.pack("<Q" if is_big else "<H", len(fields))]
+    for one in fields:
+        count = len(one.packed) // _SIZES[one.kind]
+        entries.append(struct.pack("<HHQ" if is_big else "<HHI", one.tag, _TYPES[one.kind], count))
+        if one.tag in where:
+            entries.append(struct.pack("<Q" if is_big else "<I", where[one.tag]))
+        else:
+            entries.append(one.packed.ljust(width, b"\0"))
+    entries.append(struct.pack("<Q" if is_big else "<I", 0 if is_last else end))
+    return b"".join((*entries, *values))

@@ -1,0 +1,224 @@
+"""Files of coverages, read by GDAL and tifffile."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.coverage.ground import FORMATS, ORIGIN, TILE, Ground, written
+
+from mastaba_coverage import Cells, CoveragePlan
+from mastaba_writer.tile_encoder import encode_tile
+
+rasterio = pytest.importorskip("rasterio")
+
+# The tiles that are decoded alone are nowhere on the ground.
+pytestmark = pytest.mark.filterwarnings("ignore:Dataset has no geotransform")
+
+MakeGround = Callable[..., Ground]
+PADDED_ROW, PADDED_COL = 4, 0
+"""The first tile of the COG of the whole layer: a corner of a tile of both overviews."""
+
+
+@pytest.fixture(scope="module")
+def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeGround]:
+    """Return a function that writes an installation, or returns one that exists."""
+    opened: list[Ground] = []
+
+    @cache
+    def make(*args: Any, **options: Any) -> Ground:
+        opened.append(Ground(tmp_path_factory.mktemp("ground"), *args, **options))
+        return opened[-1]
+
+    yield make
+    for one in opened:
+        one.close()
+
+
+def read(path: Path, overview: int | None = None) -> Any:
+    options = {} if overview is None else {"overview_level": overview}
+    with rasterio.open(path, **options) as source:
+        return np.moveaxis(source.read(), 0, -1)
+
+
+def equal_bits(one: Any, other: Any) -> bool:
+    return one.shape == other.shape and bool(
+        np.array_equal(
+            np.ascontiguousarray(one).view(np.uint8), np.ascontiguousarray(other).view(np.uint8)
+        )
+    )
+
+
+def alone(made: Ground) -> Any:
+    """Return what decodes a tile: the library that reads the files, if decoders may differ."""
+    if "JPG" not in made.name:
+        return None
+
+    def decoded(level: str, row: int, col: int) -> Any:
+        pixels = made.made(level, row, col)
+        if pixels is None:
+            return None
+        with rasterio.MemoryFile(encode_tile(made.name, pixels)) as file, file.open() as source:
+            return np.moveaxis(source.read(), 0, -1)
+
+    return decoded
+
+
+def channels_of(name: str) -> tuple[int, ...]:
+    if "FLOAT" in name:
+        return (1,)
+    return (3,) if "JPG" in name else (1, 2, 3, 4)
+
+
+CASES = [(name, count) for name in FORMATS for count in channels_of(name)]
+
+
+@pytest.mark.parametrize(
+    ("name", "channels", "registration"),
+    [*((*case, "area") for case in CASES), ("TIFF_ZIP_FLOAT32", 1, "post")],
+)
+def test_cog_of_the_whole_layer(
+    name: str, channels: int, registration: str, ground: MakeGround, tmp_path: Path
+) -> None:
+    made = ground(name, channels, registration=registration)
+    plan = made.whole()
+    path = written(made.extract(plan), tmp_path / "whole.tif")
+    cells = plan.cells
+    assert cells == Cells(PADDED_ROW * TILE, 26 * TILE, PADDED_COL * TILE, 20 * TILE)
+    is_copied = [image.is_copied for image in plan.images]
+    assert is_copied == [True] * 3 if "PNG" not in name else [False] * 3
+
+    with rasterio.open(path) as source:
+        assert source.crs.to_epsg() == 2154
+        assert source.overviews(1) == [2, 4]
+        assert source.transform.c == ORIGIN[0] + cells.left
+        assert source.transform.f == ORIGIN[1] - cells.top
+        assert source.tags()["AREA_OR_POINT"] == ("Point" if registration == "post" else "Area")
+        assert source.tags()["TITLE"] == "Ground & <water>"
+        nodata = source.nodata
+    assert nodata == (-99999 if "FLOAT" in name else None if channels in (2, 4) else 255)
+    for number, level in enumerate(["3", "2", "1"]):
+        step = 1 << number
+        edges = (cells.top, cells.bottom, cells.left, cells.right)
+        # Beside alpha there is no nodata value: what is left out is transparent.
+        blank = 0 if channels in (2, 4) else None
+        expected = made.values(level, *(edge // step for edge in edges), blank, tile=alone(made))
+        assert equal_bits(read(path, None if number == 0 else number - 1), expected)
+
+
+@pytest.mark.parametrize(("name", "channels"), CASES)
+def test_cog_is_valid(name: str, channels: int, ground: MakeGround, tmp_path: Path) -> None:
+    validate = pytest.importorskip("rio_cogeo.cogeo").cog_validate
+    made = ground(name, channels)
+    path = written(made.extract(made.whole()), tmp_path / "whole.tif")
+    assert validate(path, strict=True) == (True, [], [])
+
+
+def test_tifffile_reads_the_same(ground: MakeGround, tmp_path: Path) -> None:
+    tifffile = pytest.importorskip("tifffile")
+    made = ground()
+    plan = made.whole()
+    path = written(made.extract(plan), tmp_path / "whole.tif")
+    with tifffile.TiffFile(path) as file:
+        assert [page.shape for page in file.series[0].levels] == [
+            (image.cells.rows, image.cells.columns) for image in plan.images
+        ]
+        part = file.series[0].asarray()[TILE : 2 * TILE, 3 * TILE : 4 * TILE]
+    assert equal_bits(part[:, :, None], made.tile("3", 5, 3))
+
+
+WINDOWS = [
+    Cells(400, 700, 300, 1000),
+    Cells(401, 402, 333, 334),
+    Cells(320, 321, 192, 1280),
+    Cells(5 * TILE, 9 * TILE, 3 * TILE, 8 * TILE),
+    Cells(5 * TILE, 9 * TILE - 7, 3 * TILE, 8 * TILE + 5),
+    # Around the absent slab.
+    Cells(12 * TILE - 3, 16 * TILE + 3, 8 * TILE - 3, 12 * TILE + 3),
+]
+
+
+@pytest.mark.parametrize("cells", WINDOWS)
+@pytest.mark.parametrize(
+    ("name", "channels"), [("TIFF_ZIP_FLOAT32", 1), ("TIFF_JPG_UINT8", 3), ("TIFF_PNG_UINT8", 4)]
+)
+def test_window_has_exactly_its_cells_and_their_bits(
+    cells: Cells, name: str, channels: int, ground: MakeGround, tmp_path: Path
+) -> None:
+    made = ground(name, channels)
+    plan = CoveragePlan.exact(made.coverage, made.coverage.finest, cells, made.coverage.fields)
+    path = written(made.extract(plan), tmp_path / "window.tif")
+    decode = alone(made) if plan.images[0].is_copied else None
+    expected = made.values("3", cells.top, cells.bottom, cells.left, cells.right, tile=decode)
+    assert equal_bits(read(path), expected)
+    with rasterio.open(path) as source:
+        assert (source.transform.c, source.transform.f) == (
+            ORIGIN[0] + cells.left,
+            ORIGIN[1] - cells.top,
+        )
+
+
+def test_nan_infinities_and_zeros_keep_their_bits(ground: MakeGround, tmp_path: Path) -> None:
+    made = ground("TIFF_RAW_FLOAT32")
+    cells = Cells(321, 400, 193, 270)
+    plan = CoveragePlan.exact(made.coverage, made.coverage.finest, cells, ("value",))
+    bits = read(written(made.extract(plan), tmp_path / "window.tif")).view(np.uint32)
+    # Row 4 of the first tile begins one column before the window; the next tile is whole.
+    assert bits[3, 63, 0] == 0x7FC01234
+    assert bits[2, 63 + 3, 0] == 0x80000000
+
+
+def test_channels_are_selected_in_order(ground: MakeGround, tmp_path: Path) -> None:
+    made = ground("TIFF_JPG_UINT8", 3)
+    cells = Cells(5 * TILE, 7 * TILE, 3 * TILE, 5 * TILE)
+    plan = CoveragePlan.exact(made.coverage, made.coverage.finest, cells, ("blue", "red"))
+    path = written(made.extract(plan), tmp_path / "window.tif")
+    expected = made.values("3", cells.top, cells.bottom, cells.left, cells.right)
+    assert equal_bits(read(path), expected[:, :, [2, 0]])
+
+
+def test_level_is_read_as_it_is_stored(ground: MakeGround, tmp_path: Path) -> None:
+    made = ground(registration="post")
+    grid = made.coverage.grids["2"]
+    plan = CoveragePlan.exact(made.coverage, grid, Cells(130, 300, 70, 200), ("value",))
+    path = written(made.extract(plan), tmp_path / "window.tif")
+    assert equal_bits(read(path), made.values("2", 130, 300, 70, 200))
+    with rasterio.open(path) as source:
+        assert source.transform.a == 2.0
+        # Averages of posts belong to areas.
+        assert source.tags()["AREA_OR_POINT"] == "Area"
+
+
+def test_jpeg_of_other_sampling_is_not_copied(ground: MakeGround, tmp_path: Path) -> None:
+    import io
+
+    from PIL import Image
+
+    def full(level: str, row: int, col: int) -> bytes:
+        stream = io.BytesIO()
+        Image.fromarray(np.full((TILE, TILE, 3), 90, np.uint8)).save(
+            stream, "JPEG", subsampling="4:4:4"
+        )
+        return stream.getvalue()
+
+    made = ground("TIFF_JPG_UINT8", 3, title="Full chroma")
+    made.write(tile=full)
+    answer = made.extract(made.whole())
+    assert not any(image.is_copied for image in answer.plan.images)
+    assert (read(written(answer, tmp_path / "whole.tif"))[TILE, 3 * TILE] == 90).all()
+
+
+@pytest.mark.live
+def test_gdal_reads_the_values(ground: MakeGround, tmp_path: Path) -> None:
+    made = ground()
+    path = written(made.extract(made.whole()), tmp_path / "whole.tif")
+    raw = tmp_path / "whole.raw"
+    subprocess.run(["gdal_translate", "-q", "-of", "ENVI", path, raw], check=True)
+    cells = made.whole().cells
+    expected = made.values("3", cells.top, cells.bottom, cells.left, cells.right)
+    assert raw.read_bytes() == expected.tobytes()
