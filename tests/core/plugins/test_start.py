@@ -1,4 +1,4 @@
-"""Starts with broken plugins: the server goes on without them, unless its configuration needs one."""
+"""Starts with broken plugins: the server goes on without those that it does not need."""
 
 from __future__ import annotations
 
@@ -215,7 +215,7 @@ def test_layers_on_the_storage_of_a_broken_plugin_are_left_out(
 
 def test_a_failing_middleware_prevents_the_start(install: Install, server_json: Path) -> None:
     install("wobbly", f"{HOOK}def wsgi_middleware(site): raise OSError('x')")
-    with pytest.raises(PluginLoadError, match="'wobbly'.*fails in wsgi_middleware"):
+    with pytest.raises(PluginLoadError, match=r"'wobbly'.*fails in wsgi_middleware"):
         create_application(str(server_json))
 
 

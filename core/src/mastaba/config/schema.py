@@ -82,7 +82,6 @@ def schema(name: str, plugins: Plugins, services: Services | None = None) -> dic
     if name == "server":
         sections = properties["plugins"]["properties"]
         for plugin, settings in plugins.settings_schemas.items():
-            # Without settings, a section only says that the plugin is needed.
             sections[plugin] = {
                 "type": "object",
                 "description": f"Settings of the plugin {plugin}.",

@@ -126,12 +126,15 @@ def load_server(file: str, plugins: Plugins, faults: Faults) -> ServerConfig:
 def _has_its_plugins(document: Any, plugins: Plugins, file: str, faults: Faults) -> bool:
     """Record an error for each broken plugin that has settings: it is needed."""
     settings = document.get("plugins") if isinstance(document, dict) else None
-    broken = [name for name in plugins.broken if isinstance(settings, dict) and name in settings]
+    found = list(settings) if isinstance(settings, dict) else []
+    broken = [name for name in found if name in plugins.broken]
     for name in broken:
-        # Its settings have no schema.
-        del settings[name]
         reason = "the plugin is needed, because it has settings, but it is broken"
         faults.error(file, f"$.plugins.{name}", reason, "repair it, or remove its settings")
+    for name in found:
+        # These have no schema: an empty section only says that the plugin is needed.
+        if name in broken or (settings[name] == {} and name in plugins.names):
+            del settings[name]
     return not broken
 
 

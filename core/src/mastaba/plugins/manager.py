@@ -159,15 +159,17 @@ class Plugins:
 
     @property
     def settings_schemas(self) -> dict[str, Mapping[str, Any]]:
-        """JSON schemas of the settings of plugins in server.json, by plugin and setting.
-
-        Those of a plugin without settings are empty.
-        """
+        """JSON schemas of the settings of plugins in server.json, by plugin and setting."""
         return {
-            name: getattr(plugin, "settings_schema", None) or {}
+            name: schema
             for name, plugin in sorted(self._manager.list_name_plugin())
-            if name != CORE
+            if (schema := getattr(plugin, "settings_schema", None))
         }
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Names of the plugins in use, without the core."""
+        return frozenset(name for name, _ in self._manager.list_name_plugin()) - {CORE}
 
     def add_commands(
         self, parser: ArgumentParser, subparsers: _SubParsersAction[ArgumentParser]

@@ -84,8 +84,9 @@ class FileStorage(Storage):
     """Files by absolute or relative path. The file system resolves links.
 
     Files stay open after a range has been read, each thread's last one in any case. If a file is
-    replaced, further ranges therefore still come from the same version. A file that is modified in place is detected: immediately if
-    it became shorter or was last modified less than 2 s ago, otherwise within 0.1 s.
+    replaced, further ranges therefore still come from the same version. A file that is modified in
+    place is detected: immediately if it became shorter or was last modified less than 2 s ago,
+    otherwise within 0.1 s.
     """
 
     name = "file"
