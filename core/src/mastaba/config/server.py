@@ -126,7 +126,9 @@ def load_server(file: str, plugins: Plugins, faults: Faults) -> ServerConfig:
 def _has_its_plugins(document: Any, plugins: Plugins, file: str, faults: Faults) -> bool:
     """Record an error for each broken plugin that has settings: it is needed."""
     settings = document.get("plugins") if isinstance(document, dict) else None
-    found = list(settings) if isinstance(settings, dict) else []
+    if not isinstance(settings, dict):
+        return True
+    found = list(settings)
     broken = [name for name in found if name in plugins.broken]
     for name in broken:
         reason = "the plugin is needed, because it has settings, but it is broken"
