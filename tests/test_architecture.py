@@ -74,7 +74,7 @@ ROOMS_OF_PLUGINS = {
 }
 MAX_PACKAGES = 13
 
-MOST_LINES = 12_974
+MOST_LINES = 13_096
 """Lines of the modules of the core. Lower it with every change that removes some."""
 
 # library: the modules (or packages) of the core that may know it
