@@ -57,6 +57,8 @@ class Page:
     def close(self) -> None:
         self.page.close()
         assert not self.faults, self.faults
+        # What a script has forgotten to set.
+        assert not [url for url in self.requests if "undefined" in url or "NaN" in url]
         assert self.hosts <= {self.site.removeprefix("http://")}
 
     def open(self, path: str) -> None:

@@ -148,7 +148,7 @@ def test_format_of_maps(page: Page) -> None:
 def test_elevation_under_the_pointer(page: Page, layer: str) -> None:
     page.open(layer)
     place_pointer(page)
-    shown = page.page.locator("#readout b").inner_text()
+    shown = page.page.locator("#readout b").inner_text().replace(",", "")
     assert shown.endswith(" m")
     assert float(shown.removesuffix(" m")) == pytest.approx(4000 + COLUMN / 2 + ROW / 4, abs=2)
     assert page.page.locator("#legend canvas:visible").count() == 1
@@ -168,7 +168,7 @@ def test_elevation_requested_from_a_service(page: Page) -> None:
     page.page.wait_for_function(
         """(wanted) => {
             const shown = document.querySelector("#readout b")?.textContent;
-            return Math.abs(Number.parseFloat(shown) - wanted) < 2;
+            return Math.abs(Number.parseFloat(shown?.replace(",", "")) - wanted) < 2;
         }""",
         arg=4000 + COLUMN / 2 + ROW / 4,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -205,6 +206,9 @@ def test_french(browser: Any, site: str) -> None:
     page.page.locator("#notice", has_text="double clic").wait_for()
     low, _ = page.page.locator("#histogram .ends span").all_inner_texts()
     assert low.replace("\u202f", " ") == "3 672 m"
+    height = page.page.locator("#readout b")
+    height.wait_for()
+    assert re.fullmatch(r"\d \d{3},\d m", height.inner_text().replace("\u202f", " "))
     page.close()
 
 

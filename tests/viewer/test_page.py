@@ -16,7 +16,9 @@ from tests.viewer import ground
 from werkzeug.test import Client
 
 import mastaba_viewer
+from mastaba.plugins.manager import Plugins
 from mastaba_viewer.assets import assets
+from mastaba_viewer.facts import three_digits
 from mastaba_viewer.texts import texts
 from mastaba_writer.installation import layer_document, write_installation
 
@@ -59,7 +61,10 @@ def hostile(tmp_path: Path, open_client: OpenClient) -> Client:
             "endpoint_uri": 'http://maps.example/v"><script>x</script>',
             "root_path": "/viewer",
         },
-        "tms": {"endpoint_uri": "http://evil.example;script-src * /tms"},
+        "tms": {
+            "title": "TMS of the town",
+            "endpoint_uri": "http://evil.example;script-src * /tms",
+        },
     }
     return open_client(
         write_installation(
@@ -271,7 +276,7 @@ def test_every_text_is_used_and_exists() -> None:
         # These names are composed.
         is_used = (
             key in ("collection", "tileset")
-            or key.startswith(("palette-", "kind-"))
+            or key.startswith(("palette-", "kind-", "service-"))
             or f'"{key}"' in scripts
             or f'"{key}"' in sources
         )
@@ -289,6 +294,24 @@ def test_language_of_the_browser(tiny: Client) -> None:
         assert f'<html lang="{lang}">' in response.text
         assert f'<label for="layer">{label}</label>' in response.text
         assert "Accept-Language" in response.headers["Vary"]
+
+
+def test_default_titles_of_services_are_translated(tiny: Client, hostile: Client) -> None:
+    french = {"Accept-Language": "fr"}
+    assert "<b>Service TMS</b>" in tiny.get("/viewer", headers=french).text
+    assert "<b>TMS service</b>" in tiny.get("/viewer").text
+    assert "<b>TMS of the town</b>" in hostile.get("/viewer", headers=french).text
+
+
+def test_translated_titles_are_those_of_the_services() -> None:
+    services = Plugins().services
+    titles = {f"service-{name}": services[name].title for name in services}
+    translated = {key: value for key, value in texts("en").items() if key.startswith("service-")}
+    assert translated == {key: titles[key] for key in translated}
+
+
+def test_decimals_are_those_of_the_language() -> None:
+    assert [three_digits(38.218, lang) for lang in ("en", "fr")] == ["38.2", "38,2"]
 
 
 @pytest.mark.parametrize("path", ["", "/RGB_JPG", "/compare/RGB_JPG/VECTOR"])

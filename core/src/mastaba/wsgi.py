@@ -16,7 +16,7 @@ from mastaba.config.server import load_server
 from mastaba.environment import Environment
 from mastaba.plugins.manager import Plugins
 from mastaba.site.application import Application
-from mastaba.site.loading import log_findings, open_site
+from mastaba.site.loading import log_broken, log_findings, open_site
 from mastaba.site.updates import SiteUpdates
 from mastaba_server.processes.scoreboard import Scoreboard
 
@@ -29,14 +29,17 @@ def create_application(server_json: str, plugins: Plugins | None = None) -> Appl
 
     Args:
         server_json: path of server.json.
-        plugins: None for the installed ones.
+        plugins: None for the installed ones, without those that are broken.
 
     Raises:
         ConfigurationError: the configuration cannot be used; contains all errors.
-        PluginError: a plugin cannot be used.
+        PluginError: the configuration needs a plugin that cannot be used, a middleware fails, or
+            the choice of plugins cannot be followed.
     """
-    plugins = plugins or Plugins()
+    plugins = plugins or Plugins(tolerant=True)
+    plugins.require_choice()
     faults = Faults()
+    log_broken(plugins)
     server = load_server(server_json, plugins, faults)
     scoreboard = Scoreboard(1, server.threads)
     scoreboard.bind_worker(0)

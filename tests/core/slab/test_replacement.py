@@ -16,6 +16,7 @@ from mastaba.model.tile_matrix_set import TileLimits, TileMatrix
 from mastaba.slab.index_cache import IndexCache
 from mastaba.slab.layout import PathLayout
 from mastaba.slab.reader import LevelReader
+from mastaba.storage.base import ByteRange, ObjectRead
 from mastaba.storage.file import FileStorage
 from mastaba_writer.slab_writer import build_slab
 
@@ -178,6 +179,29 @@ def test_slab_replaced_after_its_file_was_closed_is_read_again(slab: Path) -> No
     storage.close()
     assert generation_of(stored.read(), 3) == 1
     assert stored.version != before
+
+
+class ReplacedStorage(FileStorage):
+    """Files that are replaced after each index, and then read by another thread."""
+
+    generation = 0
+
+    def read(
+        self, key: str, byte_range: ByteRange | None = None, version: str | None = None
+    ) -> ObjectRead:
+        found = super().read(key, byte_range, version)
+        if version is None:
+            self.generation += 1
+            replace_by_rename(Path(key), make_generation(self.generation))
+            with ThreadPoolExecutor(1) as other:
+                other.submit(super().read, key, byte_range).result()
+        return found
+
+
+def test_slab_replaced_after_each_read_of_its_index_gives_no_error(slab: Path) -> None:
+    reader = make_reader(slab, IndexCache(10, 0.0), ReplacedStorage())
+    for tile in range(TILES):
+        generation_of(read(reader, tile), tile)
 
 
 def test_tile_missing_in_the_next_generation_is_absent(slab: Path) -> None:

@@ -73,11 +73,12 @@ def _run(argv: Sequence[str] | None) -> int:
         # After the help, the version or an unknown command.
         _report(installed.problems)
         raise
-    # ``mastaba plugins`` must run: it shows which plugin is broken.
-    if installed.problems and parsed.command != "plugins":
+    run = getattr(parsed, "run", None)
+    try:
+        _require_plugins(installed, parsed)
+    except PluginError:
         _report(installed.problems)
         return 1
-    run = getattr(parsed, "run", None)
     if run is None:
         if parsed.command is not None:
             parser.error(f"{parsed.command} needs a command of its own, see --help")
@@ -97,6 +98,21 @@ def _run(argv: Sequence[str] | None) -> int:
     except PluginError as error:
         _report([str(error)])
         return 1
+
+
+def _require_plugins(installed: Plugins, parsed: argparse.Namespace) -> None:
+    """Check the plugins as far as the command needs them.
+
+    Raises:
+        PluginError: they have a problem that prevents it.
+    """
+    # It shows which plugin is broken.
+    if parsed.command == "plugins":
+        return
+    installed.require_choice()
+    # A server goes on without a broken plugin, and so does what examines one.
+    if parsed.command is not None and not getattr(parsed, "without_broken_plugins", False):
+        installed.require_all()
 
 
 def _report(problems: Iterable[str]) -> None:

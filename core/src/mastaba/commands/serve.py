@@ -18,7 +18,7 @@ from mastaba.config.server import ServerConfig, load_server, missing_port
 from mastaba.errors import ConfigurationError, PluginError, escaped
 from mastaba.plugins.manager import Plugins
 from mastaba.site.epoch import Endpoint, SiteEpoch
-from mastaba.site.loading import log_all, log_findings, open_site, watching
+from mastaba.site.loading import log_all, log_broken, log_findings, open_site, watching
 from mastaba.site.logs import configure_logging
 from mastaba.site.reloading import reloaded
 from mastaba_server.errors import ListenError
@@ -71,6 +71,7 @@ def _run(arguments: argparse.Namespace, plugins: Plugins, is_reload_due: Callabl
             server = load_server(arguments.file, plugins, faults)
             configure_logging(server)
             on_stderr = server.logger.output != "standard_error"
+            log_broken(plugins)
             inherited = None if arguments.http else inherited_listener()
             # A front server that hands over its socket also manages the processes; each handles
             # its requests itself.
@@ -92,9 +93,9 @@ def _run(arguments: argparse.Namespace, plugins: Plugins, is_reload_due: Callabl
         except ConfigurationError as error:
             # The problems of an open site are already in the log.
             log_all(Faults() if site else faults, error)
-            return _fail(error, on_stderr=on_stderr)
+            return _fail(error, plugins, on_stderr=on_stderr)
         except (ListenError, PluginError) as error:
-            return _fail(error, on_stderr=on_stderr)
+            return _fail(error, plugins, on_stderr=on_stderr)
 
         numbers = itertools.count(1)
 
@@ -152,11 +153,12 @@ def _listener(http: str | None, inherited: Listener | None, server: ServerConfig
     return open_listener(port, server.backlog)
 
 
-def _fail(error: Exception, *, on_stderr: bool) -> int:
+def _fail(error: Exception, plugins: Plugins, *, on_stderr: bool) -> int:
     """Report why the server does not start; return the exit status."""
     faults = error.faults if isinstance(error, ConfigurationError) else ()
     if on_stderr:
-        for reason in faults or (error,):
+        # A missing plugin may be the reason.
+        for reason in (*plugins.broken.values(), *(faults or (error,))):
             sys.stderr.write(escaped(f"mastaba: {reason}") + "\n")
     # Each fault has its own line in the log.
     summary = f"{len(faults)} errors, see above" if faults else str(error)

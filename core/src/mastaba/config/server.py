@@ -115,11 +115,29 @@ def load_server(file: str, plugins: Plugins, faults: Faults) -> ServerConfig:
     except (OSError, ValueError) as error:
         reason = unreadable(error) + started_at(file)
         faults.error(file, "$", reason, "name a readable file with -f")
-    if document is None or validator.validate(document, file, faults) is None:
+    is_complete = _has_its_plugins(document, plugins, file, faults)
+    if document is None or validator.validate(document, file, faults) is None or not is_complete:
         raise ConfigurationError(faults.errors)
     _complete_logger(document.get("logger", {}))
     validator.complete(document)
     return _server_config(document, file)
+
+
+def _has_its_plugins(document: Any, plugins: Plugins, file: str, faults: Faults) -> bool:
+    """Record an error for each broken plugin that has settings: it is needed."""
+    settings = document.get("plugins") if isinstance(document, dict) else None
+    if not isinstance(settings, dict):
+        return True
+    found = list(settings)
+    broken = [name for name in found if name in plugins.broken]
+    for name in broken:
+        reason = "the plugin is needed, because it has settings, but it is broken"
+        faults.error(file, f"$.plugins.{name}", reason, "repair it, or remove its settings")
+    for name in found:
+        # These have no schema: an empty section only says that the plugin is needed.
+        if name in broken or (settings[name] == {} and name in plugins.names):
+            del settings[name]
+    return not broken
 
 
 def _complete_logger(section: dict[str, Any]) -> None:

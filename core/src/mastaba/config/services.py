@@ -89,13 +89,20 @@ def _is_rok4_v6(document: object) -> bool:
 
 
 def _drop_foreign_sections(document: Any, plugins: Plugins, faults: FileFaults) -> None:
-    """Remove the sections of services that are not installed; warn if one is enabled."""
+    """Remove the sections of services that are not installed; report those that are enabled.
+
+    If plugins are broken, a service that is enabled may belong to one of them: an error.
+    """
     known = {"global", *plugins.services}
     for name, section in list(document.items()) if isinstance(document, dict) else ():
         if name in known or not isinstance(section, dict) or "enabled" not in section:
             continue
         del document[name]
-        if section["enabled"] is True:
+        if section["enabled"] is True and plugins.broken:
+            reason = f"the service is enabled, but not available{plugins.services.left_out}"
+            remedy = "repair the plugin that provides it, or set enabled to false"
+            faults.error(f"$.{name}", reason, remedy)
+        elif section["enabled"] is True:
             remedy = f"install its package (such as mastaba-{name}), or set enabled to false"
             faults.warning(f"$.{name}", "the service is enabled, but not installed", remedy)
 

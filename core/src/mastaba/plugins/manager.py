@@ -72,7 +72,7 @@ class Plugins:
         autoload: whether installed plugins are loaded.
         directory: directory of plugins that consist of one file; None for the one in
             ``MASTABA_PLUGINS_DIR``, if any.
-        tolerant: whether problems are only recorded, in `problems`.
+        tolerant: whether problems are only recorded, in `problems` and `broken`.
 
     Raises:
         PluginLoadError: a plugin cannot be used; the message contains all problems.
@@ -124,6 +124,31 @@ class Plugins:
         return [str(error) for error in (*self._general, *failed)]
 
     @property
+    def broken(self) -> dict[str, str]:
+        """Why plugins are left out, by name, with the remedy."""
+        return {name: str(self._failed[name]) for name in sorted(self._failed)}
+
+    def require_choice(self) -> None:
+        """Check that the choice of plugins can be followed; broken ones are only left out.
+
+        Raises:
+            PluginError: a blocked name is unknown, two plugins have the same name, or the directory
+                of plugins cannot be read; contains all such problems.
+        """
+        if self._general:
+            raise type(self._general[0])("; ".join(map(str, self._general)))
+
+    def require_all(self) -> None:
+        """Check that no plugin has a problem.
+
+        Raises:
+            PluginError: one has; contains all problems.
+        """
+        errors = [*self._general, *self._failed.values()]
+        if errors:
+            raise type(errors[0])("; ".join(self.problems))
+
+    @property
     def warnings(self) -> list[str]:
         """What the authors of plugins should improve."""
         return [
@@ -140,6 +165,11 @@ class Plugins:
             for name, plugin in sorted(self._manager.list_name_plugin())
             if (schema := getattr(plugin, "settings_schema", None))
         }
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Names of the plugins in use, without the core."""
+        return frozenset(name for name, _ in self._manager.list_name_plugin()) - {CORE}
 
     def add_commands(
         self, parser: ArgumentParser, subparsers: _SubParsersAction[ArgumentParser]
@@ -421,7 +451,7 @@ class Plugins:
                     raise self._error(blamed, BrokenPluginError(reason, PluginConflictError))
                 taken[label, value.casefold()] = plugin
             items.append((attributes[kind.identifying[0]], item, plugin))
-        return Registry(kind.word, items, functools.partial(self._load, kind))
+        return Registry(kind.word, items, functools.partial(self._load, kind), self._failed)
 
     def _load(self, kind: checks.Kind, item: LazyClass, plugin: str) -> Any:
         try:
@@ -472,6 +502,5 @@ class Plugins:
         self._failed[plugin] = error
 
     def _require_no_problem(self) -> None:
-        errors = [*self._general, *self._failed.values()]
-        if errors and not self._tolerant:
-            raise type(errors[0])("; ".join(self.problems))
+        if not self._tolerant:
+            self.require_all()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from mastaba import LazyClass
@@ -18,6 +18,7 @@ class Registry(Mapping[str, T], Generic[T]):
         kind: kind of the items, for messages.
         items: name, item, and name of the plugin that provides it.
         load: returns the item for a `LazyClass` from a plugin; called once, on first use.
+        broken: names of the plugins that are left out, for messages.
     """
 
     def __init__(
@@ -25,8 +26,10 @@ class Registry(Mapping[str, T], Generic[T]):
         kind: str,
         items: Sequence[tuple[str, T | LazyClass, str]] = (),
         load: Callable[[LazyClass, str], T] | None = None,
+        broken: Collection[str] = (),
     ) -> None:
         self.kind = kind
+        self.broken = broken
         self._items: dict[str, Any] = {name: item for name, item, _ in items}
         self._providers = {name: provider for name, _, provider in items}
         self._load = load
@@ -36,7 +39,8 @@ class Registry(Mapping[str, T], Generic[T]):
             item = self._items[name]
         except KeyError:
             known = ", ".join(sorted(self._items)) or "none"
-            raise UnknownPluginError(f"no {self.kind} {name!r} (installed: {known})") from None
+            text = f"no {self.kind} {name!r} (installed: {known}){self.left_out}"
+            raise UnknownPluginError(text) from None
         if isinstance(item, LazyClass) and self._load is not None:
             item = self._items[name] = self._load(item, self._providers[name])
         return item  # type: ignore[no-any-return]
@@ -52,6 +56,12 @@ class Registry(Mapping[str, T], Generic[T]):
 
     def __len__(self) -> int:
         return len(self._items)
+
+    @property
+    def left_out(self) -> str:
+        """The broken plugins, which may provide what is missing: the end of a message, or empty."""
+        names = ", ".join(sorted(self.broken))
+        return f"; broken plugins are left out: {names}" if names else ""
 
     def settings(self, by_plugin: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
         """Return the settings of each item, which are those of its plugin."""

@@ -215,6 +215,10 @@ class Installed(Protocol):
     """What the installed plugins provide (see `mastaba.plugins.manager.Plugins`)."""
 
     @property
+    def broken(self) -> Mapping[str, str]:
+        """Why plugins are left out, by name."""
+
+    @property
     def services(self) -> Mapping[str, type[Service]]:
         """Services by name."""
 

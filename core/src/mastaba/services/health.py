@@ -81,6 +81,8 @@ class HealthService(Service):
         """Return what is not as configured, although map requests are answered."""
         catalogue = self.site.catalogue
         flaws: list[str] = [one for one in self.site.scoreboard.obstacles if one is Obstacle.KEPT]
+        if broken := self.site.plugins.broken:
+            flaws.append(f"plugins left out, because they are broken: {_listed(broken)}")
         if catalogue.outdated_layers:
             names = _listed(catalogue.outdated_layers)
             flaws.append(f"layers kept as they were, because of errors in their files: {names}")
@@ -128,7 +130,7 @@ class HealthService(Service):
         return {"storage": {name: counts[name] for name in self.site.plugins.storages}}
 
 
-def _listed(layers: Iterable[str]) -> str:
-    names = sorted(layers)
+def _listed(found: Iterable[str]) -> str:
+    names = sorted(found)
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
     return ", ".join(names[:_MOST_NAMES]) + more

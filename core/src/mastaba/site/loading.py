@@ -75,6 +75,12 @@ def log_findings(site: Site, faults: Faults) -> None:
         logger.error("layers with errors, which stay as they were: %s", ", ".join(sorted(outdated)))
 
 
+def log_broken(plugins: Plugins) -> None:
+    """Log which plugins are left out, and why."""
+    for problem in plugins.broken.values():
+        logger.error("left out: %s", problem)
+
+
 def log_all(faults: Faults, error: ConfigurationError) -> None:
     """Log the problems noted so far, and those of an error that are not among them."""
     noted = faults.all

@@ -194,7 +194,9 @@ def again(tiles: Sequence[StoredTile], error: MastabaError, attempt: int) -> lis
             return []
         raise error
     try:
-        index = first.reader.refresh(first.slab, first.index)
+        # The version that another thread has read may be gone again.
+        is_last = attempt == _ATTEMPTS - 1
+        index = first.reader.refresh(first.slab, first.index, alone=is_last)
     except ObjectNotFoundError:
         return []
     try:
@@ -380,10 +382,19 @@ class LevelReader:
         """Remove an index from the cache, unless a newer one has replaced it."""
         self._indices.drop(slab, index)
 
-    def refresh(self, slab: SlabKey, stale: SlabIndex) -> SlabIndex:
-        """Replace an index that proved to be outdated; return the current one."""
+    def refresh(self, slab: SlabKey, stale: SlabIndex, *, alone: bool = False) -> SlabIndex:
+        """Replace an index that proved to be outdated; return the current one.
+
+        Args:
+            alone: whether this thread must read the index itself. It can then also read the tiles
+                of that version from a local file, however often the file is replaced.
+        """
         self._indices.drop(slab, stale)
-        return self._read_index(slab)
+        if not alone:
+            return self._read_index(slab)
+        index = self._load(slab)
+        self._indices.put(slab, index)
+        return index
 
     def _read_index(self, slab: SlabKey) -> SlabIndex:
         # Threads that wait for the read of another one count as reads too.

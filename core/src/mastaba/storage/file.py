@@ -83,9 +83,10 @@ class OpenFile:
 class FileStorage(Storage):
     """Files by absolute or relative path. The file system resolves links.
 
-    Files stay open after a range has been read. If a file is replaced, further ranges therefore
-    still come from the same version. A file that is modified in place is detected: immediately if
-    it became shorter or was last modified less than 2 s ago, otherwise within 0.1 s.
+    Files stay open after a range has been read, each thread's last one in any case. If a file is
+    replaced, further ranges therefore still come from the same version. A file that is modified in
+    place is detected: immediately if it became shorter or was last modified less than 2 s ago,
+    otherwise within 0.1 s.
     """
 
     name = "file"
@@ -96,6 +97,7 @@ class FileStorage(Storage):
         super().__init__(container)
         self._open_files = open_files
         self._files: OrderedDict[str, OpenFile] = OrderedDict()
+        self._latest = threading.local()
         self._lock = threading.Lock()
 
     @classmethod
@@ -124,7 +126,7 @@ class FileStorage(Storage):
         # decides which slabs stay in use.
         file = self._files.get(key)
         if file is None or file.version != version:
-            file = self._reopen(key)
+            file = self._own(key, version) or self._reopen(key)
         read = self._read(file, key, byte_range) if file.version == version else None
         if read is None:
             raise self._error(ObjectChangedError, key, f"the file {key} was replaced")
@@ -160,10 +162,20 @@ class FileStorage(Storage):
     def close(self) -> None:
         with self._lock:
             self._files.clear()
+        self._latest = threading.local()
+
+    def _own(self, key: str, version: str) -> OpenFile | None:
+        """Return the file that this thread opened last, if it is this version.
+
+        A thread that has read an index can then read its tiles, even if others open newer versions.
+        """
+        latest_key, file = getattr(self._latest, "opened", ("", None))
+        return file if latest_key == key and file and file.version == version else None
 
     def _reopen(self, key: str) -> OpenFile:
         """Open the current file, and keep it open instead of the previous one."""
         file = self._opened(key)
+        self._latest.opened = (key, file)
         with self._lock:
             self._files.pop(key, None)
             self._files[key] = file

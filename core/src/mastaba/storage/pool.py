@@ -126,9 +126,11 @@ class StoragePool:
         driver = self._drivers.get(name)
         if driver is None:
             known = ", ".join(sorted(self._drivers))
+            # A registry knows the broken plugins, one of which may provide the driver.
+            left_out = getattr(self._drivers, "left_out", "")
             raise UnknownPluginError(
                 f"no storage driver {name!r} is installed (installed: {known}); "
-                f"try pip install mastaba-storage-{name}"
+                f"try pip install mastaba-storage-{name}{left_out}"
             )
         return driver
 

@@ -26,7 +26,7 @@ def facts(layer: Layer, lang: str) -> str:
         (text("stored-as", lang), pyramid.format.media_type),
         (text("set", lang), f"{tile_matrix_set.id} ({tile_matrix_set.crs.code})"),
         (text("levels", lang), " – ".join(names)),
-        (text("finest-pixel", lang), f"{_three_digits(bottom.matrix.cell_size)} {unit}"),
+        (text("finest-pixel", lang), f"{three_digits(bottom.matrix.cell_size, lang)} {unit}"),
         (text("longitude", lang), f"{box.xmin:z.4f} … {box.xmax:z.4f}"),
         (text("latitude", lang), f"{box.ymin:z.4f} … {box.ymax:z.4f}"),
     ]
@@ -37,7 +37,8 @@ def facts(layer: Layer, lang: str) -> str:
     return "".join(f"<dt>{escape(name)}</dt><dd>{value}</dd>\n" for name, value in rows)
 
 
-def _three_digits(value: float) -> str:
-    """Return a number with three significant digits, without an exponent."""
+def three_digits(value: float, lang: str) -> str:
+    """Return a number with three significant digits, without an exponent, for reading."""
     digits = max(0, 2 - math.floor(math.log10(value)))
-    return f"{value:.{min(_MOST_DIGITS, digits)}f}"
+    found = f"{value:.{min(_MOST_DIGITS, digits)}f}"
+    return found.replace(".", ",") if lang == "fr" else found

@@ -6,7 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from mastaba.api.web import anchor
-from mastaba_viewer.texts import text
+from mastaba_viewer.texts import text, texts
 
 if TYPE_CHECKING:
     from mastaba.api.services import Service, Settings, Site
@@ -32,7 +32,13 @@ def _service(service: Service, lang: str) -> str:
         links.append(anchor(service.settings.endpoint_uri, text("state", lang)))
     if not links:
         return ""
-    return f"<li><b>{escape(service.settings.title)}</b> {' '.join(links)}</li>\n"
+    return f"<li><b>{escape(_title(service, lang))}</b> {' '.join(links)}</li>\n"
+
+
+def _title(service: Service, lang: str) -> str:
+    """Return the title of a service; the default ones of our services are translated."""
+    title, key = service.settings.title, f"service-{service.name}"
+    return texts(lang).get(key, title) if title == texts("en").get(key) else title
 
 
 def about_section(settings: Settings, lang: str) -> str:

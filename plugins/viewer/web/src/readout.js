@@ -5,7 +5,7 @@ import { get } from "ol/proj.js";
 import { byId, html, render } from "./dom.js";
 import { nearestLevel } from "./plans.js";
 import { cellIn, placeText } from "./projections.js";
-import { fixed, t, threeDigits } from "./texts.js";
+import { number, t, threeDigits } from "./texts.js";
 
 /**
  * Show what is at the pointer; return a function of a tile matrix set that updates it.
@@ -28,7 +28,7 @@ export function showReadout(view, set, elevationAt) {
     const unit = get(view.crs).getUnits() === "degrees" ? "°" : "m";
     const content = html`
       ${pointed ? "" : html`<span>${t("centre")}</span>`}
-      ${until(elevation.then((value) => (value === null ? "" : html`<b>${fixed(value, 1)} m</b>`)), "")}
+      ${until(elevation.then((value) => (value === null ? "" : html`<b>${number(value, 1)} m</b>`)), "")}
       <i>${placeText(place, view.crs)}</i>
       <span>${t("level", { id })}</span>
       <span>${threeDigits(view.cellSize)} ${unit}/px</span>

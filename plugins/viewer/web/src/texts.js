@@ -13,9 +13,9 @@ export function t(key, values = {}) {
   return texts[key].replace(/\{(\w+)\}/g, (place, name) => values[name] ?? place);
 }
 
-/** Format a number for reading. */
+/** Format a number for reading: no sign if it rounds to zero. */
 export function number(value, digits = 0) {
-  return value.toLocaleString(lang, decimals(digits));
+  return value.toLocaleString(lang, { signDisplay: "negative", ...decimals(digits) });
 }
 
 /** Format a number that may be copied elsewhere: with a point, and no sign if it rounds to zero. */
@@ -23,8 +23,8 @@ export function fixed(value, digits) {
   return value.toLocaleString("en", { ...PLAIN, ...decimals(digits) });
 }
 
-/** Format a number with at least three significant digits. */
+/** Format a number for reading, with at least three significant digits. */
 export function threeDigits(value) {
   const digits = { maximumSignificantDigits: 3, maximumFractionDigits: 0, roundingPriority: "morePrecision" };
-  return value.toLocaleString("en", { ...PLAIN, ...digits });
+  return value.toLocaleString(lang, { ...PLAIN, ...digits });
 }

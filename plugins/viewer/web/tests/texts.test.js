@@ -9,6 +9,7 @@ test("numbers", () => {
   assert.equal(fixed(-0.04, 1), "0.0");
   assert.equal(fixed(1234.56, 1), "1234.6");
   assert.equal(number(1234.5, 1), "1,234.5");
+  assert.equal(number(-0.04, 1), "0.0");
   assert.equal(threeDigits(0.012345), "0.0123");
   assert.equal(threeDigits(1234.5), "1235");
 });

@@ -40,7 +40,7 @@ def _add_check(subparsers: _SubParsersAction[ArgumentParser]) -> None:
         help=f"with --deep: slabs of each level ({DEFAULT_SAMPLES} by default)",
     )
     parser.add_argument("--format", choices=("text", "json"), default="text")
-    parser.set_defaults(run=_run_of("check"))
+    parser.set_defaults(run=_run_of("check"), without_broken_plugins=True)
 
 
 def _add_tile(subparsers: _SubParsersAction[ArgumentParser]) -> None:

@@ -45,6 +45,8 @@ def run(arguments: argparse.Namespace) -> int:
         sys.stderr.write("mastaba: --samples takes a positive number and needs --deep\n")
         return USAGE
     faults, source = Faults(), Source()
+    for problem in plugins.broken.values():
+        faults.error(arguments.file, "$", problem, "repair the plugin, or block it")
     server = catalogue = None
     with suppress(ConfigurationError):
         server = load_server(arguments.file, plugins, faults)

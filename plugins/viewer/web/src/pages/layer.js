@@ -164,17 +164,17 @@ class LayerPage extends ShownLayer {
     return this.choice.look.formats ?? [];
   }
 
-  /** Format and transparency of maps. */
+  /** Format and transparency of maps; tiles have no choice of formats. */
   get options() {
     const format = this.formats.includes(this.format) ? this.format : this.formats[0];
-    return { format, transparent: byId("transparent").checked };
+    return { ...(format && { format }), transparent: byId("transparent").checked };
   }
 
   fillControls() {
     for (const [part, name] of Object.entries(namesOf(this.choice))) byId(part).value = name;
     byId("crs").value = this.view.crs;
     for (const option of byId("format").options) option.hidden = !this.formats.includes(option.value);
-    byId("format").value = this.options.format;
+    byId("format").value = this.options.format ?? "";
     byId("format-field").hidden = this.formats.length < 2;
     byId("transparent-field").hidden = this.choice.source.type !== "maps";
     byId("display").hidden = false;
