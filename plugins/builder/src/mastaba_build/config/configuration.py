@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -16,6 +14,7 @@ from mastaba.api.documents import Faults, parse_document, read_local_text
 from mastaba.api.storages import Storage
 from mastaba.tooling.documents import unreadable
 from mastaba_build.config.access import Access
+from mastaba_build.config.schema import build_schema
 from mastaba_build.errors import PlanError
 from mastaba_build.output.destination import Destination
 
@@ -106,13 +105,6 @@ class Configuration:
     def work_directory(self) -> Path:
         """The directory of the journal and the quarter images."""
         return self.work or self.output.directory / f".{self.name}.work"
-
-
-def build_schema() -> dict[str, Any]:
-    """Return the JSON schema of configuration files."""
-    text = files("mastaba_build.config").joinpath("schemas", "build.json").read_text("utf-8")
-    document: dict[str, Any] = json.loads(text)
-    return document
 
 
 def read_configuration(

@@ -16,6 +16,7 @@ import pyproj
 
 from mastaba.api.catalogue import CRS, BoundingBox, TileLimits, TileMatrix, TileMatrixSet
 from mastaba_build.config.configuration import AUTO, Configuration
+from mastaba_build.config.schema import build_schema
 from mastaba_build.errors import PlanError
 from mastaba_build.plan.software import RASTER, installed
 from mastaba_build.plan.styling import Styling, load_styling
@@ -39,28 +40,6 @@ _MEANS = 2 - 1e-6
 _FORMATS = {
     name.lower(): f"TIFF_{name}" for name in ("RAW", "ZIP", "LZW", "PKB", "PNG", "JPG", "JPG90")
 }
-
-
-_NOT_PIXELS = frozenset(
-    [
-        "access",
-        "workers",
-        "memory",
-        "list_md5",
-        "index_packs",
-        "accept_losses",
-        "registration",
-        "engine",
-        "work",
-        "output",
-        "tile_matrix_sets",
-        "title",
-        "style",
-        "keep_work",
-        "server",
-    ]
-)
-"""Options on which no pixel depends."""
 
 
 class SlabKey(NamedTuple):
@@ -359,9 +338,12 @@ def encoder_of(configuration: Configuration) -> str:
 
 
 def _pixel_relevant(configuration: Configuration) -> dict[str, Any]:
-    values = asdict(configuration)
-    for key in _NOT_PIXELS:
-        del values[key]
+    options = build_schema()["properties"]
+    values = {
+        key: value
+        for key, value in asdict(configuration).items()
+        if key in options and options[key].get("x-pixels", True)
+    }
     if values["empty_tiles"] == "skip":
         del values["empty_tiles"]  # the default does not change pyramids of earlier versions
     if configuration.style is not None:  # which `load_styling` has read
