@@ -170,7 +170,7 @@ def _run(arguments: argparse.Namespace, reports: Any) -> int:
     from mastaba_build.config.access import Access
     from mastaba_build.config.configuration import configuration_of, read_configuration
     from mastaba_build.config.schema import build_schema
-    from mastaba_build.plugin_manager import use
+    from mastaba_build.plugins import PluginSet
     from mastaba_build.pyramid.verification import verify
     from mastaba_build.work.build import build
     from mastaba_build.work.estimate import estimate, samples_of
@@ -179,19 +179,18 @@ def _run(arguments: argparse.Namespace, reports: Any) -> int:
     if arguments.schema:
         sys.stdout.write(json.dumps(build_schema(), indent=2) + "\n")
         return 0
-    use(arguments.plugins, arguments.plugins_directory)
     overrides = given_options(arguments)
-    drivers = arguments.plugins.storages
     access = Access(
         frozenset(map(os.path.realpath, arguments.allow_folder)),
         arguments.allow_network,
         tuple(arguments.allow_driver),
+        PluginSet.of_command(arguments.plugins, arguments.plugins_directory),
     )
     if hasattr(arguments, "config"):
-        configuration = read_configuration(arguments.config, overrides, drivers, access)
+        configuration = read_configuration(arguments.config, overrides, access)
     else:
         document = _defaults(overrides, arguments) | overrides
-        configuration = configuration_of(document, "the options", drivers, access)
+        configuration = configuration_of(document, "the options", access)
     if arguments.verify:
         count = verify(configuration.output, configuration.name, full=arguments.verify == "full")
         reports.verified(configuration.name, count)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, _SubParsersAction
 
     from mastaba_build.output.storage import Place
+    from mastaba_build.plugins import PluginSet
 
 _DESCRIPTION = """Join pyramids, compute the head of a pyramid, write index packs, manage versions.
 
@@ -111,7 +112,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from mastaba_build.output.destination import Destination
 
     try:
-        destination = Destination.parse(arguments.output, arguments.plugins.storages)
+        destination = Destination.parse(arguments.output, _plugins(arguments))
         with closing(destination.open()) as place:
             status: int | None = arguments.act(place, arguments)
     except BuildError as error:
@@ -175,7 +176,7 @@ def _pack(place: Place, arguments: argparse.Namespace) -> None:
     from mastaba_build.output.destination import Destination
     from mastaba_build.output.packs import pack_pyramid
 
-    output = Destination.parse(arguments.output, arguments.plugins.storages)
+    output = Destination.parse(arguments.output, _plugins(arguments))
     packs, slabs, read = pack_pyramid(place, output, arguments.name)
     sys.stdout.write(
         f"{packs} index packs of {slabs} slabs, {read} of them read; reload the server\n"
@@ -201,14 +202,21 @@ def _head(place: Place, arguments: argparse.Namespace) -> int:
 
 def _built(run: Any, place: Place, arguments: argparse.Namespace, *options: Any) -> int:
     """Run `join` or `head`; return the exit status."""
+    from mastaba_build.config.access import Access
     from mastaba_build.config.configuration import configuration_of
     from mastaba_build.work.reports import Reports
 
     values = {key: value for key, value in vars(arguments).items() if key in _OPTIONS}
     values["sources"] = ["-"]  # they are pyramids
-    configuration = configuration_of(values, "the options", arguments.plugins.storages)
+    configuration = configuration_of(values, "the options", Access(plugins=_plugins(arguments)))
     reports = Reports(sys.stdout, sys.stderr, as_json=arguments.json, command="mastaba pyramid")
-    return 0 if run(configuration, place, reports, arguments.plugins, *options) else 1
+    return 0 if run(configuration, place, reports, *options) else 1
+
+
+def _plugins(arguments: argparse.Namespace) -> PluginSet:
+    from mastaba_build.plugins import PluginSet
+
+    return PluginSet.of_command(arguments.plugins, arguments.plugins_directory)
 
 
 def _positive(text: str) -> int:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from jsonschema_rs import Draft202012Validator
 
 from mastaba.api.documents import Faults, parse_document, read_local_text
-from mastaba.api.storages import Storage
 from mastaba.tooling.documents import unreadable
 from mastaba_build.config.access import Access
 from mastaba_build.config.schema import build_schema
@@ -20,7 +18,6 @@ from mastaba_build.output.destination import Destination
 
 AUTO = "auto"
 NO_ACCESS = Access()
-NO_DRIVERS: Mapping[str, type[Storage]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,14 +107,12 @@ class Configuration:
 def read_configuration(
     file: str,
     overrides: Mapping[str, Any],
-    drivers: Mapping[str, type[Storage]] = NO_DRIVERS,
     access: Access = NO_ACCESS,
 ) -> Configuration:
     """Read a configuration file, JSON or YAML; ``overrides`` come from the command line.
 
     Args:
-        drivers: storage drivers by name, for outputs that are not directories.
-        access: what the sources may open besides files in their folders.
+        access: what the sources may open besides files in their folders, and the plugins.
 
     Raises:
         PlanError: the file cannot be read or is invalid; the message names all problems.
@@ -132,21 +127,19 @@ def read_configuration(
         raise PlanError("\n".join(str(fault) for fault in faults.errors))
     if isinstance(document, dict):
         document |= overrides
-    return configuration_of(document, file, drivers, access)
+    return configuration_of(document, file, access)
 
 
 def configuration_of(
     document: Any,
     origin: str,
-    drivers: Mapping[str, type[Storage]] = NO_DRIVERS,
     access: Access = NO_ACCESS,
 ) -> Configuration:
     """Return the configuration in a document.
 
     Args:
         origin: file or command, for messages.
-        drivers: storage drivers by name, for outputs that are not directories.
-        access: what the sources may open besides files in their folders.
+        access: what the sources may open besides files in their folders, and the plugins.
 
     Raises:
         PlanError: the document is invalid; the message names all problems.
@@ -165,7 +158,7 @@ def configuration_of(
     for key in ("work", "server", "tile_matrix_sets", "style"):
         if key in values:
             values[key] = Path(values[key])
-    values["output"] = output = Destination.parse(values["output"], drivers)
+    values["output"] = output = Destination.parse(values["output"], access.plugins)
     if values.get("index_packs") and output.is_local:
         raise PlanError(f"{origin}: index packs are for object stores; remove index_packs")
     return Configuration(**values, access=access)

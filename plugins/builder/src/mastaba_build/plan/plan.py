@@ -227,7 +227,9 @@ def make_plan(configuration: Configuration) -> Plan:
         for source in inventory(options, configuration.access, configuration.tile_matrix_sets)
     ]
     tile_matrix_set, document = load_set(
-        configuration.tile_matrix_set, configuration.tile_matrix_sets
+        configuration.tile_matrix_set,
+        configuration.tile_matrix_sets,
+        configuration.access.plugins,
     )
     styling = _styling(configuration, sources)
     pixel_type = _pixel_type(configuration, sources, styling)
@@ -366,7 +368,11 @@ def _is_float(source: Source) -> bool:
 def _styling(configuration: Configuration, sources: Sequence[Source]) -> Styling | None:
     if configuration.style is None:
         return None
-    styling = load_styling(configuration.style, is_float=any(map(_is_float, sources)))
+    styling = load_styling(
+        configuration.style,
+        configuration.access.plugins,
+        is_float=any(map(_is_float, sources)),
+    )
     if styling.source.channels == 1:
         for source in sources:
             if source.colours > 1:
