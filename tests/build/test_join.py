@@ -25,7 +25,6 @@ from tests.build.test_pixels import aligned, cell
 from tests.build.test_served import TILE
 from werkzeug.test import Client
 
-from mastaba.api.tools import Plugins
 from mastaba.wsgi import create_application
 from mastaba_build.config.configuration import configuration_of
 from mastaba_build.errors import BuildError, PlanError
@@ -114,7 +113,7 @@ def joined(output: Path, *sources: Path, name: str = "whole", **options: Any) ->
     errors = StringIO()
     with closing(configuration.output.open()) as place:
         reports = Reports(StringIO(), errors)
-        done = join(configuration, place, reports, Plugins(), list(map(str, sources)))
+        done = join(configuration, place, reports, list(map(str, sources)))
     assert done, errors.getvalue()
     return output / f"{name}.json"
 
@@ -124,7 +123,7 @@ def headed(output: Path, name: str, base: str, *options: str | None, inject: boo
     out, errors = StringIO(), StringIO()
     with closing(configuration.output.open()) as place:
         reports = Reports(out, errors)
-        done = head(configuration, place, reports, Plugins(), base, *options, inject=inject)
+        done = head(configuration, place, reports, base, *options, inject=inject)
         assert done, errors.getvalue()
     assert "mastaba" not in errors.getvalue()
     return out.getvalue()
@@ -294,7 +293,7 @@ def test_a_join_that_has_failed_is_resumed(pair: tuple[Path, Path], tmp_path: Pa
 
         def run() -> bool:
             reports = Reports(out, errors, command="mastaba pyramid")
-            return join(configuration, place, reports, Plugins(), list(map(str, pair)))
+            return join(configuration, place, reports, list(map(str, pair)))
 
         assert not run()
         assert "mastaba pyramid: slab 1051, 700" in errors.getvalue()

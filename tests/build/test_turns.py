@@ -74,7 +74,7 @@ def finest_level(descriptor: Path, set_name: str, directory: Path) -> Images:
     return (
         image,
         grid(matrix.origin_x, matrix.origin_y, matrix.cell_size),
-        proj_crs(tile_matrix_set.crs),
+        proj_crs(tile_matrix_set.crs.code),
     )
 
 

@@ -69,7 +69,7 @@ def _add(
 
 def _help(schema: Mapping[str, Any], value: Mapping[str, Any]) -> str:
     """Return the description of a property as the help of an option."""
-    text = schema["description"].removesuffix(".")
+    text = str(schema["description"]).removesuffix(".")
     if not text[:2].isupper():
         text = text[0].lower() + text[1:]
     if "default" in schema:

@@ -52,9 +52,9 @@ class Access:
     drivers: tuple[str, ...] = ()
     plugins: PluginSet = OF_ENVIRONMENT
 
-    def with_folders(self, folders: Iterable[str]) -> Self:
-        """Return what may be opened if files below further directories may be."""
-        return replace(self, folders=self.folders.union(folders))
+    def with_sources(self, paths: Iterable[str]) -> Self:
+        """Return what may be opened if the user has named sources: also files in their folders."""
+        return replace(self, folders=self.folders.union(*map(granted, paths)))
 
     def file_of(self, name: str, by: str | None = None) -> str | None:
         """Check a name as GDAL takes it, and return the local file that it stands for.

@@ -139,7 +139,7 @@ def identity_of(path: str, dataset: Any, remote: str = "") -> str:
     if isinstance(dataset, PyramidDataset):
         return dataset.identity()
     # GDAL lists files beside these only once it has needed them.
-    files = {_container(name) for name in (path, *dataset.files)}
+    files = {_container(name) for name in {path, *dataset.files}}
     local = identity_of_files(files | {file + end for file in files for end in _BESIDE})
     return hashlib.sha256(f"{local} {remote}".encode()).hexdigest() if remote else local
 
@@ -327,7 +327,7 @@ def _pyramid(
     return Source(
         path=path,
         identity=identity,
-        crs=str(proj_crs(crs).to_wkt()),
+        crs=str(proj_crs(crs.code).to_wkt()),
         transform=found.transform,
         width=found.width,
         height=found.height,

@@ -13,7 +13,7 @@ from urllib.parse import urljoin
 from zipfile import BadZipFile, ZipFile
 
 from mastaba.api.documents import Faults, parse_document
-from mastaba_build.config.access import granted, is_glob
+from mastaba_build.config.access import is_glob
 from mastaba_build.config.configuration import Configuration, SourceOptions
 from mastaba_build.errors import PlanError
 
@@ -82,8 +82,7 @@ def with_access(configuration: Configuration) -> Configuration:
     """
     paths = [options.path for options in configuration.sources]
     lines = chain.from_iterable(_lines(path) for path in paths if _is_list(path))
-    folders = chain.from_iterable(map(granted, chain(paths, lines)))
-    return replace(configuration, access=configuration.access.with_folders(folders))
+    return replace(configuration, access=configuration.access.with_sources([*paths, *lines]))
 
 
 def read_json(path: str) -> dict[str, Any] | None:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pyproj
 
-from mastaba.api.catalogue import CRS, TileMatrix, TileMatrixSet
+from mastaba.api.catalogue import CRS, BoundingBox, TileMatrix, TileMatrixSet
 from mastaba.api.documents import Faults, FileFaults, UnusableError
 from mastaba.tooling.documents import make_tile_matrix_set
 from mastaba_build.errors import PlanError
 from mastaba_build.plugins import PluginSet
+from mastaba_build.sources.turns import period_of
 from mastaba_writer.tile_matrix_sets import PUBLISHED
 
 
@@ -67,9 +69,32 @@ def _document(name: str, directory: Path | None) -> Any:
     return PUBLISHED[name]()
 
 
-def proj_crs(crs: CRS) -> pyproj.CRS:
-    """Return the CRS of a tile matrix set as PROJ knows it."""
-    return pyproj.CRS.from_user_input("OGC:CRS84" if crs.code == "CRS:84" else crs.code)
+@dataclass(frozen=True, slots=True)
+class SetExtent:
+    """Where a tile matrix set is.
+
+    Attributes:
+        name: identifier of the set.
+        box: extent of its finest matrix.
+        period: units of x in a full turn around the earth; 0 if x does not repeat.
+    """
+
+    name: str
+    crs: CRS
+    box: BoundingBox
+    period: float
+
+    @classmethod
+    def of(cls, tile_matrix_set: TileMatrixSet) -> Self:
+        """Return the extent of a set."""
+        crs, finest = tile_matrix_set.crs, list(tile_matrix_set.matrices.values())[-1]
+        period = period_of(proj_crs(crs.code).to_wkt())
+        return cls(tile_matrix_set.id, crs, finest.bbox_of(finest.all_tiles), period)
+
+
+def proj_crs(code: str) -> pyproj.CRS:
+    """Return the CRS of a tile matrix set, which has a code, as PROJ knows it."""
+    return pyproj.CRS.from_user_input("OGC:CRS84" if code == "CRS:84" else code)
 
 
 def box_factor(fine: TileMatrix, coarse: TileMatrix) -> int:
