@@ -29,7 +29,7 @@ from mastaba.wsgi import create_application
 from mastaba_build.config.configuration import configuration_of
 from mastaba_build.errors import BuildError, PlanError
 from mastaba_build.output.destination import Destination
-from mastaba_build.output.storage import Place
+from mastaba_build.output.storage import OutputStore
 from mastaba_build.plan.plan import Plan
 from mastaba_build.pyramid.history import log
 from mastaba_build.pyramid.verification import verify
@@ -331,7 +331,7 @@ def test_the_head_is_computed_from_the_slabs_below(
     assert verify(Destination.parse(str(tmp_path / "out")), "whole", full=True) == len(after)
     # The same head again is not another version.
     assert "complete" in headed(tmp_path / "out", "whole", "12")
-    place = Place.of_directory(tmp_path / "out")
+    place = OutputStore.of_directory(tmp_path / "out")
     assert [entry.number for entry in log(place, "whole")] == [1, 2]
 
 

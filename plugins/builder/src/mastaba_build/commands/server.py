@@ -46,8 +46,8 @@ def write_server(plan: Plan, public_url: str) -> Path:
         for path in paths
     }
     name = configuration.name
-    with closing(output.open()) as place:
-        layer = place.read_if_exists(f"{name}.layer.json")
+    with closing(output.open()) as store:
+        layer = store.read_if_exists(f"{name}.layer.json")
     if layer is not None:
         layers[name] = json.loads(layer)
     sets = {configuration.tile_matrix_set: plan.set_document}

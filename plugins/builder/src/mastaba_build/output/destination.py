@@ -11,7 +11,7 @@ from typing import Any, Self
 from mastaba.api.storages import Environment, ResourcePath
 from mastaba.errors import MastabaError, UnknownPluginError
 from mastaba_build.errors import OutputError, PlanError
-from mastaba_build.output.storage import FileWriter, Place
+from mastaba_build.output.storage import FileWriter, OutputStore
 from mastaba_build.plugins import OF_ENVIRONMENT, PluginSet
 
 _FILE = "file"
@@ -97,8 +97,8 @@ class Destination:
         """Return the key of an object in the container."""
         return f"{self.prefix}/{key}" if self.prefix else key
 
-    def open(self) -> Place:
-        """Return the place, opened.
+    def open(self) -> OutputStore:
+        """Return the store, opened.
 
         Raises:
             OutputError: the container cannot be opened.
@@ -106,7 +106,7 @@ class Destination:
         module, _, name = self.writer.partition(":")
         try:
             writer: Any = getattr(importlib.import_module(module), name)
-            return Place(writer.open(self.container, Environment()), self.prefix)
+            return OutputStore(writer.open(self.container, Environment()), self.prefix)
         except (ImportError, AttributeError) as error:
             raise OutputError(f"{self}: {self.writer} cannot be imported: {error}") from None
         except MastabaError as error:

@@ -31,7 +31,7 @@ class Origin:
     identity: str
 
 
-class Part(NamedTuple):
+class SourceSlab(NamedTuple):
     """A slab of a source: root that contains it, relative to the output; whether it has a mask."""
 
     holder: str
@@ -49,7 +49,7 @@ class JoinPlan(Plan):
     """
 
     origins: tuple[Origin, ...]
-    parts: Mapping[SlabKey, tuple[Part, ...]]
+    parts: Mapping[SlabKey, tuple[SourceSlab, ...]]
     alone: Mapping[SlabKey, StoredSlab]
 
     @property
@@ -99,13 +99,13 @@ def make_join_plan(configuration: Configuration, pyramids: Sequence[StoredPyrami
         )
         for matrix in order
     )
-    parts: dict[SlabKey, tuple[Part, ...]] = {}
+    parts: dict[SlabKey, tuple[SourceSlab, ...]] = {}
     alone: dict[SlabKey, StoredSlab] = {}
     for one in pyramids:
         for (level, column, row), slab in one.slabs.items():
             key = SlabKey(numbers[level], column, row)
             below = parts.get(key, ())
-            parts[key] = (*below, Part(slab.holder, one.masks))
+            parts[key] = (*below, SourceSlab(slab.holder, one.masks))
             if below:
                 alone.pop(key, None)
             else:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from mastaba.api.catalogue import TileLimits
 from mastaba_build.errors import SourceError
-from mastaba_build.output.storage import Place, Written
+from mastaba_build.output.storage import OutputStore, Written
 from mastaba_build.pixels.task import SlabResult
 from mastaba_build.plan.names import slab_key
 from mastaba_build.plan.plan import SlabKey
@@ -25,7 +25,7 @@ _LARGEST_SLAB = (1 << 32) - 1
 class VectorSlabBuilder:
     """Imports slabs of one plan, in one process; see `SlabBuilder`."""
 
-    def __init__(self, plan: VectorPlan, target: Place | None = None) -> None:
+    def __init__(self, plan: VectorPlan, target: OutputStore | None = None) -> None:
         self._plan = plan
         self._target = target
         self._archive: Archive | None = None
