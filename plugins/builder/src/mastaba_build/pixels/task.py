@@ -154,7 +154,7 @@ class SlabBuilder:
             size,
             *written,
             len(found),
-            _limits(found),
+            limits_around(found),
             time.monotonic() - started,
             quarter_hash,
             self._drawer.losses if self._plan.levels[slab.level].from_sources else "",
@@ -342,7 +342,8 @@ def _with_data(row: Raster, count: int) -> list[int]:
     ]
 
 
-def _limits(tiles: list[tuple[int, int]]) -> TileLimits | None:
+def limits_around(tiles: list[tuple[int, int]]) -> TileLimits | None:
+    """Return the smallest limits that contain tiles, given by row and column; None for none."""
     if not tiles:
         return None
     rows, columns = zip(*tiles, strict=True)

@@ -23,6 +23,7 @@ from mastaba_build.plan.styling import Styling, load_styling
 from mastaba_build.samples import PixelType
 from mastaba_build.sources.coverage import Samples, samples_of_groups
 from mastaba_build.sources.groups import Group, footprints, groups_of, to_group
+from mastaba_build.sources.identity import Origin
 from mastaba_build.sources.inventory import Source, inventory
 from mastaba_build.sources.listing import with_access
 from mastaba_build.sources.sets import SetExtent, box_factor, load_set
@@ -88,6 +89,7 @@ class Plan:
         samples: of the sources, which must be in the pixels; None without any.
         member_boxes: extents of the members of each group, several across the antimeridian, none
             outside the set.
+        origins: what is imported or joined, instead of `groups`.
     """
 
     configuration: Configuration
@@ -106,10 +108,14 @@ class Plan:
     member_boxes: tuple[tuple[tuple[BoundingBox, ...], ...], ...] = ()
     samples: Samples | None = None
     registration: str = "area"
+    origins: tuple[Origin, ...] = ()
 
     @property
-    def sources(self) -> list[Source]:
-        return [member.source for group in self.groups for member in group.members]
+    def sources(self) -> list[Any]:
+        """Return each `Source` of the groups, or the origins."""
+        return list(self.origins) or [
+            member.source for group in self.groups for member in group.members
+        ]
 
     @property
     def is_vector(self) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from dataclasses import replace as changed
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from mastaba_build.config.configuration import Configuration
 from mastaba_build.errors import PlanError
@@ -20,15 +20,8 @@ from mastaba_build.plan.software import RASTER, installed
 from mastaba_build.pyramid.journal import Row
 from mastaba_build.pyramid.stored import StoredPyramid, StoredSlab
 from mastaba_build.samples import Raster, paste
+from mastaba_build.sources.identity import Origin
 from mastaba_build.sources.sets import load_set
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """A pyramid that is joined; see `Source`."""
-
-    path: str
-    identity: str
 
 
 class SourceSlab(NamedTuple):
@@ -43,18 +36,12 @@ class JoinPlan(Plan):
     """A build that links to slabs of pyramids, and composes those that several have.
 
     Attributes:
-        origins: the pyramids, the lowest first.
         parts: slabs of the sources at each place, the lowest first.
         alone: facts of the slabs that only one source has.
     """
 
-    origins: tuple[Origin, ...]
     parts: Mapping[SlabKey, tuple[SourceSlab, ...]]
     alone: Mapping[SlabKey, StoredSlab]
-
-    @property
-    def sources(self) -> list[Any]:
-        return list(self.origins)
 
     def slabs(self, level: int) -> Iterator[SlabKey]:
         yield from sorted(slab for slab in self.parts if slab.level == level)
