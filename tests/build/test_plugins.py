@@ -90,7 +90,7 @@ def test_workers_load_the_plugins_of_the_command_line(
     tmp_path: Path, plugins: Path, source: Path, fork_server: ForkServer, engine: list[str]
 ) -> None:
     given = ["--plugins", os.path.relpath(plugins), "--block", "broken"]
-    work = ["--work", tmp_path / "work", *WORDS, *engine]
+    work = ["--work", tmp_path / "work", "--server", tmp_path / "server", *WORDS, *engine]
     first = fork_server.run(*given, "build", source, "--output", "attic://box/maps", *work)
     assert first.returncode == 0, first.stderr
     again = ["attic://box/maps/a.json", "--output", tmp_path / "out", "--name", "b"]
@@ -105,7 +105,7 @@ def test_blocked_plugins_are_not_used(
     tmp_path: Path, plugins: Path, source: Path, fork_server: ForkServer
 ) -> None:
     given = ["--plugins", plugins, "--block", "broken"]
-    words = [*WORDS, "--workers", "1"]
+    words = [*WORDS, "--workers", "1", "--server", tmp_path / "server"]
     done = fork_server.run(*given, "build", source, "--output", "attic://box/maps", *words)
     assert done.returncode == 0, done.stderr
     again = ["build", "attic://box/maps/a.json", "--output", tmp_path / "out", *words]
@@ -136,7 +136,8 @@ def test_a_pyramid_is_changed_with_the_plugins_of_the_command_line(
 ) -> None:
     given = ["--plugins", plugins, "--block", "broken"]
     output = ["--output", "attic://box/maps", "--workers", "1"]
-    assert fork_server.run(*given, "build", source, *output, *WORDS).returncode == 0
+    more = [*WORDS, "--server", tmp_path / "server"]
+    assert fork_server.run(*given, "build", source, *output, *more).returncode == 0
     (tmp_path / "attic/loaded").unlink()
     words = ["join", "attic://box/maps/a.json", "--name", "b"]
     if action == "head":
