@@ -13,6 +13,7 @@ import pytest
 from tests.build.fork_server import ForkServer
 from tests.build.ground import MASTABA
 
+from mastaba_build.config.access import Access
 from mastaba_build.config.configuration import configuration_of
 from mastaba_build.plan.plan import Plan, make_plan
 from mastaba_build.work.build import build
@@ -33,7 +34,9 @@ def plan_in(folder: Path, *sources: Path | dict[str, Any], name: str = "map", **
         "encoder": "isal",
         **more,
     }
-    return make_plan(configuration_of({"name": name, "sources": listed, **values}, "test"))
+    access = values.pop("access", Access())
+    document = {"name": name, "sources": listed, **values}
+    return make_plan(configuration_of(document, "test", access=access))
 
 
 def built(plan: Plan) -> Path:

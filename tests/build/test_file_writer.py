@@ -12,7 +12,7 @@ import pytest
 
 from mastaba.environment import Environment
 from mastaba_build.errors import OutputError
-from mastaba_build.output.storage import FileWriter, Place
+from mastaba_build.output.storage import FileWriter, OutputStore
 from mastaba_conformance.storage.writes import WriteTests
 
 
@@ -46,33 +46,34 @@ class TestFileWriter(WriteTests):
 
 
 def test_links_are_relative_and_replace(tmp_path: Path) -> None:
-    place = Place.of_directory(tmp_path)
-    place.write("a/DATA/1/00.tif", b"old")
-    place.write("b/DATA/1/00.tif", b"own")
-    place.link("b/DATA/1/00.tif", "a/DATA/1/00.tif")
+    store = OutputStore.of_directory(tmp_path)
+    store.write("a/DATA/1/00.tif", b"old")
+    store.write("b/DATA/1/00.tif", b"own")
+    store.link("b/DATA/1/00.tif", "a/DATA/1/00.tif")
     assert os.readlink(tmp_path / "b/DATA/1/00.tif") == "../../../a/DATA/1/00.tif"
-    assert place.read("b/DATA/1/00.tif") == b"old"
+    assert store.read("b/DATA/1/00.tif") == b"old"
     # A write replaces the link, and not what it leads to.
-    place.write("b/DATA/1/00.tif", b"new")
-    assert place.read("a/DATA/1/00.tif") == b"old"
+    store.write("b/DATA/1/00.tif", b"new")
+    assert store.read("a/DATA/1/00.tif") == b"old"
     assert not list(tmp_path.rglob("*.tmp"))
 
 
 def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"")
-    place = Place.of_directory(tmp_path)
+    store = OutputStore.of_directory(tmp_path)
     with pytest.raises(OutputError, match="a: is not a directory"):
-        place.write("a/b", b"", only_if_absent=True)
+        store.write("a/b", b"", only_if_absent=True)
     with pytest.raises(OutputError, match=r"a/b.*: Not a directory"):
-        place.read("a/b")
+        store.read("a/b")
 
 
 def test_a_full_disk_leaves_the_old_file(tmp_path: Path) -> None:
-    place = Place.of_directory(tmp_path)
-    place.write("a", b"old")
+    store = OutputStore.of_directory(tmp_path)
+    store.write("a", b"old")
     program = (
-        "import sys; from pathlib import Path; from mastaba_build.output.storage import Place\n"
-        "Place.of_directory(Path(sys.argv[1])).write('a', bytes(100_000))"
+        "import sys; from pathlib import Path\n"
+        "from mastaba_build.output.storage import OutputStore\n"
+        "OutputStore.of_directory(Path(sys.argv[1])).write('a', bytes(100_000))"
     )
 
     def limit() -> None:
@@ -86,5 +87,5 @@ def test_a_full_disk_leaves_the_old_file(tmp_path: Path) -> None:
         preexec_fn=limit,
     )
     assert "File too large" in done.stderr
-    assert place.read("a") == b"old"
+    assert store.read("a") == b"old"
     assert os.listdir(tmp_path) == ["a"]

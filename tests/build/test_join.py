@@ -25,12 +25,11 @@ from tests.build.test_pixels import aligned, cell
 from tests.build.test_served import TILE
 from werkzeug.test import Client
 
-from mastaba.api.tools import Plugins
 from mastaba.wsgi import create_application
 from mastaba_build.config.configuration import configuration_of
 from mastaba_build.errors import BuildError, PlanError
 from mastaba_build.output.destination import Destination
-from mastaba_build.output.storage import Place
+from mastaba_build.output.storage import OutputStore
 from mastaba_build.plan.plan import Plan
 from mastaba_build.pyramid.history import log
 from mastaba_build.pyramid.verification import verify
@@ -114,7 +113,7 @@ def joined(output: Path, *sources: Path, name: str = "whole", **options: Any) ->
     errors = StringIO()
     with closing(configuration.output.open()) as place:
         reports = Reports(StringIO(), errors)
-        done = join(configuration, place, reports, Plugins(), list(map(str, sources)))
+        done = join(configuration, place, reports, list(map(str, sources)))
     assert done, errors.getvalue()
     return output / f"{name}.json"
 
@@ -124,7 +123,7 @@ def headed(output: Path, name: str, base: str, *options: str | None, inject: boo
     out, errors = StringIO(), StringIO()
     with closing(configuration.output.open()) as place:
         reports = Reports(out, errors)
-        done = head(configuration, place, reports, Plugins(), base, *options, inject=inject)
+        done = head(configuration, place, reports, base, *options, inject=inject)
         assert done, errors.getvalue()
     assert "mastaba" not in errors.getvalue()
     return out.getvalue()
@@ -173,7 +172,7 @@ def test_slabs_of_one_source_are_linked_and_others_are_composed(
     common = tiles["12", ROW, COLUMN + 2]
     assert (common[10, 10] == 77).all()
     assert np.array_equal(common[11:], lower["12", ROW, COLUMN + 2][11:])
-    assert verify(Destination.parse(str(whole.parent), {}), "whole", full=True) == len(own)
+    assert verify(Destination.parse(str(whole.parent)), "whole", full=True) == len(own)
 
 
 def test_documents_are_those_of_a_build(pair: tuple[Path, Path], tmp_path: Path) -> None:
@@ -223,7 +222,7 @@ def test_links_lead_to_real_slabs(pair: tuple[Path, Path], tmp_path: Path, plan_
         assert path.is_symlink()
         assert not Path(path.parent.resolve(), path.readlink()).is_symlink()
     assert read_payloads(twice) == read_payloads(once)
-    assert verify(Destination.parse(str(tmp_path / "near"), {}), "twice", full=True)
+    assert verify(Destination.parse(str(tmp_path / "near")), "twice", full=True)
 
 
 @pytest.mark.thorough
@@ -280,9 +279,7 @@ def test_pyramids_of_other_tools_are_joined(pair: tuple[Path, Path], tmp_path: P
     moved = [tmp_path / "moved" / path.name for path in pair]
     whole = joined(tmp_path / "new", *moved)
     assert sum(path.is_symlink() for path in slabs(whole).values()) == LINKED
-    assert verify(Destination.parse(str(tmp_path / "new"), {}), "whole", full=True) == len(
-        slabs(whole)
-    )
+    assert verify(Destination.parse(str(tmp_path / "new")), "whole", full=True) == len(slabs(whole))
 
 
 def test_a_join_that_has_failed_is_resumed(pair: tuple[Path, Path], tmp_path: Path) -> None:
@@ -296,7 +293,7 @@ def test_a_join_that_has_failed_is_resumed(pair: tuple[Path, Path], tmp_path: Pa
 
         def run() -> bool:
             reports = Reports(out, errors, command="mastaba pyramid")
-            return join(configuration, place, reports, Plugins(), list(map(str, pair)))
+            return join(configuration, place, reports, list(map(str, pair)))
 
         assert not run()
         assert "mastaba pyramid: slab 1051, 700" in errors.getvalue()
@@ -331,10 +328,10 @@ def test_the_head_is_computed_from_the_slabs_below(
         key for key in slabs(version) if not key.startswith("DATA/12/")
     }
     assert json.loads((tmp_path / "out/whole.layer.json").read_text())["title"] == "Whole town"
-    assert verify(Destination.parse(str(tmp_path / "out"), {}), "whole", full=True) == len(after)
+    assert verify(Destination.parse(str(tmp_path / "out")), "whole", full=True) == len(after)
     # The same head again is not another version.
     assert "complete" in headed(tmp_path / "out", "whole", "12")
-    place = Place.of_directory(tmp_path / "out")
+    place = OutputStore.of_directory(tmp_path / "out")
     assert [entry.number for entry in log(place, "whole")] == [1, 2]
 
 
@@ -375,7 +372,7 @@ def test_the_head_replaces_slabs_if_wanted(pair: tuple[Path, Path], tmp_path: Pa
     assert all((found[key] == expected[key]).all() for key in found)
     assert not any(path.is_symlink() for path in (output / "whole/DATA/11").rglob("*.tif"))
     assert files(output / "a") == sources
-    assert verify(Destination.parse(str(output), {}), "whole", full=True)
+    assert verify(Destination.parse(str(output)), "whole", full=True)
     assert "is complete" in headed(output, "whole", "12", inject=True)
     with pytest.raises(PlanError, match="other has several versions"):
         headed(output, "other", "12", None, "max", inject=True)

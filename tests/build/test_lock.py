@@ -16,10 +16,10 @@ import pytest
 from mastaba_build.errors import LockedError
 from mastaba_build.output import lock as module
 from mastaba_build.output.lock import locked
-from mastaba_build.output.storage import Place
+from mastaba_build.output.storage import OutputStore
 
 
-def holder(place: Place, **changes: Any) -> None:
+def holder(store: OutputStore, **changes: Any) -> None:
     facts = {
         "host": "elsewhere",
         "process": os.getpid(),
@@ -28,21 +28,21 @@ def holder(place: Place, **changes: Any) -> None:
         "time": time.time(),
         **changes,
     }
-    place.write("a.lock", json.dumps(facts).encode())
+    store.write("a.lock", json.dumps(facts).encode())
 
 
 def test_a_lock_names_its_process_and_is_removed(tmp_path: Path) -> None:
-    place = Place.of_directory(tmp_path)
-    with locked(place, "a.lock") as lock:
-        facts = json.loads(place.read("a.lock"))
+    store = OutputStore.of_directory(tmp_path)
+    with locked(store, "a.lock") as lock:
+        facts = json.loads(store.read("a.lock"))
         assert (facts["host"], facts["process"]) == (socket.gethostname(), os.getpid())
         lock.check()
         with (
             pytest.raises(LockedError, match=f"process {os.getpid()} builds"),
-            locked(place, "a.lock"),
+            locked(store, "a.lock"),
         ):
             pass
-    assert place.stat("a.lock") is None
+    assert store.stat("a.lock") is None
 
 
 def test_what_killed_builders_left_is_removed_later_on(tmp_path: Path) -> None:
@@ -52,18 +52,18 @@ def test_what_killed_builders_left_is_removed_later_on(tmp_path: Path) -> None:
         path.write_text("")
     for path in (old, other):
         os.utime(path, (1, 1))
-    with locked(Place.of_directory(tmp_path), "map.lock"):
+    with locked(OutputStore.of_directory(tmp_path), "map.lock"):
         assert not old.exists()
         assert young.exists()
         assert other.exists()
 
 
 def test_a_living_builder_on_another_host_keeps_its_lock(tmp_path: Path) -> None:
-    place = Place.of_directory(tmp_path)
-    holder(place)
-    with pytest.raises(LockedError, match="elsewhere"), locked(place, "a.lock"):
+    store = OutputStore.of_directory(tmp_path)
+    holder(store)
+    with pytest.raises(LockedError, match="elsewhere"), locked(store, "a.lock"):
         pass
-    assert json.loads(place.read("a.lock"))["token"] == "another"
+    assert json.loads(store.read("a.lock"))["token"] == "another"
 
 
 @pytest.mark.parametrize(
@@ -77,49 +77,49 @@ def test_a_living_builder_on_another_host_keeps_its_lock(tmp_path: Path) -> None
     ids=["silent", "dead", "another process", "damaged"],
 )
 def test_the_lock_of_a_dead_builder_is_taken_over(tmp_path: Path, changes: dict[str, Any]) -> None:
-    place = Place.of_directory(tmp_path)
-    holder(place, **changes)
-    with locked(place, "a.lock"):
-        assert json.loads(place.read("a.lock"))["process"] == os.getpid()
-    place.write("a.lock", b"no JSON")
-    with locked(place, "a.lock"):
+    store = OutputStore.of_directory(tmp_path)
+    holder(store, **changes)
+    with locked(store, "a.lock"):
+        assert json.loads(store.read("a.lock"))["process"] == os.getpid()
+    store.write("a.lock", b"no JSON")
+    with locked(store, "a.lock"):
         pass
     # This builder was killed while it took over the lock of another one.
-    holder(place, **changes)
-    place.write("a.lock.claim", place.read("a.lock"))
-    with locked(place, "a.lock"):
-        assert json.loads(place.read("a.lock"))["process"] == os.getpid()
-    assert not place.has("a.lock")
+    holder(store, **changes)
+    store.write("a.lock.claim", store.read("a.lock"))
+    with locked(store, "a.lock"):
+        assert json.loads(store.read("a.lock"))["process"] == os.getpid()
+    assert not store.has("a.lock")
 
 
 def test_a_lock_is_renewed_and_its_loss_is_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_BEAT", 0.02)
-    place = Place.of_directory(tmp_path)
-    with locked(place, "a.lock") as lock:
-        first = json.loads(place.read("a.lock"))["time"]
-        while json.loads(place.read("a.lock"))["time"] == first:
+    store = OutputStore.of_directory(tmp_path)
+    with locked(store, "a.lock") as lock:
+        first = json.loads(store.read("a.lock"))["time"]
+        while json.loads(store.read("a.lock"))["time"] == first:
             time.sleep(0.01)
-        holder(place)
+        holder(store)
         while not lock.is_lost:
             time.sleep(0.01)
         with pytest.raises(LockedError, match="taken over by elsewhere"):
             lock.check()
     # The lock belongs to the other builder now.
-    assert json.loads(place.read("a.lock"))["token"] == "another"
+    assert json.loads(store.read("a.lock"))["token"] == "another"
 
 
 @pytest.mark.thorough
 def test_one_of_two_that_take_over_at_once_has_the_lock(tmp_path: Path) -> None:
-    place = Place.of_directory(tmp_path)
-    holder(place, time=1.0)
+    store = OutputStore.of_directory(tmp_path)
+    holder(store, time=1.0)
     program = (
         "import sys, time; from pathlib import Path; from mastaba_build.output.lock import locked\n"
-        "from mastaba_build.output.storage import Place\n"
+        "from mastaba_build.output.storage import OutputStore\n"
         "from mastaba_build.errors import LockedError\n"
         "try:\n"
-        "    with locked(Place.of_directory(Path(sys.argv[1])), 'a.lock'):\n"
+        "    with locked(OutputStore.of_directory(Path(sys.argv[1])), 'a.lock'):\n"
         "        print('has it', flush=True); sys.stdin.read()\n"
         "except LockedError: print('refused', flush=True)\n"
     )

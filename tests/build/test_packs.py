@@ -12,7 +12,7 @@ from tests.conformance.shelf import ShelfStorage
 from mastaba.api.storages import ByteRange, ObjectRead
 from mastaba_build.output.destination import Destination
 from mastaba_build.output.packs import Packed, write_packs
-from mastaba_build.output.storage import Place
+from mastaba_build.output.storage import OutputStore
 from mastaba_writer.index_packs import (
     IndexRecord,
     PackLayout,
@@ -73,7 +73,7 @@ def pack(
     size = {"tiles_per_width": SIDE, "tiles_per_height": SIDE}
     descriptor: dict[str, Any] = {"levels": [{"id": "4", "storage": storage, **size}]}
     shelf.opened.clear()
-    return write_packs(Place(shelf, "maps"), output, descriptor, links or {})
+    return write_packs(OutputStore(shelf, "maps"), output, descriptor, links or {})
 
 
 def records(shelf: Shelf, root: str) -> dict[tuple[int, int], IndexRecord]:

@@ -21,7 +21,7 @@ from tests.build.ground import MASTABA, grid, write_raster
 from urllib3.util import Retry
 
 from mastaba_build.config.configuration import configuration_of
-from mastaba_build.output.storage import Place
+from mastaba_build.output.storage import OutputStore
 from mastaba_build.plan.plan import Plan, make_plan
 from mastaba_build.pyramid.history import prune
 from mastaba_build.work.build import build
@@ -142,6 +142,6 @@ def test_no_answer_mixes_versions(
     assert wrong == []
     assert sum(seen.values()) > versions
     assert seen.keys() <= {colour_of(version) for version in range(versions)}
-    removed, _ = prune(Place.of_directory(tmp_path / "out"), "flat", 1)
+    removed, _ = prune(OutputStore.of_directory(tmp_path / "out"), "flat", 1)
     assert removed == versions - 1
     assert pool.request("GET", url + MAP).status == 200

@@ -19,7 +19,7 @@ from tests.build.ground import grid, read_tiles, write_raster
 from mastaba.api.catalogue import BoundingBox, TileLimits, TileMatrix, digest_of
 from mastaba_build.errors import PlanError
 from mastaba_build.output.destination import Destination
-from mastaba_build.output.storage import Place
+from mastaba_build.output.storage import OutputStore
 from mastaba_build.plan.plan import Plan
 from mastaba_build.pyramid.history import diff, log, prune, rollback
 from mastaba_build.pyramid.verification import verify
@@ -98,8 +98,8 @@ def run(plan: Plan, update: str | None = "new") -> tuple[set[Slab], dict[str, An
     return slabs, next(one for one in events if one["event"] == "built"), errors.getvalue()
 
 
-def checksums_of(place: Place, name: str) -> dict[Slab, str]:
-    record = json.loads(place.read(f"{name}.build.json"))
+def checksums_of(store: OutputStore, name: str) -> dict[Slab, str]:
+    record = json.loads(store.read(f"{name}.build.json"))
     return {tuple(slab[:3]): slab[4] for slab in record["slabs"] if slab[4]}  # type: ignore[misc]
 
 
@@ -137,12 +137,12 @@ def test_one_of_many_sources_rebuilds_its_slab_and_those_above(
     assert sum(not path.is_symlink() for path in paths) == len(built)
     # The result is that of a full build.
     whole = build_of(sheets, **{**chosen, "output": str(tmp_path / "whole")})
-    place = Place.of_directory(tmp_path / "out")
-    assert checksums_of(place, "map") == checksums_of(Place.of_directory(whole.parent), "map")
-    since = json.loads(place.read("map.json"))["update"]["since"]
-    assert since == digest_of(json.loads(place.read("map_1.json")))
+    store = OutputStore.of_directory(tmp_path / "out")
+    assert checksums_of(store, "map") == checksums_of(OutputStore.of_directory(whole.parent), "map")
+    since = json.loads(store.read("map.json"))["update"]["since"]
+    assert since == digest_of(json.loads(store.read("map_1.json")))
     assert updated_box(tmp_path) == tile_box(21)
-    assert verify(Destination.parse(str(tmp_path / "out"), {}), "map", full=True) == len(paths)
+    assert verify(Destination.parse(str(tmp_path / "out")), "map", full=True) == len(paths)
     tiles, expected = read_tiles(first), read_tiles(whole)
     assert tiles.keys() == expected.keys()
     assert all((tiles[key] == expected[key]).all() for key in tiles)
@@ -181,13 +181,13 @@ def test_sources_are_added_and_removed(
     (sheets / "033.tif").unlink()
     built = run(plan_of(sheets, **OPTIONS))[0]
     whole = build_of(sheets, **{**OPTIONS, "output": str(tmp_path / "whole")})
-    sums = checksums_of(Place.of_directory(tmp_path / "out"), "map")
+    sums = checksums_of(OutputStore.of_directory(tmp_path / "out"), "map")
     # The slabs without any source are left out.
     assert built == (ancestors(28) | ancestors(33)) & sums.keys()
     # Removed slabs count too.
     assert updated_box(tmp_path) == tile_box(28).union(tile_box(33))
     assert (str(LEVEL), FIRST + 4, FIRST + 4) not in sums
-    assert sums == checksums_of(Place.of_directory(whole.parent), "map")
+    assert sums == checksums_of(OutputStore.of_directory(whole.parent), "map")
 
 
 @pytest.mark.thorough
@@ -200,8 +200,8 @@ def test_injected_slabs_replace_those_of_the_version(
     built = run(plan_of(sheets, **OPTIONS), "inject")[0]
     assert ancestors(12) <= built
     whole = build_of(sheets, **{**OPTIONS, "output": str(tmp_path / "whole")})
-    out = Place.of_directory(tmp_path / "out")
-    assert checksums_of(out, "map") == checksums_of(Place.of_directory(whole.parent), "map")
+    out = OutputStore.of_directory(tmp_path / "out")
+    assert checksums_of(out, "map") == checksums_of(OutputStore.of_directory(whole.parent), "map")
     paths = [path.relative_to(tmp_path / "out") for path in (tmp_path / "out").rglob("*.tif")]
     assert sorted(paths) == sorted(
         path.relative_to(whole.parent) for path in whole.parent.rglob("*.tif")
@@ -218,56 +218,56 @@ def test_versions_are_shown_published_and_removed(
     sheets: Path, tmp_path: Path, plan_of: PlanOf, build_of: Build
 ) -> None:
     descriptor = build_of(sheets, **OPTIONS)
-    place = Place.of_directory(tmp_path / "out")
-    assert [entry.number for entry in log(place, "map")] == [1]
+    store = OutputStore.of_directory(tmp_path / "out")
+    assert [entry.number for entry in log(store, "map")] == [1]
     with pytest.raises(PlanError, match="no version before"):
-        rollback(place, "map")
+        rollback(store, "map")
     texts, tiles = [descriptor.read_bytes()], [read_tiles(descriptor)]
     for number in (20, 30):
         write_sheet(sheets, number, seed=2)
         run(plan_of(sheets, **OPTIONS))
         texts.append(descriptor.read_bytes())
         tiles.append(read_tiles(descriptor))
-    entries = log(place, "map")
+    entries = log(store, "map")
     assert [(entry.number, entry.published) for entry in entries] == [
         (1, False),
         (2, False),
         (3, True),
     ]
     assert entries[2].written == len(ancestors(30))
-    found = diff(place, "map")
+    found = diff(store, "map")
     assert [Path(path).name for path in found.changed] == ["030.tif"]
     assert found.added == found.removed == []
     assert found.slabs["12"] == {"changed": 1}
     assert list(found.slabs) == ["7", "8", "9", "10", "11", "12"]
     assert sum(sum(counts.values()) for counts in found.slabs.values()) == len(ancestors(30))
-    assert len(diff(place, "map", 1, 3).changed) == 2
+    assert len(diff(store, "map", 1, 3).changed) == 2
 
-    assert rollback(place, "map") == 2
+    assert rollback(store, "map") == 2
     assert descriptor.read_bytes() == texts[1]
-    assert rollback(place, "map", 1) == 1
+    assert rollback(store, "map", 1) == 1
     assert descriptor.read_bytes() == texts[0]
     with pytest.raises(PlanError, match="no version 9; its versions are 1, 2, 3"):
-        rollback(place, "map", 9)
+        rollback(store, "map", 9)
     # The sources are those of version 3: it is published again, and nothing is built.
     out = StringIO()
     assert build(plan_of(sheets, **OPTIONS), Reports(out, StringIO()), update="new")
     assert "is complete" in out.getvalue()
     assert descriptor.read_bytes() == texts[2]
 
-    assert prune(place, "map", 2)[0] == 1
-    assert [entry.number for entry in log(place, "map")] == [2, 3]
+    assert prune(store, "map", 2)[0] == 1
+    assert [entry.number for entry in log(store, "map")] == [2, 3]
     assert read_tiles(descriptor).keys() == tiles[2].keys()
-    versions, objects = prune(place, "map", 1)
+    versions, objects = prune(store, "map", 1)
     assert versions == 1
     assert objects > 0
-    assert verify(Destination.parse(str(tmp_path / "out"), {}), "map", full=True) > 50
+    assert verify(Destination.parse(str(tmp_path / "out")), "map", full=True) > 50
     restored = read_tiles(descriptor)
     assert restored.keys() == tiles[2].keys()
     assert all((restored[key] == tiles[2][key]).all() for key in restored)
     # What remains is exactly what the published version needs.
     stored = [path for path in (tmp_path / "out").rglob("*.tif") if not path.is_symlink()]
-    assert len(stored) == len(checksums_of(place, "map"))
+    assert len(stored) == len(checksums_of(store, "map"))
 
 
 @pytest.mark.thorough
@@ -332,5 +332,5 @@ def test_an_interrupted_update_is_resumed(
     built = run(plan_of(sheets, **OPTIONS))[0]
     assert len(built) == len(expected) - 9
     whole = build_of(sheets, **{**OPTIONS, "output": str(tmp_path / "whole")})
-    sums = checksums_of(Place.of_directory(tmp_path / "out"), "map")
-    assert sums == checksums_of(Place.of_directory(whole.parent), "map")
+    sums = checksums_of(OutputStore.of_directory(tmp_path / "out"), "map")
+    assert sums == checksums_of(OutputStore.of_directory(whole.parent), "map")

@@ -1,6 +1,9 @@
 """Resampling of arrays with the kernels that draw maps (resampling.md)."""
 
 from mastaba_render.native import DECIMATIONS, decimate, kernel_library
+
+# Documented in mastaba_render.api.maps, which loads the whole renderer.
+from mastaba_render.native import Window as Window
 from mastaba_render.sampling import (
     BASE_RADIUS,
     NEAREST,

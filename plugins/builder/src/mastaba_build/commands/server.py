@@ -24,6 +24,8 @@ def server_directory(plan: Plan) -> Path:
 def write_server(plan: Plan, public_url: str) -> Path:
     """Write an installation that serves the layer, and those that it has served before.
 
+    Services that the build does not know, because they are blocked, are left out.
+
     Keys of earlier server.json and services.json are kept: the operator may have edited them. Only
     public URLs on this machine are replaced.
 
@@ -44,8 +46,8 @@ def write_server(plan: Plan, public_url: str) -> Path:
         for path in paths
     }
     name = configuration.name
-    with closing(output.open()) as place:
-        layer = place.read_if_exists(f"{name}.layer.json")
+    with closing(output.open()) as store:
+        layer = store.read_if_exists(f"{name}.layer.json")
     if layer is not None:
         layers[name] = json.loads(layer)
     sets = {configuration.tile_matrix_set: plan.set_document}
@@ -59,12 +61,13 @@ def write_server(plan: Plan, public_url: str) -> Path:
         offered = list(services.get("global", {}).get("map", {}).get("crs", []))
     except (AttributeError, TypeError):
         raise OutputError(f"{directory / 'services.json'}: global.map.crs is not a list") from None
+    known = configuration.access.plugins.load().services
     services = merged({"global": {"cors": True}}, services)
     return write_installation(
         directory,
         layers=dict(sorted(layers.items())),
         tile_matrix_sets=sets,
-        services=installed_services(),
+        services=[name for name in installed_services() if name in known],
         public_url=public_url,
         services_overrides=merged(
             services, {"global": {"map": {"crs": _offered_crs(plan, offered)}}}

@@ -1,1 +1,1 @@
-"""Places where a build writes, and the documents, versions and locks there."""
+"""Where a build writes, and the documents, versions and locks there."""

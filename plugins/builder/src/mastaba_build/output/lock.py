@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from mastaba_build.errors import BuildError, LockedError, OutputError
-from mastaba_build.output.storage import Place
+from mastaba_build.output.storage import OutputStore
 
 _BEAT = 10.0
 """Seconds between two signs of life of a builder."""
@@ -28,12 +28,12 @@ class Lock:
     """A lock that this process holds.
 
     Args:
-        place: place of the pyramid.
+        store: store of the pyramid.
         key: key of the lock.
     """
 
-    def __init__(self, place: Place, key: str) -> None:
-        self._place = place
+    def __init__(self, store: OutputStore, key: str) -> None:
+        self._store = store
         self._key = key
         self._token = secrets.token_hex(8)
         self._stop = threading.Event()
@@ -56,7 +56,7 @@ class Lock:
             raise LockedError(f"the claim of the lock {self._key} cannot be removed; retry")
         self.check()
         for key in (self._key, f"{self._key}.claim"):
-            self._place.remove_leftovers_of(key, age=_ABANDONED)
+            self._store.remove_leftovers_of(key, age=_ABANDONED)
         self._thread.start()
 
     def _is_taken(self) -> bool:
@@ -64,7 +64,7 @@ class Lock:
         # Some gateways replace an object in spite of the condition.
         self._refuse(self._holder(self._key))
         try:
-            self._place.write(self._key, self._text(), only_if_absent=True)
+            self._store.write(self._key, self._text(), only_if_absent=True)
         except FileExistsError:
             return self._is_taken_over()
         return True
@@ -73,17 +73,17 @@ class Lock:
         """Replace an abandoned lock; only the builder that makes a claim may do it."""
         claim = f"{self._key}.claim"
         try:
-            self._place.write(claim, self._text(), only_if_absent=True)
+            self._store.write(claim, self._text(), only_if_absent=True)
         except FileExistsError:
             if _is_abandoned(self._holder(claim)):
-                self._place.delete(claim)
+                self._store.delete(claim)
                 return False
             raise LockedError(f"another process takes over the lock {self._key}; retry") from None
         try:
             self._refuse(self._holder(self._key))
-            self._place.write(self._key, self._text())
+            self._store.write(self._key, self._text())
         finally:
-            self._place.delete(claim)
+            self._store.delete(claim)
         return True
 
     def check(self) -> None:
@@ -116,7 +116,7 @@ class Lock:
             self._thread.join()
         with suppress(BuildError):
             if self._holder(self._key).get("token") == self._token:
-                self._place.delete(self._key)
+                self._store.delete(self._key)
 
     def _refuse(self, holder: dict[str, Any]) -> None:
         if holder and holder.get("token") != self._token and not _is_abandoned(holder):
@@ -138,7 +138,7 @@ class Lock:
 
     def _holder(self, key: str) -> dict[str, Any]:
         """Return what a lock or a claim says; nothing if there is none, or if it is damaged."""
-        data = self._place.read_if_exists(key)
+        data = self._store.read_if_exists(key)
         try:
             found = json.loads(data or b"{}")
         except ValueError:
@@ -149,7 +149,7 @@ class Lock:
         while not self._stop.wait(_BEAT):
             try:
                 self.check()
-                self._place.write(self._key, self._text())
+                self._store.write(self._key, self._text())
             except LockedError as error:
                 self._error = str(error)
                 return
@@ -158,7 +158,7 @@ class Lock:
 
 
 @contextmanager
-def locked(place: Place, key: str) -> Iterator[Lock]:
+def locked(store: OutputStore, key: str) -> Iterator[Lock]:
     """Hold a lock while a build runs; its file names the host and the process.
 
     A thread renews it. The lock of a process that was killed is taken over: at once on the same
@@ -168,7 +168,7 @@ def locked(place: Place, key: str) -> Iterator[Lock]:
         LockedError: another process holds it.
         OutputError: it cannot be written.
     """
-    lock = Lock(place, key)
+    lock = Lock(store, key)
     lock.take()
     try:
         yield lock

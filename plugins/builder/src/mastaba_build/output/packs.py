@@ -15,7 +15,7 @@ from mastaba.tooling.slabs import index_length
 from mastaba_build.errors import PlanError
 from mastaba_build.output.destination import Destination
 from mastaba_build.output.lock import locked
-from mastaba_build.output.storage import Place
+from mastaba_build.output.storage import OutputStore
 from mastaba_build.output.versions import publish_version, published, read_versions
 from mastaba_writer.index_packs import (
     IndexRecord,
@@ -41,11 +41,11 @@ class Packed(NamedTuple):
     read: int
 
 
-def pack_pyramid(place: Place, output: Destination, name: str) -> Packed:
+def pack_pyramid(store: OutputStore, output: Destination, name: str) -> Packed:
     """Write the index packs of the published version of a pyramid; its descriptor names them.
 
     Args:
-        place: the output, opened.
+        store: the output, opened.
         output: the same.
 
     Raises:
@@ -54,26 +54,26 @@ def pack_pyramid(place: Place, output: Destination, name: str) -> Packed:
     """
     if output.is_local:
         raise PlanError("index packs are for object stores; a server reads the slabs of files")
-    if place.stat(f"{name}.json") is None:
+    if store.stat(f"{name}.json") is None:
         raise PlanError(f"{output.path(f'{name}.json')} does not exist")
-    with locked(place, f"{name}.lock"):
+    with locked(store, f"{name}.lock"):
         number = None
-        if place.stat(f"{name}.versions.json") is not None:
-            number = published(place, name, read_versions(place, name)).number
+        if store.stat(f"{name}.versions.json") is not None:
+            number = published(store, name, read_versions(store, name)).number
         key = f"{name}.json" if number is None else f"{name}_{number}.json"
         try:
-            descriptor = json.loads(place.read(key))
-            found = write_packs(place, output, descriptor, {})
+            descriptor = json.loads(store.read(key))
+            found = write_packs(store, output, descriptor, {})
         except (ValueError, KeyError, TypeError) as error:
             raise PlanError(f"{output.path(key)} is not a pyramid descriptor: {error}") from None
-        place.write(key, (json.dumps(descriptor, indent=2, ensure_ascii=False) + "\n").encode())
+        store.write(key, (json.dumps(descriptor, indent=2, ensure_ascii=False) + "\n").encode())
         if number is not None:
-            publish_version(place, name, number)
+            publish_version(store, name, number)
         return found
 
 
 def write_packs(
-    place: Place, output: Destination, descriptor: Mapping[str, Any], links: Mapping[str, str]
+    store: OutputStore, output: Destination, descriptor: Mapping[str, Any], links: Mapping[str, str]
 ) -> Packed:
     """Write the index packs of all levels, and name them in the descriptor.
 
@@ -94,16 +94,16 @@ def write_packs(
             images = level["storage"]["image_prefix"]
             prefix = posixpath.join(posixpath.dirname(images), f"INDEX_{level['id']}")
             count = level["tiles_per_width"] * level["tiles_per_height"]
-            written = _Level(place, output, images, level["id"], count, links).write(threads)
+            written = _Level(store, output, images, level["id"], count, links).write(threads)
             level["storage"]["index_prefix"] = prefix
             total = Packed(*map(sum, zip(total, written, strict=True)))
     return total
 
 
-def has_packs(place: Place, key: str) -> bool:
+def has_packs(store: OutputStore, key: str) -> bool:
     """Return whether a descriptor exists and names index packs. Raises OutputError."""
     with suppress(ValueError, KeyError, TypeError):
-        levels = json.loads(place.read_if_exists(key) or b"{}").get("levels", ())
+        levels = json.loads(store.read_if_exists(key) or b"{}").get("levels", ())
         return any("index_prefix" in level["storage"] for level in levels)
     return False
 
@@ -125,14 +125,14 @@ class _Level:
 
     def __init__(
         self,
-        place: Place,
+        store: OutputStore,
         output: Destination,
         images: str,
         identifier: str,
         tile_count: int,
         links: Mapping[str, str],
     ) -> None:
-        self._place = place
+        self._store = store
         self._output = output
         self._images = f"{_relative(output, images)}_"
         self._identifier = identifier
@@ -145,7 +145,7 @@ class _Level:
 
     def write(self, threads: ThreadPoolExecutor) -> Packed:
         """Write the packs, and delete those from earlier that have no slabs any more."""
-        outdated = set(self._place.list(self._packs_of(self._images)))
+        outdated = set(self._store.list(self._packs_of(self._images)))
         groups: dict[tuple[int, int], list[_Slab]] = defaultdict(list)
         for slab in self._slabs():
             groups[self._layout.pack_of(*slab)].append(slab)
@@ -163,11 +163,11 @@ class _Level:
             total = Packed(total.packs, total.slabs, total.read + len(changed))
             if records:
                 key = f"{self._packs_of(self._images)}{pack[0]}_{pack[1]}"
-                self._place.write(key, make_pack(self._layout, pack, records))
+                self._store.write(key, make_pack(self._layout, pack, records))
                 outdated.discard(key)
                 total = Packed(total.packs + 1, total.slabs + len(records), total.read)
         for key in outdated:
-            self._place.delete(key)
+            self._store.delete(key)
         return total
 
     def _slabs(self) -> Iterator[_Slab]:
@@ -202,14 +202,14 @@ class _Level:
     def _versions(self, images: str) -> dict[str, str | None]:
         """Return the versions of all objects whose keys begin alike."""
         if images not in self._listings:
-            self._listings[images] = dict(self._place.list_versions(images))
+            self._listings[images] = dict(self._store.list_versions(images))
         return self._listings[images]
 
     def _records(self, images: str, slab: _Slab) -> dict[_Slab, IndexRecord]:
         """Return the records in the pack of a slab, which is beside the slabs of its level."""
         if images not in self._packs:
             pack = self._layout.pack_of(*slab)
-            data = self._place.read_if_exists(f"{self._packs_of(images)}{pack[0]}_{pack[1]}")
+            data = self._store.read_if_exists(f"{self._packs_of(images)}{pack[0]}_{pack[1]}")
             self._packs[images] = read_pack(data or b"", self._layout, pack)
         return self._packs[images]
 
@@ -228,7 +228,7 @@ class _Level:
     def _read(self, slab: _Slab) -> IndexRecord | None:
         """Return the record of a slab, read from it; None if a server must read it itself."""
         try:
-            read = self._place.read_start(f"{self._images}{slab[0]}_{slab[1]}", self._length)
+            read = self._store.read_start(f"{self._images}{slab[0]}_{slab[1]}", self._length)
             target = link_version = ""
             if read.data.startswith(SIGNATURE):
                 link_version = read.version or ""
@@ -236,7 +236,7 @@ class _Level:
                 key = self._relative_target(target)
                 if not link_version or key is None:
                     return None
-                read = self._place.read_start(key, self._length)
+                read = self._store.read_start(key, self._length)
         except (FileNotFoundError, ValueError):
             return None
         if read.version is None or len(read.data) < self._length:

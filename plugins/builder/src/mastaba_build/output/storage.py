@@ -1,4 +1,4 @@
-"""Places where a build writes: directories, and prefixes in object stores."""
+"""Stores of the output of a build: directories, and prefixes in object stores."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class Written(NamedTuple):
     version: str | None
 
 
-class Place:
+class OutputStore:
     """A directory, or the objects of a container whose keys begin alike.
 
     Reads and writes that get no answer are repeated (OBJECT_READ_ATTEMPTS,
@@ -126,13 +126,13 @@ class Place:
         self._wait = max(0, environment.integer("OBJECT_ATTEMPTS_WAIT", 5))
 
     @classmethod
-    def of_directory(cls, directory: Path) -> Place:
+    def of_directory(cls, directory: Path) -> OutputStore:
         """Return a directory of this machine."""
         return cls(FileWriter(), str(directory))
 
-    def below(self, name: str) -> Place:
+    def below(self, name: str) -> OutputStore:
         """Return the place below a directory or a prefix of this one."""
-        return Place(self._storage, self._prefix + name, self._environment)
+        return OutputStore(self._storage, self._prefix + name, self._environment)
 
     @property
     def largest_object(self) -> int | None:
@@ -164,7 +164,7 @@ class Place:
         self._attempt(1, lambda: files.write_temporary(self._prefix + key, data))
 
     def link(self, key: str, target: str) -> None:
-        """Make a key lead to another one of this place. Raises OutputError.
+        """Make a key lead to another one of this store. Raises OutputError.
 
         Files become relative symbolic links, others objects that name the target.
         """

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from mastaba_build.errors import PlanError, VerificationError
 from mastaba_build.output.records import Record
-from mastaba_build.output.storage import Place
+from mastaba_build.output.storage import OutputStore
 
 DOCUMENTS = (".list", ".build.json", ".json")
 """Ends of the names of the documents of a version; the descriptor is last."""
@@ -34,18 +34,18 @@ class Version(NamedTuple):
     plan: str
 
 
-def read_record(place: Place, name: str) -> Record | None:
+def read_record(store: OutputStore, name: str) -> Record | None:
     """Return the build record of a name; None if there is none.
 
     Raises:
         VerificationError: it is damaged.
         OutputError: it cannot be read.
     """
-    data = place.read_if_exists(f"{name}.build.json")
+    data = store.read_if_exists(f"{name}.build.json")
     return None if data is None else Record.parse(data, f"{name}.build.json")
 
 
-def read_versions(place: Place, name: str) -> list[Version]:
+def read_versions(store: OutputStore, name: str) -> list[Version]:
     """Return all versions, the oldest first; one if the pyramid was never updated.
 
     Raises:
@@ -53,10 +53,10 @@ def read_versions(place: Place, name: str) -> list[Version]:
         VerificationError: a document is damaged.
         OutputError: a document cannot be read.
     """
-    data = place.read_if_exists(f"{name}.versions.json")
+    data = store.read_if_exists(f"{name}.versions.json")
     if data is None:
-        record = read_record(place, name)
-        if record is None or place.stat(f"{name}.json") is None:
+        record = read_record(store, name)
+        if record is None or store.stat(f"{name}.json") is None:
             raise PlanError(f"{name} does not exist, or has no build record {name}.build.json")
         return [Version(1, record.root, record.plan)]
     try:
@@ -65,34 +65,34 @@ def read_versions(place: Place, name: str) -> list[Version]:
         raise VerificationError(f"{name}.versions.json cannot be used: {error}") from None
 
 
-def published(place: Place, name: str, versions: Sequence[Version]) -> Version:
+def published(store: OutputStore, name: str, versions: Sequence[Version]) -> Version:
     """Return the version whose descriptor is published.
 
     Raises:
         VerificationError: the descriptor is that of no version.
         OutputError: a document cannot be read.
     """
-    if place.stat(f"{name}.versions.json") is None:
+    if store.stat(f"{name}.versions.json") is None:
         return versions[0]
-    current = place.read_if_exists(f"{name}.json")
+    current = store.read_if_exists(f"{name}.json")
     for version in reversed(versions):
-        if place.read_if_exists(f"{name}_{version.number}.json") == current:
+        if store.read_if_exists(f"{name}_{version.number}.json") == current:
             return version
     raise VerificationError(f"{name}.json is not the descriptor of a version; use rollback")
 
 
-def read_roots(place: Place, name: str) -> list[str]:
+def read_roots(store: OutputStore, name: str) -> list[str]:
     """Return the roots of removed versions that still contain slabs of others.
 
     Raises:
         OutputError: the list of versions cannot be read.
     """
-    data = place.read_if_exists(f"{name}.versions.json")
+    data = store.read_if_exists(f"{name}.versions.json")
     return [] if data is None else list(json.loads(data).get("roots", ()))
 
 
 def write_versions(
-    place: Place, name: str, versions: Sequence[Version], roots: Sequence[str] = ()
+    store: OutputStore, name: str, versions: Sequence[Version], roots: Sequence[str] = ()
 ) -> None:
     """Write the list of versions. Raises OutputError.
 
@@ -103,16 +103,16 @@ def write_versions(
         "versions": [version._asdict() for version in versions],
         **({"roots": list(roots)} if roots else {}),
     }
-    place.write(f"{name}.versions.json", (json.dumps(document, indent=2) + "\n").encode())
+    store.write(f"{name}.versions.json", (json.dumps(document, indent=2) + "\n").encode())
 
 
-def keep_documents(place: Place, name: str, number: int) -> None:
+def keep_documents(store: OutputStore, name: str, number: int) -> None:
     """Copy the documents of a pyramid that becomes one of several versions. Raises OutputError."""
     for end in DOCUMENTS:
-        place.write(f"{name}_{number}{end}", place.read(f"{name}{end}"))
+        store.write(f"{name}_{number}{end}", store.read(f"{name}{end}"))
 
 
-def publish_version(place: Place, name: str, number: int) -> None:
+def publish_version(store: OutputStore, name: str, number: int) -> None:
     """Publish a version whose documents exist. Raises OutputError."""
     for end in DOCUMENTS:
-        place.write(f"{name}{end}", place.read(f"{name}_{number}{end}"))
+        store.write(f"{name}{end}", store.read(f"{name}_{number}{end}"))

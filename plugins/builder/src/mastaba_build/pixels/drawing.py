@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from mastaba.api.catalogue import TileMatrix
 from mastaba_build.errors import SourceError
-from mastaba_build.output.storage import Place
+from mastaba_build.output.storage import OutputStore
 from mastaba_build.pixels.placement import Placer, Rectangle, Row
 from mastaba_build.pixels.reading import Reader
 from mastaba_build.pixels.resampling import is_full, resampled
@@ -29,7 +29,7 @@ class Drawer:
         losses: which source pixels the tiles drawn last lack; empty for none.
     """
 
-    def __init__(self, plan: Plan, work: Place | None = None) -> None:
+    def __init__(self, plan: Plan, work: OutputStore | None = None) -> None:
         self._plan = plan
         self._type = plan.source_type
         self._has_alpha = self._type.has_alpha

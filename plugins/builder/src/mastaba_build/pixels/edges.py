@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from mastaba_build.output.storage import Place
+from mastaba_build.output.storage import OutputStore
 from mastaba_build.samples import Mask
 from mastaba_build.sources.inventory import Source
 
@@ -49,19 +49,19 @@ class Outside:
         return inside
 
 
-def has_outside(work: Place, source: Source) -> bool:
+def has_outside(work: OutputStore, source: Source) -> bool:
     """Return whether the regions of a source are stored. Raises OutputError."""
     return work.stat(_key(source)) is not None
 
 
-def write_outside(work: Place, source: Source, found: Outside) -> None:
+def write_outside(work: OutputStore, source: Source, found: Outside) -> None:
     """Store the regions of a source. Raises OutputError."""
     stream = io.BytesIO()
     np.savez(stream, rows=found.rows, starts=found.starts, ends=found.ends)
     work.write_temporary(_key(source), stream.getvalue())
 
 
-def read_outside(work: Place, source: Source) -> Outside | None:
+def read_outside(work: OutputStore, source: Source) -> Outside | None:
     """Return the stored regions of a source; None if they are missing or damaged.
 
     Raises:

@@ -14,12 +14,10 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import pyproj
 
 from mastaba.api.catalogue import CRS, TileMatrix
 from mastaba_build.errors import SourceError
-from mastaba_build.sources.groups import Group, is_same_crs, transformer
-from mastaba_build.sources.sets import proj_crs
+from mastaba_build.sources.groups import Group, to_group
 from mastaba_build.sources.turns import continuous
 from mastaba_render.api.resampling import (
     BASE_RADIUS,
@@ -216,14 +214,13 @@ class Placer:
     ) -> None:
         self._group = group
         self._matrix = matrix
-        self._crs = crs
         self._kernel = kernel
         self._is_mean = decimation == "average"
         a, b, c, d, e, f = group.transform
-        self._same = is_same_crs(group, crs)
+        self._back = to_group(group, crs)
         self._turn = group.turn
         self._is_closed = group.closed_turn > 0
-        self._straight = self._same and b == d == 0
+        self._straight = self._back is None and b == d == 0
         area = a * e - b * d
         self._inverse = (e / area, -b / area, -d / area, a / area)
         self._origin = (c, f)
@@ -233,10 +230,6 @@ class Placer:
             x, y = (one / self._straight_factor for one in self._straight_ratios)
             kernel = self._kernel_for(self._straight_factor)
             self._reaches = radius_of(kernel, x), radius_of(kernel, y)
-
-    @cached_property
-    def _transformer(self) -> pyproj.Transformer:
-        return transformer(proj_crs(self._crs), pyproj.CRS.from_wkt(self._group.crs))
 
     @cached_property
     def _is_aligned(self) -> bool:
@@ -513,8 +506,8 @@ class Placer:
         y = np.broadcast_to(
             self._matrix.origin_y - (rows[:, np.newaxis] + 0.5) * cell, (len(rows), len(columns))
         )
-        if not self._same:
-            x, y = (np.asarray(one) for one in self._transformer.transform(x, y))
+        if self._back is not None:
+            x, y = (np.asarray(one) for one in self._back.transform(x, y))
         x, y = x - self._origin[0], y - self._origin[1]
         ix, jx, iy, jy = self._inverse
         with np.errstate(invalid="ignore"):

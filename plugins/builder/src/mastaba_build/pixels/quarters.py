@@ -10,7 +10,7 @@ import numpy as np
 from isal import isal_zlib
 
 from mastaba_build.errors import BuildError
-from mastaba_build.output.storage import Place
+from mastaba_build.output.storage import OutputStore
 from mastaba_build.plan.plan import SlabKey
 from mastaba_build.samples import PixelType, Raster
 
@@ -31,7 +31,7 @@ def quarter_key(slab: SlabKey) -> str:
     return f"quarters/{slab.level}/{slab.column}_{slab.row}"
 
 
-def write_quarter(storage: Place, slab: SlabKey, raster: Raster) -> str:
+def write_quarter(storage: OutputStore, slab: SlabKey, raster: Raster) -> str:
     """Store the quarter image of a slab, which contains data, and return its hash.
 
     It lives until its parent is built, so compression would cost more than it saves.
@@ -61,7 +61,7 @@ def _pack(raster: Raster) -> bytes:
     return header + body
 
 
-def read_quarter(storage: Place, slab: SlabKey, pixel_type: PixelType) -> Quarter:
+def read_quarter(storage: OutputStore, slab: SlabKey, pixel_type: PixelType) -> Quarter:
     """Return the quarter image of a slab.
 
     Raises:
@@ -89,7 +89,7 @@ def read_quarter(storage: Place, slab: SlabKey, pixel_type: PixelType) -> Quarte
     return Quarter(raster, top, left)
 
 
-def has_quarter(storage: Place, slab: SlabKey, expected: str) -> bool:
+def has_quarter(storage: OutputStore, slab: SlabKey, expected: str) -> bool:
     """Return whether the quarter image of a slab is there and has this hash."""
     data = storage.read_if_exists(quarter_key(slab))
     return data is not None and _hash(data) == expected

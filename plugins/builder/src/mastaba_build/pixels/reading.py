@@ -13,7 +13,7 @@ from rasterio.windows import Window
 
 from mastaba_build.config.access import Access
 from mastaba_build.errors import SourceError
-from mastaba_build.output.storage import Place
+from mastaba_build.output.storage import OutputStore
 from mastaba_build.pixels.conversion import converted, nodata_mask, palette_of
 from mastaba_build.pixels.edges import Outside, has_outside, outside, read_outside, write_outside
 from mastaba_build.pixels.placement import Rectangle
@@ -44,7 +44,7 @@ class Reader:
         pixel_type: PixelType,
         decimation: str,
         access: Access,
-        work: Place | None = None,
+        work: OutputStore | None = None,
     ) -> None:
         self._type = pixel_type
         self._has_alpha, self._dtype = pixel_type.has_alpha, pixel_type.dtype

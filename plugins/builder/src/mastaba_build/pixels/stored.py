@@ -10,7 +10,7 @@ import numpy as np
 from mastaba.api.catalogue import TILE_FORMATS, Codec
 from mastaba.errors import MastabaError
 from mastaba_build.errors import BuildError
-from mastaba_build.output.storage import Place
+from mastaba_build.output.storage import OutputStore
 from mastaba_build.plan.names import MASK_FORMAT, slab_key
 from mastaba_build.plan.plan import Plan, SlabKey
 from mastaba_build.samples import Mask, PixelType, Raster, Samples
@@ -35,14 +35,14 @@ def slab_index(data: bytes, tiles: int) -> list[tuple[int, int]]:
     return list(zip(index[:tiles], index[tiles:], strict=True))
 
 
-def stored_rows(plan: Plan, place: Place, slab: SlabKey, *, masks: bool) -> Iterator[Raster]:
+def stored_rows(plan: Plan, store: OutputStore, slab: SlabKey, *, masks: bool) -> Iterator[Raster]:
     """Yield the rows of tiles of a stored slab, each as one image.
 
     Whether a pixel is valid is in its alpha or in the mask slab, if there is one. Otherwise a pixel
     is valid if it differs from nodata.
 
     Args:
-        place: root of the pyramid that contains the slab.
+        store: root of the pyramid that contains the slab.
         masks: whether that pyramid has mask slabs.
 
     Raises:
@@ -54,11 +54,11 @@ def stored_rows(plan: Plan, place: Place, slab: SlabKey, *, masks: bool) -> Iter
     width, height = plan.configuration.slab
     count = width * height
     decoder = TileDecoder(TILE_FORMATS[type_.format], type_.channels, *size)
-    colours = SlabTiles(place, slab_key(plan, slab), decoder, count)
+    colours = SlabTiles(store, slab_key(plan, slab), decoder, count)
     mask = None
     if masks and not type_.has_alpha:
         decoder = TileDecoder(TILE_FORMATS[MASK_FORMAT], 1, *size)
-        mask = SlabTiles(place, slab_key(plan, slab, "MASK"), decoder, count)
+        mask = SlabTiles(store, slab_key(plan, slab, "MASK"), decoder, count)
     for first in range(0, count, width):
         row = type_.blank(size[1], width * size[0])
         for column in range(width):
@@ -102,7 +102,7 @@ class SlabTiles:
     """The tiles of one stored slab.
 
     Args:
-        place: root of the pyramid that contains it.
+        store: root of the pyramid that contains it.
         key: its name below the root.
         tiles: number of its tiles.
 
@@ -110,11 +110,11 @@ class SlabTiles:
         BuildError: it is missing or damaged.
     """
 
-    def __init__(self, place: Place, key: str, decoder: TileDecoder, tiles: int) -> None:
+    def __init__(self, store: OutputStore, key: str, decoder: TileDecoder, tiles: int) -> None:
         self._name = key
         self._decoder = decoder
         try:
-            self._data = place.read(key)
+            self._data = store.read(key)
             self._index = slab_index(self._data, tiles)
         except FileNotFoundError:
             raise BuildError(f"{key}: does not exist; run mastaba build --verify") from None

@@ -12,7 +12,7 @@ import numpy as np
 
 from mastaba.api.catalogue import TileLimits
 from mastaba_build.errors import BuildError
-from mastaba_build.output.storage import Place, Written
+from mastaba_build.output.storage import OutputStore, Written
 from mastaba_build.pixels.drawing import Drawer
 from mastaba_build.pixels.quarters import Quarter, has_quarter, read_quarter, write_quarter
 from mastaba_build.pixels.stored import stored_rows
@@ -80,8 +80,8 @@ class SlabBuilder:
     def __init__(
         self,
         plan: Plan,
-        target: Place | None = None,
-        work: Place | None = None,
+        target: OutputStore | None = None,
+        work: OutputStore | None = None,
         drawer: SlabDrawer | None = None,
     ) -> None:
         self._plan = plan
@@ -104,7 +104,7 @@ class SlabBuilder:
         """
         configuration = plan.configuration
         target = configuration.output.open().below(plan.root)
-        return cls(plan, target, Place.of_directory(configuration.work_directory), drawer)
+        return cls(plan, target, OutputStore.of_directory(configuration.work_directory), drawer)
 
     def build(self, slab: SlabKey, children: Sequence[SlabKey] = ()) -> SlabResult:
         """Compute a slab, write its quarter image, then the slab.
@@ -154,7 +154,7 @@ class SlabBuilder:
             size,
             *written,
             len(found),
-            _limits(found),
+            limits_around(found),
             time.monotonic() - started,
             quarter_hash,
             self._drawer.losses if self._plan.levels[slab.level].from_sources else "",
@@ -192,9 +192,9 @@ class SlabBuilder:
         matrix = self._plan.levels[slab.level].matrix
         quarter = self._blank_quarter(slab, (matrix.tile_height, matrix.tile_width))
         assert quarter is not None
-        with closing(self._plan.configuration.output.open()) as place:
+        with closing(self._plan.configuration.output.open()) as store:
             masks = self._plan.configuration.masks
-            rows = stored_rows(self._plan, place.below(holder), slab, masks=masks)
+            rows = stored_rows(self._plan, store.below(holder), slab, masks=masks)
             for number, row in enumerate(rows):
                 full = _with_data(row, self._plan.configuration.slab[0])
                 self._decimate(slab, row, full, quarter, number)
@@ -342,7 +342,8 @@ def _with_data(row: Raster, count: int) -> list[int]:
     ]
 
 
-def _limits(tiles: list[tuple[int, int]]) -> TileLimits | None:
+def limits_around(tiles: list[tuple[int, int]]) -> TileLimits | None:
+    """Return the smallest limits that contain tiles, given by row and column; None for none."""
     if not tiles:
         return None
     rows, columns = zip(*tiles, strict=True)

@@ -74,7 +74,7 @@ class Fingerprints:
         levels = [number for number, level in enumerate(plan.levels) if level.from_sources]
         for index, (group, boxes) in enumerate(zip(plan.groups, plan.member_boxes, strict=True)):
             turns = [0.0]
-            if group.closed_turn and (period := period_of(proj_crs(plan.crs).to_wkt())):
+            if group.closed_turn and (period := period_of(proj_crs(plan.crs.code).to_wkt())):
                 turns = [-period, 0.0, period]
             for number, (member, some) in enumerate(zip(group.members, boxes, strict=True)):
                 for box, level, turn in product(some, levels, turns):

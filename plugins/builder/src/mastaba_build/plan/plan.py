@@ -16,17 +16,19 @@ import pyproj
 
 from mastaba.api.catalogue import CRS, BoundingBox, TileLimits, TileMatrix, TileMatrixSet
 from mastaba_build.config.configuration import AUTO, Configuration
+from mastaba_build.config.schema import build_schema
 from mastaba_build.errors import PlanError
 from mastaba_build.plan.software import RASTER, installed
 from mastaba_build.plan.styling import Styling, load_styling
 from mastaba_build.samples import PixelType
 from mastaba_build.sources.coverage import Samples, samples_of_groups
-from mastaba_build.sources.groups import Group, footprint, footprints, groups_of, transformer
+from mastaba_build.sources.groups import Group, footprints, groups_of, to_group
+from mastaba_build.sources.identity import Origin
 from mastaba_build.sources.inventory import Source, inventory
 from mastaba_build.sources.listing import with_access
-from mastaba_build.sources.sets import box_factor, load_set, proj_crs
-from mastaba_build.sources.turns import period_of
-from mastaba_writer.deflate import default_encoder, deflater, encoder_version
+from mastaba_build.sources.sets import SetExtent, box_factor, load_set
+from mastaba_build.sources.turns import in_nearest_turn, period_of
+from mastaba_writer.deflate import default_encoder, deflater
 from mastaba_writer.descriptor import nodata_values
 from mastaba_writer.tile_encoder import TILE_FORMATS
 
@@ -39,28 +41,6 @@ _MEANS = 2 - 1e-6
 _FORMATS = {
     name.lower(): f"TIFF_{name}" for name in ("RAW", "ZIP", "LZW", "PKB", "PNG", "JPG", "JPG90")
 }
-
-
-_NOT_PIXELS = frozenset(
-    [
-        "access",
-        "workers",
-        "memory",
-        "list_md5",
-        "index_packs",
-        "accept_losses",
-        "registration",
-        "engine",
-        "work",
-        "output",
-        "tile_matrix_sets",
-        "title",
-        "style",
-        "keep_work",
-        "server",
-    ]
-)
-"""Options on which no pixel depends."""
 
 
 class SlabKey(NamedTuple):
@@ -109,6 +89,7 @@ class Plan:
         samples: of the sources, which must be in the pixels; None without any.
         member_boxes: extents of the members of each group, several across the antimeridian, none
             outside the set.
+        origins: what is imported or joined, instead of `groups`.
     """
 
     configuration: Configuration
@@ -127,10 +108,14 @@ class Plan:
     member_boxes: tuple[tuple[tuple[BoundingBox, ...], ...], ...] = ()
     samples: Samples | None = None
     registration: str = "area"
+    origins: tuple[Origin, ...] = ()
 
     @property
-    def sources(self) -> list[Source]:
-        return [member.source for group in self.groups for member in group.members]
+    def sources(self) -> list[Any]:
+        """Return each `Source` of the groups, or the origins."""
+        return list(self.origins) or [
+            member.source for group in self.groups for member in group.members
+        ]
 
     @property
     def is_vector(self) -> bool:
@@ -248,18 +233,24 @@ def make_plan(configuration: Configuration) -> Plan:
         for source in inventory(options, configuration.access, configuration.tile_matrix_sets)
     ]
     tile_matrix_set, document = load_set(
-        configuration.tile_matrix_set, configuration.tile_matrix_sets
+        configuration.tile_matrix_set,
+        configuration.tile_matrix_sets,
+        configuration.access.plugins,
     )
+    extent = SetExtent.of(tile_matrix_set)
     styling = _styling(configuration, sources)
     pixel_type = _pixel_type(configuration, sources, styling)
     groups = groups_of(sources)
-    pieces = [footprint(group, tile_matrix_set) for group in groups]
-    parts = tuple(
-        footprints(group, some, tile_matrix_set) for group, some in zip(groups, pieces, strict=True)
+    pieces, parts = zip(*(footprints(group, extent) for group in groups), strict=True)
+    boxes = tuple(map(around, pieces))
+    resolutions = [
+        _resolution(group, some, tile_matrix_set.crs)
+        for group, some in zip(groups, pieces, strict=True)
+    ]
+    levels = _levels(
+        configuration, tile_matrix_set, min(resolutions), list(chain.from_iterable(pieces))
     )
-    boxes = list(map(around, pieces))
-    levels = _levels(configuration, tile_matrix_set, groups, pieces)
-    samples = samples_of_groups(groups, tile_matrix_set)
+    samples = samples_of_groups(groups, extent)
     stray = samples.beyond(list(chain.from_iterable(parts)))
     if stray is not None:
         raise PlanError(
@@ -279,11 +270,11 @@ def make_plan(configuration: Configuration) -> Plan:
         "pixel_type": asdict(pixel_type),
         "levels": [(level.matrix.id, asdict(level.limits), level.factor) for level in levels],
         "sources": [source.described() for source in sources],
-        "encoder": (encoder, encoder_version(encoder)),
+        "encoder": (encoder, software[encoder]),
         "software": software,
     }
     registration = _registration(configuration, sources, styling)
-    if _is_averaged(levels[0], groups, pieces, tile_matrix_set):
+    if levels[0].matrix.cell_size / min(resolutions) >= _MEANS:
         registration = "area"
     if registration != "area":
         described["registration"] = registration
@@ -298,7 +289,7 @@ def make_plan(configuration: Configuration) -> Plan:
         encoder,
         tuple(levels),
         tuple(groups),
-        tuple(boxes),
+        boxes,
         software,
         hashlib.sha256(text.encode()).hexdigest(),
         configuration.name,
@@ -316,19 +307,6 @@ def _registration(
         return "area"
     found = {source.registration for source in sources}
     return configuration.registration or (found.pop() if len(found) == 1 else "area")
-
-
-def _is_averaged(
-    level: Level,
-    groups: Sequence[Group],
-    boxes: Sequence[Sequence[BoundingBox]],
-    tile_matrix_set: TileMatrixSet,
-) -> bool:
-    """Return whether pixels of a level are means of several source pixels on a side."""
-    return any(
-        level.matrix.cell_size / _resolution(group, max(some, key=_area), tile_matrix_set) >= _MEANS
-        for group, some in zip(groups, boxes, strict=True)
-    )
 
 
 def slabs_of(limits: TileLimits, slab: tuple[int, int]) -> tuple[range, range]:
@@ -359,9 +337,12 @@ def encoder_of(configuration: Configuration) -> str:
 
 
 def _pixel_relevant(configuration: Configuration) -> dict[str, Any]:
-    values = asdict(configuration)
-    for key in _NOT_PIXELS:
-        del values[key]
+    options = build_schema()["properties"]
+    values = {
+        key: value
+        for key, value in asdict(configuration).items()
+        if key in options and options[key].get("x-pixels", True)
+    }
     if values["empty_tiles"] == "skip":
         del values["empty_tiles"]  # the default does not change pyramids of earlier versions
     if configuration.style is not None:  # which `load_styling` has read
@@ -384,7 +365,11 @@ def _is_float(source: Source) -> bool:
 def _styling(configuration: Configuration, sources: Sequence[Source]) -> Styling | None:
     if configuration.style is None:
         return None
-    styling = load_styling(configuration.style, is_float=any(map(_is_float, sources)))
+    styling = load_styling(
+        configuration.style,
+        configuration.access.plugins,
+        is_float=any(map(_is_float, sources)),
+    )
     if styling.source.channels == 1:
         for source in sources:
             if source.colours > 1:
@@ -469,19 +454,21 @@ def _nearest(wanted: int, allowed: frozenset[int]) -> int:
 def _levels(
     configuration: Configuration,
     tile_matrix_set: TileMatrixSet,
-    groups: Sequence[Group],
-    boxes: Sequence[Sequence[BoundingBox]],
+    resolution: float,
+    extents: Sequence[BoundingBox],
 ) -> list[Level]:
+    """Return the levels of a plan, the finest first.
+
+    Args:
+        resolution: of the finest group, in units of the set.
+        extents: of all groups.
+    """
     ordered = list(tile_matrix_set.matrices.values())
     for key in (configuration.bottom, configuration.top):
         if key != AUTO and key not in tile_matrix_set.matrices:
             raise PlanError(f"level {key!r} is not in the tile matrix set {tile_matrix_set.id}")
     bottom = configuration.bottom
     if bottom == AUTO:
-        resolution = min(
-            _resolution(group, max(some, key=_area), tile_matrix_set)
-            for group, some in zip(groups, boxes, strict=True)
-        )
         fitting = [matrix for matrix in ordered if resolution / matrix.cell_size >= 0.8]
         bottom = fitting[0].id if fitting else ordered[-1].id
     top = ordered[0].id if configuration.top == AUTO else configuration.top
@@ -489,7 +476,6 @@ def _levels(
     if not chosen:
         raise PlanError(f"top level {top} is finer than bottom level {bottom}; exchange them")
     factors = [0, *[box_factor(fine, coarse) for fine, coarse in pairwise(chosen)]]
-    extents = list(chain.from_iterable(boxes))
     limits = [matrix.limits_of(box) for matrix in chosen for box in extents]
     levels = []
     for number, (matrix, factor) in enumerate(zip(chosen, factors, strict=True)):
@@ -503,6 +489,8 @@ def _levels(
 
 def around(boxes: Sequence[BoundingBox]) -> BoundingBox:
     """Return the smallest box around some, at least one."""
+    if len(boxes) == 1:
+        return boxes[0]
     return BoundingBox(
         min(box.xmin for box in boxes),
         min(box.ymin for box in boxes),
@@ -524,16 +512,14 @@ def union(limits: Iterable[TileLimits]) -> TileLimits:
     return TileLimits(min(rows), max(last_rows), min(columns), max(last_columns))
 
 
-def _resolution(group: Group, box: BoundingBox, tile_matrix_set: TileMatrixSet) -> float:
+def _resolution(group: Group, boxes: Sequence[BoundingBox], crs: CRS) -> float:
     """Return the geometric mean of the pixel size at the centre of a group, in units of the set."""
-    back = transformer(proj_crs(tile_matrix_set.crs), pyproj.CRS.from_wkt(group.crs))
+    back, box = to_group(group, crs), max(boxes, key=_area)
     x, y = (box.xmin + box.xmax) / 2, (box.ymin + box.ymax) / 2
     step = max(box.xmax - box.xmin, box.ymax - box.ymin) / 1000
-    xs, ys = back.transform([x, x + step, x], [y, y, y + step])
-    period = period_of(group.crs)
-    right, down = (
-        (one - xs[0] - (period * round((one - xs[0]) / period) if period else 0)) for one in xs[1:]
-    )
+    places = np.array([x, x + step, x]), np.array([y, y, y + step])
+    xs, ys = places if back is None else back.transform(*places)
+    right, down = in_nearest_turn(xs[1:] - xs[0], period_of(group.crs)).tolist()
     area = abs(right * (ys[2] - ys[0]) - down * (ys[1] - ys[0]))
     if not math.isfinite(area) or area == 0:
         raise PlanError(f"{group.name}: its resolution in the set is unknown; state --bottom")
@@ -568,7 +554,7 @@ def _check_slab_count(
 
     # Members may overlap, and there may be gaps between them.
     most = sum(
-        min(count(some), count(chain.from_iterable(members)))
+        count(some) if len(members) == 1 else min(count(some), count(chain.from_iterable(members)))
         for some, members in zip(boxes, parts, strict=True)
     )
     if most > _MOST_SLABS:

@@ -8,13 +8,13 @@ from typing import Any
 
 from mastaba.api.catalogue import BoundingBox, TileLimits, digest_of
 from mastaba_build.output.records import Record
-from mastaba_build.output.storage import Place
+from mastaba_build.output.storage import OutputStore
 from mastaba_build.plan.plan import Plan, SlabKey
 from mastaba_build.pyramid.journal import Row, recorded_rows
 
 
 def update_of(
-    plan: Plan, place: Place, rows: Sequence[Row], record: Record
+    plan: Plan, store: OutputStore, rows: Sequence[Row], record: Record
 ) -> dict[str, Any] | None:
     """Return ``update`` of the descriptor of a new version.
 
@@ -28,7 +28,7 @@ def update_of(
     Raises:
         OutputError: the published descriptor cannot be read.
     """
-    published = json.loads(place.read(f"{plan.configuration.name}.json"))
+    published = json.loads(store.read(f"{plan.configuration.name}.json"))
     slabs = {(one["tiles_per_width"], one["tiles_per_height"]) for one in published["levels"]}
     if slabs != {tuple(plan.configuration.slab)}:
         return None

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from dataclasses import replace as changed
 from itertools import pairwise
-from typing import Any
 
 from mastaba.api.catalogue import TileLimits, TileMatrix
 from mastaba_build.config.configuration import Configuration
@@ -17,9 +16,10 @@ from mastaba_build.output.records import Record
 from mastaba_build.plan.fingerprints import Fingerprints
 from mastaba_build.plan.plan import Level, Plan, SlabKey, encoder_of
 from mastaba_build.plan.software import RASTER, installed
-from mastaba_build.pyramid.joining import Origin, configuration_like
+from mastaba_build.pyramid.joining import configuration_like
 from mastaba_build.pyramid.journal import Row, recorded_rows
 from mastaba_build.pyramid.stored import StoredPyramid
+from mastaba_build.sources.identity import Origin
 from mastaba_build.sources.sets import box_factor, load_set
 
 
@@ -28,18 +28,12 @@ class HeadPlan(Plan):
     """A build of the levels above a base level of a version, whose slabs are read.
 
     Attributes:
-        origins: sources of the version.
         base: position of the base level.
         kept: slabs of the base level and of finer ones.
     """
 
-    origins: tuple[Origin, ...]
     base: int
     kept: Mapping[SlabKey, Row]
-
-    @property
-    def sources(self) -> list[Any]:
-        return list(self.origins)
 
     def slabs(self, level: int) -> Iterator[SlabKey]:
         if level < self.base:
@@ -88,7 +82,9 @@ def make_head_plan(
     configuration = changed(
         configuration_like(configuration, pyramid, masks=pyramid.masks), decimation=decimation
     )
-    tile_matrix_set, document = load_set(pyramid.tile_matrix_set, configuration.tile_matrix_sets)
+    tile_matrix_set, document = load_set(
+        pyramid.tile_matrix_set, configuration.tile_matrix_sets, configuration.access.plugins
+    )
     if base not in pyramid.limits:
         known = ", ".join(one for one in tile_matrix_set.matrices if one in pyramid.limits)
         raise PlanError(f"{configuration.name} has no level {base!r}; its levels are {known}")

@@ -10,7 +10,7 @@ from typing import Any
 from mastaba_build.errors import PlanError, VerificationError
 from mastaba_build.output.lock import locked
 from mastaba_build.output.records import Record
-from mastaba_build.output.storage import Place
+from mastaba_build.output.storage import OutputStore
 from mastaba_build.output.versions import (
     DOCUMENTS,
     Version,
@@ -60,17 +60,17 @@ class Difference:
     slabs: dict[str, dict[str, int]] = field(default_factory=dict)
 
 
-def log(place: Place, name: str) -> list[Entry]:
+def log(store: OutputStore, name: str) -> list[Entry]:
     """Return the versions of a pyramid, the oldest first.
 
     Raises:
         BuildError: the pyramid does not exist, or a document is damaged.
     """
-    versions = read_versions(place, name)
-    current = published(place, name, versions)
+    versions = read_versions(store, name)
+    current = published(store, name, versions)
     entries = []
     for version in versions:
-        record = _record_of(place, name, version)
+        record = _record_of(store, name, version)
         stored = list(record.stored())
         linked = sum(slab.holder is not None for slab in stored)
         entries.append(
@@ -87,16 +87,18 @@ def log(place: Place, name: str) -> list[Entry]:
     return entries
 
 
-def diff(place: Place, name: str, old: int | None = None, new: int | None = None) -> Difference:
+def diff(
+    store: OutputStore, name: str, old: int | None = None, new: int | None = None
+) -> Difference:
     """Return how two versions differ: by default the published one and the one before it.
 
     Raises:
         BuildError: as in `log`, or there is no such version.
     """
-    versions = read_versions(place, name)
-    later = _find(name, versions, new) if new else published(place, name, versions)
+    versions = read_versions(store, name)
+    later = _find(name, versions, new) if new else published(store, name, versions)
     earlier = _find(name, versions, old) if old else _before(name, versions, later)
-    before, after = (_record_of(place, name, version) for version in (earlier, later))
+    before, after = (_record_of(store, name, version) for version in (earlier, later))
     sources = [
         {one["path"]: one["identity"] for one in record.facts["sources"]}
         for record in (before, after)
@@ -123,25 +125,25 @@ def diff(place: Place, name: str, old: int | None = None, new: int | None = None
     return result
 
 
-def rollback(place: Place, name: str, number: int | None = None) -> int:
+def rollback(store: OutputStore, name: str, number: int | None = None) -> int:
     """Publish a version, by default the one before the published one; return its number.
 
     Raises:
         BuildError: as in `log`, or there is no such version; nothing has changed then.
     """
-    read_versions(place, name)  # nothing is written if the pyramid does not exist
-    with locked(place, f"{name}.lock"):
-        versions = read_versions(place, name)
+    read_versions(store, name)  # nothing is written if the pyramid does not exist
+    with locked(store, f"{name}.lock"):
+        versions = read_versions(store, name)
         if number is not None:
             wanted = _find(name, versions, number)
         else:
-            wanted = _before(name, versions, published(place, name, versions))
-        if place.stat(f"{name}.versions.json") is not None:
-            publish_version(place, name, wanted.number)
+            wanted = _before(name, versions, published(store, name, versions))
+        if store.stat(f"{name}.versions.json") is not None:
+            publish_version(store, name, wanted.number)
         return wanted.number
 
 
-def prune(place: Place, name: str, keep: int) -> tuple[int, int]:
+def prune(store: OutputStore, name: str, keep: int) -> tuple[int, int]:
     """Remove old versions, and the slabs that no other version needs.
 
     Args:
@@ -154,31 +156,31 @@ def prune(place: Place, name: str, keep: int) -> tuple[int, int]:
     Raises:
         BuildError: as in `log`.
     """
-    read_versions(place, name)  # nothing is written if the pyramid does not exist
-    with locked(place, f"{name}.lock"):
-        versions = read_versions(place, name)
-        if place.stat(f"{name}.versions.json") is None:
+    read_versions(store, name)  # nothing is written if the pyramid does not exist
+    with locked(store, f"{name}.lock"):
+        versions = read_versions(store, name)
+        if store.stat(f"{name}.versions.json") is None:
             return 0, 0
-        current = published(place, name, versions)
+        current = published(store, name, versions)
         kept = [one for one in versions if one == current or one in versions[-keep:]]
         removed = [one for one in versions if one not in kept]
-        roots = list(dict.fromkeys([*read_roots(place, name), *(one.root for one in removed)]))
-        needed = _needed(place, name, kept)
-        write_versions(place, name, kept, roots)
+        roots = list(dict.fromkeys([*read_roots(store, name), *(one.root for one in removed)]))
+        needed = _needed(store, name, kept)
+        write_versions(store, name, kept, roots)
         for version in removed:
             for end in DOCUMENTS:
-                place.delete(f"{name}_{version.number}{end}")
+                store.delete(f"{name}_{version.number}{end}")
         count = 0
         remaining = []
         for root in roots:
-            unneeded = [key for key in place.list(f"{root}/") if key not in needed]
+            unneeded = [key for key in store.list(f"{root}/") if key not in needed]
             for key in unneeded:
-                place.delete(key)
+                store.delete(key)
             count += len(unneeded)
-            if place.has(f"{root}/"):
+            if store.has(f"{root}/"):
                 remaining.append(root)
-            place.remove_empty(root)
-        write_versions(place, name, kept, remaining)
+            store.remove_empty(root)
+        write_versions(store, name, kept, remaining)
         return len(removed), count
 
 
@@ -187,26 +189,26 @@ def _order(level: str) -> tuple[int, str]:
     return (int(level), "") if level.isdecimal() else (sys.maxsize, level)
 
 
-def _needed(place: Place, name: str, versions: list[Version]) -> set[str]:
+def _needed(store: OutputStore, name: str, versions: list[Version]) -> set[str]:
     """Return the keys of all slabs, links and index packs of some versions."""
     needed: set[str] = set()
     for version in versions:
-        record = _record_of(place, name, version)
+        record = _record_of(store, name, version)
         try:
-            descriptor: dict[str, Any] = json.loads(place.read(f"{name}_{version.number}.json"))
+            descriptor: dict[str, Any] = json.loads(store.read(f"{name}_{version.number}.json"))
         except (FileNotFoundError, ValueError) as error:
             raise VerificationError(f"{name}_{version.number}.json: {error}") from None
         for slab in record.stored():
             for kind in kinds_of(descriptor):
                 key = recorded_key(descriptor, slab, kind)
                 needed.update((f"{record.root}/{key}", f"{slab.holder or record.root}/{key}"))
-        needed.update(place.list(f"{record.root}/INDEX_"))
+        needed.update(store.list(f"{record.root}/INDEX_"))
     return needed
 
 
-def _record_of(place: Place, name: str, version: Version) -> Record:
-    own = place.stat(f"{name}.versions.json") is not None
-    record = read_record(place, f"{name}_{version.number}" if own else name)
+def _record_of(store: OutputStore, name: str, version: Version) -> Record:
+    own = store.stat(f"{name}.versions.json") is not None
+    record = read_record(store, f"{name}_{version.number}" if own else name)
     if record is None:
         raise VerificationError(f"version {version.number} of {name} has no build record")
     return record

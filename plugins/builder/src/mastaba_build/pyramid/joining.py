@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from dataclasses import replace as changed
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from mastaba_build.config.configuration import Configuration
 from mastaba_build.errors import PlanError
@@ -20,18 +20,11 @@ from mastaba_build.plan.software import RASTER, installed
 from mastaba_build.pyramid.journal import Row
 from mastaba_build.pyramid.stored import StoredPyramid, StoredSlab
 from mastaba_build.samples import Raster, paste
+from mastaba_build.sources.identity import Origin
 from mastaba_build.sources.sets import load_set
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """A pyramid that is joined; see `Source`."""
-
-    path: str
-    identity: str
-
-
-class Part(NamedTuple):
+class SourceSlab(NamedTuple):
     """A slab of a source: root that contains it, relative to the output; whether it has a mask."""
 
     holder: str
@@ -43,18 +36,12 @@ class JoinPlan(Plan):
     """A build that links to slabs of pyramids, and composes those that several have.
 
     Attributes:
-        origins: the pyramids, the lowest first.
         parts: slabs of the sources at each place, the lowest first.
         alone: facts of the slabs that only one source has.
     """
 
-    origins: tuple[Origin, ...]
-    parts: Mapping[SlabKey, tuple[Part, ...]]
+    parts: Mapping[SlabKey, tuple[SourceSlab, ...]]
     alone: Mapping[SlabKey, StoredSlab]
-
-    @property
-    def sources(self) -> list[Any]:
-        return list(self.origins)
 
     def slabs(self, level: int) -> Iterator[SlabKey]:
         yield from sorted(slab for slab in self.parts if slab.level == level)
@@ -85,7 +72,9 @@ def make_join_plan(configuration: Configuration, pyramids: Sequence[StoredPyrami
     configuration = configuration_like(
         configuration, first, masks=all(one.masks for one in pyramids)
     )
-    tile_matrix_set, document = load_set(first.tile_matrix_set, configuration.tile_matrix_sets)
+    tile_matrix_set, document = load_set(
+        first.tile_matrix_set, configuration.tile_matrix_sets, configuration.access.plugins
+    )
     ids = {level for one in pyramids for level in one.limits}
     for unknown in sorted(ids - tile_matrix_set.matrices.keys()):
         raise PlanError(f"level {unknown!r} is not in the tile matrix set {tile_matrix_set.id}")
@@ -97,13 +86,13 @@ def make_join_plan(configuration: Configuration, pyramids: Sequence[StoredPyrami
         )
         for matrix in order
     )
-    parts: dict[SlabKey, tuple[Part, ...]] = {}
+    parts: dict[SlabKey, tuple[SourceSlab, ...]] = {}
     alone: dict[SlabKey, StoredSlab] = {}
     for one in pyramids:
         for (level, column, row), slab in one.slabs.items():
             key = SlabKey(numbers[level], column, row)
             below = parts.get(key, ())
-            parts[key] = (*below, Part(slab.holder, one.masks))
+            parts[key] = (*below, SourceSlab(slab.holder, one.masks))
             if below:
                 alone.pop(key, None)
             else:

@@ -11,7 +11,7 @@ import numpy as np
 from mastaba.api.catalogue import TILE_FORMATS
 from mastaba_build.errors import BuildError
 from mastaba_build.output.records import Record, RecordedSlab
-from mastaba_build.output.storage import Place
+from mastaba_build.output.storage import OutputStore
 from mastaba_build.pixels.stored import SlabTiles, stored_tile
 from mastaba_build.plan.names import MASK_FORMAT, kinds_of, recorded_key
 from mastaba_build.samples import PixelType, Raster
@@ -27,12 +27,12 @@ class Parents:
     pixels above such pixels and others are not compared.
 
     Args:
-        place: the output, opened.
+        store: the output, opened.
         descriptor: of the pyramid, a valid one.
     """
 
-    def __init__(self, place: Place, record: Record, descriptor: Mapping[str, Any]) -> None:
-        self._place = place
+    def __init__(self, store: OutputStore, record: Record, descriptor: Mapping[str, Any]) -> None:
+        self._store = store
         self._record = record
         self._descriptor = descriptor
         self._factors: Mapping[str, int] = record.facts.get("factors", {})
@@ -73,8 +73,8 @@ class Parents:
         width, height = (size // factor for size in self._record.tile_size)
         wrong = 0
         for down, across in np.ndindex(factor, factor):
-            place = finer, factor * slab.column + across, factor * slab.row + down
-            child = self._slabs.get(place)
+            address = finer, factor * slab.column + across, factor * slab.row + down
+            child = self._slabs.get(address)
             for row, column, tile in self._tiles(child):
                 top = (down * self._size[1] + row) * height
                 left = (across * self._size[0] + column) * width
@@ -111,7 +111,7 @@ class Parents:
         count = width * height
         colours = mask = None
         if slab is not None:
-            root = self._place.below(slab.holder or self._record.root)
+            root = self._store.below(slab.holder or self._record.root)
             key = recorded_key(self._descriptor, slab)
             colours = SlabTiles(root, key, self._decoder, count)
             if self._has_masks:

@@ -13,7 +13,7 @@ from mastaba.api.catalogue import TILE_FORMATS, Codec
 from mastaba_build.errors import BuildError
 from mastaba_build.output.packs import has_packs, write_packs
 from mastaba_build.output.records import Record, RecordedSlab
-from mastaba_build.output.storage import Place
+from mastaba_build.output.storage import OutputStore
 from mastaba_build.plan.names import MASK_FORMAT, kinds, level_storage, slab_key
 from mastaba_build.plan.plan import Plan, union
 from mastaba_build.pyramid.journal import Row
@@ -23,7 +23,7 @@ from mastaba_writer.installation import layer_of
 
 def write_documents(
     plan: Plan,
-    place: Place,
+    store: OutputStore,
     rows: Sequence[Row],
     name: str,
     inexact: int = 0,
@@ -54,23 +54,23 @@ def write_documents(
     descriptor = _descriptor(plan, stored)
     if update is not None:
         descriptor["update"] = update
-    if configuration.index_packs or has_packs(place, f"{configuration.name}.json"):
+    if configuration.index_packs or has_packs(store, f"{configuration.name}.json"):
         links = {}
         for row in stored:
             if row.holder not in (None, plan.root):
                 key = slab_key(plan, row.result.slab)
                 links[f"{plan.root}/{key}"] = f"{row.holder}/{key}"
-        write_packs(place, configuration.output, descriptor, links)
+        write_packs(store, configuration.output, descriptor, links)
     texts = {
         ".list": _slab_list(plan, stored),
         ".build.json": _record(plan, rows, inexact).text(),
         ".json": _text(descriptor),
     }
     for end, text in texts.items():
-        place.write(name + end, text)
+        store.write(name + end, text)
 
 
-def write_layer(plan: Plan, place: Place) -> None:
+def write_layer(plan: Plan, store: OutputStore) -> None:
     """Write the layer descriptor, which names the published pyramid descriptor.
 
     Raises:
@@ -80,12 +80,12 @@ def write_layer(plan: Plan, place: Place) -> None:
     name = configuration.name
     layer = layer_of(
         configuration.output.path(f"{name}.json"),
-        json.loads(place.read(f"{name}.json")),
+        json.loads(store.read(f"{name}.json")),
         tile_matrix_sets={configuration.tile_matrix_set: plan.set_document},
         title=configuration.title or name,
         **plan.layer_fields(),
     )
-    place.write(f"{name}.layer.json", _text(layer))
+    store.write(f"{name}.layer.json", _text(layer))
 
 
 def _slab_list(plan: Plan, stored: Sequence[Row]) -> bytes:

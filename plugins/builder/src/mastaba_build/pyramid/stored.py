@@ -10,28 +10,23 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
-
-from jsonschema_rs import Draft202012Validator
+from typing import Any, NamedTuple, TypeAlias
 
 from mastaba.api.catalogue import TileLimits
-from mastaba.tooling.documents import schema
 from mastaba_build.errors import PlanError
 from mastaba_build.output.destination import Destination
 from mastaba_build.output.records import RecordedSlab
-from mastaba_build.output.storage import FileWriter, Place
+from mastaba_build.output.storage import FileWriter, OutputStore
 from mastaba_build.output.versions import read_record
 from mastaba_build.plan.names import MASK_FORMAT
+from mastaba_build.plugins import PluginSet
 from mastaba_build.samples import PixelType
 from mastaba_build.sources.listing import parse_json
-
-if TYPE_CHECKING:
-    from mastaba.api.tools import Plugins
 
 _REQUESTS = 16
 """Slabs whose size is requested at a time."""
 
-SlabPlace: TypeAlias = tuple[str, int, int]
+SlabAddress: TypeAlias = tuple[str, int, int]
 """Identifier of the level, slab column, slab row."""
 
 
@@ -82,14 +77,16 @@ class StoredPyramid:
     interpolation: str
     registration: str
     limits: Mapping[str, TileLimits]
-    slabs: Mapping[SlabPlace, StoredSlab]
+    slabs: Mapping[SlabAddress, StoredSlab]
 
 
-def read_pyramid(place: Place, output: Destination, path: str, plugins: Plugins) -> StoredPyramid:
+def read_pyramid(
+    store: OutputStore, output: Destination, path: str, plugins: PluginSet
+) -> StoredPyramid:
     """Return a pyramid to whose slabs the output can have links; no slab is read.
 
     Args:
-        place: the output, opened.
+        store: the output, opened.
         output: the same.
         path: of the descriptor: a file, or ``s3://bucket/key`` and the like.
         plugins: whose storages a descriptor may name.
@@ -102,32 +99,32 @@ def read_pyramid(place: Place, output: Destination, path: str, plugins: Plugins)
     """
     key = _key_of(output, path)
     stem = key.removesuffix(".json")
-    reader = _Reader(place, output)
+    reader = _Reader(store, output)
     try:
-        text = reader.place.read(reader.key(key))
+        text = reader.store.read(reader.key(key))
     except FileNotFoundError:
         raise PlanError(f"{path}: does not exist") from None
     document = _descriptor(path, text, plugins)
     root, path_depth = _root_of(path, key, document["levels"], output)
-    listed = reader.place.read_if_exists(reader.key(f"{stem}.list"))
+    listed = reader.store.read_if_exists(reader.key(f"{stem}.list"))
     if listed is None:
         if not output.is_local:
             raise PlanError(f"{path.removesuffix('.json')}.list: does not exist")
         listed = reader.list(root)
     size = _slab_size(path, document["levels"])
     limits = {level["id"]: TileLimits(**level["tile_limits"]) for level in document["levels"]}
-    record = read_record(reader.place, reader.key(stem))
-    recorded: dict[SlabPlace, RecordedSlab] = {}
+    record = read_record(reader.store, reader.key(stem))
+    recorded: dict[SlabAddress, RecordedSlab] = {}
     if record is not None and posixpath.join(posixpath.dirname(stem), record.root) == root:
         recorded = {(one.level, one.column, one.row): one for one in record.stored()}
     lines = _List(path, listed, root, output)
 
-    def stored(line: tuple[SlabPlace, str, str]) -> tuple[SlabPlace, StoredSlab] | None:
+    def stored(line: tuple[SlabAddress, str, str]) -> tuple[SlabAddress, StoredSlab] | None:
         slab, holder, name = line
         known = limits.get(slab[0])
         if known is None or (inside := _tiles_of(slab, size).intersection(known)) is None:
             return None
-        found = reader.place.stat(reader.key(f"{holder}/{name}"))
+        found = reader.store.stat(reader.key(f"{holder}/{name}"))
         one = recorded.get(slab)
         if found is None or (one is not None and one.size != found.size):
             what = "does not exist" if found is None else "differs from the build record"
@@ -168,18 +165,18 @@ def read_pyramid(place: Place, output: Destination, path: str, plugins: Plugins)
 class _Reader:
     """Reads objects by their key relative to an output, also if its directory does not exist."""
 
-    def __init__(self, place: Place, output: Destination) -> None:
+    def __init__(self, store: OutputStore, output: Destination) -> None:
         self._base = os.path.realpath(output.prefix) if output.is_local else None
-        self.place = place if self._base is None else Place(FileWriter(), "")
+        self.store = store if self._base is None else OutputStore(FileWriter(), "")
 
     def key(self, key: str) -> str:
-        """Return the key in `place` of a key relative to the output."""
+        """Return the key in `store` of a key relative to the output."""
         return key if self._base is None else os.path.normpath(os.path.join(self._base, key))
 
     def list(self, root: str) -> bytes:
         """Return a slab list of all files below a root."""
         start = f"{self.key(root)}/"
-        found = self.place.list(f"{start}DATA/")
+        found = self.store.list(f"{start}DATA/")
         names = sorted(name.removeprefix(start) for name in found if name.endswith(".tif"))
         return "".join(["#\n", *(f"0/{name}\n" for name in names)]).encode()
 
@@ -203,11 +200,10 @@ def _key_of(output: Destination, path: str) -> str:
     )
 
 
-def _descriptor(path: str, text: bytes, plugins: Plugins) -> dict[str, Any]:
+def _descriptor(path: str, text: bytes, plugins: PluginSet) -> dict[str, Any]:
     document = parse_json(text, path)
-    for problem in Draft202012Validator(schema("pyramid", plugins)).iter_errors(document):
-        where = "/".join(map(str, problem.instance_path))
-        raise PlanError(f"{path}: {where or 'the descriptor'}: {problem.message}")
+    for where, reason in plugins.problems("pyramid", document):
+        raise PlanError(f"{path}: {where or 'the descriptor'}: {reason}")
     if "raster_specifications" not in document:
         raise PlanError(
             f"{path}: is a pyramid of vector tiles, whose features cannot be merged or decimated; "
@@ -256,7 +252,7 @@ def _slab_size(path: str, levels: list[dict[str, Any]]) -> tuple[int, int]:
     return found.pop()
 
 
-def _tiles_of(slab: SlabPlace, size: tuple[int, int]) -> TileLimits:
+def _tiles_of(slab: SlabAddress, size: tuple[int, int]) -> TileLimits:
     _, column, row = slab
     width, height = size
     return TileLimits(
@@ -265,7 +261,7 @@ def _tiles_of(slab: SlabPlace, size: tuple[int, int]) -> TileLimits:
 
 
 class _List:
-    """The data slabs in a slab list: place of the slab, root that really contains it, name.
+    """The data slabs in a slab list: address of the slab, root that really contains it, name.
 
     Raises:
         PlanError: when a line is read that is not one of a slab list.
@@ -278,7 +274,7 @@ class _List:
         self._output = output
         self._base = os.path.realpath(output.prefix)
 
-    def __iter__(self) -> Iterator[tuple[SlabPlace, str, str]]:
+    def __iter__(self) -> Iterator[tuple[SlabAddress, str, str]]:
         if "#" not in self._lines:
             raise PlanError(f"{self._name}: is not a slab list: it has no line #")
         start = self._lines.index("#")
@@ -312,8 +308,8 @@ class _List:
         return root.removeprefix(f"{self._output.root}/")
 
 
-def _slab_of(name: str, *, is_file: bool) -> SlabPlace:
-    """Return the place of a slab from its name; the inverse of `slab_key`."""
+def _slab_of(name: str, *, is_file: bool) -> SlabAddress:
+    """Return the address of a slab from its name; the inverse of `slab_key`."""
     if not is_file:
         kind, level, column, row = name.split("_")
         if kind != "DATA":

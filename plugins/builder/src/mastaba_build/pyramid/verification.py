@@ -13,7 +13,7 @@ from mastaba.errors import MastabaError
 from mastaba_build.errors import VerificationError
 from mastaba_build.output.destination import Destination
 from mastaba_build.output.records import Record, RecordedSlab
-from mastaba_build.output.storage import Place
+from mastaba_build.output.storage import OutputStore
 from mastaba_build.output.versions import read_record
 from mastaba_build.pixels.stored import HEADER, slab_index
 from mastaba_build.plan.names import recorded_key
@@ -43,17 +43,17 @@ def verify(output: Destination, name: str, *, full: bool = False) -> int:
         VerificationError: something differs; the message names the slabs.
         OutputError: the output cannot be read.
     """
-    with closing(output.open()) as place:
-        return _verify(output, place, name, full=full)
+    with closing(output.open()) as store:
+        return _verify(output, store, name, full=full)
 
 
-def _verify(output: Destination, place: Place, name: str, *, full: bool) -> int:
-    record = read_record(place, name)
+def _verify(output: Destination, store: OutputStore, name: str, *, full: bool) -> int:
+    record = read_record(store, name)
     if record is None:
         raise VerificationError(f"{output.path(f'{name}.build.json')} does not exist")
     try:
-        descriptor = json.loads(place.read(f"{name}.json"))
-        lines = place.read(f"{name}.list").decode().splitlines()
+        descriptor = json.loads(store.read(f"{name}.json"))
+        lines = store.read(f"{name}.list").decode().splitlines()
     except FileNotFoundError as error:
         raise VerificationError(f"{error.filename or error} does not exist") from None
     except ValueError as error:
@@ -63,7 +63,7 @@ def _verify(output: Destination, place: Place, name: str, *, full: bool) -> int:
         for level in descriptor["levels"]
     }
     decode = _decode(descriptor, record.tile_size) if full else None
-    parents = Parents(place, record, descriptor) if full else None
+    parents = Parents(store, record, descriptor) if full else None
     problems: list[str] = []
     listed = {line.partition(" ")[0] for line in lines}  # an MD5 sum may follow
     roots = _roots(lines)
@@ -71,14 +71,14 @@ def _verify(output: Destination, place: Place, name: str, *, full: bool) -> int:
     for slab in record.stored():
         key, holder = recorded_key(descriptor, slab), slab.holder or record.root
         expected.add(key)
-        problem = _slab_problem(place, record, slab, key, tiles[slab.level], decode)
+        problem = _slab_problem(store, record, slab, key, tiles[slab.level], decode)
         if problem is None and f"{roots.get(output.listed(holder))}/{key}" not in listed:
             problem = "is missing from the list"
         if problem is None and parents is not None:
             problem = parents.problem(slab)
         if problem:
             problems.append(f"{key}: {problem}")
-    stored = {key.removeprefix(f"{record.root}/") for key in place.list(f"{record.root}/DATA")}
+    stored = {key.removeprefix(f"{record.root}/") for key in store.list(f"{record.root}/DATA")}
     problems += _wrong_limits(record, descriptor)
     problems += [f"{key}: is not in the build record" for key in sorted(stored - expected)]
     if problems:
@@ -109,7 +109,7 @@ def _roots(lines: list[str]) -> dict[str, str]:
 
 
 def _slab_problem(
-    place: Place,
+    store: OutputStore,
     record: Record,
     slab: RecordedSlab,
     key: str,
@@ -117,8 +117,8 @@ def _slab_problem(
     decode: Decode | None,
 ) -> str | None:
     try:
-        data = place.read(f"{slab.holder or record.root}/{key}")
-        link = None if slab.holder is None else place.read(f"{record.root}/{key}")
+        data = store.read(f"{slab.holder or record.root}/{key}")
+        link = None if slab.holder is None else store.read(f"{record.root}/{key}")
     except FileNotFoundError:
         return "does not exist"
     md5 = hashlib.md5(data, usedforsecurity=False).hexdigest()

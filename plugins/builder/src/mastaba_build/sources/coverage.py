@@ -17,12 +17,12 @@ import numpy.typing as npt
 import pyproj
 from pyproj.enums import TransformDirection
 
-from mastaba.api.catalogue import CRS, BoundingBox, TileMatrix, TileMatrixSet
+from mastaba.api.catalogue import CRS, BoundingBox, TileMatrix
 from mastaba_build.samples import Raster
-from mastaba_build.sources.groups import Group, is_same_crs, limb_of, transformer
+from mastaba_build.sources.groups import Group, limb_of, to_group
 from mastaba_build.sources.inventory import Source
-from mastaba_build.sources.sets import proj_crs
-from mastaba_build.sources.turns import period_of
+from mastaba_build.sources.sets import SetExtent
+from mastaba_build.sources.turns import in_nearest_turn, period_of
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int32]
@@ -111,26 +111,21 @@ class Samples:
         return None
 
 
-def samples_of_groups(groups: Sequence[Group], tile_matrix_set: TileMatrixSet) -> Samples:
+def samples_of_groups(groups: Sequence[Group], extent: SetExtent) -> Samples:
     """Return samples spread over each source, with its first and last rows and columns.
 
     Where the positions of a source end, as at the limb of the earth, the last pixels are samples.
     """
     count = sum(len(group.members) for group in groups)
     side = max(_FEWEST, min(_LARGEST, isqrt(_MOST // max(count, 1))))
-    finest = list(tile_matrix_set.matrices.values())[-1]
-    extent = finest.bbox_of(finest.all_tiles)
-    target = proj_crs(tile_matrix_set.crs)
-    period = period_of(target.to_wkt())
+    box, period = extent.box, extent.period
     parts: list[tuple[Integers, Integers, Integers, Floats, Floats]] = []
     outside: dict[int, float] = {}
     nowhere: dict[int, float] = {}
     first = 0
     for group in groups:
         pixels = _pixels(group, side)
-        back = None
-        if not is_same_crs(group, tile_matrix_set.crs):
-            back = transformer(target, pyproj.CRS.from_wkt(group.crs))
+        back = to_group(group, extent.crs)
         x, y, is_known = _placed(group, back, pixels)
         numbers, columns, rows = pixels
         _add_shares(nowhere, numbers + first, ~is_known)
@@ -141,8 +136,8 @@ def samples_of_groups(groups: Sequence[Group], tile_matrix_set: TileMatrixSet) -
             x, y = np.concatenate([x, limb_x]), np.concatenate([y, limb_y])
             is_known = np.concatenate([is_known, is_real])
         if period:
-            x = x - period * np.floor((x - extent.xmin) / period)
-        inside = (x > extent.xmin) & (x < extent.xmax) & (y > extent.ymin) & (y < extent.ymax)
+            x = x - period * np.floor((x - box.xmin) / period)
+        inside = (x > box.xmin) & (x < box.xmax) & (y > box.ymin) & (y < box.ymax)
         spread = slice(0, pixels.shape[1])
         _add_shares(outside, numbers[spread] + first, (is_known & ~inside)[spread])
         chosen = np.flatnonzero(is_known & inside)
@@ -225,10 +220,7 @@ def _placed(
     except pyproj.exceptions.ProjError:
         return x, y, np.zeros(len(x), bool)
     with np.errstate(invalid="ignore"):
-        right, up = again[0] - x, again[1] - y
-        period = period_of(group.crs)
-        if period:
-            right = right - period * np.round(right / period)
+        right, up = in_nearest_turn(again[0] - x, period_of(group.crs)), again[1] - y
         area = a * e - b * d
         column, row = (e * right - b * up) / area, (a * up - d * right) / area
         is_known = np.isfinite(east + north) & (np.abs(column) < _RETURN) & (np.abs(row) < _RETURN)
@@ -337,13 +329,10 @@ class Coverage:
         middle_y = origin[1] - ((origin[1] - sample.y) // cell + 0.5) * cell
         x = np.array([sample.x, middle_x, middle_x + cell / 2, middle_x])
         y = np.array([sample.y, middle_y, middle_y, middle_y + cell / 2])
-        if not is_same_crs(group, self._crs):
-            back = transformer(proj_crs(self._crs), pyproj.CRS.from_wkt(group.crs))
+        back = to_group(group, self._crs)
+        if back is not None:
             x, y = map(np.asarray, back.transform(x, y))
-        right, up = x[1:] - x[0], y[1:] - y[0]
-        period = period_of(group.crs)
-        if period:
-            right = right - period * np.round(right / period)
+        right, up = in_nearest_turn(x[1:] - x[0], period_of(group.crs)), y[1:] - y[0]
         a, b, _, d, e, _ = group.transform
         columns = (e * right - b * up) / (a * e - b * d)
         rows = (a * up - d * right) / (a * e - b * d)

@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import pyproj
 
-from mastaba.api.catalogue import CRS, BoundingBox, TileMatrixSet
+from mastaba.api.catalogue import CRS, BoundingBox
 from mastaba_build.errors import PlanError
 from mastaba_build.sources.inventory import Source
-from mastaba_build.sources.sets import proj_crs
+from mastaba_build.sources.sets import SetExtent, proj_crs
 from mastaba_build.sources.turns import boxes_in, closed_turn, period_of
 
 Floats = npt.NDArray[np.float64]
@@ -145,60 +145,59 @@ def _overview_of(source: Source, factor: int) -> Source:
     )
 
 
-@lru_cache(maxsize=64)
-def transformer(source: str | pyproj.CRS, target: str | pyproj.CRS) -> pyproj.Transformer:
-    """Return the transformation of PROJ between two CRSs, x before y on both sides."""
-    return pyproj.Transformer.from_crs(source, target, always_xy=True)
+def to_group(group: Group, crs: CRS) -> pyproj.Transformer | None:
+    """Return the transformation of PROJ from the CRS of a set to that of a group, x before y.
 
+    Returns:
+        None if no transformation is needed, except for full turns.
 
-def is_same_crs(group: Group, crs: CRS) -> bool:
-    """Return whether no transformation is needed, except for full turns."""
-    return _is_same(group.crs, crs)
+    Raises:
+        ProjError: PROJ has no transformation.
+    """
+    return _to_wkt(group.crs, crs.code)
 
 
 @lru_cache(maxsize=256)
-def _is_same(wkt: str, crs: CRS) -> bool:
-    own = pyproj.CRS.from_wkt(wkt)
-    other = proj_crs(crs)
-    return bool(own.equals(other, ignore_axis_order=True)) or (
-        own.to_epsg(min_confidence=90) is not None
-        and own.to_epsg(min_confidence=90) == other.to_epsg(min_confidence=90)
-    )
+def _to_wkt(wkt: str, code: str) -> pyproj.Transformer | None:
+    own, other = pyproj.CRS.from_wkt(wkt), proj_crs(code)
+    code_of_own = own.to_epsg(min_confidence=90)
+    if own.equals(other, ignore_axis_order=True) or (
+        code_of_own is not None and code_of_own == other.to_epsg(min_confidence=90)
+    ):
+        return None
+    return pyproj.Transformer.from_crs(other, own, always_xy=True)
 
 
-def footprint(group: Group, tile_matrix_set: TileMatrixSet) -> tuple[BoundingBox, ...]:
-    """Return the boxes around a group in the CRS of a set, cut to the extent of the set.
+@lru_cache(maxsize=64)
+def _from_wkt(wkt: str, code: str) -> pyproj.Transformer:
+    return pyproj.Transformer.from_crs(pyproj.CRS.from_wkt(wkt), proj_crs(code), always_xy=True)
 
-    There are several where the set begins and ends inside the group, as at the antimeridian.
+
+def footprints(
+    group: Group, extent: SetExtent
+) -> tuple[tuple[BoundingBox, ...], tuple[tuple[BoundingBox, ...], ...]]:
+    """Return the boxes around a group in the CRS of a set, cut to its extent, and of each member.
+
+    There are several where the set begins and ends inside the group, as at the antimeridian. There
+    are none of members outside the set.
 
     Raises:
         PlanError: the group is outside the set, or cannot be transformed.
     """
-    cut = _boxes(group, tile_matrix_set, _POINTS)
+    cut = _boxes(group, extent, _POINTS)
     if not cut:
         raise PlanError(
-            f"{group.name}: is outside the tile matrix set {tile_matrix_set.id}; choose another set"
+            f"{group.name}: is outside the tile matrix set {extent.name}; choose another set"
         )
-    return cut
-
-
-def footprints(
-    group: Group, boxes: tuple[BoundingBox, ...], tile_matrix_set: TileMatrixSet
-) -> tuple[tuple[BoundingBox, ...], ...]:
-    """Return the boxes of each member of a group, as in `footprint`; none if it is outside the set.
-
-    Args:
-        boxes: of the group.
-    """
     if len(group.members) == 1:
-        return (boxes,)
+        return cut, (cut,)
     found = []
     for one in group.members:
         alone = Group(
             group.crs, transform_of(group, one), one.source.width, one.source.height, (one,)
         )
-        found.append(_boxes(alone, tile_matrix_set, _POINTS_OF_MEMBERS))
-    return tuple(found)
+        found.append(_boxes(alone, extent, _POINTS_OF_MEMBERS))
+    return cut, tuple(found)
 
 
 def transform_of(group: Group, member: Member) -> tuple[float, float, float, float, float, float]:
@@ -208,33 +207,32 @@ def transform_of(group: Group, member: Member) -> tuple[float, float, float, flo
     return a, b, x, d, e, y
 
 
-def _to_set(group: Group, tile_matrix_set: TileMatrixSet) -> pyproj.Transformer:
-    """Return the transformation of a group to the CRS of a set.
+def _to_set(group: Group, extent: SetExtent) -> pyproj.Transformer | None:
+    """Return the transformation of a group to the CRS of a set; None if none is needed.
 
     Raises:
-        PlanError: there is none.
+        PlanError: PROJ has no transformation.
     """
-    source, target = pyproj.CRS.from_wkt(group.crs), proj_crs(tile_matrix_set.crs)
     try:
-        transformer(target, source)  # which finds the pixels
-        return transformer(source, target)
+        if to_group(group, extent.crs) is None:
+            return None
+        return _from_wkt(group.crs, extent.crs.code)
     except pyproj.exceptions.ProjError as error:
+        source, target = pyproj.CRS.from_wkt(group.crs), proj_crs(extent.crs.code)
         body = re.search(r"same celestial body \([^()]*\)", str(error))
         reason = f"they are not on the {body[0]}" if body else "PROJ has no transformation"
         raise PlanError(
             f"{group.name}: cannot be transformed from {source.name!r} to {target.name!r}, the CRS "
-            f"of {tile_matrix_set.id}: {reason}; choose another set"
+            f"of {extent.name}: {reason}; choose another set"
         ) from None
 
 
-def _boxes(group: Group, tile_matrix_set: TileMatrixSet, points: int) -> tuple[BoundingBox, ...]:
+def _boxes(group: Group, extent: SetExtent, points: int) -> tuple[BoundingBox, ...]:
     """Return the boxes around points of a group; none if it is outside the set."""
     columns, rows = np.linspace(0, group.width, points), np.linspace(0, group.height, points)
     places = np.stack(np.meshgrid(columns, rows))
     a, b, c, d, e, f = group.transform
-    same = is_same_crs(group, tile_matrix_set.crs)
-    target = proj_crs(tile_matrix_set.crs)
-    change = None if same else _to_set(group, tile_matrix_set)
+    change = _to_set(group, extent)
 
     def placed(places: Floats) -> Floats:
         column, row = places
@@ -245,14 +243,13 @@ def _boxes(group: Group, tile_matrix_set: TileMatrixSet, points: int) -> tuple[B
     finite = np.asarray(np.isfinite(points_in_set).all(axis=0))
     if not finite.any():
         return ()
-    finest = list(tile_matrix_set.matrices.values())[-1]
-    extent, period = finest.bbox_of(finest.all_tiles), period_of(target.to_wkt())
+    box = extent.box
     x, y = points_in_set[:, finite]
     if not finite.all():
         limb = placed(limb_of(places, finite, placed))
-        y = np.concatenate([y, limb[1].clip(extent.ymin, extent.ymax)])
-        x = np.concatenate([x, limb[0] if period else limb[0].clip(extent.xmin, extent.xmax)])
-    return boxes_in(x, y, period, extent, 1 if same else points)
+        y = np.concatenate([y, limb[1].clip(box.ymin, box.ymax)])
+        x = np.concatenate([x, limb[0] if extent.period else limb[0].clip(box.xmin, box.xmax)])
+    return boxes_in(x, y, extent.period, box, 1 if change is None else points)
 
 
 def limb_of(places: Floats, known: Mask, placed: Callable[[Floats], Floats]) -> Floats:

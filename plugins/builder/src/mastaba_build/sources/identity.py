@@ -5,6 +5,20 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """A file, directory or pyramid that is imported or joined.
+
+    Attributes:
+        path: as the user named it.
+        identity: changes with it.
+    """
+
+    path: str
+    identity: str
 
 
 def identity_of_files(files: Iterable[str]) -> str:

@@ -13,7 +13,7 @@ from urllib.parse import urljoin
 from zipfile import BadZipFile, ZipFile
 
 from mastaba.api.documents import Faults, parse_document
-from mastaba_build.config.access import granted, is_glob
+from mastaba_build.config.access import is_glob
 from mastaba_build.config.configuration import Configuration, SourceOptions
 from mastaba_build.errors import PlanError
 
@@ -42,14 +42,14 @@ _EXTENSIONS = frozenset(
 """Files of a folder that are rasters."""
 
 
-class Listed(NamedTuple):
+class ListedFile(NamedTuple):
     """A file as GDAL opens it, and when it was taken (RFC 3339); empty if unknown."""
 
     path: str
     datetime: str = ""
 
 
-def listed(options: SourceOptions) -> list[Listed]:
+def listed(options: SourceOptions) -> list[ListedFile]:
     """Return the files of an entry, in its order, except for the order of resolution.
 
     Raises:
@@ -57,7 +57,9 @@ def listed(options: SourceOptions) -> list[Listed]:
     """
     # Absolute, because workers on other machines have other working directories.
     found = [
-        Listed(os.path.abspath(one.path) if os.path.exists(one.path) else one.path, one.datetime)
+        ListedFile(
+            os.path.abspath(one.path) if os.path.exists(one.path) else one.path, one.datetime
+        )
         for one in _files(options)
     ]
     if not found:
@@ -82,8 +84,7 @@ def with_access(configuration: Configuration) -> Configuration:
     """
     paths = [options.path for options in configuration.sources]
     lines = chain.from_iterable(_lines(path) for path in paths if _is_list(path))
-    folders = chain.from_iterable(map(granted, chain(paths, lines)))
-    return replace(configuration, access=configuration.access.with_folders(folders))
+    return replace(configuration, access=configuration.access.with_sources([*paths, *lines]))
 
 
 def read_json(path: str) -> dict[str, Any] | None:
@@ -125,7 +126,7 @@ def parse_json(content: bytes, path: str) -> Any:
         return document
 
 
-def _files(options: SourceOptions) -> Iterator[Listed]:
+def _files(options: SourceOptions) -> Iterator[ListedFile]:
     path = options.path
     document = read_json(path)
     if document is not None and _is_stac(document):
@@ -134,15 +135,19 @@ def _files(options: SourceOptions) -> Iterator[Listed]:
         for folder, _, names in os.walk(path):
             for name in names:
                 if os.path.splitext(name)[1].lower() in _EXTENSIONS:
-                    yield Listed(os.path.join(folder, name))
+                    yield ListedFile(os.path.join(folder, name))
     elif path.lower().endswith(".zip") and os.path.isfile(path):
-        yield from (Listed(f"/vsizip/{os.path.abspath(path)}/{name}") for name in _members(path))
+        yield from (
+            ListedFile(f"/vsizip/{os.path.abspath(path)}/{name}") for name in _members(path)
+        )
     elif _is_list(path):
-        yield from map(Listed, _lines(path))
+        yield from map(ListedFile, _lines(path))
     elif is_glob(path):
-        yield from (Listed(one) for one in glob.glob(path, recursive=True) if os.path.isfile(one))
+        yield from (
+            ListedFile(one) for one in glob.glob(path, recursive=True) if os.path.isfile(one)
+        )
     else:
-        yield Listed(path)
+        yield ListedFile(path)
 
 
 def _members(path: str) -> list[str]:
@@ -173,7 +178,7 @@ def _is_stac(document: dict[str, Any]) -> bool:
     return isinstance(first, dict) and "stac_version" in first and "assets" in first
 
 
-def _assets(document: dict[str, Any], options: SourceOptions) -> Iterator[Listed]:
+def _assets(document: dict[str, Any], options: SourceOptions) -> Iterator[ListedFile]:
     """Yield one asset of each item of a STAC item or item collection (STAC 1.0)."""
     for position, item in enumerate(document.get("features", [document])):
         try:
@@ -183,7 +188,7 @@ def _assets(document: dict[str, Any], options: SourceOptions) -> Iterator[Listed
         yield listed
 
 
-def _asset(item: dict[str, Any], options: SourceOptions) -> Listed:
+def _asset(item: dict[str, Any], options: SourceOptions) -> ListedFile:
     name = f"{options.path}: item {item.get('id', '')}"
     assets = item.get("assets")
     if not isinstance(assets, dict):
@@ -196,7 +201,7 @@ def _asset(item: dict[str, Any], options: SourceOptions) -> Listed:
     base = next((link["href"] for link in item.get("links", []) if link["rel"] == "self"), "")
     properties = item.get("properties") or {}
     date = properties.get("datetime") or properties.get("start_datetime") or ""
-    return Listed(_resolved(href, base, options.path), str(date))
+    return ListedFile(_resolved(href, base, options.path), str(date))
 
 
 def _data_assets(assets: dict[str, Any]) -> list[str]:

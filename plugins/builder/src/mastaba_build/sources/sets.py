@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pyproj
-from jsonschema_rs import Draft202012Validator
 
-from mastaba.api.catalogue import CRS, TileMatrix, TileMatrixSet
+from mastaba.api.catalogue import CRS, BoundingBox, TileMatrix, TileMatrixSet
 from mastaba.api.documents import Faults, FileFaults, UnusableError
-from mastaba.tooling.documents import make_tile_matrix_set, schema
+from mastaba.tooling.documents import make_tile_matrix_set
 from mastaba_build.errors import PlanError
-from mastaba_build.plugin_manager import installed
+from mastaba_build.plugins import PluginSet
+from mastaba_build.sources.turns import period_of
 from mastaba_writer.tile_matrix_sets import PUBLISHED
 
 
-def load_set(name: str, directory: Path | None) -> tuple[TileMatrixSet, dict[str, Any]]:
+def load_set(
+    name: str, directory: Path | None, plugins: PluginSet
+) -> tuple[TileMatrixSet, dict[str, Any]]:
     """Return a tile matrix set and its document, from a directory or from the packaged ones.
 
     Raises:
@@ -26,7 +29,10 @@ def load_set(name: str, directory: Path | None) -> tuple[TileMatrixSet, dict[str
     """
     if directory is None:
         return _packaged(name)
-    return _made(name, _document(name, directory))
+    document = _document(name, directory)
+    for _, reason in plugins.problems("tile_matrix_set", document):
+        raise PlanError(f"tile matrix set {name}: {reason}")
+    return _made(name, document)
 
 
 @cache
@@ -35,9 +41,6 @@ def _packaged(name: str) -> tuple[TileMatrixSet, dict[str, Any]]:
 
 
 def _made(name: str, document: Any) -> tuple[TileMatrixSet, dict[str, Any]]:
-    errors = list(_validator().iter_errors(document))
-    if errors:
-        raise PlanError(f"tile matrix set {name}: {errors[0].message}")
     faults = Faults()
     try:
         return make_tile_matrix_set(name, document, FileFaults(faults, name)), document
@@ -45,11 +48,6 @@ def _made(name: str, document: Any) -> tuple[TileMatrixSet, dict[str, Any]]:
         raise PlanError(
             "\n".join(f"tile matrix set {name}: {fault.reason}" for fault in faults.errors)
         ) from None
-
-
-@cache
-def _validator() -> Draft202012Validator:
-    return Draft202012Validator(schema("tile_matrix_set", installed()))
 
 
 def _document(name: str, directory: Path | None) -> Any:
@@ -71,9 +69,32 @@ def _document(name: str, directory: Path | None) -> Any:
     return PUBLISHED[name]()
 
 
-def proj_crs(crs: CRS) -> pyproj.CRS:
-    """Return the CRS of a tile matrix set as PROJ knows it."""
-    return pyproj.CRS.from_user_input("OGC:CRS84" if crs.code == "CRS:84" else crs.code)
+@dataclass(frozen=True, slots=True)
+class SetExtent:
+    """Where a tile matrix set is.
+
+    Attributes:
+        name: identifier of the set.
+        box: extent of its finest matrix.
+        period: units of x in a full turn around the earth; 0 if x does not repeat.
+    """
+
+    name: str
+    crs: CRS
+    box: BoundingBox
+    period: float
+
+    @classmethod
+    def of(cls, tile_matrix_set: TileMatrixSet) -> Self:
+        """Return the extent of a set."""
+        crs, finest = tile_matrix_set.crs, list(tile_matrix_set.matrices.values())[-1]
+        period = period_of(proj_crs(crs.code).to_wkt())
+        return cls(tile_matrix_set.id, crs, finest.bbox_of(finest.all_tiles), period)
+
+
+def proj_crs(code: str) -> pyproj.CRS:
+    """Return the CRS of a tile matrix set, which has a code, as PROJ knows it."""
+    return pyproj.CRS.from_user_input("OGC:CRS84" if code == "CRS:84" else code)
 
 
 def box_factor(fine: TileMatrix, coarse: TileMatrix) -> int:

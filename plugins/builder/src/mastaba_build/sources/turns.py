@@ -58,9 +58,17 @@ def period_of(wkt: str) -> float:
     tolerance = _EVEN * period
     if not period or (abs(low - high) > tolerance).any():
         return 0.0
-    uneven = steps - step
-    uneven -= period * np.round(uneven / period)
+    uneven = in_nearest_turn(steps - step, period)
     return 0.0 if (abs(uneven) > tolerance).any() else period
+
+
+def in_nearest_turn(difference: Floats, period: float) -> Floats:
+    """Return differences of x without full turns.
+
+    Args:
+        period: units of x in a full turn; 0 if it does not repeat.
+    """
+    return difference - period * np.round(difference / period) if period else difference
 
 
 def closed_turn(turn: float, width: int) -> int:
@@ -138,6 +146,8 @@ def boxes_in(
         cut = BoundingBox(left + turn, bottom, right + turn, top).intersection(extent)
         if cut is not None and cut.xmax > cut.xmin and cut.ymax > cut.ymin:
             found.append(cut)
+    if len(found) < 2:
+        return tuple(found)
     return tuple(
         one for one in found if not any(one != other and _contains(other, one) for other in found)
     )

@@ -21,9 +21,9 @@ import pyproj
 
 from mastaba_build.config.configuration import AUTO, Configuration
 from mastaba_build.errors import PlanError, SourceError
-from mastaba_build.sources.identity import identity_of_files
+from mastaba_build.sources.identity import Origin, identity_of_files
 from mastaba_build.sources.references import check_database
-from mastaba_build.vector.plan import Origin, VectorPlan, check_options, plan_of_archive
+from mastaba_build.vector.plan import VectorPlan, check_options, plan_of_archive
 
 _GEOJSON = (".geojson", ".geojsonl", ".geojsons")
 _CONVERTED = (".fgb", ".gpkg", ".shp")

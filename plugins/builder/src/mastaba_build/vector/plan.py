@@ -20,7 +20,7 @@ from mastaba_build.errors import PlanError, SourceError
 from mastaba_build.plan.plan import Level, Plan, SlabKey
 from mastaba_build.plan.software import VECTOR, installed
 from mastaba_build.samples import PixelType
-from mastaba_build.sources.identity import identity_of_files
+from mastaba_build.sources.identity import Origin, identity_of_files
 from mastaba_build.sources.sets import load_set
 from mastaba_build.vector.archives import Block, Metadata, check_format
 from mastaba_build.vector.formats import open_archive
@@ -35,21 +35,12 @@ _RASTER_ONLY = ("channels", "nodata", "interpolation", "masks", "empty_tiles")
 _RASTER_SOURCE = ("order", "nodata", "tolerance", "bands", "scale", "crs")
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """A file or directory that is imported; see `Source`."""
-
-    path: str
-    identity: str
-
-
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class VectorPlan(Plan):
     """A build that imports tiles.
 
     Attributes:
         archive: path of the archive.
-        origins: what the user named: the archive, or the features from which it was cut.
         blocks: by slab.
         level_tables: tables by level id.
         description: abstract of the layer.
@@ -58,16 +49,11 @@ class VectorPlan(Plan):
     """
 
     archive: str
-    origins: tuple[Origin, ...]
     blocks: dict[SlabKey, Block]
     level_tables: dict[str, list[dict[str, Any]]]
     description: str
     attribution: dict[str, str] | None
     dropped: tuple[int, ...]
-
-    @property
-    def sources(self) -> list[Any]:
-        return list(self.origins)
 
     @property
     def is_vector(self) -> bool:
@@ -119,7 +105,9 @@ def plan_of_archive(
         PlanError: as in `make_vector_plan`.
     """
     tile_matrix_set, document = load_set(
-        configuration.tile_matrix_set, configuration.tile_matrix_sets
+        configuration.tile_matrix_set,
+        configuration.tile_matrix_sets,
+        configuration.access.plugins,
     )
     archive = open_archive(path)
     try:

@@ -6,10 +6,9 @@ import os
 import time
 from collections.abc import Sequence
 
-from mastaba.api.catalogue import TileLimits
 from mastaba_build.errors import SourceError
-from mastaba_build.output.storage import Place, Written
-from mastaba_build.pixels.task import SlabResult
+from mastaba_build.output.storage import OutputStore, Written
+from mastaba_build.pixels.task import SlabResult, limits_around
 from mastaba_build.plan.names import slab_key
 from mastaba_build.plan.plan import SlabKey
 from mastaba_build.vector.archives import Archive
@@ -25,7 +24,7 @@ _LARGEST_SLAB = (1 << 32) - 1
 class VectorSlabBuilder:
     """Imports slabs of one plan, in one process; see `SlabBuilder`."""
 
-    def __init__(self, plan: VectorPlan, target: Place | None = None) -> None:
+    def __init__(self, plan: VectorPlan, target: OutputStore | None = None) -> None:
         self._plan = plan
         self._target = target
         self._archive: Archive | None = None
@@ -71,7 +70,7 @@ class VectorSlabBuilder:
             if self._target is not None:
                 written = self._target.write(slab_key(self._plan, slab), slab_bytes)
         seconds = time.monotonic() - started
-        return SlabResult(slab, size, *written, len(found), _limits(found), seconds, "")
+        return SlabResult(slab, size, *written, len(found), limits_around(found), seconds, "")
 
     def _check_source(self) -> None:
         path = self._plan.archive
@@ -80,10 +79,3 @@ class VectorSlabBuilder:
         for origin in self._plan.origins:
             if origin.path == path and archive_identity(path) != origin.identity:
                 raise SourceError(f"{path}: has changed since the start; build again")
-
-
-def _limits(tiles: list[tuple[int, int]]) -> TileLimits | None:
-    if not tiles:
-        return None
-    rows, columns = zip(*tiles, strict=True)
-    return TileLimits(min(rows), max(rows), min(columns), max(columns))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from mastaba_build.errors import PlanError
 from mastaba_build.output.lock import Lock, locked
 from mastaba_build.output.records import Record
-from mastaba_build.output.storage import Place
+from mastaba_build.output.storage import OutputStore
 from mastaba_build.output.versions import (
     DOCUMENTS,
     Version,
@@ -69,16 +69,16 @@ def build(
     configuration = plan.configuration
     name = configuration.name
     with ExitStack() as stack:
-        place = configuration.output.open()
-        stack.callback(place.close)
-        check_size(plan, place)
-        lock = stack.enter_context(locked(place, f"{name}.lock"))
-        exists = place.stat(f"{name}.json") is not None
+        store = configuration.output.open()
+        stack.callback(store.close)
+        check_size(plan, store)
+        lock = stack.enter_context(locked(store, f"{name}.lock"))
+        exists = store.stat(f"{name}.json") is not None
         versions: list[Version] = []
-        record = read_record(place, name) if exists and not replace else None
+        record = read_record(store, name) if exists and not replace else None
         if record is not None:
-            versions = read_versions(place, name)
-            current = published(place, name, versions)
+            versions = read_versions(store, name)
+            current = published(store, name, versions)
             if current.plan == plan.identity == record.plan and record.root == current.root:
                 reports.complete(name)
                 return True
@@ -90,19 +90,19 @@ def build(
             )
         if record is None:
             if replace:
-                _remove(place, name)
-            return make_version(plan, reports, place, lock, engine=engine, order=order)
+                _remove(store, name)
+            return make_version(plan, reports, store, lock, engine=engine, order=order)
         if update == "inject":
-            check_single(place, name)
+            check_single(store, name)
             plan = changed(plan, root=record.root)
         else:
-            if publish_existing(plan, reports, place, versions):
+            if publish_existing(plan, reports, store, versions):
                 return True
             plan = changed(plan, root=f"{name}_{versions[-1].number + 1}")
         return make_version(
             plan,
             reports,
-            place,
+            store,
             lock,
             record=record,
             versions=versions,
@@ -113,12 +113,12 @@ def build(
 
 
 def publish_existing(
-    plan: Plan, reports: Reports, place: Place, versions: Sequence[Version]
+    plan: Plan, reports: Reports, store: OutputStore, versions: Sequence[Version]
 ) -> bool:
     """Publish the version that was built from the same plan; return whether there is one."""
     for version in versions:
         if version.plan == plan.identity:
-            publish_version(place, plan.configuration.name, version.number)
+            publish_version(store, plan.configuration.name, version.number)
             clear(plan)
             reports.complete(plan.configuration.name)
             return True
@@ -128,7 +128,7 @@ def publish_existing(
 def make_version(
     plan: Plan,
     reports: Reports,
-    place: Place,
+    store: OutputStore,
     lock: Lock,
     *,
     record: Record | None = None,
@@ -141,7 +141,7 @@ def make_version(
     """Build the slabs of a version and publish it.
 
     Args:
-        place: the output, opened.
+        store: the output, opened.
         lock: of the pyramid, taken.
         record: of the published version, if there is one.
         versions: all versions, if another one is made.
@@ -163,28 +163,28 @@ def make_version(
     try:
         if journal.plan != identity:
             if record is None or is_new_version:
-                has_slabs = place.has(f"{plan.root}/")
-                has_descriptor = place.stat(f"{plan.root}.json") is not None
+                has_slabs = store.has(f"{plan.root}/")
+                has_descriptor = store.stat(f"{plan.root}.json") is not None
                 if has_descriptor or (has_slabs and journal.plan is None):
                     raise PlanError(
                         f"{configuration.output.path(plan.root)} exists and is not an unfinished "
                         "build of this work directory; choose another name"
                     )
                 if has_slabs:
-                    place.delete_all(f"{plan.root}/")
+                    store.delete_all(f"{plan.root}/")
             if not configuration.keep_work:
                 shutil.rmtree(work / "quarters", ignore_errors=True)
             journal.begin(identity)
-        place.remove_leftovers(plan.root)
+        store.remove_leftovers(plan.root)
         for end in (*DOCUMENTS, ".layer.json", ".versions.json"):
             for stem in {name, plan.root}:
-                place.remove_leftovers_of(f"{stem}{end}")
-        Place.of_directory(work).remove_leftovers("")
+                store.remove_leftovers_of(f"{stem}{end}")
+        OutputStore.of_directory(work).remove_leftovers("")
         coordinator = Coordinator(
             plan,
             journal,
-            place.below(plan.root),
-            Place.of_directory(work),
+            store.below(plan.root),
+            OutputStore.of_directory(work),
             previous,
         )
 
@@ -202,21 +202,21 @@ def make_version(
             return False
         rows = recorded(list(journal.rows()))
         lock.check()
-        _link(plan, place, rows)
+        _link(plan, store, rows)
         if is_new_version:
             number = int(plan.root.rpartition("_")[2])
-            if place.stat(f"{name}.versions.json") is None:
-                keep_documents(place, name, versions[0].number)
-            update = update_of(plan, place, rows, record) if record else None
-            write_documents(plan, place, rows, plan.root, outcome.inexact, update)
+            if store.stat(f"{name}.versions.json") is None:
+                keep_documents(store, name, versions[0].number)
+            update = update_of(plan, store, rows, record) if record else None
+            write_documents(plan, store, rows, plan.root, outcome.inexact, update)
             added = Version(number, plan.root, plan.identity)
-            write_versions(place, name, [*versions, added], read_roots(place, name))
-            publish_version(place, name, number)
+            write_versions(store, name, [*versions, added], read_roots(store, name))
+            publish_version(store, name, number)
         else:
-            write_documents(plan, place, rows, name, outcome.inexact)
+            write_documents(plan, store, rows, name, outcome.inexact)
             if record is not None:
-                _remove_old(plan, place, record, rows)
-        write_layer(plan, place)
+                _remove_old(plan, store, record, rows)
+        write_layer(plan, store)
     finally:
         journal.close()
     clear(plan)
@@ -232,18 +232,18 @@ def clear(plan: Plan) -> None:
         path.unlink()
 
 
-def check_single(place: Place, name: str) -> None:
+def check_single(store: OutputStore, name: str) -> None:
     """Check that a pyramid has one version, so that its slabs may be replaced."""
-    if place.stat(f"{name}.versions.json") is not None:
+    if store.stat(f"{name}.versions.json") is not None:
         raise PlanError(
             f"{name} has several versions, which may link to its slabs; make a further one, "
             "without --inject"
         )
 
 
-def check_size(plan: Plan, place: Place) -> None:
+def check_size(plan: Plan, store: OutputStore) -> None:
     """Check that the output can hold the slabs of a plan."""
-    largest, needed = place.largest_object, largest_slab(plan)
+    largest, needed = store.largest_object, largest_slab(plan)
     if largest is not None and needed > largest:
         raise PlanError(
             f"{plan.configuration.output}: holds objects of at most {largest} bytes, and slabs may "
@@ -258,13 +258,13 @@ def _previous(plan: Plan, record: Record) -> Mapping[SlabKey, Row]:
     )
 
 
-def _link(plan: Plan, place: Place, rows: list[Row]) -> None:
+def _link(plan: Plan, store: OutputStore, rows: list[Row]) -> None:
     """Make the links to the slabs of other versions and pyramids."""
 
     def link(row: Row) -> None:
         for kind in kinds(plan):
             key = slab_key(plan, row.result.slab, kind)
-            place.link(f"{plan.root}/{key}", f"{row.holder}/{key}")
+            store.link(f"{plan.root}/{key}", f"{row.holder}/{key}")
 
     linked = [row for row in rows if row.holder not in (None, plan.root) and row.result.size]
     with ThreadPoolExecutor(_LINKS) as threads:
@@ -272,26 +272,26 @@ def _link(plan: Plan, place: Place, rows: list[Row]) -> None:
             pass
 
 
-def _remove_old(plan: Plan, place: Place, record: Record, rows: list[Row]) -> None:
+def _remove_old(plan: Plan, store: OutputStore, record: Record, rows: list[Row]) -> None:
     """Remove the slabs of the version before that the injected one does not have."""
     kept = {slab_key(plan, row.result.slab) for row in rows if row.result.size}
     for slab, row in _previous(plan, record).items():
         key = slab_key(plan, slab)
         if row.result.size and key not in kept:
             for kind in kinds(plan):
-                place.delete(f"{plan.root}/{slab_key(plan, slab, kind)}")
+                store.delete(f"{plan.root}/{slab_key(plan, slab, kind)}")
 
 
-def _remove(place: Place, name: str) -> None:
+def _remove(store: OutputStore, name: str) -> None:
     """Remove all versions of a pyramid, the descriptor first."""
-    place.delete(f"{name}.json")
+    store.delete(f"{name}.json")
     roots = [name]
-    if place.stat(f"{name}.versions.json") is not None:
-        roots += read_roots(place, name)
-        for version in read_versions(place, name):
+    if store.stat(f"{name}.versions.json") is not None:
+        roots += read_roots(store, name)
+        for version in read_versions(store, name):
             roots.append(version.root)
             for end in DOCUMENTS:
-                place.delete(f"{name}_{version.number}{end}")
-        place.delete(f"{name}.versions.json")
+                store.delete(f"{name}_{version.number}{end}")
+        store.delete(f"{name}.versions.json")
     for root in dict.fromkeys(roots):
-        place.delete_all(f"{root}/")
+        store.delete_all(f"{root}/")

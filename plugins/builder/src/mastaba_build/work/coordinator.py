@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from mastaba_build.errors import BuildError, OutputError
-from mastaba_build.output.storage import Place
+from mastaba_build.output.storage import OutputStore
 from mastaba_build.pixels.quarters import quarter_key
 from mastaba_build.pixels.task import SlabResult
 from mastaba_build.plan.fingerprints import Fingerprints
@@ -65,8 +65,8 @@ class Coordinator:
         self,
         plan: Plan,
         journal: Journal,
-        target: Place,
-        work: Place,
+        target: OutputStore,
+        work: OutputStore,
         previous: Mapping[SlabKey, Row] | None = None,
     ) -> None:
         self._plan = plan

@@ -16,18 +16,16 @@ from mastaba_build.pyramid.stored import read_pyramid
 from mastaba_build.work.build import check_single, check_size, make_version, publish_existing
 
 if TYPE_CHECKING:
-    from mastaba.api.tools import Plugins
     from mastaba_build.config.configuration import Configuration
-    from mastaba_build.output.storage import Place
+    from mastaba_build.output.storage import OutputStore
     from mastaba_build.pyramid.journal import Row
     from mastaba_build.work.reports import Reports
 
 
 def join(
     configuration: Configuration,
-    place: Place,
+    store: OutputStore,
     reports: Reports,
-    plugins: Plugins,
     sources: Sequence[str],
 ) -> bool:
     """Make a pyramid that links to slabs of others, and publish it, or resume that.
@@ -37,7 +35,7 @@ def join(
 
     Args:
         configuration: name, output, and options that no pixel depends on.
-        place: the output, opened.
+        store: the output, opened.
         sources: paths of descriptors, the lowest first.
 
     Returns:
@@ -47,22 +45,22 @@ def join(
         BuildError: the pyramids cannot be joined, or the output exists or cannot be used.
     """
     name, output = configuration.name, configuration.output
-    pyramids = [read_pyramid(place, output, path, plugins) for path in sources]
+    pyramids = [read_pyramid(store, output, path, configuration.access.plugins) for path in sources]
     plan = make_join_plan(configuration, pyramids)
-    check_size(plan, place)
+    check_size(plan, store)
     exists = f"{output.path(f'{name}.json')} exists; choose another name with --name"
-    if place.stat(f"{name}.json") is not None:
+    if store.stat(f"{name}.json") is not None:
         raise PlanError(exists)
     reports.planned(plan)
-    with locked(place, f"{name}.lock") as lock:
-        if place.stat(f"{name}.json") is not None:
+    with locked(store, f"{name}.lock") as lock:
+        if store.stat(f"{name}.json") is not None:
             raise PlanError(exists)
 
         def recorded(rows: list[Row]) -> list[Row]:
             # No build from sources has these pixels.
             return [changed(row, fingerprint="") for row in rows]
 
-        if not make_version(plan, reports, place, lock, previous=plan.linked(), recorded=recorded):
+        if not make_version(plan, reports, store, lock, previous=plan.linked(), recorded=recorded):
             return False
     reports.done(plan)
     return True
@@ -70,9 +68,8 @@ def join(
 
 def head(
     configuration: Configuration,
-    place: Place,
+    store: OutputStore,
     reports: Reports,
-    plugins: Plugins,
     base: str,
     top: str | None = None,
     decimation: str | None = None,
@@ -96,21 +93,21 @@ def head(
             used.
     """
     name, output = configuration.name, configuration.output
-    read_versions(place, name)  # nothing is written if the pyramid does not exist
-    with locked(place, f"{name}.lock") as lock:
-        versions = read_versions(place, name)
-        current = published(place, name, versions)
-        record = read_record(place, name)
+    read_versions(store, name)  # nothing is written if the pyramid does not exist
+    with locked(store, f"{name}.lock") as lock:
+        versions = read_versions(store, name)
+        current = published(store, name, versions)
+        record = read_record(store, name)
         if record is None:
             raise PlanError(f"{name} has no build record {name}.build.json")
         path = output.path(f"{name}.json")
-        pyramid = read_pyramid(place, output, path, plugins)
+        pyramid = read_pyramid(store, output, path, configuration.access.plugins)
         plan = make_head_plan(
             changed(
                 configuration,
                 # The work directory of builds may contain images that are kept.
                 work=output.directory / f".{name}.head.work",
-                title=_title(place, name),
+                title=_title(store, name),
             ),
             pyramid,
             record,
@@ -121,10 +118,10 @@ def head(
         if current.plan == plan.identity == record.plan:
             reports.complete(name)
             return True
-        if publish_existing(plan, reports, place, versions):
+        if publish_existing(plan, reports, store, versions):
             return True
         if inject:
-            check_single(place, name)
+            check_single(store, name)
         root = record.root if inject else f"{name}_{versions[-1].number + 1}"
         plan = changed(plan, root=root)
         reports.planned(plan)
@@ -138,7 +135,7 @@ def head(
         if not make_version(
             plan,
             reports,
-            place,
+            store,
             lock,
             record=record,
             versions=versions,
@@ -156,9 +153,9 @@ def _place_of(row: Row) -> tuple[int, int, int]:
     return -slab.level, slab.row, slab.column
 
 
-def _title(place: Place, name: str) -> str | None:
+def _title(store: OutputStore, name: str) -> str | None:
     """Return the title in the layer descriptor, which the new version keeps."""
-    data = place.read_if_exists(f"{name}.layer.json")
+    data = store.read_if_exists(f"{name}.layer.json")
     try:
         return None if data is None else str(json.loads(data)["title"])
     except (ValueError, KeyError, TypeError):

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 
 from mastaba_build.errors import BuildError
-from mastaba_build.output.storage import Place
+from mastaba_build.output.storage import OutputStore
 from mastaba_build.plan.plan import Plan
 from mastaba_build.work.worker import Job, probe
 
@@ -90,7 +90,7 @@ def probing(plan: Plan, job: Job) -> Iterator[str]:
     """
     name = f".probe.{secrets.token_hex(4)}.tmp"  # such names are also removed after a kill
     output = plan.configuration.output
-    work, target = Place.of_directory(job.work), output.open().below(plan.root)
+    work, target = OutputStore.of_directory(job.work), output.open().below(plan.root)
     work.write(name, b"probe")
     try:
         yield name

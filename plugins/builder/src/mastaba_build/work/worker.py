@@ -15,7 +15,7 @@ import rasterio
 from mastaba.tooling.memory import keep_freed_memory
 from mastaba_build.config.access import Access
 from mastaba_build.errors import BuildError, SourceError
-from mastaba_build.output.storage import Place
+from mastaba_build.output.storage import OutputStore
 from mastaba_build.pixels.task import SlabBuilder, SlabResult
 from mastaba_build.plan.plan import Plan, SlabKey
 from mastaba_build.plan.software import installed
@@ -72,7 +72,7 @@ def save_plan(plan: Plan) -> Job:
         OutputError: it cannot be written.
     """
     work = plan.configuration.work_directory.absolute()
-    Place.of_directory(work).write(_PLAN, pickle.dumps(plan))
+    OutputStore.of_directory(work).write(_PLAN, pickle.dumps(plan))
     return Job(work, f"{plan.identity} {plan.root}")
 
 
@@ -123,7 +123,7 @@ def probe(job: Job, name: str) -> None:
     """
     _builder(job)
     plan = _load(job)
-    if Place.of_directory(job.work).read_if_exists(name) is None:
+    if OutputStore.of_directory(job.work).read_if_exists(name) is None:
         raise BuildError(
             f"cannot read {job.work / name}; the work directory must be shared by all workers: "
             "choose it with --work"
@@ -132,8 +132,8 @@ def probe(job: Job, name: str) -> None:
         open_archive(plan.archive).close()
     elif not isinstance(plan, JoinPlan | HeadPlan):
         _check_sources(plan.sources, plan.configuration.access)
-    with closing(plan.configuration.output.open()) as place:
-        place.below(plan.root).write(name, b"probe")
+    with closing(plan.configuration.output.open()) as store:
+        store.below(plan.root).write(name, b"probe")
 
 
 def _check_sources(sources: Sequence[Source], access: Access) -> None:
@@ -179,6 +179,9 @@ def _load(job: Job) -> Plan:
         raise BuildError(f"{job.work / _PLAN} is damaged: {error}") from None
     if not isinstance(plan, Plan) or f"{plan.identity} {plan.root}" != job.identity:
         raise BuildError(f"{job.work / _PLAN} belongs to another build")
+    plugins = plan.configuration.access.plugins
+    if plugins.directory is not None:
+        plugins.load()  # now the writer of the output can be imported
     return plan
 
 
