@@ -28,7 +28,6 @@ from mastaba_render.api.resampling import (
     GridPositions,
     Positions,
     StraightPositions,
-    Window,
     radius_of,
 )
 
@@ -77,6 +76,9 @@ class Placement:
         if self.fields is None:
             x, y = self.ratios
             return StraightPositions(Axis(self.across, x), Axis(self.down, y), self.aligned)
+        # Imported here: it loads the whole renderer, which only other CRSs need.
+        from mastaba_render.api.maps import Window
+
         part, is_complete = Window(*self.part), self.is_complete
         return GridPositions(self.across, self.down, self.fields, part, self.ratios, is_complete)
 
