@@ -52,7 +52,12 @@ def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:  # noqa: 
         "swift://container/prefix or ceph://pool/prefix",
     )
     add("--name", help="name of the pyramid and the layer (default: from the first source)")
-    add("--tms", dest="tile_matrix_set", metavar="SET", help="tile matrix set (default: PM)")
+    add(
+        "--tms",
+        dest="tile_matrix_set",
+        metavar="SET",
+        help="tile matrix set (default: PM); native: one for the grid of the sources",
+    )
     add(
         "--tms-directory",
         dest="tile_matrix_sets",

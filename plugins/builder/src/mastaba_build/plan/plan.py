@@ -7,7 +7,7 @@ import json
 import math
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import asdict, astuple, dataclass, replace
 from itertools import chain, pairwise
 from typing import Any, NamedTuple
 
@@ -24,7 +24,8 @@ from mastaba_build.sources.coverage import Samples, samples_of_groups
 from mastaba_build.sources.groups import Group, footprint, footprints, groups_of, transformer
 from mastaba_build.sources.inventory import Source, inventory
 from mastaba_build.sources.listing import with_access
-from mastaba_build.sources.sets import box_factor, load_set, proj_crs
+from mastaba_build.sources.native_set import NATIVE, native_set
+from mastaba_build.sources.sets import box_factor, load_set, made_set, proj_crs
 from mastaba_build.sources.turns import period_of
 from mastaba_writer.deflate import default_encoder, deflater, encoder_version
 from mastaba_writer.descriptor import nodata_values
@@ -247,10 +248,18 @@ def make_plan(configuration: Configuration) -> Plan:
         for options in configuration.sources
         for source in inventory(options, configuration.access, configuration.tile_matrix_sets)
     ]
-    tile_matrix_set, document = load_set(
-        configuration.tile_matrix_set, configuration.tile_matrix_sets
-    )
     styling = _styling(configuration, sources)
+    registration = _registration(configuration, sources, styling)
+    if configuration.tile_matrix_set == NATIVE:
+        name, document = native_set(
+            sources, configuration.tile_matrix_sets, is_post=registration == "post"
+        )
+        configuration = replace(configuration, tile_matrix_set=name)
+        tile_matrix_set, document = made_set(name, document)
+    else:
+        tile_matrix_set, document = load_set(
+            configuration.tile_matrix_set, configuration.tile_matrix_sets
+        )
     pixel_type = _pixel_type(configuration, sources, styling)
     groups = groups_of(sources)
     pieces = [footprint(group, tile_matrix_set) for group in groups]
@@ -282,7 +291,6 @@ def make_plan(configuration: Configuration) -> Plan:
         "encoder": (encoder, encoder_version(encoder)),
         "software": software,
     }
-    registration = _registration(configuration, sources, styling)
     if _is_averaged(levels[0], groups, pieces, tile_matrix_set):
         registration = "area"
     if registration != "area":

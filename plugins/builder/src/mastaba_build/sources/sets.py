@@ -15,7 +15,10 @@ from mastaba.api.documents import Faults, FileFaults, UnusableError
 from mastaba.tooling.documents import make_tile_matrix_set, schema
 from mastaba_build.errors import PlanError
 from mastaba_build.plugin_manager import installed
+from mastaba_writer.registered_sets import REGISTERED
 from mastaba_writer.tile_matrix_sets import PUBLISHED
+
+_PACKAGED = {**PUBLISHED, **REGISTERED}
 
 
 def load_set(name: str, directory: Path | None) -> tuple[TileMatrixSet, dict[str, Any]]:
@@ -26,15 +29,20 @@ def load_set(name: str, directory: Path | None) -> tuple[TileMatrixSet, dict[str
     """
     if directory is None:
         return _packaged(name)
-    return _made(name, _document(name, directory))
+    return made_set(name, _document(name, directory))
 
 
 @cache
 def _packaged(name: str) -> tuple[TileMatrixSet, dict[str, Any]]:
-    return _made(name, _document(name, None))
+    return made_set(name, _document(name, None))
 
 
-def _made(name: str, document: Any) -> tuple[TileMatrixSet, dict[str, Any]]:
+def made_set(name: str, document: Any) -> tuple[TileMatrixSet, dict[str, Any]]:
+    """Return the tile matrix set in a document, and this.
+
+    Raises:
+        PlanError: it is invalid.
+    """
     errors = list(_validator().iter_errors(document))
     if errors:
         raise PlanError(f"tile matrix set {name}: {errors[0].message}")
@@ -52,6 +60,11 @@ def _validator() -> Draft202012Validator:
     return Draft202012Validator(schema("tile_matrix_set", installed()))
 
 
+def is_known(name: str, directory: Path | None) -> bool:
+    """Return whether a set is packaged, or in a directory of sets."""
+    return name in _PACKAGED or (directory is not None and (directory / f"{name}.json").is_file())
+
+
 def _document(name: str, directory: Path | None) -> Any:
     if directory is not None and not directory.is_dir():
         raise PlanError(f"{directory}, for tile matrix sets, is not a directory")
@@ -60,20 +73,35 @@ def _document(name: str, directory: Path | None) -> Any:
             return json.loads((directory / f"{name}.json").read_text("utf-8"))
         except (OSError, ValueError, RecursionError) as error:
             raise PlanError(f"{directory / name}.json cannot be read: {error}") from None
-    if name not in PUBLISHED:
-        listed = ", ".join(PUBLISHED)
+    if name not in _PACKAGED:
+        listed = ", ".join(one for one in _PACKAGED if not one.startswith("UTM"))
         where = (
             f"{directory} does not contain it"
             if directory
             else "state its directory with --tms-directory"
         )
-        raise PlanError(f"unknown tile matrix set {name!r}: {where}, or use one of {listed}")
-    return PUBLISHED[name]()
+        raise PlanError(
+            f"unknown tile matrix set {name!r}: {where}, or use one of {listed}, "
+            "UTM01WGS84Quad to UTM60WGS84Quad"
+        )
+    return _PACKAGED[name]()
 
 
 def proj_crs(crs: CRS) -> pyproj.CRS:
     """Return the CRS of a tile matrix set as PROJ knows it."""
     return pyproj.CRS.from_user_input("OGC:CRS84" if crs.code == "CRS:84" else crs.code)
+
+
+def known_crs(code: str) -> pyproj.CRS:
+    """Return the CRS with a code such as EPSG:2154, as PROJ knows it.
+
+    Raises:
+        PlanError: it is unknown.
+    """
+    try:
+        return proj_crs(CRS.from_code(code))
+    except ValueError as error:
+        raise PlanError(str(error)) from None
 
 
 def box_factor(fine: TileMatrix, coarse: TileMatrix) -> int:
