@@ -169,11 +169,11 @@ def test_a_national_set_by_rule() -> None:
 
 def test_levels_with_an_origin_each() -> None:
     document = made(
-        *("--crs", "EPSG:2975", "--cells", "1000,500,250,100,50,25,10,5,1", "--posts"),
+        *("--crs", "EPSG:2975", "--cells", "1000,500,250,100,75,50,25,5,1", "--posts"),
         *("--origin=0,12000000",),
     )
     found = [(one["cellSize"], one["pointOfOrigin"]) for one in document["tileMatrices"]]
-    cells = (1000, 500, 250, 100, 50, 25, 10, 5, 1)
+    cells = (1000, 500, 250, 100, 75, 50, 25, 5, 1)
     assert found == [(cell, [-cell / 2, 12000000 + cell / 2]) for cell in cells]
 
 
@@ -235,3 +235,25 @@ def test_unknown_set() -> None:
     done = run("tms", "show", "MARS")
     assert done.returncode == 2
     assert "UTM01WGS84Quad to UTM60WGS84Quad" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("2154_1M_MNT", ("EPSG:2154", "--cell=1", "--levels=18", "--origin=-0.5,12000000.5")),
+        (
+            "LAMB93_1M_MNT",
+            ("IGNF:LAMB93", "--cells=1000,500,250,100,75,50,25,5,1", "--posts", "--origin=0,12e6"),
+        ),
+    ],
+)
+def test_sets_of_an_agency(shared_data: Path, name: str, words: tuple[str, ...]) -> None:
+    published = json.loads(
+        (shared_data / "alps/tilematrixsets" / f"{name}.json").read_text("utf-8")
+    )
+    document = made("--name", name, "--crs", *words)
+    for key in ("id", "cellSize", "pointOfOrigin", "tileWidth", "tileHeight"):
+        assert [one[key] for one in document["tileMatrices"]] == [
+            one[key] for one in published["tileMatrices"]
+        ]
+    assert document["crs"] == published["crs"]
