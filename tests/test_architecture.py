@@ -64,7 +64,7 @@ ROOMS = (
 # The rooms of packages of plugins that have some, in the same order.
 ROOMS_OF_PLUGINS = {
     "mastaba_build": (
-        *("errors", "plugin_manager", "samples", "output", "config", "sources", "plan", "pixels"),
+        *("errors", "plugins", "samples", "output", "config", "sources", "plan", "pixels"),
         *("vector", "pyramid", "work", "commands", "__init__"),
     ),
     "mastaba_elevation": (

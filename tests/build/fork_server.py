@@ -28,7 +28,6 @@ import mastaba_build
 from mastaba.commands.main import main
 from mastaba.plugins import manager
 from mastaba.plugins.manager import Plugins
-from mastaba_build.sources import sets
 from mastaba_build.work.reports import Reports
 
 REPOSITORY = Path(__file__).parents[2]
@@ -166,7 +165,6 @@ def serve() -> None:
     for name in [*modules, *programs, *sys.argv[1:]]:
         if has_dask or "dask" not in name:
             import_module(name)
-    sets._validator()
     gc.freeze()
     for line in sys.stdin:
         kind, *request = json.loads(line)

@@ -173,7 +173,7 @@ def test_slabs_of_one_source_are_linked_and_others_are_composed(
     common = tiles["12", ROW, COLUMN + 2]
     assert (common[10, 10] == 77).all()
     assert np.array_equal(common[11:], lower["12", ROW, COLUMN + 2][11:])
-    assert verify(Destination.parse(str(whole.parent), {}), "whole", full=True) == len(own)
+    assert verify(Destination.parse(str(whole.parent)), "whole", full=True) == len(own)
 
 
 def test_documents_are_those_of_a_build(pair: tuple[Path, Path], tmp_path: Path) -> None:
@@ -223,7 +223,7 @@ def test_links_lead_to_real_slabs(pair: tuple[Path, Path], tmp_path: Path, plan_
         assert path.is_symlink()
         assert not Path(path.parent.resolve(), path.readlink()).is_symlink()
     assert read_payloads(twice) == read_payloads(once)
-    assert verify(Destination.parse(str(tmp_path / "near"), {}), "twice", full=True)
+    assert verify(Destination.parse(str(tmp_path / "near")), "twice", full=True)
 
 
 @pytest.mark.thorough
@@ -280,9 +280,7 @@ def test_pyramids_of_other_tools_are_joined(pair: tuple[Path, Path], tmp_path: P
     moved = [tmp_path / "moved" / path.name for path in pair]
     whole = joined(tmp_path / "new", *moved)
     assert sum(path.is_symlink() for path in slabs(whole).values()) == LINKED
-    assert verify(Destination.parse(str(tmp_path / "new"), {}), "whole", full=True) == len(
-        slabs(whole)
-    )
+    assert verify(Destination.parse(str(tmp_path / "new")), "whole", full=True) == len(slabs(whole))
 
 
 def test_a_join_that_has_failed_is_resumed(pair: tuple[Path, Path], tmp_path: Path) -> None:
@@ -331,7 +329,7 @@ def test_the_head_is_computed_from_the_slabs_below(
         key for key in slabs(version) if not key.startswith("DATA/12/")
     }
     assert json.loads((tmp_path / "out/whole.layer.json").read_text())["title"] == "Whole town"
-    assert verify(Destination.parse(str(tmp_path / "out"), {}), "whole", full=True) == len(after)
+    assert verify(Destination.parse(str(tmp_path / "out")), "whole", full=True) == len(after)
     # The same head again is not another version.
     assert "complete" in headed(tmp_path / "out", "whole", "12")
     place = Place.of_directory(tmp_path / "out")
@@ -375,7 +373,7 @@ def test_the_head_replaces_slabs_if_wanted(pair: tuple[Path, Path], tmp_path: Pa
     assert all((found[key] == expected[key]).all() for key in found)
     assert not any(path.is_symlink() for path in (output / "whole/DATA/11").rglob("*.tif"))
     assert files(output / "a") == sources
-    assert verify(Destination.parse(str(output), {}), "whole", full=True)
+    assert verify(Destination.parse(str(output)), "whole", full=True)
     assert "is complete" in headed(output, "whole", "12", inject=True)
     with pytest.raises(PlanError, match="other has several versions"):
         headed(output, "other", "12", None, "max", inject=True)

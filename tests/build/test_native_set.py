@@ -129,6 +129,20 @@ def test_sources_without_a_common_grid(
         plan_of(tmp_path / "a.tif", tmp_path / "b.tif", tile_matrix_set="native")
 
 
+def test_other_products_on_the_grid_of_a_file(tmp_path: Path, plan_of: Callable[..., Plan]) -> None:
+    raster(tmp_path / "a.tif", 885999.75, 6534000.25, 0.5, "EPSG:2154", point=True)
+    raster(tmp_path / "b.tif", 886000.1, 6534000.3, 0.7, "EPSG:2154")
+    native = plan_of(tmp_path / "a.tif", tile_matrix_set="native")
+    like = str(tmp_path / "a.tif")
+    plan = plan_of(tmp_path / "b.tif", tile_matrix_set="grid", like=like)
+    assert plan.set_document == native.set_document
+    assert plan.configuration.tile_matrix_set == "EPSG2154_0.5m_post"
+    assert plan.registration == "area"
+    for options in ({"tile_matrix_set": "grid"}, {"like": like}):
+        with pytest.raises(PlanError, match="go together"):
+            plan_of(tmp_path / "b.tif", **options)
+
+
 @pytest.mark.parametrize(
     ("transform", "message"),
     [

@@ -51,7 +51,7 @@ def test_tiles_without_data_are_absent(tmp_path: Path, build_of: Build, format: 
     assert set(few) == set(read_tiles(stored))
     assert few == {key: all_[key] for key in few}
     for name in ("skipped", "stored"):
-        assert verify(Destination.parse(str(skipped.parent), {}), name, full=True)
+        assert verify(Destination.parse(str(skipped.parent)), name, full=True)
 
 
 @pytest.mark.thorough

@@ -20,6 +20,7 @@ from tests.support.sampling import covering
 
 from mastaba_build.pixels.placement import Placer
 from mastaba_build.plan.plan import Plan
+from mastaba_build.plugins import OF_ENVIRONMENT
 from mastaba_build.sources.sets import load_set, proj_crs
 from mastaba_render.api.resampling import GridPositions
 
@@ -60,7 +61,7 @@ def finest_level(descriptor: Path, set_name: str, directory: Path) -> Images:
     """Return the finest level as one image (NaN without data), its georeferencing and its CRS."""
     document = json.loads(descriptor.read_text())
     level = document["levels"][-1]["id"]
-    tile_matrix_set, _ = load_set(set_name, directory)
+    tile_matrix_set, _ = load_set(set_name, directory, OF_ENVIRONMENT)
     matrix = tile_matrix_set.matrices[level]
     width, height = matrix.tile_width, matrix.tile_height
     shape = matrix.matrix_height * height, matrix.matrix_width * width

@@ -142,7 +142,7 @@ def test_one_of_many_sources_rebuilds_its_slab_and_those_above(
     since = json.loads(place.read("map.json"))["update"]["since"]
     assert since == digest_of(json.loads(place.read("map_1.json")))
     assert updated_box(tmp_path) == tile_box(21)
-    assert verify(Destination.parse(str(tmp_path / "out"), {}), "map", full=True) == len(paths)
+    assert verify(Destination.parse(str(tmp_path / "out")), "map", full=True) == len(paths)
     tiles, expected = read_tiles(first), read_tiles(whole)
     assert tiles.keys() == expected.keys()
     assert all((tiles[key] == expected[key]).all() for key in tiles)
@@ -261,7 +261,7 @@ def test_versions_are_shown_published_and_removed(
     versions, objects = prune(place, "map", 1)
     assert versions == 1
     assert objects > 0
-    assert verify(Destination.parse(str(tmp_path / "out"), {}), "map", full=True) > 50
+    assert verify(Destination.parse(str(tmp_path / "out")), "map", full=True) > 50
     restored = read_tiles(descriptor)
     assert restored.keys() == tiles[2].keys()
     assert all((restored[key] == tiles[2][key]).all() for key in restored)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import sys
 from argparse import SUPPRESS
@@ -22,9 +21,10 @@ The same command resumes an interrupted build. Exit status: 0 done, 1 slabs fail
 2 configuration, 3 locked by another build, 4 verification failed."""
 
 
-def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:  # noqa: PLR0915
+def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
     """Add the parser of the command."""
     from mastaba.tooling.commands import http_address
+    from mastaba_build.commands.options import add_options
 
     parser = subparsers.add_parser(
         "build",
@@ -45,156 +45,7 @@ def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:  # noqa: 
     add(
         "--config", metavar="FILE", help="configuration in JSON or YAML, instead of or with options"
     )
-    add(
-        "--output",
-        metavar="PLACE",
-        help="directory of the pyramid (default: pyramids), s3://bucket/prefix, "
-        "swift://container/prefix or ceph://pool/prefix",
-    )
-    add("--name", help="name of the pyramid and the layer (default: from the first source)")
-    add(
-        "--tms",
-        dest="tile_matrix_set",
-        metavar="SET",
-        help="tile matrix set (default: PM); native: one for the grid of the sources",
-    )
-    add(
-        "--tms-directory",
-        dest="tile_matrix_sets",
-        metavar="DIRECTORY",
-        help="directory of further tile matrix sets",
-    )
-    add(
-        "--format",
-        help="jpg, jpg90, png, zip, lzw, pkb, raw, or the full name of a pyramid "
-        "format (default: by the sources)",
-    )
-    add("--channels", type=int, help="channels of the pyramid, 1 to 4")
-    add(
-        "--pyramid-nodata",
-        dest="nodata",
-        type=_numbers,
-        metavar="VALUE,...",
-        help="value of pixels without data in the pyramid, one per channel",
-    )
-    add(
-        "--slab", type=_size, metavar="WIDTHxHEIGHT", help="size of slabs in tiles (default: 16x16)"
-    )
-    add("--bottom", metavar="LEVEL", help="finest level (default: by the resolution)")
-    add("--top", metavar="LEVEL", help="coarsest level (default: the coarsest of the set)")
-    add("--interpolation", help="nn, linear, bicubic (default), lanczos_2, lanczos_3 or lanczos_4")
-    add(
-        "--decimation",
-        help="how pixels become one of the next level: average (default), nn, mode, min or max",
-    )
-    add(
-        "--style", metavar="FILE", help="style file of the server; the pyramid contains its colours"
-    )
-    add(
-        "--empty-tiles",
-        metavar="skip|store",
-        help="tiles without data in a slab: absent (default), or stored as tiles of nodata, as the "
-        "ROK4 tools do",
-    )
-    add("--masks", action="store_true", help="also write mask slabs")
-    add(
-        "--index-packs",
-        action="store_true",
-        help="also write index packs, so that servers read a tile with one request to the store",
-    )
-    add(
-        "--protect-nodata",
-        action="store_true",
-        help="change pixels with data that have the colour of nodata by one level",
-    )
-    add(
-        "--registration",
-        help="what a value is: that of the area of its pixel, or of the point in its centre "
-        "(post); default: what the sources say",
-    )
-    add(
-        "--accept-losses",
-        action="store_true",
-        help="publish the pyramid although source pixels with data are missing in it",
-    )
-    add("--encoder", help="zlib (the bytes of the ROK4 tools), libdeflate or isal")
-    add("--title", help="title of the layer")
-    add("--work", metavar="DIRECTORY", help="directory of intermediate files")
-    add(
-        "--keep-work",
-        action="store_true",
-        help="keep the intermediate images, so that updates of JPEG pyramids are exact",
-    )
-    add(
-        "--server",
-        metavar="DIRECTORY",
-        help="directory of the installation that serves the layer (default: server in the output "
-        "directory, or here)",
-    )
-    add(
-        "--scan-attributes",
-        action="store_true",
-        help="read all vector tiles to count the values of their attributes",
-    )
-    add("--workers", type=int, help="processes (default: one per processor)")
-    add(
-        "--memory",
-        type=int,
-        metavar="MIB",
-        help="memory for these processes; each may need 300 MiB, so it may lower their number",
-    )
-    add(
-        "--list-md5",
-        action="store_true",
-        help="write MD5 sums into the slab list, for tools that check copies",
-    )
-    add(
-        "--engine",
-        metavar="local|dask:ADDRESS",
-        help="where slabs are computed: on this machine (default), or on the Dask cluster of a "
-        "scheduler, as dask:tcp://host:8786",
-    )
-    group = parser.add_argument_group("sources")
-    group.add_argument(
-        "--order", help="order of several files: name, given, resolution or datetime"
-    )
-    group.add_argument(
-        "--nodata",
-        dest="source_nodata",
-        type=_numbers,
-        metavar="VALUE,...",
-        help="value of pixels without data in the sources, instead of that in the files",
-    )
-    group.add_argument("--tolerance", type=float, help="largest difference from nodata")
-    group.add_argument(
-        "--nodata-range",
-        dest="nodata_ranges",
-        type=_numbers,
-        action="append",
-        metavar="LOW,HIGH",
-        help="pixels whose bands are all in this range have no data; may be repeated",
-    )
-    group.add_argument(
-        "--touching-edges",
-        action="store_true",
-        help="only regions without data that touch the border of a file have no data",
-    )
-    group.add_argument("--asset", help="key of the asset of STAC items")
-    group.add_argument("--level", help="level of a pyramid (default: the finest)")
-    group.add_argument("--bands", type=_numbers, metavar="BAND,...", help="bands to use, from 1")
-    group.add_argument(
-        "--scale",
-        type=_numbers,
-        action="append",
-        metavar="MIN,MAX",
-        help="values that become 0 and 255; once, or once for each band",
-    )
-    group.add_argument(
-        "--use-overviews",
-        action="store_true",
-        help="read overviews of the files where they are fine enough",
-    )
-    group.add_argument("--crs", help="CRS of files without one, as EPSG:2154")
+    add_options(parser)
     opening = parser.add_argument_group("what sources may open")
     opening.add_argument(
         "--allow-folder",
@@ -314,14 +165,12 @@ def _load_rasterio() -> None:
 
 
 def _run(arguments: argparse.Namespace, reports: Any) -> int:
+    from mastaba_build.commands.options import given_options
     from mastaba_build.commands.server import write_server
     from mastaba_build.config.access import Access
-    from mastaba_build.config.configuration import (
-        build_schema,
-        configuration_of,
-        read_configuration,
-    )
-    from mastaba_build.plugin_manager import use
+    from mastaba_build.config.configuration import configuration_of, read_configuration
+    from mastaba_build.config.schema import build_schema
+    from mastaba_build.plugins import PluginSet
     from mastaba_build.pyramid.verification import verify
     from mastaba_build.work.build import build
     from mastaba_build.work.estimate import estimate, samples_of
@@ -330,19 +179,18 @@ def _run(arguments: argparse.Namespace, reports: Any) -> int:
     if arguments.schema:
         sys.stdout.write(json.dumps(build_schema(), indent=2) + "\n")
         return 0
-    use(arguments.plugins, arguments.plugins_directory)
-    overrides = _overrides(arguments)
-    drivers = arguments.plugins.storages
+    overrides = given_options(arguments)
     access = Access(
         frozenset(map(os.path.realpath, arguments.allow_folder)),
         arguments.allow_network,
         tuple(arguments.allow_driver),
+        PluginSet.of_command(arguments.plugins, arguments.plugins_directory),
     )
     if hasattr(arguments, "config"):
-        configuration = read_configuration(arguments.config, overrides, drivers, access)
+        configuration = read_configuration(arguments.config, overrides, access)
     else:
         document = _defaults(overrides, arguments) | overrides
-        configuration = configuration_of(document, "the options", drivers, access)
+        configuration = configuration_of(document, "the options", access)
     if arguments.verify:
         count = verify(configuration.output, configuration.name, full=arguments.verify == "full")
         reports.verified(configuration.name, count)
@@ -376,61 +224,6 @@ def _free(require_free: Any, address: str) -> None:
         raise PlanError(f"{error}; choose another address with --http") from None
 
 
-_SOURCE_KEYS = {
-    "order": "order",
-    "source_nodata": "nodata",
-    "nodata_ranges": "nodata_ranges",
-    "tolerance": "tolerance",
-    "touching_edges": "touching_edges",
-    "bands": "bands",
-    "scale": "scale",
-    "use_overviews": "use_overviews",
-    "crs": "crs",
-    "asset": "asset",
-    "level": "level",
-}
-_KEYS = (
-    "output",
-    "name",
-    "tile_matrix_set",
-    "tile_matrix_sets",
-    "format",
-    "channels",
-    "nodata",
-    "slab",
-    "bottom",
-    "top",
-    "interpolation",
-    "decimation",
-    "style",
-    "empty_tiles",
-    "masks",
-    "index_packs",
-    "protect_nodata",
-    "accept_losses",
-    "registration",
-    "encoder",
-    "title",
-    "work",
-    "keep_work",
-    "server",
-    "scan_attributes",
-    "workers",
-    "memory",
-    "list_md5",
-    "engine",
-)
-
-
-def _overrides(arguments: argparse.Namespace) -> dict[str, Any]:
-    given = vars(arguments)
-    document = {key: given[key] for key in _KEYS if key in given}
-    options = {key: given[option] for option, key in _SOURCE_KEYS.items() if option in given}
-    if arguments.sources:
-        document["sources"] = [{"path": path, **options} for path in arguments.sources]
-    return document
-
-
 def _defaults(overrides: dict[str, Any], arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the output directory and, from the first source, the name."""
     document: dict[str, Any] = {"output": "pyramids"}
@@ -451,20 +244,3 @@ def _serve(server_json: Path, arguments: argparse.Namespace, reports: Any) -> in
     directory = arguments.plugins_directory
     loaded = [] if directory is None else ["--plugins", directory]
     return main(["-f", str(server_json), "--http", arguments.http, *blocked, *loaded])
-
-
-def _numbers(text: str) -> list[float]:
-    try:
-        values = [float(part) for part in text.split(",")]
-        if not all(map(math.isfinite, values)):
-            raise ValueError
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a list of numbers") from None
-    return [int(value) if value.is_integer() else value for value in values]
-
-
-def _size(text: str) -> list[int]:
-    width, _, height = text.partition("x")
-    if not (width.isdigit() and height.isdigit()):
-        raise argparse.ArgumentTypeError(f"{text!r} is not of the form 16x16")
-    return [int(width), int(height)]

@@ -8,13 +8,13 @@ import sys
 from contextlib import closing
 from dataclasses import asdict
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, _SubParsersAction
 
     from mastaba_build.output.storage import Place
+    from mastaba_build.plugins import PluginSet
 
 _DESCRIPTION = """Join pyramids, compute the head of a pyramid, write index packs, manage versions.
 
@@ -22,10 +22,15 @@ _DESCRIPTION = """Join pyramids, compute the head of a pyramid, write index pack
 failed or the place cannot be used, 2 no such pyramid or version, or pyramids that cannot be joined,
 3 locked by a build, 4 a document is damaged."""
 _INTERRUPTED = 130
+_OPTIONS = frozenset({"name", "output", "tile_matrix_sets", "workers", "encoder", "title"})
+"""Options of `join` and `head` that are those of a build."""
 
 
 def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
     """Add the parser of the command."""
+    from mastaba_build.commands.options import add_some
+    from mastaba_build.config.schema import build_schema
+
     parser = subparsers.add_parser(
         "pyramid",
         help="versions and index packs of a pyramid, joined pyramids: log, diff, rollback, prune, "
@@ -50,7 +55,7 @@ def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
         one.add_argument("--json", action="store_true", help="print JSON")
     join = _builder(actions, "join", _join, "make a pyramid that links to the slabs of others")
     join.add_argument("--name", required=True, help="name of the new pyramid and its layer")
-    join.add_argument("--title", help="title of the layer (default: the name)")
+    add_some(join, ["title"])
     join.add_argument(
         "sources",
         nargs="+",
@@ -65,7 +70,7 @@ def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
     )
     head.add_argument(
         "--decimation",
-        choices=("average", "nn", "mode", "min", "max"),
+        choices=build_schema()["properties"]["decimation"]["enum"],
         help="how pixels become one of the next level (default: as the pyramid was built)",
     )
     head.add_argument(
@@ -82,12 +87,10 @@ def _action(actions: Any, name: str, run: Any, text: str) -> ArgumentParser:
 
 
 def _builder(actions: Any, name: str, run: Any, text: str) -> ArgumentParser:
+    from mastaba_build.commands.options import add_some
+
     parser = _with_output(actions, name, run, text)
-    parser.add_argument(
-        "--tms-directory", type=Path, metavar="DIRECTORY", help="further tile matrix sets"
-    )
-    parser.add_argument("--workers", type=_count, help="processes (default: one per processor)")
-    parser.add_argument("--encoder", default="auto", help="zlib, libdeflate or isal")
+    add_some(parser, ["tile_matrix_sets", "workers", "encoder"])
     parser.add_argument("--json", action="store_true", help="report events as lines of JSON")
     return parser
 
@@ -109,7 +112,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from mastaba_build.output.destination import Destination
 
     try:
-        destination = Destination.parse(arguments.output, arguments.plugins.storages)
+        destination = Destination.parse(arguments.output, _plugins(arguments))
         with closing(destination.open()) as place:
             status: int | None = arguments.act(place, arguments)
     except BuildError as error:
@@ -173,7 +176,7 @@ def _pack(place: Place, arguments: argparse.Namespace) -> None:
     from mastaba_build.output.destination import Destination
     from mastaba_build.output.packs import pack_pyramid
 
-    output = Destination.parse(arguments.output, arguments.plugins.storages)
+    output = Destination.parse(arguments.output, _plugins(arguments))
     packs, slabs, read = pack_pyramid(place, output, arguments.name)
     sys.stdout.write(
         f"{packs} index packs of {slabs} slabs, {read} of them read; reload the server\n"
@@ -199,31 +202,24 @@ def _head(place: Place, arguments: argparse.Namespace) -> int:
 
 def _built(run: Any, place: Place, arguments: argparse.Namespace, *options: Any) -> int:
     """Run `join` or `head`; return the exit status."""
+    from mastaba_build.config.access import Access
     from mastaba_build.config.configuration import configuration_of
     from mastaba_build.work.reports import Reports
 
-    values = {
-        "name": arguments.name,
-        "output": arguments.output,
-        "sources": ["-"],  # they are pyramids
-        "encoder": arguments.encoder,
-        "workers": arguments.workers,
-        "tile_matrix_sets": arguments.tms_directory and str(arguments.tms_directory),
-        "title": vars(arguments).get("title"),
-    }
-    given = {key: value for key, value in values.items() if value is not None}
-    configuration = configuration_of(given, "the options", arguments.plugins.storages)
+    values = {key: value for key, value in vars(arguments).items() if key in _OPTIONS}
+    values["sources"] = ["-"]  # they are pyramids
+    configuration = configuration_of(values, "the options", Access(plugins=_plugins(arguments)))
     reports = Reports(sys.stdout, sys.stderr, as_json=arguments.json, command="mastaba pyramid")
-    return 0 if run(configuration, place, reports, arguments.plugins, *options) else 1
+    return 0 if run(configuration, place, reports, *options) else 1
+
+
+def _plugins(arguments: argparse.Namespace) -> PluginSet:
+    from mastaba_build.plugins import PluginSet
+
+    return PluginSet.of_command(arguments.plugins, arguments.plugins_directory)
 
 
 def _positive(text: str) -> int:
     if not text.isdigit() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of versions from 1")
-    return int(text)
-
-
-def _count(text: str) -> int:
-    if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of processes from 1")
     return int(text)

@@ -80,9 +80,10 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _shown(arguments: argparse.Namespace) -> dict[str, Any]:
+    from mastaba_build.plugins import PluginSet
     from mastaba_build.sources.sets import load_set
 
-    return load_set(arguments.name, None)[1]
+    return load_set(arguments.name, None, PluginSet())[1]
 
 
 def _made(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -119,18 +120,14 @@ def _made(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _like(arguments: argparse.Namespace) -> dict[str, Any]:
-    from mastaba_build.config.access import Access, granted
-    from mastaba_build.config.configuration import SourceOptions
+    from mastaba_build.config.access import Access
     from mastaba_build.sources.grid_sets import set_of_grid
-    from mastaba_build.sources.inventory import inventory
-    from mastaba_build.sources.native_set import grid_of, native_set
+    from mastaba_build.sources.native_set import are_posts, grid_of, native_set, rasters_of
 
-    path = str(arguments.like)
-    sources = inventory(SourceOptions(path), Access().with_folders(granted(path)))
-    is_post = all(source.registration == "post" for source in sources)
-    if arguments.name is None:
-        return native_set(sources, None, is_post=is_post)[1]
-    return set_of_grid(grid_of(sources), arguments.name)
+    sources = rasters_of(str(arguments.like), Access())
+    if arguments.name is not None:
+        return set_of_grid(grid_of(sources), arguments.name)
+    return native_set(sources, None, is_post=are_posts(sources))[1]
 
 
 def _size(text: str) -> Fraction:

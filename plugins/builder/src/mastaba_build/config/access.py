@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from mastaba_build.errors import SourceError
+from mastaba_build.plugins import OF_ENVIRONMENT, PluginSet
 
 _ARCHIVES = ("/vsizip/", "/vsigzip/", "/vsitar/")
 _REMOTE = (
@@ -37,17 +38,19 @@ _INNER = {
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What the sources of a build may open.
+    """What the sources of a build may open, and by which drivers.
 
     Attributes:
         folders: directories without symbolic links; local files must be below one of them.
         network: whether GDAL may open URLs.
         drivers: drivers of GDAL besides those that are always allowed.
+        plugins: plugins that read pyramids in object stores, and write the output.
     """
 
     folders: frozenset[str] = frozenset()
     network: bool = False
     drivers: tuple[str, ...] = ()
+    plugins: PluginSet = OF_ENVIRONMENT
 
     def with_folders(self, folders: Iterable[str]) -> Self:
         """Return what may be opened if files below further directories may be."""

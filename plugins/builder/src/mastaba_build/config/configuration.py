@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from jsonschema_rs import Draft202012Validator
 
 from mastaba.api.documents import Faults, parse_document, read_local_text
-from mastaba.api.storages import Storage
 from mastaba.tooling.documents import unreadable
 from mastaba_build.config.access import Access
+from mastaba_build.config.schema import build_schema
 from mastaba_build.errors import PlanError
 from mastaba_build.output.destination import Destination
 
 AUTO = "auto"
 NO_ACCESS = Access()
-NO_DRIVERS: Mapping[str, type[Storage]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +70,7 @@ class Configuration:
     sources: tuple[SourceOptions, ...]
     tile_matrix_set: str = "PM"
     tile_matrix_sets: Path | None = None
+    like: str | None = None
     format: str = "auto"
     channels: int | None = None
     nodata: tuple[float, ...] | None = None
@@ -108,24 +105,15 @@ class Configuration:
         return self.work or self.output.directory / f".{self.name}.work"
 
 
-def build_schema() -> dict[str, Any]:
-    """Return the JSON schema of configuration files."""
-    text = files("mastaba_build.config").joinpath("schemas", "build.json").read_text("utf-8")
-    document: dict[str, Any] = json.loads(text)
-    return document
-
-
 def read_configuration(
     file: str,
     overrides: Mapping[str, Any],
-    drivers: Mapping[str, type[Storage]] = NO_DRIVERS,
     access: Access = NO_ACCESS,
 ) -> Configuration:
     """Read a configuration file, JSON or YAML; ``overrides`` come from the command line.
 
     Args:
-        drivers: storage drivers by name, for outputs that are not directories.
-        access: what the sources may open besides files in their folders.
+        access: what the sources may open besides files in their folders, and the plugins.
 
     Raises:
         PlanError: the file cannot be read or is invalid; the message names all problems.
@@ -140,21 +128,19 @@ def read_configuration(
         raise PlanError("\n".join(str(fault) for fault in faults.errors))
     if isinstance(document, dict):
         document |= overrides
-    return configuration_of(document, file, drivers, access)
+    return configuration_of(document, file, access)
 
 
 def configuration_of(
     document: Any,
     origin: str,
-    drivers: Mapping[str, type[Storage]] = NO_DRIVERS,
     access: Access = NO_ACCESS,
 ) -> Configuration:
     """Return the configuration in a document.
 
     Args:
         origin: file or command, for messages.
-        drivers: storage drivers by name, for outputs that are not directories.
-        access: what the sources may open besides files in their folders.
+        access: what the sources may open besides files in their folders, and the plugins.
 
     Raises:
         PlanError: the document is invalid; the message names all problems.
@@ -173,7 +159,7 @@ def configuration_of(
     for key in ("work", "server", "tile_matrix_sets", "style"):
         if key in values:
             values[key] = Path(values[key])
-    values["output"] = output = Destination.parse(values["output"], drivers)
+    values["output"] = output = Destination.parse(values["output"], access.plugins)
     if values.get("index_packs") and output.is_local:
         raise PlanError(f"{origin}: index packs are for object stores; remove index_packs")
     return Configuration(**values, access=access)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from mastaba.api.storages import Environment, ResourcePath, Storage
+from mastaba.api.storages import Environment, ResourcePath
 from mastaba.errors import MastabaError, UnknownPluginError
 from mastaba_build.errors import OutputError, PlanError
 from mastaba_build.output.storage import FileWriter, Place
+from mastaba_build.plugins import OF_ENVIRONMENT, PluginSet
 
 _FILE = "file"
 
@@ -36,11 +36,11 @@ class Destination:
     container_field: str | None = None
 
     @classmethod
-    def parse(cls, text: str, drivers: Mapping[str, type[Storage]]) -> Self:
+    def parse(cls, text: str, plugins: PluginSet = OF_ENVIRONMENT) -> Self:
         """Return the destination of ``--output``: a directory, or ``s3://bucket/prefix``.
 
         Args:
-            drivers: drivers of the installed plugins, by name.
+            plugins: whose storage drivers it may name.
 
         Raises:
             PlanError: the driver is not installed or cannot write, or a name is invalid.
@@ -51,7 +51,7 @@ class Destination:
             found = cls(_FILE, "", str(directory), str(FileWriter.writer))
         else:
             try:
-                driver = drivers[scheme]
+                driver = plugins.load().storages[scheme]
             except (KeyError, UnknownPluginError):
                 raise PlanError(
                     f"output: no storage driver {scheme!r} is installed; "

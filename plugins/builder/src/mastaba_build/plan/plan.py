@@ -7,7 +7,7 @@ import json
 import math
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass, replace
+from dataclasses import asdict, astuple, dataclass
 from itertools import chain, pairwise
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ import pyproj
 
 from mastaba.api.catalogue import CRS, BoundingBox, TileLimits, TileMatrix, TileMatrixSet
 from mastaba_build.config.configuration import AUTO, Configuration
+from mastaba_build.config.schema import build_schema
 from mastaba_build.errors import PlanError
 from mastaba_build.plan.software import RASTER, installed
 from mastaba_build.plan.styling import Styling, load_styling
@@ -24,8 +25,8 @@ from mastaba_build.sources.coverage import Samples, samples_of_groups
 from mastaba_build.sources.groups import Group, footprint, footprints, groups_of, transformer
 from mastaba_build.sources.inventory import Source, inventory
 from mastaba_build.sources.listing import with_access
-from mastaba_build.sources.native_set import NATIVE, native_set
-from mastaba_build.sources.sets import box_factor, load_set, made_set, proj_crs
+from mastaba_build.sources.native_set import with_set
+from mastaba_build.sources.sets import box_factor, proj_crs
 from mastaba_build.sources.turns import period_of
 from mastaba_writer.deflate import default_encoder, deflater, encoder_version
 from mastaba_writer.descriptor import nodata_values
@@ -40,28 +41,6 @@ _MEANS = 2 - 1e-6
 _FORMATS = {
     name.lower(): f"TIFF_{name}" for name in ("RAW", "ZIP", "LZW", "PKB", "PNG", "JPG", "JPG90")
 }
-
-
-_NOT_PIXELS = frozenset(
-    [
-        "access",
-        "workers",
-        "memory",
-        "list_md5",
-        "index_packs",
-        "accept_losses",
-        "registration",
-        "engine",
-        "work",
-        "output",
-        "tile_matrix_sets",
-        "title",
-        "style",
-        "keep_work",
-        "server",
-    ]
-)
-"""Options on which no pixel depends."""
 
 
 class SlabKey(NamedTuple):
@@ -249,17 +228,7 @@ def make_plan(configuration: Configuration) -> Plan:
         for source in inventory(options, configuration.access, configuration.tile_matrix_sets)
     ]
     styling = _styling(configuration, sources)
-    registration = _registration(configuration, sources, styling)
-    if configuration.tile_matrix_set == NATIVE:
-        name, document = native_set(
-            sources, configuration.tile_matrix_sets, is_post=registration == "post"
-        )
-        configuration = replace(configuration, tile_matrix_set=name)
-        tile_matrix_set, document = made_set(name, document)
-    else:
-        tile_matrix_set, document = load_set(
-            configuration.tile_matrix_set, configuration.tile_matrix_sets
-        )
+    configuration, tile_matrix_set, document = with_set(configuration, sources)
     pixel_type = _pixel_type(configuration, sources, styling)
     groups = groups_of(sources)
     pieces = [footprint(group, tile_matrix_set) for group in groups]
@@ -291,6 +260,7 @@ def make_plan(configuration: Configuration) -> Plan:
         "encoder": (encoder, encoder_version(encoder)),
         "software": software,
     }
+    registration = _registration(configuration, sources, styling)
     if _is_averaged(levels[0], groups, pieces, tile_matrix_set):
         registration = "area"
     if registration != "area":
@@ -367,9 +337,12 @@ def encoder_of(configuration: Configuration) -> str:
 
 
 def _pixel_relevant(configuration: Configuration) -> dict[str, Any]:
-    values = asdict(configuration)
-    for key in _NOT_PIXELS:
-        del values[key]
+    options = build_schema()["properties"]
+    values = {
+        key: value
+        for key, value in asdict(configuration).items()
+        if key in options and options[key].get("x-pixels", True)
+    }
     if values["empty_tiles"] == "skip":
         del values["empty_tiles"]  # the default does not change pyramids of earlier versions
     if configuration.style is not None:  # which `load_styling` has read
@@ -392,7 +365,11 @@ def _is_float(source: Source) -> bool:
 def _styling(configuration: Configuration, sources: Sequence[Source]) -> Styling | None:
     if configuration.style is None:
         return None
-    styling = load_styling(configuration.style, is_float=any(map(_is_float, sources)))
+    styling = load_styling(
+        configuration.style,
+        configuration.access.plugins,
+        is_float=any(map(_is_float, sources)),
+    )
     if styling.source.channels == 1:
         for source in sources:
             if source.colours > 1:

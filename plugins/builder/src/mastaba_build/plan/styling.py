@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from jsonschema_rs import Draft202012Validator
 
 from mastaba.api.catalogue import Style
 from mastaba.api.documents import Faults, FileFaults, UnusableError
-from mastaba.tooling.documents import make_style, schema
+from mastaba.tooling.documents import make_style
 from mastaba_build.errors import PlanError
-from mastaba_build.plugin_manager import installed
+from mastaba_build.plugins import PluginSet
 from mastaba_build.samples import PixelType, Raster, as_samples, flattened
 
 _FLOAT_NODATA = -99999.0
@@ -72,7 +71,7 @@ class Styling:
         return Raster(np.ascontiguousarray(pixels), found)
 
 
-def load_styling(path: Path, *, is_float: bool) -> Styling:
+def load_styling(path: Path, plugins: PluginSet, *, is_float: bool) -> Styling:
     """Return the style in a file of the server.
 
     Args:
@@ -88,8 +87,8 @@ def load_styling(path: Path, *, is_float: bool) -> Styling:
         document = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise PlanError(f"{path}: the style cannot be read: {error}") from None
-    for problem in Draft202012Validator(schema("style", installed())).iter_errors(document):
-        raise PlanError(f"{path}: {'/'.join(map(str, problem.instance_path))}: {problem.message}")
+    for where, reason in plugins.problems("style", document):
+        raise PlanError(f"{path}: {where}: {reason}")
     faults = Faults()
     try:
         style = make_style(path.stem, document, FileFaults(faults, str(path)))

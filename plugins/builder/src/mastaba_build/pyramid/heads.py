@@ -88,7 +88,9 @@ def make_head_plan(
     configuration = changed(
         configuration_like(configuration, pyramid, masks=pyramid.masks), decimation=decimation
     )
-    tile_matrix_set, document = load_set(pyramid.tile_matrix_set, configuration.tile_matrix_sets)
+    tile_matrix_set, document = load_set(
+        pyramid.tile_matrix_set, configuration.tile_matrix_sets, configuration.access.plugins
+    )
     if base not in pyramid.limits:
         known = ", ".join(one for one in tile_matrix_set.matrices if one in pyramid.limits)
         raise PlanError(f"{configuration.name} has no level {base!r}; its levels are {known}")

@@ -85,7 +85,9 @@ def make_join_plan(configuration: Configuration, pyramids: Sequence[StoredPyrami
     configuration = configuration_like(
         configuration, first, masks=all(one.masks for one in pyramids)
     )
-    tile_matrix_set, document = load_set(first.tile_matrix_set, configuration.tile_matrix_sets)
+    tile_matrix_set, document = load_set(
+        first.tile_matrix_set, configuration.tile_matrix_sets, configuration.access.plugins
+    )
     ids = {level for one in pyramids for level in one.limits}
     for unknown in sorted(ids - tile_matrix_set.matrices.keys()):
         raise PlanError(f"level {unknown!r} is not in the tile matrix set {tile_matrix_set.id}")

@@ -10,23 +10,18 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
-
-from jsonschema_rs import Draft202012Validator
+from typing import Any, NamedTuple, TypeAlias
 
 from mastaba.api.catalogue import TileLimits
-from mastaba.tooling.documents import schema
 from mastaba_build.errors import PlanError
 from mastaba_build.output.destination import Destination
 from mastaba_build.output.records import RecordedSlab
 from mastaba_build.output.storage import FileWriter, Place
 from mastaba_build.output.versions import read_record
 from mastaba_build.plan.names import MASK_FORMAT
+from mastaba_build.plugins import PluginSet
 from mastaba_build.samples import PixelType
 from mastaba_build.sources.listing import parse_json
-
-if TYPE_CHECKING:
-    from mastaba.api.tools import Plugins
 
 _REQUESTS = 16
 """Slabs whose size is requested at a time."""
@@ -85,7 +80,7 @@ class StoredPyramid:
     slabs: Mapping[SlabPlace, StoredSlab]
 
 
-def read_pyramid(place: Place, output: Destination, path: str, plugins: Plugins) -> StoredPyramid:
+def read_pyramid(place: Place, output: Destination, path: str, plugins: PluginSet) -> StoredPyramid:
     """Return a pyramid to whose slabs the output can have links; no slab is read.
 
     Args:
@@ -203,11 +198,10 @@ def _key_of(output: Destination, path: str) -> str:
     )
 
 
-def _descriptor(path: str, text: bytes, plugins: Plugins) -> dict[str, Any]:
+def _descriptor(path: str, text: bytes, plugins: PluginSet) -> dict[str, Any]:
     document = parse_json(text, path)
-    for problem in Draft202012Validator(schema("pyramid", plugins)).iter_errors(document):
-        where = "/".join(map(str, problem.instance_path))
-        raise PlanError(f"{path}: {where or 'the descriptor'}: {problem.message}")
+    for where, reason in plugins.problems("pyramid", document):
+        raise PlanError(f"{path}: {where or 'the descriptor'}: {reason}")
     if "raster_specifications" not in document:
         raise PlanError(
             f"{path}: is a pyramid of vector tiles, whose features cannot be merged or decimated; "

@@ -193,7 +193,7 @@ def open_source(source: Source, access: Access) -> Any:
         SourceError: it cannot be opened.
     """
     if source.pyramid is not None:
-        return PyramidDataset(source.pyramid)
+        return PyramidDataset(source.pyramid, access.plugins)
     return open_dataset(source.path, access, source.overview)
 
 
@@ -216,7 +216,7 @@ def _opened(path: str, options: SourceOptions, access: Access, sets: Path | None
     try:
         if local_path(path) is not None:
             access.file_of(path)
-        document = read_descriptor(path)
+        document = read_descriptor(path, access.plugins)
         if document is not None:
             return _pyramid(path, document, options, access, sets)
         dataset = open_dataset(path, access)
@@ -306,7 +306,7 @@ def _pyramid(
     access: Access,
     sets: Path | None,
 ) -> Source:
-    found, crs = pyramid_level(path, document, options.level, sets)
+    found, crs = pyramid_level(path, document, options.level, sets, access.plugins)
     if found.storage == "file":
         for directory in filter(None, (found.images, found.masks)):
             access.file_of(directory, path)
@@ -320,7 +320,7 @@ def _pyramid(
     elif nodata is not None:
         nodata = nodata * (colours // len(nodata))
     try:
-        with closing(PyramidDataset(found)) as dataset:
+        with closing(PyramidDataset(found, access.plugins)) as dataset:
             identity = dataset.identity()
     except (SourceError, OSError) as error:
         raise PlanError(str(error)) from None

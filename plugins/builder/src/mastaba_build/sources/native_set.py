@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final
 
 import pyproj
 
+from mastaba.api.catalogue import TileMatrixSet
+from mastaba_build.config.access import Access, granted
+from mastaba_build.config.configuration import Configuration, SourceOptions
 from mastaba_build.errors import PlanError
 from mastaba_build.sources.grid_sets import Grid, code_of, exact, set_of_grid
-from mastaba_build.sources.inventory import Source
-from mastaba_build.sources.sets import known_crs
+from mastaba_build.sources.inventory import Source, inventory
+from mastaba_build.sources.sets import known_crs, load_set, made_set
 
 NATIVE: Final = "native"
 """Name of this set in the options of a build."""
+GRID: Final = "grid"
+"""Name of the set for the grid of another raster."""
 _SAME_CELL: Final = 1e-6
 """Largest relative difference of cells."""
 _SAME_PLACE: Final = 0.01
@@ -24,6 +30,37 @@ _SAME_PLACE: Final = 0.01
 _STEPS: Final = 1_000_000
 """Parts of a cell by which its corner is rounded: all products on a grid share the set."""
 _HALF: Final = 0.5
+
+
+def with_set(
+    configuration: Configuration, sources: Sequence[Source]
+) -> tuple[Configuration, TileMatrixSet, dict[str, Any]]:
+    """Return a configuration that names its tile matrix set, the set, and its document.
+
+    Raises:
+        PlanError: the set is unknown or invalid, or cannot be made.
+    """
+    directory = configuration.tile_matrix_sets
+    name, registration = configuration.tile_matrix_set, configuration.registration
+    if (name == GRID) != (configuration.like is not None):
+        raise PlanError(f"--tms {GRID} and --like FILE, the raster with the grid, go together")
+    if name not in (NATIVE, GRID):
+        return configuration, *load_set(name, directory, configuration.access.plugins)
+    if configuration.like is not None:
+        sources, registration = rasters_of(configuration.like, configuration.access), None
+    is_post = registration == "post" or (registration is None and are_posts(sources))
+    name, document = native_set(sources, directory, is_post=is_post)
+    return replace(configuration, tile_matrix_set=name), *made_set(name, document)
+
+
+def rasters_of(path: str, access: Access) -> list[Source]:
+    """Return the rasters of a path as sources. Raises PlanError."""
+    return inventory(SourceOptions(path), access.with_folders(granted(path)))
+
+
+def are_posts(sources: Sequence[Source]) -> bool:
+    """Return whether the values of all sources are those of points."""
+    return all(source.registration == "post" for source in sources)
 
 
 def native_set(

@@ -15,17 +15,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jsonschema_rs import Draft202012Validator
 from rasterio.windows import Window
 
 from mastaba.api.catalogue import CRS, TILE_FORMATS, Level, TileLimits
 from mastaba.api.slabs import LevelReader
 from mastaba.api.storages import Environment, FileStorage, ResourcePath, StoragePool
 from mastaba.errors import MastabaError, ObjectNotFoundError
-from mastaba.tooling.documents import schema
 from mastaba.tooling.slabs import IndexCache, PathLayout, PrefixLayout, SlabLayout, read_tiles
 from mastaba_build.errors import PlanError, SourceError
-from mastaba_build.plugin_manager import installed
+from mastaba_build.plugins import PluginSet
 from mastaba_build.samples import Samples
 from mastaba_build.sources.identity import identity_of_files
 from mastaba_build.sources.listing import parse_json, read_json
@@ -97,7 +95,7 @@ class PyramidLevel:
         return PathLayout(directory, self.path_depth)
 
 
-def read_descriptor(path: str) -> dict[str, Any] | None:
+def read_descriptor(path: str, plugins: PluginSet) -> dict[str, Any] | None:
     """Return the descriptor of a pyramid, or None if the path is not one.
 
     Args:
@@ -109,9 +107,9 @@ def read_descriptor(path: str) -> dict[str, Any] | None:
     document = read_json(path)
     scheme = path.partition("://")[0]
     if document is None and path.endswith(".json") and scheme != path:
-        if scheme not in installed().storages and scheme not in _OBJECT_STORES:
+        if scheme not in plugins.load().storages and scheme not in _OBJECT_STORES:
             return None
-        pool = _pool(scheme)
+        pool = _pool(scheme, plugins)
         try:
             document = parse_json(pool.read_full(ResourcePath.parse(path)), path)
         except (MastabaError, ValueError) as error:
@@ -124,7 +122,7 @@ def read_descriptor(path: str) -> dict[str, Any] | None:
 
 
 def pyramid_level(
-    path: str, document: dict[str, Any], wanted: str | None, sets: Path | None
+    path: str, document: dict[str, Any], wanted: str | None, sets: Path | None, plugins: PluginSet
 ) -> tuple[PyramidLevel, CRS]:
     """Return a level of a pyramid and its CRS.
 
@@ -136,12 +134,11 @@ def pyramid_level(
     Raises:
         PlanError: the descriptor is invalid, or its pyramid cannot be a source.
     """
-    for error in Draft202012Validator(schema("pyramid", installed())).iter_errors(document):
-        place = "/".join(map(str, error.instance_path))
-        raise PlanError(f"{path}: {place or 'the descriptor'}: {error.message}")
+    for where, reason in plugins.problems("pyramid", document):
+        raise PlanError(f"{path}: {where or 'the descriptor'}: {reason}")
     if "raster_specifications" not in document:
         raise PlanError(f"{path}: a pyramid of vector tiles cannot be a source")
-    tile_matrix_set, _ = load_set(document["tile_matrix_set"], sets)
+    tile_matrix_set, _ = load_set(document["tile_matrix_set"], sets, plugins)
     levels = {level["id"]: level for level in document["levels"]}
     if levels.keys() - tile_matrix_set.matrices.keys():
         raise PlanError(f"{path}: its levels are not those of {tile_matrix_set.id}")
@@ -158,7 +155,7 @@ def pyramid_level(
         nodata = tuple(float(value) for value in specification["nodata"].split(","))
     except ValueError:
         raise PlanError(f"{path}: nodata is not a list of numbers") from None
-    storage, container, images, masks = _place(path, entry)
+    storage, container, images, masks = _place(path, entry, plugins)
     if masks is not None and document.get("mask_format") not in TILE_FORMATS:
         raise PlanError(f"{path}: masks of format {document.get('mask_format')} cannot be read")
     level = PyramidLevel(
@@ -177,12 +174,14 @@ def pyramid_level(
     return level, tile_matrix_set.crs
 
 
-def _place(path: str, entry: dict[str, Any]) -> tuple[str, str, str, str | None]:
+def _place(
+    path: str, entry: dict[str, Any], plugins: PluginSet
+) -> tuple[str, str, str, str | None]:
     """Return driver, container, images and masks of a level, as in `PyramidLevel`."""
     storage, descriptor = entry["storage"], ResourcePath.parse(path)
     name = storage["type"].lower()
     try:
-        driver = _pool(name).driver(name)
+        driver = _pool(name, plugins).driver(name)
         field = driver.container_field
         kind = "directory" if field is None else "prefix"
         for key in (f"image_{kind}", *(["path_depth"] if field is None else [field])):
@@ -198,9 +197,9 @@ def _place(path: str, entry: dict[str, Any]) -> tuple[str, str, str, str | None]
     return name, "", os.path.join(folder, images), masks and os.path.join(folder, masks)
 
 
-def _pool(storage: str) -> StoragePool:
+def _pool(storage: str, plugins: PluginSet) -> StoragePool:
     """Return a pool that can open a storage; files need no plugins, which take time to load."""
-    drivers = {"file": FileStorage} if storage == "file" else installed().storages
+    drivers = {"file": FileStorage} if storage == "file" else plugins.load().storages
     return StoragePool(drivers, Environment())
 
 
@@ -211,10 +210,10 @@ class PyramidDataset:
         SourceError: the container of the slabs cannot be opened.
     """
 
-    def __init__(self, level: PyramidLevel) -> None:
+    def __init__(self, level: PyramidLevel, plugins: PluginSet) -> None:
         self._level = level
         self._matrix = level.level.matrix
-        self._pool = _pool(level.storage)
+        self._pool = _pool(level.storage, plugins)
         try:
             self._images = self._tiles_of(level.images, level.format, level.channels)
             self._masks = (

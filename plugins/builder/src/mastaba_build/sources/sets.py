@@ -8,20 +8,21 @@ from pathlib import Path
 from typing import Any
 
 import pyproj
-from jsonschema_rs import Draft202012Validator
 
 from mastaba.api.catalogue import CRS, TileMatrix, TileMatrixSet
 from mastaba.api.documents import Faults, FileFaults, UnusableError
-from mastaba.tooling.documents import make_tile_matrix_set, schema
+from mastaba.tooling.documents import make_tile_matrix_set
 from mastaba_build.errors import PlanError
-from mastaba_build.plugin_manager import installed
+from mastaba_build.plugins import PluginSet
 from mastaba_writer.registered_sets import REGISTERED
 from mastaba_writer.tile_matrix_sets import PUBLISHED
 
 _PACKAGED = {**PUBLISHED, **REGISTERED}
 
 
-def load_set(name: str, directory: Path | None) -> tuple[TileMatrixSet, dict[str, Any]]:
+def load_set(
+    name: str, directory: Path | None, plugins: PluginSet
+) -> tuple[TileMatrixSet, dict[str, Any]]:
     """Return a tile matrix set and its document, from a directory or from the packaged ones.
 
     Raises:
@@ -29,7 +30,10 @@ def load_set(name: str, directory: Path | None) -> tuple[TileMatrixSet, dict[str
     """
     if directory is None:
         return _packaged(name)
-    return made_set(name, _document(name, directory))
+    document = _document(name, directory)
+    for _, reason in plugins.problems("tile_matrix_set", document):
+        raise PlanError(f"tile matrix set {name}: {reason}")
+    return made_set(name, document)
 
 
 @cache
@@ -43,9 +47,6 @@ def made_set(name: str, document: Any) -> tuple[TileMatrixSet, dict[str, Any]]:
     Raises:
         PlanError: it is invalid.
     """
-    errors = list(_validator().iter_errors(document))
-    if errors:
-        raise PlanError(f"tile matrix set {name}: {errors[0].message}")
     faults = Faults()
     try:
         return make_tile_matrix_set(name, document, FileFaults(faults, name)), document
@@ -53,11 +54,6 @@ def made_set(name: str, document: Any) -> tuple[TileMatrixSet, dict[str, Any]]:
         raise PlanError(
             "\n".join(f"tile matrix set {name}: {fault.reason}" for fault in faults.errors)
         ) from None
-
-
-@cache
-def _validator() -> Draft202012Validator:
-    return Draft202012Validator(schema("tile_matrix_set", installed()))
 
 
 def is_known(name: str, directory: Path | None) -> bool:

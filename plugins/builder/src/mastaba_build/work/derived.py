@@ -16,7 +16,6 @@ from mastaba_build.pyramid.stored import read_pyramid
 from mastaba_build.work.build import check_single, check_size, make_version, publish_existing
 
 if TYPE_CHECKING:
-    from mastaba.api.tools import Plugins
     from mastaba_build.config.configuration import Configuration
     from mastaba_build.output.storage import Place
     from mastaba_build.pyramid.journal import Row
@@ -27,7 +26,6 @@ def join(
     configuration: Configuration,
     place: Place,
     reports: Reports,
-    plugins: Plugins,
     sources: Sequence[str],
 ) -> bool:
     """Make a pyramid that links to slabs of others, and publish it, or resume that.
@@ -47,7 +45,7 @@ def join(
         BuildError: the pyramids cannot be joined, or the output exists or cannot be used.
     """
     name, output = configuration.name, configuration.output
-    pyramids = [read_pyramid(place, output, path, plugins) for path in sources]
+    pyramids = [read_pyramid(place, output, path, configuration.access.plugins) for path in sources]
     plan = make_join_plan(configuration, pyramids)
     check_size(plan, place)
     exists = f"{output.path(f'{name}.json')} exists; choose another name with --name"
@@ -72,7 +70,6 @@ def head(
     configuration: Configuration,
     place: Place,
     reports: Reports,
-    plugins: Plugins,
     base: str,
     top: str | None = None,
     decimation: str | None = None,
@@ -104,7 +101,7 @@ def head(
         if record is None:
             raise PlanError(f"{name} has no build record {name}.build.json")
         path = output.path(f"{name}.json")
-        pyramid = read_pyramid(place, output, path, plugins)
+        pyramid = read_pyramid(place, output, path, configuration.access.plugins)
         plan = make_head_plan(
             changed(
                 configuration,

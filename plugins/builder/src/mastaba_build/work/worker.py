@@ -179,6 +179,9 @@ def _load(job: Job) -> Plan:
         raise BuildError(f"{job.work / _PLAN} is damaged: {error}") from None
     if not isinstance(plan, Plan) or f"{plan.identity} {plan.root}" != job.identity:
         raise BuildError(f"{job.work / _PLAN} belongs to another build")
+    plugins = plan.configuration.access.plugins
+    if plugins.directory is not None:
+        plugins.load()  # now the writer of the output can be imported
     return plan
 
 
