@@ -358,3 +358,28 @@ def test_a_second_builder_elsewhere_is_refused(
     assert second.returncode == 3
     assert f"process {first.pid} builds this pyramid" in second.stderr
     assert mastaba.run(*words).returncode == 0
+
+
+def test_a_pyramid_is_copied_into_a_store_and_back(
+    mastaba: ForkServer, place: str, ortho: Path, patch: Path, tmp_path: Path
+) -> None:
+    for more in ((), (patch, "--update")):
+        built = mastaba.run(*words_of(tmp_path, ortho, str(tmp_path / "files"), *more, "--masks"))
+        assert built.returncode == 0, built.stderr
+    copies = (
+        (tmp_path / "files", f"{place}/copied"),
+        (f"{place}/copied", f"{place}/further"),
+        (f"{place}/further", tmp_path / "back"),
+    )
+    for source, target in copies:
+        words = ("pyramid", "copy", f"{source}/ortho.json", str(target), "--verify", "full")
+        copied = mastaba.run(*words)
+        assert copied.returncode == 0, copied.stderr
+    for folder in ("ortho", "ortho_2"):
+        found = checksums(tmp_path / "back" / folder)
+        assert len(found) > 5
+        assert found == checksums(tmp_path / "files" / folder)
+    links = [path for path in (tmp_path / "files").rglob("*.tif") if path.is_symlink()]
+    assert links
+    for path in links:
+        assert (tmp_path / "back" / path.relative_to(tmp_path / "files")).is_symlink()

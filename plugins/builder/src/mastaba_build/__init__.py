@@ -1,4 +1,4 @@
-"""The commands ``mastaba build``, from rasters to a published layer, and ``mastaba pyramid``.
+"""The commands ``mastaba build``, from rasters to a published layer, ``pyramid`` and ``tms``.
 
 `config` says what is wanted, `sources` what there is, `plan` which slabs follow from both. `work`
 gives slabs to worker processes. There `pixels` computes one slab: a bottom slab from the sources,
@@ -18,9 +18,8 @@ if TYPE_CHECKING:
 
 @hookimpl
 def register_commands(subparsers: _SubParsersAction[ArgumentParser]) -> None:
-    """Add ``mastaba build`` and ``mastaba pyramid``."""
-    from mastaba_build.commands import build as command
-    from mastaba_build.commands import pyramid as pyramid_command
+    """Add ``mastaba build``, ``mastaba pyramid`` and ``mastaba tms``."""
+    from mastaba_build.commands import build, pyramid, tms
 
-    command.add_parser(subparsers)
-    pyramid_command.add_parser(subparsers)
+    for command in (build, pyramid, tms):
+        command.add_parser(subparsers)

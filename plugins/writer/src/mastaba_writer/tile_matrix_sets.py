@@ -54,8 +54,9 @@ def synthetic(
     matrix_sizes: Sequence[tuple[int, int]] | None = None,
     tile_size: tuple[int, int] = (256, 256),
     geographic: bool = False,
+    first: int = 0,
 ) -> Document:
-    """Return a tile matrix set document with levels named 0, 1, 2...
+    """Return a tile matrix set document with levels named by consecutive numbers.
 
     Args:
         identifier: the `id` field, which should equal the stem of the file.
@@ -66,6 +67,7 @@ def synthetic(
             first level, and enough tiles to cover the same area at the others.
         tile_size: width and height of a tile in pixels.
         geographic: whether the units of the CRS are degrees.
+        first: name of the first level.
     """
     if matrix_sizes is None:
         counts = [math.ceil(4 * cell_sizes[0] / cell_size) for cell_size in cell_sizes]
@@ -73,7 +75,7 @@ def synthetic(
     unit = _METRES_PER_DEGREE if geographic else 1.0
     matrices: list[dict[str, Any]] = [
         {
-            "id": str(level),
+            "id": str(first + level),
             "cellSize": _rounded(cell_size),
             "scaleDenominator": _rounded(cell_size * unit / _PIXEL_SIZE),
             "pointOfOrigin": list(origin),

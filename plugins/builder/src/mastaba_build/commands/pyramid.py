@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, _SubParsersAction
+    from collections.abc import Callable
 
     from mastaba_build.output.storage import OutputStore
     from mastaba_build.plugins import PluginSet
@@ -34,7 +35,7 @@ def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
     parser = subparsers.add_parser(
         "pyramid",
         help="versions and index packs of a pyramid, joined pyramids: log, diff, rollback, prune, "
-        "pack, join, head",
+        "pack, join, head, copy",
         description=_DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -53,6 +54,7 @@ def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
     _action(actions, "pack", _pack, "write index packs, with which a tile is one request")
     for one in (log, diff):
         one.add_argument("--json", action="store_true", help="print JSON")
+    _add_copy(actions)
     join = _builder(actions, "join", _join, "make a pyramid that links to the slabs of others")
     join.add_argument("--name", required=True, help="name of the new pyramid and its layer")
     add_some(join, ["title"])
@@ -78,6 +80,32 @@ def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
         action="store_true",
         help="replace the slabs of the pyramid instead of making a further version",
     )
+
+
+def _add_copy(actions: Any) -> None:
+    text = "copy a pyramid, with its versions, to a directory or an object store"
+    copy: ArgumentParser = actions.add_parser("copy", help=text, description=text)
+    copy.add_argument("source", metavar="DESCRIPTOR", help="descriptor of the pyramid, NAME.json")
+    copy.add_argument(
+        "output", metavar="PLACE", help="directory, or s3://bucket/prefix and the like"
+    )
+    copy.add_argument(
+        "--threads", type=_positive, default=4, metavar="COUNT", help="slabs at a time (default: 4)"
+    )
+    copy.add_argument("--rate", type=_positive, metavar="MB", help="megabytes per second at most")
+    copy.add_argument(
+        "--resume",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="leave out the slabs that an interrupted copy has written (default)",
+    )
+    copy.add_argument(
+        "--verify",
+        choices=("size", "full"),
+        default="size",
+        help="what is compared in the target: sizes (default), or sizes and all bytes",
+    )
+    copy.set_defaults(run=_run, act=_copy)
 
 
 def _action(actions: Any, name: str, run: Any, text: str) -> ArgumentParser:
@@ -181,6 +209,42 @@ def _pack(store: OutputStore, arguments: argparse.Namespace) -> None:
     sys.stdout.write(
         f"{packs} index packs of {slabs} slabs, {read} of them read; reload the server\n"
     )
+
+
+def _copy(store: OutputStore, arguments: argparse.Namespace) -> None:
+    from mastaba_build.errors import PlanError
+    from mastaba_build.output.destination import Destination
+    from mastaba_build.pyramid.copying import Options, copy_pyramid
+
+    folder, _, file = arguments.source.rpartition("/")
+    name = file.removesuffix(".json")
+    if not name or name == file:
+        raise PlanError(f"{arguments.source} is not the descriptor of a pyramid, NAME.json")
+    plugins = _plugins(arguments)
+    copied = copy_pyramid(
+        Destination.parse(folder or ".", plugins),
+        name,
+        Destination.parse(arguments.output, plugins),
+        Options(
+            threads=arguments.threads,
+            rate=arguments.rate and arguments.rate * 1e6,
+            verify=arguments.verify == "full",
+            resume=arguments.resume,
+        ),
+        _progress("Copying"),
+    )
+    before = f", {copied.before} were there" if copied.before else ""
+    print(f"{copied.slabs} slabs copied, {copied.bytes} bytes{before}")
+
+
+def _progress(what: str) -> Callable[[int, int], None]:
+    """Return a function that reports each tenth on standard error."""
+
+    def report(done: int, of: int) -> None:
+        if done * 10 // of != (done - 1) * 10 // of:
+            sys.stderr.write(f"{what}: {100 * done // of} %\n")
+
+    return report
 
 
 def _join(store: OutputStore, arguments: argparse.Namespace) -> int:

@@ -70,6 +70,7 @@ class Configuration:
     sources: tuple[SourceOptions, ...]
     tile_matrix_set: str = "PM"
     tile_matrix_sets: Path | None = None
+    like: str | None = None
     format: str = "auto"
     channels: int | None = None
     nodata: tuple[float, ...] | None = None

@@ -26,7 +26,8 @@ from mastaba_build.sources.groups import Group, footprints, groups_of, to_group
 from mastaba_build.sources.identity import Origin
 from mastaba_build.sources.inventory import Source, inventory
 from mastaba_build.sources.listing import with_access
-from mastaba_build.sources.sets import SetExtent, box_factor, load_set
+from mastaba_build.sources.native_set import with_set
+from mastaba_build.sources.sets import SetExtent, box_factor
 from mastaba_build.sources.turns import in_nearest_turn, period_of
 from mastaba_writer.deflate import default_encoder, deflater
 from mastaba_writer.descriptor import nodata_values
@@ -232,13 +233,9 @@ def make_plan(configuration: Configuration) -> Plan:
         for options in configuration.sources
         for source in inventory(options, configuration.access, configuration.tile_matrix_sets)
     ]
-    tile_matrix_set, document = load_set(
-        configuration.tile_matrix_set,
-        configuration.tile_matrix_sets,
-        configuration.access.plugins,
-    )
-    extent = SetExtent.of(tile_matrix_set)
     styling = _styling(configuration, sources)
+    configuration, tile_matrix_set, document = with_set(configuration, sources)
+    extent = SetExtent.of(tile_matrix_set)
     pixel_type = _pixel_type(configuration, sources, styling)
     groups = groups_of(sources)
     pieces, parts = zip(*(footprints(group, extent) for group in groups), strict=True)

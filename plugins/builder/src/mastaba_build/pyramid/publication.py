@@ -17,6 +17,7 @@ from mastaba_build.output.storage import OutputStore
 from mastaba_build.plan.names import MASK_FORMAT, kinds, level_storage, slab_key
 from mastaba_build.plan.plan import Plan, union
 from mastaba_build.pyramid.journal import Row
+from mastaba_build.sources.sets import is_known
 from mastaba_writer.descriptor import LevelPlan, pyramid_descriptor, slab_list
 from mastaba_writer.installation import layer_of
 
@@ -73,15 +74,19 @@ def write_documents(
 def write_layer(plan: Plan, store: OutputStore) -> None:
     """Write the layer descriptor, which names the published pyramid descriptor.
 
+    Before it, write the tile matrix set to ``tilematrixsets``, if the build has made it.
+
     Raises:
         OutputError: it cannot be written.
     """
     configuration = plan.configuration
-    name = configuration.name
+    name, set_name = configuration.name, configuration.tile_matrix_set
+    if not is_known(set_name, configuration.tile_matrix_sets):
+        store.write(f"tilematrixsets/{set_name}.json", _text(plan.set_document))
     layer = layer_of(
         configuration.output.path(f"{name}.json"),
         json.loads(store.read(f"{name}.json")),
-        tile_matrix_sets={configuration.tile_matrix_set: plan.set_document},
+        tile_matrix_sets={set_name: plan.set_document},
         title=configuration.title or name,
         **plan.layer_fields(),
     )

@@ -16,7 +16,10 @@ from mastaba.tooling.documents import make_tile_matrix_set
 from mastaba_build.errors import PlanError
 from mastaba_build.plugins import PluginSet
 from mastaba_build.sources.turns import period_of
+from mastaba_writer.registered_sets import REGISTERED
 from mastaba_writer.tile_matrix_sets import PUBLISHED
+
+_PACKAGED = {**PUBLISHED, **REGISTERED}
 
 
 def load_set(
@@ -32,15 +35,20 @@ def load_set(
     document = _document(name, directory)
     for _, reason in plugins.problems("tile_matrix_set", document):
         raise PlanError(f"tile matrix set {name}: {reason}")
-    return _made(name, document)
+    return made_set(name, document)
 
 
 @cache
 def _packaged(name: str) -> tuple[TileMatrixSet, dict[str, Any]]:
-    return _made(name, _document(name, None))
+    return made_set(name, _document(name, None))
 
 
-def _made(name: str, document: Any) -> tuple[TileMatrixSet, dict[str, Any]]:
+def made_set(name: str, document: Any) -> tuple[TileMatrixSet, dict[str, Any]]:
+    """Return the tile matrix set in a document, and this.
+
+    Raises:
+        PlanError: it is invalid.
+    """
     faults = Faults()
     try:
         return make_tile_matrix_set(name, document, FileFaults(faults, name)), document
@@ -48,6 +56,11 @@ def _made(name: str, document: Any) -> tuple[TileMatrixSet, dict[str, Any]]:
         raise PlanError(
             "\n".join(f"tile matrix set {name}: {fault.reason}" for fault in faults.errors)
         ) from None
+
+
+def is_known(name: str, directory: Path | None) -> bool:
+    """Return whether a set is packaged, or in a directory of sets."""
+    return name in _PACKAGED or (directory is not None and (directory / f"{name}.json").is_file())
 
 
 def _document(name: str, directory: Path | None) -> Any:
@@ -58,15 +71,18 @@ def _document(name: str, directory: Path | None) -> Any:
             return json.loads((directory / f"{name}.json").read_text("utf-8"))
         except (OSError, ValueError, RecursionError) as error:
             raise PlanError(f"{directory / name}.json cannot be read: {error}") from None
-    if name not in PUBLISHED:
-        listed = ", ".join(PUBLISHED)
+    if name not in _PACKAGED:
+        listed = ", ".join(one for one in _PACKAGED if not one.startswith("UTM"))
         where = (
             f"{directory} does not contain it"
             if directory
             else "state its directory with --tms-directory"
         )
-        raise PlanError(f"unknown tile matrix set {name!r}: {where}, or use one of {listed}")
-    return PUBLISHED[name]()
+        raise PlanError(
+            f"unknown tile matrix set {name!r}: {where}, or use one of {listed}, "
+            "UTM01WGS84Quad to UTM60WGS84Quad"
+        )
+    return _PACKAGED[name]()
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +111,18 @@ class SetExtent:
 def proj_crs(code: str) -> pyproj.CRS:
     """Return the CRS of a tile matrix set, which has a code, as PROJ knows it."""
     return pyproj.CRS.from_user_input("OGC:CRS84" if code == "CRS:84" else code)
+
+
+def known_crs(code: str) -> pyproj.CRS:
+    """Return the CRS with a code such as EPSG:2154, as PROJ knows it.
+
+    Raises:
+        PlanError: it is unknown.
+    """
+    try:
+        return proj_crs(CRS.from_code(code).code)
+    except ValueError as error:
+        raise PlanError(str(error)) from None
 
 
 def box_factor(fine: TileMatrix, coarse: TileMatrix) -> int:
