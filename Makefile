@@ -18,7 +18,7 @@ PLUGINS := $(patsubst %/pyproject.toml,%,$(wildcard plugins/*/pyproject.toml))
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help install tools install-live demo test thorough live mutate bench bench-storage bench-index bench-memory bench-start bench-build bench-nodes soak docs gallery dist check schemas surface clean
+.PHONY: help install tools install-live demo test thorough live isolation mutate bench bench-storage bench-index bench-memory bench-start bench-build bench-nodes soak docs gallery dist check schemas surface clean
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
@@ -34,18 +34,24 @@ demo: $(RUNTIME) ## generate a world and serve it (DEMO_HTTP=127.0.0.1:8080)
 
 # Some machines do not store compiled modules. The tests start many interpreters, and each of them
 # would compile all sources. In an installation, pip has compiled them.
-test thorough live bench-start: export PYTHONDONTWRITEBYTECODE :=
+test thorough live isolation bench-start: export PYTHONDONTWRITEBYTECODE :=
+
+# All tests in these folders are live, and importing them takes a fifth of the collection.
+WITHOUT_LIVE := --ignore=tests/live --ignore=tests/live_storage
 
 test: $(TOOLS) ## run the quick tests on all processors; they need no other server
-	$(BIN)/python -m pytest -m "not live and not thorough" -n auto --dist worksteal $(ARGS)
+	$(BIN)/python -m pytest -m "not live and not thorough" $(WITHOUT_LIVE) -n auto --dist worksteal $(ARGS)
 
 thorough: $(TOOLS) ## run tests that repeat, race, kill or try many inputs, on all processors
-	$(BIN)/python -m pytest -m "thorough and not live" -n auto --dist worksteal $(ARGS)
+	$(BIN)/python -m pytest -m "thorough and not live" $(WITHOUT_LIVE) -n auto --dist worksteal $(ARGS)
 
 # Tests whose packages are missing are skipped; with CI set they fail.
 live: $(TOOLS) ## run the tests against nginx, Apache, GDAL and others (Debian)
 	@scripts/install-live $(BIN)/python || test -z "$$CI"
 	$(BIN)/python -m pytest -m live $(ARGS)
+
+isolation: $(TOOLS) ## run the live tests of each distribution alone; they need no other package
+	$(BIN)/python -m pytest -m live tests/live/test_isolation.py $(ARGS)
 
 install-live: $(TOOLS) ## install what the live tests need (Debian)
 	scripts/install-live $(BIN)/python

@@ -52,6 +52,12 @@ SAMPLED_OF_THE_KIT = {
 }
 """Tests of the conformance kit: of so many cases of each distribution, one is quick."""
 
+QUICK_IN_ONE_CLASS = {
+    "test_many_threads": "TestTMSService",
+    "test_strings_in_paths_and_parameters": "TestWMTSService",
+}
+"""Tests of the kit that send many requests: they are quick for one service."""
+
 COLLECTED_AFTER = (50_000, 20, 50)
 """Thresholds of the garbage collector. With those of Python, it takes a twentieth of the time."""
 
@@ -92,6 +98,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     # The classes of the conformance kit are public: their tests have no marks of this workspace.
     group, name = getattr(item, "cls", None), getattr(item, "originalname", None)
     if name in getattr(group, "thorough", ()) or name not in getattr(group, "quick", (name,)):
+        item.add_marker(pytest.mark.thorough)
+    if group is not None and QUICK_IN_ONE_CLASS.get(name, group.__name__) != group.__name__:
         item.add_marker(pytest.mark.thorough)
     if name in SAMPLED_OF_THE_KIT:
         item.add_marker(pytest.mark.sampled(one_in=SAMPLED_OF_THE_KIT[name]))

@@ -45,6 +45,7 @@ def test_no_serve_writes_a_complete_installation(
     assert layers == ["elevation", "features", "imagery", "relief", "topographic"]
 
 
+@pytest.mark.thorough
 def test_edited_files_are_kept(
     tiny_world: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -91,6 +92,7 @@ def test_differing_files_without_a_record_are_kept(
     assert style.read_text() == "{}"
 
 
+@pytest.mark.thorough
 def test_mastaba_check_reports_no_error_for_the_installation(
     tiny_world: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

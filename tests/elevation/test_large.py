@@ -73,6 +73,7 @@ def test_pieces_are_the_same_answer_in_each_format(
             assert again.headers["ETag"] == response.headers["ETag"]
 
 
+@pytest.mark.sampled(one_in=3)
 @pytest.mark.parametrize("form", FORMATS)
 def test_large_answer_has_the_headers_of_a_small_one(
     client: Client, monkeypatch: pytest.MonkeyPatch, form: str
@@ -126,6 +127,7 @@ class Leaving:
         return nullcontext()
 
 
+@pytest.mark.sampled(one_in=3)
 @pytest.mark.parametrize("form", FORMATS)
 def test_work_ends_when_the_client_has_gone(
     client: Client, monkeypatch: pytest.MonkeyPatch, form: str

@@ -115,7 +115,12 @@ def wheels() -> Path:
         if not (stamp.exists() and stamp.read_text(encoding="ascii") == state):
             shutil.rmtree(folder)
             for project in projects():
-                run(_uv(), "build", "-q", "--wheel", "-o", folder, project.parent)
+                options = ["-q", "--wheel", "-o", folder]
+                if not (project.parent / "hatch_build.py").exists():
+                    # The environment of the workspace has the build backend. One for each build
+                    # would take most of the time.
+                    options += ["--no-build-isolation", "--python", sys.executable]
+                run(_uv(), "build", *options, project.parent)
             stamp.write_text(state, encoding="ascii")
     return folder
 

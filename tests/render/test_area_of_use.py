@@ -65,6 +65,7 @@ def area_box(crs: str) -> tuple[float, float, float, float]:
     )
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("crs", ["EPSG:2154", "EPSG:32631", "EPSG:3035", "EPSG:25833"])
 @pytest.mark.parametrize(("dx", "dy"), [(0.0, 0.0), (0.6, 0.0), (-0.3, 0.4), (0.0, -0.7)])
 def test_pixels_outside_the_area_are_nodata(globe: World, crs: str, dx: float, dy: float) -> None:

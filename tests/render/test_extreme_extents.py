@@ -69,7 +69,7 @@ def both(
         return image, region.draw(*arguments)
 
 
-@pytest.mark.sampled
+@pytest.mark.sampled(one_in=13)
 @pytest.mark.parametrize("crs", CRSS)
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_map_is_the_one_drawn_from_all_pixels_of_its_extent(

@@ -145,7 +145,7 @@ def reference(world: World, name: str, kernel: str) -> tuple[np.ndarray, np.ndar
     return result, known
 
 
-@pytest.mark.sampled
+@pytest.mark.sampled(one_in=9)
 @pytest.mark.parametrize("kernel", BASE)
 @pytest.mark.parametrize("name", MAPS)
 def test_kernels_are_as_wide_as_each_place_needs(noisy: World, name: str, kernel: str) -> None:
@@ -200,7 +200,7 @@ def test_neighbouring_maps_show_the_same(noisy: World, name: str, kernel: str) -
         assert np.quantile(difference, 0.99) < 0.01
 
 
-@pytest.mark.sampled
+@pytest.mark.sampled(one_in=5)
 @pytest.mark.parametrize("kind", ["floats", "bytes"])
 @pytest.mark.parametrize("name", MAPS)
 def test_strips_and_single_pixels_are_those_of_the_whole_map(

@@ -140,7 +140,7 @@ def assert_same(strips: list[MapImage], whole: MapImage) -> None:
         assert strip.pixels.shape[1:] == whole.pixels.shape[1:]
 
 
-@pytest.mark.sampled
+@pytest.mark.sampled(one_in=5)
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("name", ENTRIES)
 def test_pixels_do_not_depend_on_the_strips(gaps: World, name: str, place: str) -> None:
@@ -232,6 +232,7 @@ def encoded(a_map: PreparedMap, encoder: Encoder, background: Background) -> Enc
     return EncodedMap(a_map, finish, encoder, {}, box, CRS.from_code("EPSG:3857"))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", ENCODED)
 @pytest.mark.parametrize("background", BACKGROUNDS)
 def test_bytes_do_not_depend_on_the_strips(
@@ -250,7 +251,7 @@ def test_bytes_do_not_depend_on_the_strips(
         assert body() == whole
 
 
-@pytest.mark.sampled
+@pytest.mark.sampled(one_in=5)
 @pytest.mark.parametrize("crs", ["EPSG:3857", "EPSG:2154"])
 @pytest.mark.parametrize("name", [*ENCODED, "several reliefs", "terrain", "palette", "colorize"])
 def test_memory_is_that_of_strips_and_known_beforehand(

@@ -95,6 +95,7 @@ def test_the_configuration_is_checked(server_json: Path) -> None:
     assert process.returncode == 0, output
 
 
+@pytest.mark.thorough
 def test_windows_is_not_supported(server_json: Path) -> None:
     with command("win32", "-f", server_json) as process:
         output, _ = process.communicate()

@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 from tests.forked import run
-from tests.support.sampling import one_in
 from tests.tiny import tiny_installation
 
 import mastaba
@@ -204,7 +203,7 @@ def test_closed_pipe_is_not_an_error(tmp_path: Path) -> None:
     assert (done.stdout, done.stderr) == ("{\n", "")
 
 
-@pytest.mark.sampled(one_in=3)
+@pytest.mark.thorough
 @pytest.mark.parametrize("arguments", [["schema", "services"], ["plugins"], ["check"]])
 def test_output_that_cannot_be_written_is_reported(arguments: list[str]) -> None:
     command = [sys.executable, "-m", "mastaba", *arguments]
@@ -225,15 +224,15 @@ def test_an_unexpected_error_of_a_file_names_it(
     assert (status.returncode, status.stderr) == (1, expected)
 
 
-@pytest.mark.parametrize(
-    ("closed", "status"), one_in(3, [(">&- 2>&-", 0), (">&-", 0), ("-x 2>&-", 2)])
-)
+@pytest.mark.thorough
+@pytest.mark.parametrize(("closed", "status"), [(">&- 2>&-", 0), (">&-", 0), ("-x 2>&-", 2)])
 def test_streams_may_be_closed(closed: str, status: int) -> None:
     command = f"{sys.executable} -m mastaba schema services {closed}"
     done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (status, "")
 
 
+@pytest.mark.thorough
 def test_output_is_possible_in_any_encoding(tmp_path: Path) -> None:
     old = tmp_path / "old.json"
     old.write_text('{"provider": "Établissement × 2", "contact": {}}', "utf-8")

@@ -45,4 +45,4 @@ class TestFileStorage(Fixtures, StorageTests):
 
 
 class TestFewSequences(Fixtures, SequenceTests):
-    examples = 8
+    examples = 3
