@@ -185,10 +185,25 @@ INLINE double tap_count(double radius)
 /* Further away, positions have no fractions. */
 #define FURTHEST (INT64_MAX >> FRACTION_BITS)
 
-/* Fractions of a source pixel up to a position, which is cut to them. */
-INLINE int64_t fractions_to(double position)
+/* Nearer than this, the fractions up to a position are an exact integer. */
+#define NEAR 0x1p43
+
+/* Whether all positions of a row are finite and near. */
+static int are_near(const double *positions, int64_t count)
 {
-    return isfinite(position) ? within(floor(position * FRACTIONS), -(INT64_MAX >> 1), INT64_MAX >> 1) : 0;
+    int near = 1;
+    for (int64_t i = 0; i < count; i++)
+        near &= fabs(positions[i]) < NEAR;
+    return near;
+}
+
+/* Fractions of a source pixel up to a position, which is cut to them. */
+INLINE int64_t fractions_to(double position, int near)
+{
+    const double fractions = floor(position * FRACTIONS);
+    if (near)
+        return (int64_t)fractions;
+    return isfinite(position) ? within(fractions, -(INT64_MAX >> 1), INT64_MAX >> 1) : 0;
 }
 
 INLINE double cut(double position)
@@ -201,6 +216,29 @@ INLINE int meets(const Grid *grid, double row, double rows, double column, doubl
 {
     return row < grid->bottom && row + rows > grid->top
         && column < grid->right && column + columns > grid->left;
+}
+
+/* Whether all source pixels may hold data. */
+INLINE int is_open(const Grid *grid)
+{
+    return grid->top == -INFINITY && grid->bottom == INFINITY
+        && grid->left == -INFINITY && grid->right == INFINITY;
+}
+
+/* Places from low to high. */
+typedef struct {
+    int64_t low, high;
+} Range;
+
+/* Return where the first tap of a kernel may be if it reads only pixels of an image, and meets those
+   that may hold data: rows or columns from begin to end. Other places need a closer look.
+
+   first, last: the image has room for kernels between these. */
+static Range inside(double begin, double end, int64_t taps, int64_t first, int64_t last)
+{
+    const int64_t low = within(floor(begin), -FURTHEST, FURTHEST) - taps + 1;
+    const int64_t high = within(ceil(end), -FURTHEST, FURTHEST) - 1;
+    return (Range){first > low ? first : low, last < high ? last : high};
 }
 
 /* Find the source pixels that part of a map needs.
@@ -218,40 +256,45 @@ EXPORT int survey(const Grid *grid, int64_t top, int64_t bottom, int64_t left, i
     Row row;
     if (open_row(&row, left, right))
         return NO_MEMORY;
-    double lowest[2] = {INFINITY, INFINITY}, highest[2] = {-INFINITY, -INFINITY};
+    double lowest[2] = {INFINITY, INFINITY}, highest[2] = {-INFINITY, -INFINITY}, sum = 0.0;
+    const int open = is_open(grid);
+    const double *ratios_x = grid->ratios_x;
+    const double readable[2][2] = {{grid->top - grid->margin, grid->bottom + grid->margin},
+                                   {grid->left - grid->margin, grid->right + grid->margin}};
     for (int64_t i = top; i < bottom; i++) {
         locate(grid, i, &row);
         for (int64_t j = 0; j < right - left; j++) {
             const double column = row.fields[COLUMN][j], line = row.fields[ROW][j];
-            const double wide = grid->ratios_x ? radius_x * row.fields[RATIO_X][j] : radius_x;
-            const double high = grid->ratios_x ? radius_y * row.fields[RATIO_Y][j] : radius_y;
-            const double ends[2][2] = {{first_tap(line, high), first_tap(column, wide)},
-                                       {tap_count(high), tap_count(wide)}};
-            const int found = isfinite(column + line + wide + high)
-                && meets(grid, first_tap(cut(line), high), ends[1][0],
-                         first_tap(cut(column), wide), ends[1][1]);
+            const double wide = ratios_x ? radius_x * row.fields[RATIO_X][j] : radius_x;
+            const double high = ratios_x ? radius_y * row.fields[RATIO_Y][j] : radius_y;
+            const double counts[2] = {tap_count(high), tap_count(wide)};
+            /* Nor is a pixel drawn that is so far away that its fractions overflow. */
+            const int found = isfinite((column + line) * FRACTIONS + wide + high)
+                && (open || meets(grid, first_tap(cut(line), high), counts[0],
+                                  first_tap(cut(column), wide), counts[1]));
             if (placed)
                 placed[(i - top) * (right - left) + j] = (uint8_t)found;
             if (!found)
                 continue;
-            const double readable[2][2] = {
-                {grid->top - grid->margin, grid->bottom + grid->margin},
-                {grid->left - grid->margin, grid->right + grid->margin}};
+            const double starts[2] = {first_tap(line, high), first_tap(column, wide)};
             double area = 1.0;
             for (int axis = 0; axis < 2; axis++) {
-                const double first = fmax(ends[0][axis], readable[axis][0]);
-                const double last = fmin(ends[0][axis] + ends[1][axis], readable[axis][1]);
+                double first = starts[axis], last = first + counts[axis];
+                if (!open) {
+                    first = fmax(first, readable[axis][0]);
+                    last = fmin(last, readable[axis][1]);
+                }
                 lowest[axis] = first < lowest[axis] ? first : lowest[axis];
                 highest[axis] = last > highest[axis] ? last : highest[axis];
                 area *= last - first;
             }
-            *taps += area;
+            sum += area;
             if (boxes) {
                 int64_t *box = boxes + 4 * ((i - top) * (right - left) + j);
                 const double start[2] = {first_tap(cut(line), high), first_tap(cut(column), wide)};
                 for (int axis = 0; axis < 2; axis++) {
                     box[2 * axis] = within(fmax(start[axis], readable[axis][0]), -FURTHEST, FURTHEST);
-                    box[2 * axis + 1] = within(fmin(start[axis] + ends[1][axis], readable[axis][1]),
+                    box[2 * axis + 1] = within(fmin(start[axis] + counts[axis], readable[axis][1]),
                                                -FURTHEST, FURTHEST);
                 }
             }
@@ -264,6 +307,7 @@ EXPORT int survey(const Grid *grid, int64_t top, int64_t bottom, int64_t left, i
         }
     }
     free(row.fields[0]);
+    *taps += sum;
     for (int axis = 0; axis < 2 && lowest[0] <= highest[0]; axis++) {
         bounds[2 * axis] = within(lowest[axis], -FURTHEST, FURTHEST);
         bounds[2 * axis + 1] = within(highest[axis], -FURTHEST, FURTHEST);

@@ -112,6 +112,9 @@ EXPORT int TYPED(warp)(const SAMPLE *samples, int64_t height, int64_t width, int
     const int64_t last_top = height - row_taps, last_left = width - column_taps;
     /* The taps of a pixel may start here at most, for four samples of the last to be inside. */
     const int64_t last_start = (last_top * width + last_left + 1) * channels - 4;
+    const Range rows = inside(grid->top, grid->bottom, row_taps, source_top, source_top + last_top);
+    const Range across = inside(grid->left, grid->right, column_taps, source_left,
+                                source_left + last_left);
     Row row;
     if (open_row(&row, left, right))
         return NO_MEMORY;
@@ -119,22 +122,27 @@ EXPORT int TYPED(warp)(const SAMPLE *samples, int64_t height, int64_t width, int
     int status = line ? 0 : NO_MEMORY;
     for (int64_t i = top; i < bottom && !status; i++) {
         locate(grid, i, &row);
+        const int near = are_near(row.fields[ROW], columns) && are_near(row.fields[COLUMN], columns);
         for (int64_t j = 0; j < columns; j++) {
             const double source_row = row.fields[ROW][j], source_column = row.fields[COLUMN][j];
-            const int64_t fixed_row = fractions_to(source_row), fixed_column = fractions_to(source_column);
+            const int64_t fixed_row = fractions_to(source_row, near);
+            const int64_t fixed_column = fractions_to(source_column, near);
             const int64_t row_part = fixed_row & (FRACTIONS - 1);
             const int64_t column_part = fixed_column & (FRACTIONS - 1);
             const int64_t first_row = (fixed_row >> FRACTION_BITS) + row_first[row_part];
             const int64_t first_column = (fixed_column >> FRACTION_BITS) + column_first[column_part];
-            if (!isfinite(source_row + source_column)
-                || !meets(grid, first_row, row_taps, first_column, column_taps)) {
-                memset(line + j * channels, 0, (size_t)channels * sizeof *line);
-                continue;
-            }
             const int64_t y = first_row - source_top, x = first_column - source_left;
-            if (y < 0 || y > last_top || x < 0 || x > last_left) {
-                status = OUTSIDE;
-                break;
+            if (!near || first_row < rows.low || first_row > rows.high || first_column < across.low
+                || first_column > across.high) {
+                if (!isfinite(source_row + source_column)
+                    || !meets(grid, first_row, row_taps, first_column, column_taps)) {
+                    memset(line + j * channels, 0, (size_t)channels * sizeof *line);
+                    continue;
+                }
+                if (y < 0 || y > last_top || x < 0 || x > last_left) {
+                    status = OUTSIDE;
+                    break;
+                }
             }
             const int64_t corner = (y * width + x) * channels;
             (corner > last_start ? TYPED(warp_last_pixel) : TYPED(warp_pixel))(

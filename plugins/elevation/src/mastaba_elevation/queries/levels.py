@@ -123,7 +123,7 @@ class HeightLevel:
         Where columns repeat after a full turn, positions begin a few pixels before the limits. The
         coordinates of a centre give exactly this centre, and so the stored value.
         """
-        across, down = (_centred(places) for places in self.line(x, y))
+        across, down = _centred(*self.line(x, y))
         if self._around:
             first = self._left - REACH
             turn = float(self.turn)
@@ -304,11 +304,15 @@ class HeightLevel:
         raise ObjectChangedError("the slabs of a query are replaced while they are read")
 
 
-def _centred(positions: Floats) -> Floats:
+def _centred(*axes: Floats) -> list[Floats]:
     """Return positions without the rounding errors of those at the centre of a pixel."""
-    centres = np.floor(positions) + 0.5
+    result = []
     with np.errstate(invalid="ignore"):
-        return np.where(np.abs(positions - centres) <= _AT_CENTRE, centres, positions)
+        for positions in axes:
+            centres = np.floor(positions) + 0.5
+            is_centre = np.abs(positions - centres) <= _AT_CENTRE
+            result.append(np.where(is_centre, centres, positions))
+    return result
 
 
 class HeightLayer:

@@ -111,10 +111,15 @@ def heights_of(taps: Taps, values: Floats, valid: Booleans, *, strict: bool) -> 
         strict: whether all pixels of a weight must be valid.
     """
     weights = taps.weights
+
+    def sums(pixels: Floats | Booleans) -> Floats:
+        found: Floats = (weights * pixels).sum(axis=1)
+        return found
+
+    if valid.all():
+        return sums(values)
     missing = (~valid & (weights != 0.0)).any(axis=1)
-    heights = weighted_mean(
-        lambda pixels: (weights * pixels).sum(axis=1), values, valid, missing, strict=strict
-    )
+    heights = weighted_mean(sums, values, valid, missing, strict=strict)
     # The negative weights of a cubic that misses some pixels overshoot without bound.
     cut = missing & ~np.isnan(heights) & (weights < 0).any(axis=1)
     if cut.any():
