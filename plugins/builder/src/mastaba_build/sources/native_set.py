@@ -12,7 +12,7 @@ from typing import Any, Final
 import pyproj
 
 from mastaba.api.catalogue import TileMatrixSet
-from mastaba_build.config.access import Access, granted
+from mastaba_build.config.access import Access
 from mastaba_build.config.configuration import Configuration, SourceOptions
 from mastaba_build.errors import PlanError
 from mastaba_build.sources.grid_sets import Grid, code_of, exact, set_of_grid
@@ -55,7 +55,7 @@ def with_set(
 
 def rasters_of(path: str, access: Access) -> list[Source]:
     """Return the rasters of a path as sources. Raises PlanError."""
-    return inventory(SourceOptions(path), access.with_folders(granted(path)))
+    return inventory(SourceOptions(path), access.with_sources([path]))
 
 
 def are_posts(sources: Sequence[Source]) -> bool:
