@@ -74,7 +74,7 @@ def agrees(quoted: Any, found: Any) -> bool:
         pairs = zip(quoted, found, strict=True)
         return all(agrees(*pair) for pair in pairs)
     if isinstance(quoted, float):
-        return quoted == round(found, len(repr(quoted).partition(".")[2]))
+        return bool(quoted == round(found, len(repr(quoted).partition(".")[2])))
     return bool(quoted == found)
 
 

@@ -79,7 +79,7 @@ def client(
 
 def forget_files(client: Client) -> None:
     """Let reads find the new slab, as in an object store. Open files keep the old one."""
-    client.application.site.catalogue.readers["heights"]["2"].storage._files.clear()
+    client.application.site.catalogue.readers["heights"]["2"].storage.close()
 
 
 def places(tiles: Iterator[tuple[int, int]] | list[tuple[int, int]]) -> dict[str, Any]:

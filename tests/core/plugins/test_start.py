@@ -121,7 +121,7 @@ def test_a_service_that_fails_in_tile_addresses_and_summary_is_served(
         "tile_addresses = property(lambda self: 1 / 0)\n"
         "    def summary(self): raise OSError('no summary')\n"
         "    def respond(self, request):\n"
-        "        from mastaba.web.response import message\n"
+        "        from mastaba.api.web import message\n"
         "        return message(200, 'hello', 'text/plain')"
     )
     install("wobbly", service(body))

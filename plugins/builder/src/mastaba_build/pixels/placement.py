@@ -26,6 +26,7 @@ from mastaba_render.api.resampling import (
     GridPositions,
     Positions,
     StraightPositions,
+    Window,
     radius_of,
 )
 
@@ -75,8 +76,6 @@ class Placement:
             x, y = self.ratios
             return StraightPositions(Axis(self.across, x), Axis(self.down, y), self.aligned)
         # Imported here: it loads the whole renderer, which only other CRSs need.
-        from mastaba_render.api.maps import Window
-
         part, is_complete = Window(*self.part), self.is_complete
         return GridPositions(self.across, self.down, self.fields, part, self.ratios, is_complete)
 

@@ -21,6 +21,7 @@ OURS: Final = frozenset(
         "build",
         "conformance",
         "core",
+        "coverage",
         "demo",
         "doctor",
         "edge",
