@@ -114,7 +114,9 @@ def test_body_of_a_client_that_hangs_up_is_not_counted_any_more(serve: Serve) ->
     assert released.wait(30)
 
 
-def test_body_that_cannot_be_finished_ends_the_connection(serve: Serve) -> None:
+def test_body_that_cannot_be_finished_ends_the_connection(
+    serve: Serve, caplog: pytest.LogCaptureFixture
+) -> None:
     served = serve(
         application(Counting(5, fails_at=2), Streams()),
         family=socket.AF_INET,
@@ -126,3 +128,6 @@ def test_body_that_cannot_be_finished_ends_the_connection(serve: Serve) -> None:
         connection.getresponse().read()
     assert len(raised.value.partial) == 2 * PIECE
     connection.close()
+    (record,) = [one for one in caplog.records if one.name.endswith("exchange")]
+    assert record.getMessage().startswith("a response was cut short: ")
+    assert record.exc_info is None

@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from werkzeug.http import parse_etags
 
-from mastaba.errors import OverloadedError
+from mastaba.errors import MastabaError, OverloadedError
 from mastaba.web.request import Request
-from mastaba_server.body import SizedBody
+from mastaba_server.body import CutShortError, SizedBody
 from mastaba_server.messages import CLIENT, Client
 from mastaba_server.web.conditional import etag_matches
 from mastaba_server.web.response import Headers, Response
@@ -158,7 +158,10 @@ class _Part(SizedBody):
             while True:
                 # Another thread answers requests while this one reads.
                 with nullcontext() if self._client is None else self._client.aside():
-                    piece = next(pieces, None)
+                    try:
+                        piece = next(pieces, None)
+                    except MastabaError as error:
+                        raise CutShortError(str(error)) from error
                 if piece is None:
                     return
                 yield piece

@@ -19,6 +19,10 @@ PIECE: Final = 64 * 1024
 """Bytes read from the file at a time."""
 
 
+class CutShortError(Exception):
+    """A body cannot be finished, for a reason that the message names; a traceback says no more."""
+
+
 class SizedBody(ABC):
     """A body that is sent in pieces, and whose length is known before the first one."""
 
@@ -28,7 +32,11 @@ class SizedBody(ABC):
 
     @abstractmethod
     def __iter__(self) -> Iterator[bytes]:
-        """Yield the whole body. The next piece is requested when the one before has been sent."""
+        """Yield the whole body. The next piece is requested when the one before has been sent.
+
+        Raises:
+            CutShortError: the connection is to be closed, so that the client sees what is missing.
+        """
 
     @abstractmethod
     def close(self) -> None:

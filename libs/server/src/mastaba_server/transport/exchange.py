@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from mastaba_server.body import CutShortError
 from mastaba_server.messages import CLIENT, FAILURE, STATUS_LINES, Headers
 from mastaba_server.transport.connection import Buffers, Connection, DisconnectedError
 
@@ -172,6 +173,10 @@ class Exchange(ABC):
         except DisconnectedError:
             self.release()
             raise
+        except CutShortError as error:
+            logger.error("a response was cut short: %s", error)
+            self.release()
+            raise DisconnectedError("a response was cut short") from error
         except Exception:  # noqa: BLE001 - an application may raise anything
             self._fail()
             return
