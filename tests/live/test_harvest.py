@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import subprocess
 import sys
 import urllib.request
@@ -26,6 +27,7 @@ LEVEL = 12
 ROW, COLUMN = 1403, 2107
 """Of the first tile, not at the border of a slab."""
 ROWS, COLUMNS = 10, 11
+MARGIN = 77
 _CONFIG = """
 CONFIG
   ENV
@@ -84,12 +86,16 @@ def mapserver() -> Iterator[str]:
     size = cell(LEVEL) * 256
     left, upper = aligned(LEVEL, ROW, COLUMN)
     right, lower = left + COLUMNS * size, upper - ROWS * size
+    # The extent ends inside tiles.
+    margin = MARGIN * cell(LEVEL)
+    left, lower, right, upper = left + margin, lower + margin, right - margin, upper - margin
     with public_folder() as folder:
-        # Transparent tiles of the map are white: the raster does not cover the last column.
-        pixels = noise(3, ROWS * 256, (COLUMNS - 1) * 256)
-        raster = write_raster(
-            folder / "ground.tif", pixels, grid(left, upper, cell(LEVEL)), "EPSG:3857"
-        )
+        # The raster does not cover the last column, which is white. No pixel of a map is at the
+        # border of two of its pixels, where rounding would decide.
+        coarse = 1.37 * cell(LEVEL)
+        pixels = noise(3, *(int(count * 256 / 1.37) - 120 for count in (ROWS, COLUMNS - 1)))
+        place = grid(left + 0.3 * cell(LEVEL), upper - 0.3 * cell(LEVEL), coarse)
+        raster = write_raster(folder / "ground.tif", pixels, place, "EPSG:3857")
         (folder / "mapserver.conf").write_text(_CONFIG.format(path=folder / "test.map"))
         values = {"left": left, "lower": lower, "right": right, "upper": upper}
         text = _MAP.format(**values, middle=(lower + upper) / 2, raster=raster)
@@ -111,6 +117,48 @@ def drawn(url: str, **query: object) -> npt.NDArray[np.uint8]:
         data = answer.read()
     with Image.open(io.BytesIO(data)) as image:
         return np.asarray(image.convert("RGB"))
+
+
+def drawn_by_slab(
+    url: str, layers: str, level: int, first: tuple[int, int], shape: tuple[int, int], slab: int
+) -> npt.NDArray[np.uint8]:
+    """Return the pixels of some tiles, from one map of each slab.
+
+    How MapServer rounds the places of pixels depends on the extent of the map, so the extents must
+    be those of a harvest.
+
+    Args:
+        first: row and column of the first tile.
+        shape: rows and columns of tiles.
+        slab: width and height of a slab in tiles; it has at most 2048 x 2048 pixels.
+    """
+    whole = np.zeros((shape[0] * 256, shape[1] * 256, 3), np.uint8)
+    size = cell(level) * 256
+    for top, bottom in parts(first[0], shape[0], slab):
+        for start, end in parts(first[1], shape[1], slab):
+            left, upper = aligned(level, top, start)
+            box = (left, upper - (bottom - top) * size, left + (end - start) * size, upper)
+            into = np.s_[
+                (top - first[0]) * 256 : (bottom - first[0]) * 256,
+                (start - first[1]) * 256 : (end - first[1]) * 256,
+            ]
+            whole[into] = drawn(
+                url,
+                VERSION="1.1.1",
+                LAYERS=layers,
+                SRS="EPSG:3857",
+                BBOX=",".join(map(repr, box)),
+                WIDTH=(end - start) * 256,
+                HEIGHT=(bottom - top) * 256,
+            )
+    return whole
+
+
+def parts(first: int, count: int, slab: int) -> list[tuple[int, int]]:
+    """Return the first tile and the one after the last in each slab."""
+    inner = [one for one in range(first + 1, first + count) if one % slab == 0]
+    edges = [first, *inner, first + count]
+    return list(itertools.pairwise(edges))
 
 
 def build(folder: Path, source: str, *words: str) -> str:
@@ -151,18 +199,7 @@ def test_a_harvest_equals_drawing(tmp_path: Path, mapserver: str, layers: str) -
         *("--bottom", str(LEVEL), "--top", "10", "--slab", "8x8", "--concurrency", "3"),
     )
     assert "requests" in said
-    left, upper = aligned(LEVEL, ROW, COLUMN)
-    size = cell(LEVEL) * 256
-    box = (left, upper - ROWS * size, left + COLUMNS * size, upper)
-    whole = drawn(
-        mapserver,
-        VERSION="1.3.0",
-        LAYERS=layers,
-        CRS="EPSG:3857",
-        BBOX=",".join(map(repr, box)),
-        WIDTH=COLUMNS * 256,
-        HEIGHT=ROWS * 256,
-    )
+    whole = drawn_by_slab(mapserver, layers, LEVEL, (ROW, COLUMN), (ROWS, COLUMNS), 8)
     assert len(np.unique(whole)) > 100
     found = mosaic(tmp_path / "map.json", str(LEVEL), (ROW, COLUMN), (ROWS, COLUMNS))
     assert np.array_equal(found, whole)
@@ -171,11 +208,11 @@ def test_a_harvest_equals_drawing(tmp_path: Path, mapserver: str, layers: str) -
 @pytest.mark.parametrize("version", ["1.3.0", "1.1.1"])
 def test_degrees(tmp_path: Path, mapserver: str, version: str) -> None:
     source = f"wms:{mapserver}/?version={version}#layers=ground&format=image/png"
-    build(tmp_path, source, "--tms", "4326", "--bottom", "12", "--top", "12", "--draw-levels")
+    build(tmp_path, source, "--tms", "4326", "--bottom", "10", "--top", "10")
     tiles = read_tiles(tmp_path / "map.json")
     rows = sorted({row for _, row, _ in tiles})
     columns = sorted({column for _, _, column in tiles})
-    size = 180 / 2**12
+    size = 180 / 2**10
     box = [
         -180 + columns[0] * size,
         90 - (rows[-1] + 1) * size,
@@ -192,30 +229,18 @@ def test_degrees(tmp_path: Path, mapserver: str, version: str) -> None:
         WIDTH=shape[1] * 256,
         HEIGHT=shape[0] * 256,
     )
-    found = mosaic(tmp_path / "map.json", "12", (rows[0], columns[0]), shape)
+    found = mosaic(tmp_path / "map.json", "10", (rows[0], columns[0]), shape)
     assert (whole < 255).any(axis=2).mean() > 0.5
     assert np.array_equal(found, whole)
 
 
 def test_levels_may_be_drawn(tmp_path: Path, mapserver: str) -> None:
     source = f"wms:{mapserver}/#layers=paths&format=image/png"
-    build(tmp_path, source, "--bottom", str(LEVEL), "--top", "11", "--draw-levels")
-    left, upper = aligned(11, ROW // 2, COLUMN // 2)
-    rows, columns = (
-        (ROW + ROWS - 1) // 2 - ROW // 2 + 1,
-        (COLUMN + COLUMNS - 1) // 2 - COLUMN // 2 + 1,
-    )
-    size = cell(11) * 256
-    whole = drawn(
-        mapserver,
-        VERSION="1.1.1",
-        LAYERS="paths",
-        SRS="EPSG:3857",
-        BBOX=f"{left!r},{upper - rows * size!r},{left + columns * size!r},{upper!r}",
-        WIDTH=columns * 256,
-        HEIGHT=rows * 256,
-    )
-    found = mosaic(tmp_path / "map.json", "11", (ROW // 2, COLUMN // 2), (rows, columns))
+    build(tmp_path, source, "--bottom", str(LEVEL), "--top", "11", "--draw-levels", "--slab", "8x8")
+    first, last = (ROW // 2, COLUMN // 2), ((ROW + ROWS - 1) // 2, (COLUMN + COLUMNS - 1) // 2)
+    shape = last[0] - first[0] + 1, last[1] - first[1] + 1
+    whole = drawn_by_slab(mapserver, "paths", 11, first, shape, 8)
+    found = mosaic(tmp_path / "map.json", "11", first, shape)
     assert np.array_equal(found, whole)
 
 
