@@ -206,6 +206,7 @@ def payload_mosaic(descriptor: Path, level: str, size: int, shift: tuple[int, in
     return found
 
 
+@pytest.mark.thorough
 def test_native_uses_the_set_of_the_service(
     tmp_path: Path, original: Plan, upstream: Upstream
 ) -> None:
@@ -234,6 +235,7 @@ def test_boxes_have_the_axis_order_of_the_version(
     assert sum(tile.any(axis=2).sum() for tile in tiles.values()) > 3 * 4 * 256 * 256 / 3
 
 
+@pytest.mark.thorough
 def test_heights_are_harvested_exactly(tmp_path: Path) -> None:
     x, y = aligned(12, 1400, 2100)
     heights = np.random.default_rng(1).random((1, 300, 300)).astype(np.float32) * 1000
@@ -433,6 +435,7 @@ def test_a_build_stops_if_repeating_is_useless(
     assert len(upstream.pictures) == 1
 
 
+@pytest.mark.thorough
 def test_a_build_stops_if_all_slabs_fail(
     tmp_path: Path, upstream: Upstream, impatient: None
 ) -> None:
@@ -572,6 +575,7 @@ def test_a_killed_harvest_asks_for_each_slab_once(
     assert fork_server.run(*words).stdout.count('"complete"') == 1
 
 
+@pytest.mark.thorough
 def test_update_keeps_what_was_harvested(
     tmp_path: Path, original: Plan, upstream: Upstream
 ) -> None:
@@ -590,6 +594,7 @@ def test_update_keeps_what_was_harvested(
     assert found.keys() == expected.keys()
 
 
+@pytest.mark.thorough
 def test_the_commands_of_the_manual(
     tmp_path: Path,
     upstream: Upstream,
