@@ -67,7 +67,7 @@ ROOMS = (
 ROOMS_OF_PLUGINS = {
     "mastaba_build": (
         *("errors", "plugins", "samples", "output", "config", "sources", "plan", "pixels"),
-        *("vector", "pyramid", "work", "commands", "__init__"),
+        *("vector", "harvest", "pyramid", "work", "commands", "__init__"),
     ),
     "mastaba_elevation": (
         *("errors", "queries", "settings", "web", "facades", "edr", "terrain", "service"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
@@ -159,6 +160,36 @@ def test_an_interrupted_copy_is_resumed(
     assert (fresh.before, fresh.slabs) == (0, copied.slabs + copied.before)
     assert [data for _, data in tiles_of(store)] == [data for _, data in tiles_of(whole)]
     assert not list(tmp_path.glob(".*.copy"))
+
+
+@pytest.mark.parametrize("damage", ["lost", "short", "changed"])
+def test_what_the_target_has_lost_is_copied_again(
+    pyramid: Destination, shelves: Callable[[str], Destination], damage: str
+) -> None:
+    store, whole = shelves("one"), shelves("two")
+    Counting.writes_left = 10
+    with pytest.raises(OutputError, match="No space left"):
+        copy_pyramid(pyramid, "map", store, Options(threads=1))
+    Counting.writes_left = 10**6
+    raw = ShelfStorage("one")
+    key = next(iter(sorted(raw.list("maps/map/DATA_"))))
+    data = raw.read(key).data
+    raw.delete(key)
+    if damage != "lost":
+        raw.write(key, data[:-1] if damage == "short" else data[:-1] + bytes([data[-1] ^ 1]))
+    copied = copy_pyramid(pyramid, "map", store, Options(verify=damage == "changed"))
+    assert copied.before > 0
+    copy_pyramid(pyramid, "map", whole)
+    assert tiles_of(store) == tiles_of(whole)
+
+
+def test_the_rate_is_kept(pyramid: Destination, tmp_path: Path) -> None:
+    target = Destination.parse(str(tmp_path / "copy"), {})
+    started = time.monotonic()
+    copied = copy_pyramid(pyramid, "map", target, Options(rate=1e6, threads=4))
+    # Only the last slab may be written without a wait.
+    largest = max(path.stat().st_size for path in (tmp_path / "copy").rglob("*.tif"))
+    assert time.monotonic() - started >= (copied.bytes - largest) / 1e6
 
 
 def test_a_pyramid_is_not_replaced(

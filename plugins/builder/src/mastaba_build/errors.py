@@ -33,5 +33,13 @@ class SourceError(BuildError):
     """A source cannot be read, or has changed; the slab fails."""
 
 
-class OutputError(BuildError):
-    """The output cannot be written or read; the build stops, and the same command resumes it."""
+class ServiceError(SourceError):
+    """A service gives no valid answer after all attempts; the slab is not tried again."""
+
+
+class StoppedError(BuildError):
+    """The build stops, and the same command resumes it."""
+
+
+class OutputError(StoppedError):
+    """The output cannot be written or read."""

@@ -39,8 +39,9 @@ def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
         nargs="*",
         default=[],
         metavar="SOURCE",
-        help="file, folder, glob, list of files (.txt), STAC items, pyramid descriptor, or "
-        "anything that GDAL opens; later sources are drawn over earlier ones",
+        help="file, folder, glob, list of files (.txt), STAC items, pyramid descriptor, "
+        "wms:URL#layers=NAMES, wmts:URL#layer=NAME, or anything that GDAL opens; later sources are "
+        "drawn over earlier ones",
     )
     add(
         "--config", metavar="FILE", help="configuration in JSON or YAML, instead of or with options"
@@ -58,7 +59,7 @@ def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
         "--allow-network",
         action="store_true",
         default=False,
-        help="GDAL may open URLs that are sources, or that sources name",
+        help="URLs that are sources, or that sources name, may be opened",
     )
     opening.add_argument(
         "--allow-driver",
@@ -72,7 +73,8 @@ def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
         "--dry-run",
         action="store_true",
         default=False,
-        help="show the plan and an estimate from sampled slabs, and build nothing",
+        help="show the plan and an estimate from sampled slabs, of a service the number of "
+        "requests, and build nothing",
     )
     actions.add_argument(
         "--verify",
@@ -202,7 +204,8 @@ def _run(arguments: argparse.Namespace, reports: Any) -> int:
     plan = plan_of(configuration)
     reports.planned(plan)
     if arguments.dry_run:
-        reports.estimated(estimate(plan))
+        if plan.terms is None:
+            reports.estimated(estimate(plan))
         return 0
     samples = samples_of(plan)
     if samples and not arguments.update:
@@ -226,9 +229,12 @@ def _free(require_free: Any, address: str) -> None:
 
 def _defaults(overrides: dict[str, Any], arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the output directory and, from the first source, the name."""
+    from mastaba_build.harvest.address import is_service, name_of
+
     document: dict[str, Any] = {"output": "pyramids"}
     if arguments.sources:
-        stem = Path(arguments.sources[0]).stem
+        first = arguments.sources[0]
+        stem = name_of(first) if is_service(first) else Path(first).stem
         name = "".join(letter if letter.isalnum() and letter.isascii() else "_" for letter in stem)
         document["name"] = name.strip("_") or "layer"
     elif arguments.verify and "name" in overrides:

@@ -96,6 +96,10 @@ class Configuration:
     server: Path | None = None
     memory: int | None = None
     list_md5: bool = False
+    concurrency: int = 4
+    pause: float = 0.0
+    blank: str = "drop"
+    draw_levels: bool = False
     engine: str = "local"
     access: Access = NO_ACCESS
 

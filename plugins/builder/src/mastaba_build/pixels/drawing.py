@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,7 @@ class Drawer:
 
     Attributes:
         losses: which source pixels the tiles drawn last lack; empty for none.
+        payloads: empty, because all tiles are encoded.
     """
 
     def __init__(self, plan: Plan, work: OutputStore | None = None) -> None:
@@ -42,6 +43,7 @@ class Drawer:
         self._coverages: dict[int, Coverage] = {}
         self._missing: list[int] = []
         self.losses = ""
+        self.payloads: Mapping[int, bytes] = {}
 
     def prepare(self, number: int) -> None:
         """Find out once, for all workers, what the pixels of a source depend on.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Protocol
@@ -55,9 +55,12 @@ class SlabDrawer(Protocol):
 
     Attributes:
         losses: as in `Drawer`.
+        payloads: of the row that was yielded last, the tiles that are stored as they are, by
+            their column.
     """
 
     losses: str
+    payloads: Mapping[int, bytes]
 
     def rows(self, slab: SlabKey) -> Iterator[Raster | None]:
         """Yield the rows of tiles of a slab, each as one image; None for those without data.
@@ -253,8 +256,9 @@ class SlabBuilder:
         pixels = [
             self._type.stored(Raster(row.samples[:, part], row.valid[:, part])) for part in parts
         ]
+        given = self._drawer.payloads
         for column, tile in zip(full, pixels, strict=True):
-            tiles[column] = encode_tile(self._type.format, tile, self._deflate)
+            tiles[column] = given.get(column) or encode_tile(self._type.format, tile, self._deflate)
         for payload in tiles:
             slab.add(payload)
 

@@ -31,7 +31,6 @@ class Fingerprints:
             [slab_options(plan.configuration), asdict(plan.pixel_type), plan.encoder],
             sort_keys=True,
         )
-        self._origins = [asdict(source) for source in plan.sources] if plan.is_vector else []
         self._sources = [
             [json.dumps(member.source.described(), sort_keys=True) for member in group.members]
             for group in plan.groups
@@ -44,7 +43,8 @@ class Fingerprints:
             quarters: its children with data, and the hashes of their quarter images.
         """
         level = self._plan.levels[slab.level]
-        parts: list[Any] = [self._common, level.matrix.id, slab.column, slab.row, self._origins]
+        parts: list[Any] = [self._common, level.matrix.id, slab.column, slab.row]
+        parts.append(self._plan.described(slab))
         if level.from_sources:
             for group, members in self._near.get(slab, {}).items():
                 one = self._plan.groups[group]

@@ -31,10 +31,10 @@ from mastaba_build.sources.sets import SetExtent, box_factor
 from mastaba_build.sources.turns import in_nearest_turn, period_of
 from mastaba_writer.deflate import default_encoder, deflater
 from mastaba_writer.descriptor import nodata_values
-from mastaba_writer.tile_encoder import TILE_FORMATS
+from mastaba_writer.tile_encoder import TILE_FORMATS, TileFormat
 
 _LARGEST_SLAB = (1 << 32) - 1
-_MOST_SLABS = 10_000_000
+MOST_SLABS = 10_000_000
 _MIXED = 2.0
 """Ratio of pixel sizes from which on the user is told."""
 _MEANS = 2 - 1e-6
@@ -71,6 +71,25 @@ class Level:
     def from_sources(self) -> bool:
         """Whether the pixels come from the sources, and not from the next finer level."""
         return self.factor == 0
+
+
+class Terms(NamedTuple):
+    """What a build asks of a service.
+
+    Attributes:
+        requests: for all slabs, without repeated ones.
+        concurrency: requests at a time, at most.
+        pause: seconds between two requests of one connection.
+    """
+
+    requests: int
+    concurrency: int
+    pause: float
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of the pauses alone."""
+        return self.requests * self.pause / self.concurrency
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -155,6 +174,19 @@ class Plan:
             )
         notes += _units_of_heights(sources, self.pixel_type)
         return tuple(notes)
+
+    @property
+    def terms(self) -> Terms | None:
+        """What is asked of a service; None if the sources are not one."""
+        return None
+
+    def requests(self, level: int) -> int:
+        """Return the number of requests to a service for a level."""
+        return 0
+
+    def described(self, slab: SlabKey) -> list[Any]:
+        """Return what the pixels of a slab depend on, besides options, groups and children."""
+        return []
 
     def layer_fields(self) -> dict[str, Any]:
         """Return the fields of the layer descriptor that depend on the kind of tiles."""
@@ -255,9 +287,7 @@ def make_plan(configuration: Configuration) -> Plan:
             f"{tile_matrix_set.id} is not known well enough; reproject it with gdalwarp"
         )
     encoder = encoder_of(configuration)
-    if _largest_slab(configuration, pixel_type, levels) > _LARGEST_SLAB:
-        width, height = configuration.slab
-        raise PlanError(f"slabs of {width} x {height} tiles can exceed 4 GiB; use smaller slabs")
+    check_largest_slab(configuration, pixel_type, levels)
     software = installed((*RASTER, encoder))
     _check_slab_count(configuration, levels[0].matrix, pieces, parts)
     described = {
@@ -390,12 +420,7 @@ def _pixel_type(
     name = configuration.format
     if name == AUTO:
         name = "zip" if is_float else "png" if has_alpha else "jpg"
-    if name in _FORMATS:
-        suffix = "FLOAT32" if is_float and name not in ("png", "jpg", "jpg90") else "UINT8"
-        name = f"{_FORMATS[name]}_{suffix}"
-    properties = TILE_FORMATS.get(name)
-    if properties is None or properties.dtype is None:
-        raise PlanError(f"unknown format {name!r}; use {', '.join(_FORMATS)} or a full name")
+    name, properties = format_named(name, is_float=is_float)
     if properties.dtype == np.uint8 and styling is None:
         for source in sources:
             if _is_float(source):
@@ -416,6 +441,31 @@ def _pixel_type(
         if styling is None
         else _nearest(styling.channels, properties.channels)
     )
+    return type_of(configuration, name, channels)
+
+
+def format_named(name: str, *, is_float: bool) -> tuple[str, TileFormat]:
+    """Return the full name of a format of images, and its properties.
+
+    Raises:
+        PlanError: it is unknown.
+    """
+    if name in _FORMATS:
+        suffix = "FLOAT32" if is_float and name not in ("png", "jpg", "jpg90") else "UINT8"
+        name = f"{_FORMATS[name]}_{suffix}"
+    properties = TILE_FORMATS.get(name)
+    if properties is None or properties.dtype is None:
+        raise PlanError(f"unknown format {name!r}; use {', '.join(_FORMATS)} or a full name")
+    return name, properties
+
+
+def type_of(configuration: Configuration, name: str, channels: int) -> PixelType:
+    """Return the stored pixels of a format, with the options of a configuration.
+
+    Raises:
+        PlanError: they do not fit.
+    """
+    properties = TILE_FORMATS[name]
     if channels not in properties.channels:
         allowed = ", ".join(map(str, sorted(properties.channels)))
         raise PlanError(f"{name} cannot store {channels} channels; use {allowed}")
@@ -538,6 +588,19 @@ def _largest_slab(
     return 2048 + width * height * (8 + tile + tile // 4 + 4096)
 
 
+def check_largest_slab(
+    configuration: Configuration, pixel_type: PixelType, levels: Sequence[Level]
+) -> None:
+    """Check that no slab can exceed what its index can contain.
+
+    Raises:
+        PlanError: one can.
+    """
+    if _largest_slab(configuration, pixel_type, levels) > _LARGEST_SLAB:
+        width, height = configuration.slab
+        raise PlanError(f"slabs of {width} x {height} tiles can exceed 4 GiB; use smaller slabs")
+
+
 def _check_slab_count(
     configuration: Configuration,
     matrix: TileMatrix,
@@ -554,7 +617,7 @@ def _check_slab_count(
         count(some) if len(members) == 1 else min(count(some), count(chain.from_iterable(members)))
         for some, members in zip(boxes, parts, strict=True)
     )
-    if most > _MOST_SLABS:
+    if most > MOST_SLABS:
         raise PlanError(
             f"level {matrix.id} would need {most} slabs; use larger slabs or a coarser --bottom"
         )

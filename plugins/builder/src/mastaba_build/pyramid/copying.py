@@ -243,7 +243,7 @@ class _Copier:
         facts = origin.stat(key)
         version = "" if facts is None else facts.version or ""
         known = self._journal.get(name)
-        if known is not None and known.version == version != "":
+        if known is not None and known.version == version != "" and self._is_there(name, known):
             return None
         holder = self._linked(key)
         try:
@@ -280,14 +280,24 @@ class _Copier:
         with closing(other.open()) as store:
             return store.read(key)
 
+    def _is_there(self, name: str, known: CopiedSlab) -> bool:
+        """Return whether the target still has a slab, or a link, as the journal says."""
+        facts = self._store.stat(name)
+        if facts is None or not known.md5:
+            return facts is not None
+        return facts.size == known.size and (
+            not self._options.verify or self._md5(name) == known.md5
+        )
+
+    def _md5(self, name: str) -> str:
+        return hashlib.md5(self._store.read(name), usedforsecurity=False).hexdigest()
+
     def _check(self, name: str, size: int, md5: str) -> None:
         facts = self._store.stat(name)
         if facts is None or facts.size != size:
             raise OutputError(f"{self._target.path(name)} does not have the {size} bytes written")
-        if self._options.verify:
-            found = hashlib.md5(self._store.read(name), usedforsecurity=False).hexdigest()
-            if found != md5:
-                raise OutputError(f"{self._target.path(name)} differs from what was written")
+        if self._options.verify and self._md5(name) != md5:
+            raise OutputError(f"{self._target.path(name)} differs from what was written")
 
     def write_documents(self, origin: OutputStore, name: str) -> None:
         """Write all documents, the published descriptor and the layer last."""

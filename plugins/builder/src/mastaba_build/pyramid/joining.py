@@ -137,6 +137,7 @@ class JoinDrawer:
 
     def __init__(self, plan: JoinPlan) -> None:
         self._plan = plan
+        self.payloads: Mapping[int, bytes] = {}
 
     def rows(self, slab: SlabKey) -> Iterator[Raster | None]:
         """Yield the rows of tiles of a slab, each as one image; None for those without data.

@@ -75,6 +75,9 @@ class VectorPlan(Plan):
     def slabs(self, level: int) -> Iterator[SlabKey]:
         yield from sorted(slab for slab in self.blocks if slab.level == level)
 
+    def described(self, slab: SlabKey) -> list[Any]:
+        return [asdict(origin) for origin in self.origins]
+
     def tables(self, level: str) -> list[dict[str, Any]]:
         return self.level_tables[level]
 

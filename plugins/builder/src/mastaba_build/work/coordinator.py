@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias
 
-from mastaba_build.errors import BuildError, OutputError
+from mastaba_build.errors import BuildError, ServiceError, StoppedError
 from mastaba_build.output.storage import OutputStore
 from mastaba_build.pixels.quarters import quarter_key
 from mastaba_build.pixels.task import SlabResult
@@ -128,9 +128,11 @@ class Coordinator:
                     result = future.result()
                 except CancelledError:
                     raise BuildError(_LOST_TASKS) from None
-                except OutputError:
+                except StoppedError:
                     raise
                 except Exception as error:  # noqa: BLE001 - one slab does not stop the others
+                    if isinstance(error, ServiceError):
+                        self._attempts[slab] = _ATTEMPTS
                     self._again(slab, _message(error, engine))
                     continue
                 if isinstance(result, SlabResult):
@@ -162,7 +164,7 @@ class Coordinator:
             for future in done:
                 if future.cancelled():
                     raise BuildError(_LOST_TASKS)
-                if isinstance(error := future.exception(), OutputError):
+                if isinstance(error := future.exception(), StoppedError):
                     raise error
 
     def _missing(self, slabs: Iterable[list[SlabKey]]) -> list[SlabKey]:

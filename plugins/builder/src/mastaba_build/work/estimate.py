@@ -40,8 +40,11 @@ class Estimate:
 def samples_of(plan: Plan) -> int:
     """Return how many slabs to sample before a build: 2 % of the finest level, at most 8.
 
-    A small build does not take longer than its estimate would.
+    A small build does not take longer than its estimate would. Of a service, nothing is requested
+    twice.
     """
+    if plan.terms is not None:
+        return 0
     bottom = sum(1 for _ in plan.slabs(0))
     return min(8, bottom // _PER_SAMPLE)
 

@@ -1,8 +1,10 @@
-"""The plan of any configuration: of rasters, of vector tiles, or of features."""
+"""The plan of any configuration: of rasters, of vector tiles, of features, or of a service."""
 
 from __future__ import annotations
 
 from mastaba_build.config.configuration import Configuration
+from mastaba_build.harvest.address import is_service
+from mastaba_build.harvest.plan import make_harvest_plan
 from mastaba_build.plan.plan import Plan, make_plan
 from mastaba_build.vector.features import is_features, plan_of_features
 from mastaba_build.vector.formats import is_archive
@@ -16,6 +18,8 @@ def plan_of(configuration: Configuration) -> Plan:
         PlanError: a source, the tile matrix set or an option does not fit.
     """
     first = configuration.sources[0].path
+    if any(is_service(source.path) for source in configuration.sources):
+        return make_harvest_plan(configuration)
     if is_features(first):
         return plan_of_features(configuration)
     if is_archive(first) or configuration.format.upper() in ("MVT", FORMAT):

@@ -40,11 +40,13 @@ class Reports:
     def planned(self, plan: Plan) -> None:
         """Show the levels, the slabs and the tiles of a plan."""
         rows: list[dict[str, Any]] = []
+        terms = plan.terms
         for number, level in enumerate(plan.levels):
             limits = level.limits
             tiles = (limits.max_row - limits.min_row + 1) * (limits.max_col - limits.min_col + 1)
             slabs = sum(1 for _ in plan.slabs(number))
-            rows.append({"level": level.matrix.id, "slabs": slabs, "tiles": tiles})
+            row = {"level": level.matrix.id, "slabs": slabs, "tiles": tiles}
+            rows.append(row if terms is None else {**row, "requests": plan.requests(number)})
         if self._json:
             self._event(
                 "plan",
@@ -52,6 +54,7 @@ class Reports:
                 format=plan.pixel_type.format,
                 levels=rows,
                 notes=plan.notes,
+                **({} if terms is None else terms._asdict()),
             )
             return
         configuration = plan.configuration
@@ -62,13 +65,23 @@ class Reports:
             f"{channels} in {configuration.tile_matrix_set}"
         )
         for row in rows:
+            requests = "" if terms is None else f"  {row['requests']:>10} requests"
             self._line(
                 f"  level {row['level']:>3}  {row['slabs']:>8} slabs  {row['tiles']:>10} tiles"
+                f"{requests}"
             )
         total = sum(row["slabs"] for row in rows)
         for note in plan.notes:
             self._line(f"  note: {note}")
-        self._line(f"  total      {total:>8} slabs  {sum(row['tiles'] for row in rows):>10} tiles")
+        requests = "" if terms is None else f"  {terms.requests:>10} requests"
+        tiles = sum(row["tiles"] for row in rows)
+        self._line(f"  total      {total:>8} slabs  {tiles:>10} tiles{requests}")
+        if terms is not None:
+            self._line(
+                f"  {terms.concurrency} requests at a time (--concurrency), with pauses of "
+                f"{terms.pause:g} s between those of a connection (--pause): the pauses alone take "
+                f"{terms.seconds:.0f} s"
+            )
 
     def estimated(self, found: Estimate) -> None:
         """Show an estimate."""

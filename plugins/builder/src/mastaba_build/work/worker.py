@@ -15,6 +15,8 @@ import rasterio
 from mastaba.tooling.memory import keep_freed_memory
 from mastaba_build.config.access import Access
 from mastaba_build.errors import BuildError, SourceError
+from mastaba_build.harvest.drawing import HarvestDrawer
+from mastaba_build.harvest.plan import HarvestPlan
 from mastaba_build.output.storage import OutputStore
 from mastaba_build.pixels.task import SlabBuilder, SlabResult
 from mastaba_build.plan.plan import Plan, SlabKey
@@ -130,7 +132,7 @@ def probe(job: Job, name: str) -> None:
         )
     if isinstance(plan, VectorPlan):
         open_archive(plan.archive).close()
-    elif not isinstance(plan, JoinPlan | HeadPlan):
+    elif not isinstance(plan, JoinPlan | HeadPlan | HarvestPlan):
         _check_sources(plan.sources, plan.configuration.access)
     with closing(plan.configuration.output.open()) as store:
         store.below(plan.root).write(name, b"probe")
@@ -154,7 +156,10 @@ def builder_of(plan: Plan, *, stored: bool = True) -> SlabBuilder | VectorSlabBu
         return VectorSlabBuilder.for_output(plan) if stored else VectorSlabBuilder(plan)
     if isinstance(plan, JoinPlan):
         return SlabBuilder.for_output(plan, JoinDrawer(plan))
-    return SlabBuilder.for_output(plan) if stored else SlabBuilder(plan)
+    drawer = HarvestDrawer(plan) if isinstance(plan, HarvestPlan) else None
+    if not stored:
+        return SlabBuilder(plan, drawer=drawer)
+    return SlabBuilder.for_output(plan, drawer)
 
 
 def _builder(job: Job) -> SlabBuilder | VectorSlabBuilder:
