@@ -100,6 +100,20 @@ def test_terrain_is_drawn(hills: Page, layer: str) -> None:
     hills.wait_for("document.activeElement.id === 'three'")
 
 
+def test_terrain_has_the_colours_of_the_map(hills: Page) -> None:
+    def colourful(palette: str) -> float:
+        hills.open("HILLS")
+        hills.choose("palette", palette)
+        open_terrain(hills)
+        image = pixels(hills, "#terrain-map")
+        x, y = image.width // 2, image.height // 2
+        shown = np.asarray(image.crop((x - 100, y - 50, x + 100, y + 50)), int)
+        return float((shown.max(axis=2) - shown.min(axis=2)).mean())
+
+    assert colourful("viridis") > 30
+    assert colourful("grey") < 10
+
+
 def test_exaggeration_changes_the_terrain(hills: Page) -> None:
     hills.open("HILLS")
     open_terrain(hills)

@@ -5,6 +5,7 @@ import { transform } from "ol/proj.js";
 import { byId, say } from "./dom.js";
 import { fetchJson, fetchTile } from "./fetching.js";
 import { fill, isWithin, planOf } from "./plans.js";
+import { stopsOf } from "./relief.js";
 import { base, fetchLayer } from "./site.js";
 import { t } from "./texts.js";
 
@@ -42,7 +43,7 @@ export async function openTerrain(page, { id, terrain }, state, onClose) {
   const sources = { heights: dem, ...(draped ? { draped } : { shaded: dem }) };
   const layers = [
     { id: "ground", type: "background", paint: { "background-color": "#dfe3dc" } },
-    draped ? { id: "draped", type: "raster", source: "draped" } : { id: "shaded", type: "hillshade", source: "shaded" },
+    ...(draped ? [{ id: "draped", type: "raster", source: "draped" }] : relief(page)),
   ];
   const map = new maplibre.Map({
     container: "terrain-map",
@@ -106,6 +107,15 @@ function picked({ tiles: [template], minzoom, maxzoom, bounds, tileSize }, set) 
   const limits = set.crs === "EPSG:3857" && set.hasZooms ? set.limits : {};
   const exists = (z, y, x) => !limits[z] || isWithin(limits[z], y, x);
   return { tiles: [served("heights", exists, (z, y, x) => fill(template, { z, y, x }))], minzoom, maxzoom, bounds, tileSize };
+}
+
+/** Return the layers of shaded ground, in the colours of the map if it shows elevations. */
+function relief({ tiles }) {
+  const shaded = { id: "shaded", type: "hillshade", source: "shaded" };
+  if (!tiles.range) return [shaded];
+  const stops = stopsOf({ ...tiles.look, range: tiles.range }).flat();
+  const paint = { "color-relief-color": ["interpolate", ["linear"], ["elevation"], ...stops] };
+  return [{ id: "tints", type: "color-relief", source: "shaded", paint }, shaded];
 }
 
 /** Return the source of what the map shows, or null if it is no image in Web Mercator. */
