@@ -191,6 +191,25 @@ def test_profile_by_keyboard(page: Page) -> None:
     assert "ascent" in page.page.locator("#result-body .facts-line").inner_text()
 
 
+@pytest.mark.parametrize(("tool", "fewest"), [("profile", 2), ("statistics", 3)])
+def test_drawing_is_not_ended_before_it_has_enough_points(
+    page: Page, tool: str, fewest: int
+) -> None:
+    page.open("HEIGHT_ZIP")
+    page.page.locator(f"#{tool}").click()
+    for number in range(fewest):
+        for _ in range(2):
+            page.page.keyboard.press("Enter")
+        page.page.wait_for_timeout(500)
+        assert page.page.locator("#result").is_hidden() is (number + 1 < fewest)
+        if number + 1 < fewest:
+            before = page.page.url
+            page.page.keyboard.press(("ArrowRight", "ArrowDown")[number])
+            page.wait_for("(url) => location.href !== url", before)
+            page.settle()
+    page.page.locator("#result-body dt, #result-body .chart").first.wait_for()
+
+
 def test_keyboard_gives_up_a_drawing(page: Page) -> None:
     page.open("HEIGHT_ZIP")
     page.page.locator("#statistics").focus()
