@@ -102,16 +102,19 @@ def test_terrain_is_drawn(hills: Page, layer: str) -> None:
 
 def test_terrain_has_the_colours_of_the_map(hills: Page) -> None:
     def colourful(palette: str) -> float:
-        hills.open("HILLS")
-        hills.choose("palette", palette)
-        open_terrain(hills)
+        hills.page.select_option("#palette", palette)
+        hills.settle()
+        hills.page.wait_for_timeout(1000)
         image = pixels(hills, "#terrain-map")
         x, y = image.width // 2, image.height // 2
         shown = np.asarray(image.crop((x - 100, y - 50, x + 100, y + 50)), int)
         return float((shown.max(axis=2) - shown.min(axis=2)).mean())
 
+    hills.open(f"HILLS#at={hills.whole('HILLS')}&three=0,60,1")
+    hills.page.wait_for_selector("#terrain-map[aria-busy=false]")
     assert colourful("viridis") > 30
     assert colourful("grey") < 10
+    assert colourful("viridis") > 30
 
 
 def test_exaggeration_changes_the_terrain(hills: Page) -> None:

@@ -265,8 +265,9 @@ def test_tools_do_not_block_in_any_projection(
         watched.do("(place) => { location.hash = place; }", place)
         for tool in ("#profile", "#statistics"):
             watched.draw(tool)
-    watched.click("#three")
-    watched.page.wait_for_selector("#terrain-map[aria-busy=false]")
+    if number % EVERY == 0:
+        watched.click("#three")
+        watched.page.wait_for_selector("#terrain-map[aria-busy=false]")
     assert watched.requests < MOST_REQUESTS * len(cells)
     assert watched.longest() < most
 
