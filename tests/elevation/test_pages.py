@@ -36,6 +36,9 @@ def test_start_is_a_page_whose_links_work(both: Client, path: str) -> None:
     addresses = page.xpath("//a/@href")
     assert "?f=json" in addresses
     assert len(addresses) > 4
+    for part in page.xpath("//ul"):
+        texts = part.xpath(".//a/text()")
+        assert len(texts) == len(set(texts))
     for address in addresses:
         below = address.removeprefix(PUBLIC_URL) if address.startswith("http") else path + address
         answer = both.get(below, headers=BROWSER)

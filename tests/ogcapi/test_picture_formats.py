@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,11 @@ import pytest
 from PIL import Image
 from tests.tiny import tiny_installation
 from werkzeug.test import Client
+
+from mastaba_conformance.tiny_installation import tiny_float_tile
+from mastaba_writer.installation import layer_document, write_installation
+from mastaba_writer.pyramids import LevelPlan, write_pyramid
+from mastaba_writer.tile_matrix_sets import web_mercator
 
 OpenClient = Callable[[Path], Client]
 
@@ -142,12 +148,48 @@ def test_pictures_of_tiles_can_be_turned_off(tmp_path: Path, open_client: OpenCl
     assert not {*items(client, "FLOAT32_ZIP")} & {*PICTURES}
 
 
-def test_the_middle_of_a_symmetric_extent_is_zero(client: Client) -> None:
-    for address in (
-        "/ogcapi/collections/{}/map/tiles/PM?f=tilejson",
-        "/tms/1.0.0/{}/metadata.json",
-    ):
-        for layer in STORED:
-            document = client.get(address.format(layer)).get_json()
-            assert all(value == round(value, 12) for value in document["center"])
-            assert document["name"] == layer
+def test_coordinates_have_no_rounding_errors(tmp_path: Path, open_client: OpenClient) -> None:
+    """The middle of a symmetric extent is 0, not -2e-14; so is an edge on the equator."""
+    places = {"MIDDLE": LevelPlan("5", 15, 16, 15, 16), "QUARTER": LevelPlan("1", 0, 0, 1, 1)}
+    layers = {}
+    for name, plan in places.items():
+        pyramid = write_pyramid(
+            tmp_path / "pyramids",
+            name,
+            tile_matrix_set=web_mercator(),
+            format="TIFF_ZIP_FLOAT32",
+            channels=1,
+            levels=[plan],
+            tile=tiny_float_tile,
+        )
+        layers[name] = layer_document(pyramid, title=f"Title of {name}")
+    services = ["wms", "wmts", "tms", "ogcapi", "elevation", "terrain", "viewer"]
+    client = open_client(write_installation(tmp_path, layers=layers, services=services))
+    centres = 0
+    addresses = [
+        *("/ogcapi/collections?f=json", "/elevation", "/terrain"),
+        "/wmts?SERVICE=WMTS&REQUEST=GetCapabilities",
+        "/wms?SERVICE=WMS&REQUEST=GetCapabilities",
+    ]
+    for name in places:
+        addresses += [
+            f"/ogcapi/collections/{name}/map/tiles/PM?f=tilejson",
+            f"/tms/1.0.0/{name}/metadata.json",
+            f"/viewer/data/layers/{name}.json",
+            *(
+                f"/terrain/{name}/{document}.json"
+                for document in ("mapbox", "contours", "mesh/layer", "style")
+            ),
+        ]
+    for address in addresses:
+        response = client.get(address, headers={"Accept": "application/json, text/xml"})
+        assert response.status_code == 200, address
+        text = response.get_data(as_text=True)
+        assert re.search(r"\de-1\d|0\.0{10}", text) is None, address
+        document = response.get_json() if text.startswith("{") else {}
+        if "center" in document:
+            centres += 1
+            assert document["name"].startswith("Title of ")
+            if "Title of MIDDLE" in text:
+                assert document["center"][:2] == [0, 0]
+    assert centres == 5 * len(places)

@@ -98,6 +98,47 @@ def test_tiles_that_failed_are_requested_again(thin: Page) -> None:
     thin.faults.clear()
 
 
+def test_comparison_opens_at_the_start(thin: Page) -> None:
+    thin.page.goto(thin.url("compare/SPARSE/EMPTY"))
+    thin.settle()
+    x, y, cell = map(float, thin.page.url.partition("#at=")[2].split(","))
+    assert (x, y) == pytest.approx((222639, 334111), abs=cell)
+    # One of the layers has nothing there.
+    thin.page.goto(thin.url("compare/SPARSE/IMAGE"))
+    thin.settle()
+    x, y, cell = map(float, thin.page.url.partition("#at=")[2].split(","))
+    assert abs(x - 222639) > 100 * 2003
+
+
+TOO_SMALL = """(most) => {
+    const isHidden = (one) => !one.checkVisibility() || !one.getBoundingClientRect().width;
+    return [...document.querySelectorAll("a, button, select, summary, input")]
+        .filter((one) => !isHidden(one) && !one.matches(".skip, .divider"))
+        .filter((one) => getComputedStyle(one).clipPath === "none")
+        .map((one) => (one.closest("label") ?? one))
+        .filter((one) => {
+            const { width, height } = one.getBoundingClientRect();
+            return width < most || height < most;
+        })
+        .map((one) => one.id || one.outerHTML);
+}"""
+
+
+@pytest.mark.parametrize("path", ["", "HEIGHT", "compare/IMAGE/PALETTE", "nothing"])
+def test_targets_on_a_phone_are_as_large_as_fingers(browser: Any, sparse: str, path: str) -> None:
+    page = Page(browser, sparse, PHONE)
+    page.page.goto(page.url(path) if path else f"{sparse}/viewer")
+    if page.page.locator("#map").count():
+        page.settle()
+    if path == "HEIGHT":
+        page.page.locator("#sheet").click()
+        page.page.locator("#advanced summary").click()
+    assert page.page.locator("a, button").count() > 0
+    assert page.page.evaluate(TOO_SMALL, 43.5) == []
+    page.faults = [fault for fault in page.faults if "404" not in fault]
+    page.close()
+
+
 def test_phone(browser: Any, sparse: str) -> None:
     page = Page(browser, sparse, PHONE)
     page.open("HEIGHT")
@@ -108,14 +149,4 @@ def test_phone(browser: Any, sparse: str) -> None:
     page.page.locator("#sheet").click()
     assert page.page.locator("#sheet").get_attribute("aria-expanded") == "true"
     page.wait_for("document.getElementById('panel').clientHeight > 400")
-    small = page.page.evaluate(
-        """() => [...document.querySelectorAll("button, select, summary")]
-            .filter((one) => one.checkVisibility() && one.getBoundingClientRect().width)
-            .filter((one) => {
-                const { width, height } = one.getBoundingClientRect();
-                return width < 43.5 || height < 43.5;
-            })
-            .map((one) => one.id || one.outerHTML)"""
-    )
-    assert small == []
     page.close()

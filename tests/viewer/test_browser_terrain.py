@@ -100,6 +100,23 @@ def test_terrain_is_drawn(hills: Page, layer: str) -> None:
     hills.wait_for("document.activeElement.id === 'three'")
 
 
+def test_terrain_has_the_colours_of_the_map(hills: Page) -> None:
+    def colourful(palette: str) -> float:
+        hills.page.select_option("#palette", palette)
+        hills.settle()
+        hills.page.wait_for_timeout(1000)
+        image = pixels(hills, "#terrain-map")
+        x, y = image.width // 2, image.height // 2
+        shown = np.asarray(image.crop((x - 100, y - 50, x + 100, y + 50)), int)
+        return float((shown.max(axis=2) - shown.min(axis=2)).mean())
+
+    hills.open(f"HILLS#at={hills.whole('HILLS')}&three=0,60,1")
+    hills.page.wait_for_selector("#terrain-map[aria-busy=false]")
+    assert colourful("viridis") > 30
+    assert colourful("grey") < 10
+    assert colourful("viridis") > 30
+
+
 def test_exaggeration_changes_the_terrain(hills: Page) -> None:
     hills.open("HILLS")
     open_terrain(hills)
@@ -175,6 +192,25 @@ def test_profile_by_keyboard(page: Page) -> None:
     page.page.keyboard.press("Enter")
     page.page.wait_for_selector("#result-body .chart canvas")
     assert "ascent" in page.page.locator("#result-body .facts-line").inner_text()
+
+
+@pytest.mark.parametrize(("tool", "fewest"), [("profile", 2), ("statistics", 3)])
+def test_drawing_is_not_ended_before_it_has_enough_points(
+    page: Page, tool: str, fewest: int
+) -> None:
+    page.open("HEIGHT_ZIP")
+    page.page.locator(f"#{tool}").click()
+    for number in range(fewest):
+        for _ in range(2):
+            page.page.keyboard.press("Enter")
+        page.page.wait_for_timeout(500)
+        assert page.page.locator("#result").is_hidden() is (number + 1 < fewest)
+        if number + 1 < fewest:
+            before = page.page.url
+            page.page.keyboard.press(("ArrowRight", "ArrowDown")[number])
+            page.wait_for("(url) => location.href !== url", before)
+            page.settle()
+    page.page.locator("#result-body dt, #result-body .chart").first.wait_for()
 
 
 def test_keyboard_gives_up_a_drawing(page: Page) -> None:

@@ -11,9 +11,12 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 import pytest
+from pyproj import Transformer
+from tests.live.processes import wait_until
 from tests.viewer import ground
 from tests.viewer.browser import DESKTOP, live_in_chromium
 
@@ -63,6 +66,12 @@ LAYERS = ("EARTH", "RELIEF", "LINES")
 
 EVERY = 1 if os.environ.get("MASTABA_FREEZES") == "all" else len(LAYERS)
 """Each projection is tried with one of the layers, or with all of them."""
+
+PLACE = (4.49, 50.8)
+"""Longitude and latitude in the finest level."""
+
+CELLS = [160_000 / 4**step for step in range(9)]
+"""Metres: from more than the world in the window to a fraction of the finest pixel."""
 
 
 def hills(level: str, row: int, col: int) -> Any:
@@ -168,6 +177,18 @@ class Watched:
             [name, value],
         )
 
+    def draw(self, tool: str) -> None:
+        """Draw with the keyboard, and wait for the result."""
+        self.click(tool)
+        for key in ("Enter", "ArrowRight", "Enter", "ArrowDown", "Enter", "Enter"):
+            before = self.page.evaluate("location.href")
+            self.page.keyboard.press(key)
+            if key != "Enter":
+                wait_until(lambda before=before: self.page.evaluate("location.href") != before)
+            self.settle()
+        self.page.locator("#result").wait_for()
+        self.click("#close-result")
+
     def settle(self) -> None:
         self.page.wait_for_timeout(300)
         self.page.wait_for_selector("#map[aria-busy=false]")
@@ -224,4 +245,35 @@ def test_tools_do_not_block(watch: Watch, most: float, world: str, place: str) -
     watched.click("#three")
     watched.page.wait_for_selector("#terrain-map[aria-busy=false]")
     assert watched.requests < MOST_REQUESTS
+    assert watched.longest() < most
+
+
+@pytest.mark.parametrize("number", range(len(CRSS)))
+def test_tools_do_not_block_in_any_projection(
+    watch: Watch, most: float, world: str, number: int
+) -> None:
+    crs = CRSS[number]
+    projection = Transformer.from_crs(
+        "OGC:CRS84", crs.replace("CRS:84", "OGC:CRS84"), always_xy=True
+    )
+    per_unit = 111_319.49 if projection.target_crs.is_geographic else 1
+    x, y = projection.transform(*PLACE)
+    cells = CELLS if EVERY == 1 else [CELLS[number % len(CELLS)]]
+    watched = watch(f"{world}/viewer/RELIEF")
+    for cell in cells:
+        place = f"#at={x},{y},{cell / per_unit}&crs={quote(crs)}&contours=true"
+        watched.do("(place) => { location.hash = place; }", place)
+        for tool in ("#profile", "#statistics"):
+            watched.draw(tool)
+    if number % EVERY == 0:
+        watched.click("#three")
+        watched.page.wait_for_selector("#terrain-map[aria-busy=false]")
+    assert watched.requests < MOST_REQUESTS * len(cells)
+    assert watched.longest() < most
+
+
+def test_comparing_does_not_block(watch: Watch, most: float, world: str) -> None:
+    watched = watch(f"{world}/viewer/compare/RELIEF/EARTH")
+    for cell in CELLS:
+        watched.do("(place) => { location.hash = place; }", f"#at=500000,6600000,{cell}")
     assert watched.longest() < most

@@ -303,6 +303,12 @@ def test_default_titles_of_services_are_translated(tiny: Client, hostile: Client
     assert "<b>TMS of the town</b>" in hostile.get("/viewer", headers=french).text
 
 
+def test_usual_title_of_a_style_is_translated(tiny: Client) -> None:
+    french = {"Accept-Language": "fr"}
+    assert "Données stockées (normal)" in tiny.get("/viewer/RGB_JPG", headers=french).text
+    assert "Stored data (normal)" in tiny.get("/viewer/RGB_JPG").text
+
+
 def test_translated_titles_are_those_of_the_services() -> None:
     services = Plugins().services
     titles = {f"service-{name}": services[name].title for name in services}

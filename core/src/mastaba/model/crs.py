@@ -41,7 +41,7 @@ _MAP_KINDS: Final = (
     PJType.COMPOUND_CRS,
 )
 # Rounding errors of PROJ in degrees. A box that reaches the edge of the world must still do so
-# after a transformation.
+# after a transformation, and an edge on the equator is 0, not 4.35e-13.
 _DEGREE_NOISE: Final = 1e-9
 
 
@@ -158,7 +158,7 @@ def _with_poles(geographic: BoundingBox, bbox: BoundingBox, crs: CRS) -> Boundin
 
 
 def _snap(value: float, limit: float) -> float:
-    return limit if abs(value - limit) < _DEGREE_NOISE else value
+    return next((edge for edge in (limit, 0.0) if abs(value - edge) < _DEGREE_NOISE), value)
 
 
 def transform_points(source: CRS, target: CRS, x: Floats, y: Floats) -> tuple[Floats, Floats]:

@@ -46,8 +46,8 @@ def tilejson(tiles: Tiles, offered: TileMatrixSetLink) -> dict[str, Any]:
 
 
 def _middle(low: float, high: float) -> float:
-    """Return the middle in degrees: that of a symmetric extent is 0, not -2e-14."""
-    return round(rounded((low + high) / 2), 12) + 0.0
+    """Return the middle in degrees: that of a symmetric extent is 0, not -1e-12."""
+    return round((low + high) / 2, 9) + 0.0
 
 
 def _whole_zoom(layer: Layer, offered: TileMatrixSetLink, zooms: list[int]) -> int:

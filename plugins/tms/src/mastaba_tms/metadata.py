@@ -27,7 +27,7 @@ def metadata(tile_map: OfferedTileMap, endpoint_uri: str, *, from_bottom: bool) 
     layer, zooms = tile_map.layer, _zooms(tile_map)
     min_zoom, max_zoom = min(zooms.values()), max(zooms.values())
     box = layer.geographic_bbox
-    centre = [(box.xmin + box.xmax) / 2, (box.ymin + box.ymax) / 2]
+    middle = [_middle(box.xmin, box.xmax), _middle(box.ymin, box.ymax)]
     document: dict[str, Any] = {
         "tilejson": "3.0.0",
         "name": tile_map.title,
@@ -39,7 +39,7 @@ def metadata(tile_map: OfferedTileMap, endpoint_uri: str, *, from_bottom: bool) 
         "minzoom": min_zoom,
         "maxzoom": max_zoom,
         "bounds": [_rounded(edge) for edge in (box.xmin, box.ymin, box.xmax, box.ymax)],
-        "center": [*map(_rounded, centre), zooms[tile_map.whole]],
+        "center": [*middle, zooms[tile_map.whole]],
         # The TileJSON 3.0.0 schema requires it for raster layers too.
         "vector_layers": _vector_layers(layer, zooms),
     }
@@ -125,8 +125,10 @@ def _plain(number: float) -> float | int:
 
 
 def _rounded(value: float) -> float:
-    """Round to 15 significant digits, as in all documents, and to 12 places of a degree or metre.
+    """Round to 15 significant digits, as in all documents."""
+    return float(f"{value:.15g}")
 
-    The middle of a symmetric extent is 0, not -2e-14.
-    """
-    return round(float(f"{value:.15g}"), 12) + 0.0
+
+def _middle(low: float, high: float) -> float:
+    """Return the middle in degrees: that of a symmetric extent is 0, not -1e-12."""
+    return round((low + high) / 2, 9) + 0.0

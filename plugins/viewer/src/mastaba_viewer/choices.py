@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from html import escape
 from typing import Any
 
-from mastaba_viewer.texts import text
+from mastaba_viewer.texts import LANGUAGES, text
 
 
 def options(choices: Iterable[tuple[str, str]], selected: str | None = None) -> str:
@@ -53,10 +53,16 @@ def styles(layer: Mapping[str, Any], lang: str) -> list[tuple[str, str]]:
     }
     stored = [("", text("stored-data", lang))] if None in shown else []
     return stored + [
-        (name, name if title == name else f"{title} ({name})")
-        for name, title in ((style["id"], style["title"]) for style in layer["styles"])
-        if name in shown
+        (style["id"], _style(style, lang)) for style in layer["styles"] if style["id"] in shown
     ]
+
+
+def _style(style: Mapping[str, str], lang: str) -> str:
+    """Return the title of a style, with its identifier; the usual title is translated."""
+    name, title = style["id"], style["title"]
+    if title == text("stored-data", LANGUAGES[0]):
+        title = text("stored-data", lang)
+    return name if title == name else f"{title} ({name})"
 
 
 def formats(layer: Mapping[str, Any]) -> list[tuple[str, str]]:

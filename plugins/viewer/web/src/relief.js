@@ -4,6 +4,9 @@ import { canvasOf } from "./dom.js";
 import palettes from "./palettes.json";
 
 const STEPS = 256;
+const STOPS = 33;
+/** Metres between two colours that are not blended. */
+const EDGE = 0.01;
 /** Red, green, blue and alpha of each step of a palette, from the lowest to the highest value. */
 const TABLES = Object.fromEntries(Object.entries(palettes).map(([name, stops]) => [name, tableOf(stops)]));
 
@@ -28,6 +31,19 @@ function colour(value, { range: [low, high], palette }) {
   const part = isSea ? value / low : (value - bottom) / (high - bottom || 1);
   const step = Math.min(STEPS - 1, Math.max(0, Math.round(part * (STEPS - 1))));
   return [TABLES[isSea ? "sea" : palette], 4 * step];
+}
+
+/** Return the colours of a range as stops: pairs of a value, from the lowest to the highest, and a colour. */
+export function stopsOf({ range, palette }) {
+  const [low, high] = range;
+  const parts = Array.from({ length: STOPS }, (_, step) => low + ((high - low) * step) / (STOPS - 1));
+  // The colours of the sea end at the coast.
+  const coast = low < 0 && high > 0 ? [-EDGE, 0] : [];
+  const values = [...new Set([...parts, ...coast])].sort((one, other) => one - other);
+  return values.map((value) => {
+    const [table, step] = colour(value, { range, palette });
+    return [value, `rgb(${table.slice(step, step + 3).join(" ")})`];
+  });
 }
 
 /** Return the lowest and highest value of some arrays, ignoring NaN, or null if there are none. */

@@ -10,6 +10,8 @@ const drawn = new VectorLayer({
   zIndex: 200,
   style: { "stroke-color": "#c2571a", "stroke-width": 2.5, "fill-color": "#c2571a33" },
 });
+/** Different points that a geometry needs. */
+const FEWEST = { LineString: 2, Polygon: 3 };
 let drawing = null;
 
 /** Return the geometry that the user draws, as GeoJSON in degrees; null if it is given up. */
@@ -23,6 +25,8 @@ export function drawGeometry(view, kind) {
   map.focus();
   const keys = new AbortController();
   return new Promise((resolve) => {
+    const isComplete = (geometry) => new Set(geometry.getCoordinates().flat(kind === "Polygon" ? 1 : 0).map(String)).size >= FEWEST[kind];
+    let sketch = null;
     let last = "";
     const finish = (geometry) => {
       keys.abort();
@@ -37,11 +41,14 @@ export function drawGeometry(view, kind) {
       event.preventDefault();
       const place = view.map.getView().getCenter();
       // As a double click does, a second point at the same place ends the drawing.
-      if (last === String(place)) drawing.finishDrawing();
-      else drawing.appendCoordinates([place]);
+      if (last !== String(place)) drawing.appendCoordinates([place]);
+      else if (isComplete(sketch.getGeometry())) drawing.finishDrawing();
       last = String(place);
     };
     window.addEventListener("keydown", press, { signal: keys.signal });
+    drawing.on("drawstart", ({ feature }) => {
+      sketch = feature;
+    });
     drawing.on("drawend", ({ feature }) => {
       const options = { featureProjection: view.crs, dataProjection: "CRS:84", decimals: 7 };
       // The click that ends the drawing is not a question about features.

@@ -5,6 +5,7 @@ import { transform } from "ol/proj.js";
 import { byId, say } from "./dom.js";
 import { fetchJson, fetchTile } from "./fetching.js";
 import { fill, isWithin, planOf } from "./plans.js";
+import { stopsOf } from "./relief.js";
 import { base, fetchLayer } from "./site.js";
 import { t } from "./texts.js";
 
@@ -20,6 +21,8 @@ const SKY = {
   "horizon-fog-blend": 0.6,
   "fog-ground-blend": 0.75,
 };
+/** The property with the colours of elevations. */
+const COLOUR = "color-relief-color";
 const USUAL = { bearing: 0, pitch: 60, exaggeration: 1.3 };
 
 /**
@@ -27,7 +30,7 @@ const USUAL = { bearing: 0, pitch: 60, exaggeration: 1.3 };
  *
  * @param state bearing, pitch and exaggeration, with commas, as in `state` of the result
  * @param onClose called when it is closed
- * @returns {state, close}
+ * @returns {state, recolour, close}
  */
 export async function openTerrain(page, { id, terrain }, state, onClose) {
   const { view } = page;
@@ -42,7 +45,9 @@ export async function openTerrain(page, { id, terrain }, state, onClose) {
   const sources = { heights: dem, ...(draped ? { draped } : { shaded: dem }) };
   const layers = [
     { id: "ground", type: "background", paint: { "background-color": "#dfe3dc" } },
-    draped ? { id: "draped", type: "raster", source: "draped" } : { id: "shaded", type: "hillshade", source: "shaded" },
+    ...(draped
+      ? [{ id: "draped", type: "raster", source: "draped" }]
+      : [...tints(page), { id: "shaded", type: "hillshade", source: "shaded" }]),
   ];
   const map = new maplibre.Map({
     container: "terrain-map",
@@ -54,9 +59,17 @@ export async function openTerrain(page, { id, terrain }, state, onClose) {
     attributionControl: false,
     canvasContextAttributes: { preserveDrawingBuffer: true },
   });
+  let isReady = false;
   const opened = {
     get state() {
       return [map.getBearing(), map.getPitch(), strength.valueAsNumber].map((value) => Number(value.toFixed(1))).join(",");
+    },
+    /** Take the colours of the map, which fit to the view. */
+    recolour() {
+      for (const layer of draped || !isReady ? [] : tints(page)) {
+        if (map.getLayer(layer.id)) map.setPaintProperty(layer.id, COLOUR, layer.paint[COLOUR]);
+        else map.addLayer(layer, "shaded");
+      }
     },
     close() {
       window.removeEventListener("online", reload);
@@ -69,6 +82,10 @@ export async function openTerrain(page, { id, terrain }, state, onClose) {
   };
   const reload = () => Object.keys(sources).forEach((name) => map.refreshTiles(name));
   window.addEventListener("online", reload);
+  map.once("style.load", () => {
+    isReady = true;
+    opened.recolour();
+  });
   map.on("idle", () => byId("terrain-map").setAttribute("aria-busy", false));
   map.on("error", ({ error }) => say(t("terrain-failed", { message: error.message })));
   // The map below follows, so that the link and the map after closing show the same place.
@@ -106,6 +123,14 @@ function picked({ tiles: [template], minzoom, maxzoom, bounds, tileSize }, set) 
   const limits = set.crs === "EPSG:3857" && set.hasZooms ? set.limits : {};
   const exists = (z, y, x) => !limits[z] || isWithin(limits[z], y, x);
   return { tiles: [served("heights", exists, (z, y, x) => fill(template, { z, y, x }))], minzoom, maxzoom, bounds, tileSize };
+}
+
+/** Return the layer of the colours of the map, or none if it shows no elevations. */
+function tints({ tiles }) {
+  if (!tiles.range) return [];
+  const stops = stopsOf({ ...tiles.look, range: tiles.range }).flat();
+  const paint = { [COLOUR]: ["interpolate", ["linear"], ["elevation"], ...stops] };
+  return [{ id: "tints", type: "color-relief", source: "shaded", paint }];
 }
 
 /** Return the source of what the map shows, or null if it is no image in Web Mercator. */

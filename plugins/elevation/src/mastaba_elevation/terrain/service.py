@@ -58,7 +58,7 @@ class TerrainService(Service):
             section=_NAME,
             are_optional="datasets" not in settings.own,
         )
-        context = Context(site, settings, own, self._datasets)
+        context = self._context = Context(site, settings, own, self._datasets)
         kinds = dict.fromkeys(_ROUTES.values())
         made = {place: _load(place)(context) for place in kinds}
         self._resources = context.resources = tuple(made.values())
@@ -115,7 +115,7 @@ class TerrainService(Service):
                 item.title,
                 self._offer(item),
                 [
-                    (link["href"], link["rel"])
+                    (link["href"], link["href"].removeprefix(f"{self._context.uri(item)}/"))
                     for resource in self._resources
                     for link in resource.links(item)
                 ],

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from mastaba_elevation.terrain.encodings import ENCODINGS
 from mastaba_elevation.terrain.options import choice, options_of, requested_options
-from mastaba_elevation.terrain.resource import Resource, bounds
+from mastaba_elevation.terrain.resource import Resource, bounds, middle
 from mastaba_elevation.terrain.tilejson import SIZES
 from mastaba_elevation.web.facade import unknown_path
 from mastaba_elevation.web.numbers import json_document
@@ -63,7 +63,7 @@ class MapStyle(Resource):
         document = {
             "version": 8,
             "name": dataset.title,
-            "center": [(west + east) / 2, (south + north) / 2],
+            "center": middle(dataset),
             "zoom": _zoom(max(east - west, north - south)),
             "sources": sources,
             "terrain": {"source": "dem", "exaggeration": 1},

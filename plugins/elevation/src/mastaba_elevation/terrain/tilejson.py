@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from mastaba.errors import InvalidParameterError
 from mastaba_elevation.terrain.encodings import ENCODINGS
 from mastaba_elevation.terrain.options import choice, query_of, requested_options
-from mastaba_elevation.terrain.resource import Resource, attribution, bounds, described
+from mastaba_elevation.terrain.resource import Resource, attribution, bounds, described, middle
 from mastaba_elevation.terrain.tiles import DOUBLE
 from mastaba_elevation.web.facade import unknown_path
 from mastaba_elevation.web.numbers import json_document
@@ -37,7 +37,6 @@ class TileJson(Resource):
         uri = self.context.uri(dataset)
         address = f"{uri}/{encoding}/{{z}}/{{x}}/{{y}}{suffix}.{extension}"
         first, last = self.zooms(dataset, size)
-        west, south, east, north = bounds(dataset)
         document: dict[str, Any] = {
             "tilejson": "3.0.0",
             "name": dataset.title,
@@ -49,8 +48,8 @@ class TileJson(Resource):
             "tileSize": size,
             "minzoom": first,
             "maxzoom": last,
-            "bounds": [west, south, east, north],
-            "center": [(west + east) / 2, (south + north) / 2, first],
+            "bounds": bounds(dataset),
+            "center": [*middle(dataset), first],
             # The TileJSON 3.0.0 schema requires it for raster layers too.
             "vector_layers": [],
             "precision": options.precision,

@@ -12,6 +12,7 @@ import { boxIn } from "../projections.js";
 import { showReadout } from "../readout.js";
 import { ShownLayer } from "../shown.js";
 import { comparePage, startPage } from "../site.js";
+import { openingView } from "../start.js";
 import { readState, writeState } from "../state.js";
 import { t } from "../texts.js";
 
@@ -36,10 +37,11 @@ class Side extends ShownLayer {
 }
 
 class ComparePage {
-  constructor(layers) {
+  constructor({ sides, start }) {
     this.view = new MapView();
-    this.sides = ["left", "right"].map((name, place) => new Side(name, this.view, layers[place]));
-    showAttribution(layers);
+    this.opening = start;
+    this.sides = ["left", "right"].map((name, place) => new Side(name, this.view, sides[place]));
+    showAttribution(sides);
     this.bindLayers();
     if (this.sides.every(({ choice }) => choice)) this.start();
     else say(t("no-service-both"));
@@ -80,7 +82,10 @@ class ComparePage {
   /** Show the state described by the URL fragment. */
   follow() {
     const { view, values } = readState();
-    this.view.show(this.set.crs, this.set, view, this.home);
+    const { crs } = this.set;
+    const views = this.sides.map(({ layer }) => openingView(layer, this.opening, crs));
+    const opening = views.every(Boolean) ? views[0] : null;
+    this.view.show(crs, this.set, view ?? opening, this.home);
     for (const side of this.sides) {
       side.choose({ source: values[`${side.name}-source`], style: values[`${side.name}-style`] });
       side.draw();
@@ -120,4 +125,4 @@ class ComparePage {
   }
 }
 
-startPage(({ sides }) => new ComparePage(sides));
+startPage((data) => new ComparePage(data));

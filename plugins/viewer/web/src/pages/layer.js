@@ -204,6 +204,7 @@ class LayerPage extends ShownLayer {
     if (tiles.fit) {
       if (tiles.fit(view)) view.changed();
       showRange(tiles);
+      this.tools.terrain?.recolour?.();
     }
     this.tools.showHistogram();
     this.updateReadout(this.set);

@@ -8,7 +8,7 @@ from mastaba.api.tiles import tile_index
 from mastaba.errors import TileOutOfRangeError
 from mastaba_elevation.terrain.computed import ComputedTile
 from mastaba_elevation.terrain.contours.source import ContourSource
-from mastaba_elevation.terrain.resource import Resource, attribution, bounds, described
+from mastaba_elevation.terrain.resource import Resource, attribution, bounds, described, middle
 from mastaba_elevation.web.facade import unknown_path
 from mastaba_elevation.web.numbers import json_document
 
@@ -95,7 +95,6 @@ class Contours(Resource):
         """Return the TileJSON 3.0.0 of the tiles."""
         names = self.context.settings.contours
         first, last = self._zooms(dataset)
-        west, south, east, north = bounds(dataset)
         fields = {names.ele: "Number", names.level: "Number", names.index: "Boolean"}
         document: dict[str, Any] = {
             "tilejson": "3.0.0",
@@ -106,8 +105,8 @@ class Contours(Resource):
             "format": "pbf",
             "minzoom": first,
             "maxzoom": last,
-            "bounds": [west, south, east, north],
-            "center": [(west + east) / 2, (south + north) / 2, first],
+            "bounds": bounds(dataset),
+            "center": [*middle(dataset), first],
             "unit": names.unit,
             "vector_layers": [
                 {"id": names.layer, "fields": fields, "minzoom": first, "maxzoom": last}
