@@ -14,7 +14,6 @@ import pytest
 from mastaba_server.transport.connection import Limits
 from mastaba_server.transport.fastcgi.connection import FastCGIConnection
 
-
 SIOCOUTQNSD = 0x894B
 """Asks for the number of bytes that TCP has not sent yet."""
 

@@ -83,7 +83,7 @@ def set_of_grid(grid: Grid, identifier: str) -> dict[str, Any]:
 
     The cells double up to the first level at which 4 x 4 tiles cover the area of use of the CRS.
     The origin depends on the grid only, so all products on it share the set. Where x repeats around
-    the earth, it is less than a cell before the area of use: what is before it would be shown twice.
+    the earth, it is less than a cell before the area of use, so nothing is shown twice.
 
     Raises:
         PlanError: the CRS has no area of use.
