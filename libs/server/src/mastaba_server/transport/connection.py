@@ -24,9 +24,9 @@ _RECEIVE_SIZE = 0x10000
 # Bytes that a Unix socket holds of a response that does not fit into a usual one.
 _SEND_BUFFER = 1 << 20
 _DONTWAIT = socket.MSG_DONTWAIT
-# Of data before the end of the connection: TCP sends both at once, so that a client which has read
-# the response also knows that it must not send another request.
-_BEFORE_END = socket.MSG_DONTWAIT | socket.MSG_MORE
+# For data before the end of a connection: TCP on Linux sends both at once, so that a client which
+# has read the response also knows that it must not send another request.
+_BEFORE_END = _DONTWAIT | getattr(socket, "MSG_MORE", 0)
 # Far below the kernel's limit on buffers per call, far above what one call can send.
 _MAX_BUFFERS = 512
 # Seconds in which a client must close its side after the last response.
