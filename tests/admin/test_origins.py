@@ -61,6 +61,10 @@ CROSS_SITE: tuple[Mapping[str, str], ...] = (
     {"Sec-Fetch-Site": "cross-site"},
     {"Sec-Fetch-Site": "same-site"},
     {"Sec-Fetch-Site": "cross-site", "Origin": "http://localhost"},
+    # Any name may have the address of this server.
+    {"Origin": "https://maps.example:8443", "Host": "maps.example:8443"},
+    {"Sec-Fetch-Site": "same-origin", "Host": "maps.example"},
+    {"Origin": "http://127.0.0.1.example", "Host": "127.0.0.1.example"},
 )
 
 
@@ -88,7 +92,10 @@ def test_without_a_secret_pages_of_other_sites_are_refused(
         {},
         {"Origin": "http://localhost", "Sec-Fetch-Site": "same-origin"},
         {"Sec-Fetch-Site": "none"},
-        {"Origin": "https://maps.example:8443", "Host": "maps.example:8443"},
+        {"Origin": "https://192.0.2.7:8443", "Host": "192.0.2.7:8443"},
+        {"Origin": "http://[::1]:8080", "Host": "[::1]:8080"},
+        {"Origin": "http://localhost:8080", "Host": "localhost:8080"},
+        {"Sec-Fetch-Site": "same-origin", "Host": "127.0.0.1:8080"},
     ],
     ids=str,
 )

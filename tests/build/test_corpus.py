@@ -26,6 +26,7 @@ from tests.build.ground import grid, read_tiles
 from mastaba.api.catalogue import BoundingBox, TileLimits
 from mastaba_build.errors import BuildError
 from mastaba_build.plan.plan import Plan
+from mastaba_build.sources.sets import proj_crs
 from mastaba_build.work.build import build
 from mastaba_build.work.reports import Reports
 
@@ -38,7 +39,7 @@ FILES = sorted(
     for path in (CORPUS.rglob("*") if CORPUS.is_dir() else [])
     if path.suffix in SUFFIXES
 )
-SETS = ("PM", "4326", "native")
+SETS = ("PM", "4326", "own", "native")
 QUICK = ("MapServer/msautotest/gdal/data/5band.vrt", "rasterio/tests/data/rgb4.tif")
 """Small files for the quick tests."""
 MOST_TILES = 140
@@ -58,7 +59,7 @@ def gdal_name(path: Path) -> str:
         return f"/vsizip/{path}/{archive.namelist()[0]}"
 
 
-def native_set(path: Path, folder: Path) -> bool:
+def own_set(path: Path, folder: Path) -> bool:
     """Write a set with the CRS and about the pixels of a raster; return whether there is one."""
     try:
         with rasterio.open(gdal_name(path)) as dataset:
@@ -87,16 +88,16 @@ def native_set(path: Path, folder: Path) -> bool:
         }
         for level in range(2)
     ]
-    document = {"id": "native", "crs": f"EPSG:{code}", "tileMatrices": matrices}
+    document = {"id": "own", "crs": f"EPSG:{code}", "tileMatrices": matrices}
     if geographic:
         document["orderedAxes"] = ["Lon", "Lat"]
-    (folder / "native.json").write_text(json.dumps(document))
+    (folder / "own.json").write_text(json.dumps(document))
     return True
 
 
 def planned(path: Path, folder: Path, set_name: str, **options: Any) -> Plan | str:
     """Return the plan of a file, or why it is refused."""
-    more = {"tile_matrix_sets": str(folder)} if set_name == "native" else {}
+    more = {"tile_matrix_sets": str(folder)} if set_name == "own" else {}
     try:
         return plan_in(folder, path, tile_matrix_set=set_name, **more, **options)
     except BuildError as error:
@@ -169,8 +170,8 @@ def check_pixels(plan: Plan, path: Path) -> None:
     box: BoundingBox = matrix.bbox_of(limits)
     transform = grid(box.xmin, box.ymax, matrix.cell_size)
     with rasterio.open(gdal_name(path)) as dataset:
-        is_native = plan.configuration.tile_matrix_set == "native"
-        crs = dataset.crs.to_wkt() if is_native else pyproj.CRS(plan.crs.code).to_wkt()
+        is_own = plan.configuration.tile_matrix_set == "own"
+        crs = dataset.crs.to_wkt() if is_own else proj_crs(plan.crs.code).to_wkt()
     try:
         expected, valid = expected_of(path, transform, crs, (rows, columns))
     except CPLE_BaseError:
@@ -230,7 +231,7 @@ def cases() -> Iterator[ParameterSet]:
 @pytest.mark.parametrize(("name", "set_name"), list(cases()))
 def test_a_file_is_right_or_refused(name: str, set_name: str, tmp_path: Path) -> None:
     path = CORPUS / name
-    if set_name == "native" and not native_set(path, tmp_path):
+    if set_name == "own" and not own_set(path, tmp_path):
         set_name = "PM"  # the EPSG register does not have its CRS
     default = planned(path, tmp_path, set_name, name="default")
     if isinstance(default, str):

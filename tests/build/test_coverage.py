@@ -17,6 +17,7 @@ from mastaba_build.errors import PlanError
 from mastaba_build.pixels.placement import Placement, Placer
 from mastaba_build.plan.plan import Plan
 from mastaba_build.sources import groups
+from mastaba_build.sources.sets import proj_crs
 from mastaba_build.work.build import build
 from mastaba_build.work.reports import Reports
 
@@ -107,27 +108,34 @@ def test_parts_outside_the_set_are_noted(tmp_path: Path, plan_of: Plans) -> None
 GEOSTATIONARY = "+proj=geos +lon_0=20 +h=35785831 +ellps=WGS84 +units=m"
 
 
-def test_the_limb_of_the_earth_is_not_lost(tmp_path: Path, plan_of: Plans) -> None:
+@pytest.mark.parametrize(("set_name", "level", "size"), [("PM", "2", 90000), ("4326", "1", 10000)])
+def test_the_limb_of_the_earth_is_not_lost(
+    tmp_path: Path, plan_of: Plans, set_name: str, level: str, size: int
+) -> None:
     source = write_raster(
         tmp_path / "disk.tif",
-        np.full((1, 122, 122), 9, np.uint8),
-        grid(-5.5e6, 5.5e6, 90000),
+        np.full((1, int(11e6 / size), int(11e6 / size)), 9, np.uint8),
+        grid(-5.5e6, 5.5e6, size),
         pyproj.CRS.from_proj4(GEOSTATIONARY).to_wkt(),
     )
-    plan = plan_of(source, bottom="2", top="2", format="png", interpolation="nn")
+    options = {"bottom": level, "top": level, "format": "png", "interpolation": "nn"}
+    plan = plan_of(source, tile_matrix_set=set_name, **options)
     (note,) = plan.notes
     assert "disk.tif are off the earth" in note
     assert build(plan, Reports(StringIO(), StringIO()))
     matrix = plan.levels[0].matrix
-    found = np.zeros((4 * 256, 4 * 256), bool)
+    height, width = matrix.matrix_height * 256, matrix.matrix_width * 256
+    found = np.zeros((height, width), bool)
     for (_, row, column), tile in read_tiles(tmp_path / "out/map.json").items():
         found[row * 256 : row * 256 + 256, column * 256 : column * 256 + 256] = tile[:, :, 0] == 9
-    places = (np.arange(4 * 256) + 0.5) * matrix.cell_size
-    x, y = np.meshgrid(matrix.origin_x + places, matrix.origin_y - places)
-    to_disk = pyproj.Transformer.from_crs("EPSG:3857", GEOSTATIONARY, always_xy=True)
+    across, down = ((np.arange(size) + 0.5) * matrix.cell_size for size in (width, height))
+    x, y = np.meshgrid(matrix.origin_x + across, matrix.origin_y - down)
+    to_disk = pyproj.Transformer.from_crs(
+        proj_crs(plan.crs.code).to_wkt(), GEOSTATIONARY, always_xy=True
+    )
     on_disk = np.isfinite(to_disk.transform(x, y)).all(axis=0)
     # A pixel at the limb has data if it and the eight around it are on the disk.
-    around = [on_disk[y : y + 1022, x : x + 1022] for y in range(3) for x in range(3)]
+    around = [on_disk[y : y + height - 2, x : x + width - 2] for y in range(3) for x in range(3)]
     inner = np.logical_and.reduce(around)
     assert not (inner & ~found[1:-1, 1:-1]).any()
     assert not (found & ~on_disk).any()

@@ -271,3 +271,23 @@ def test_sets_of_an_agency(shared_data: Path, name: str, words: tuple[str, ...])
             one[key] for one in published["tileMatrices"]
         ]
     assert document["crs"] == published["crs"]
+
+
+@pytest.mark.parametrize(
+    ("crs", "cell", "x", "y"),
+    [
+        ("EPSG:3857", 75, -13092300, 4012200),
+        ("EPSG:3857", 75, 13092300, 4012200),
+        ("EPSG:4326", 0.01, -170, 46),
+        ("EPSG:4326", 0.01, 170, 46),
+    ],
+)
+def test_the_world_is_there_once(
+    tmp_path: Path, plan_of: Callable[..., Plan], crs: str, cell: float, x: float, y: float
+) -> None:
+    raster(tmp_path / "a.tif", x, y, cell, crs)
+    finest = plan_of(tmp_path / "a.tif", tile_matrix_set="native").levels[0]
+    assert finest.matrix.cell_size == pytest.approx(cell)
+    assert finest.limits.max_col - finest.limits.min_col < 3
+    turn = {"EPSG:3857": 40075016.7, "EPSG:4326": 360}[crs]
+    assert finest.matrix.matrix_width * 256 * cell < turn + 257 * cell

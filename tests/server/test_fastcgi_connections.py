@@ -6,11 +6,16 @@ import socket
 import struct
 import threading
 import time
+from fcntl import ioctl
 from typing import Any
 
 import pytest
 
 from mastaba_server.transport.connection import Limits
+from mastaba_server.transport.fastcgi.connection import FastCGIConnection
+
+SIOCOUTQNSD = 0x894B
+"""Asks for the number of bytes that TCP has not sent yet."""
 
 
 def small(environ: dict[str, Any], start_response: Any) -> list[bytes]:
@@ -347,6 +352,33 @@ def test_stop_still_answers_on_kept_connections_for_a_while(serve: Any) -> None:
         assert client.ask().body == b"ok"
         assert client.is_closed()
     served.join()
+
+
+def test_the_last_answer_and_the_end_leave_together(
+    serve: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = serve(small, family=socket.AF_INET, linger=600)
+    clients = [served.connect() for _ in range(5)]
+    for client in clients:
+        client.ask()
+    served.stop()
+    while not served.server.draining:
+        pass
+    close, held = FastCGIConnection.close, []
+
+    def watched(connection: FastCGIConnection) -> None:
+        unsent = struct.pack("i", 0)
+        held.append(struct.unpack("i", ioctl(connection.socket, SIOCOUTQNSD, unsent))[0])
+        close(connection)
+
+    monkeypatch.setattr(FastCGIConnection, "close", watched)
+    for client in clients:
+        assert client.ask().body == b"ok"
+        assert client.is_closed()
+    served.join()
+    assert len(held) == 5
+    # The kernel holds an answer back for a while only.
+    assert any(held)
 
 
 def test_stop_sends_large_answers_to_their_end(serve: Any, protocol: Any) -> None:

@@ -17,7 +17,10 @@ import werkzeug.serving
 __all__ = ["jsonschema_rs", "numpy", "pyproj", "werkzeug"]
 
 OS = ("EFD_", "eventfd", "memfd_", "pidfd_", "pipe2", "posix_fadvise", "sched_", "sendfile")
-SOCKET = ("MSG_CMSG_CLOEXEC", "SO_PEERCRED", "SOCK_CLOEXEC", "SOCK_NONBLOCK", "SOCK_SEQPACKET")
+SOCKET = (
+    *("MSG_CMSG_CLOEXEC", "MSG_MORE"),
+    *("SO_PEERCRED", "SOCK_CLOEXEC", "SOCK_NONBLOCK", "SOCK_SEQPACKET"),
+)
 MISSING = {
     os: OS,
     select: ("EPOLL", "epoll"),

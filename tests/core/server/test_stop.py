@@ -189,6 +189,15 @@ def test_a_stop_loses_no_request_on_keep_alive_connections(
     check_that_a_stop_loses_nothing(running, Load(running, asked, keep=True))
 
 
+@pytest.mark.parametrize("running", ["FastCGI"], indirect=True)
+@pytest.mark.parametrize("family", [socket.AF_INET], indirect=True, ids=["tcp"])
+def test_a_stop_loses_no_request_of_front_servers(
+    running: Running, asked: Callable[..., bool]
+) -> None:
+    """A front server sees the end of a connection together with the last response."""
+    check_that_a_stop_loses_nothing(running, Load(running, asked, keep=True))
+
+
 @pytest.mark.sampled(one_in=4)
 def test_a_stop_answers_connections_that_wait_to_be_accepted(
     running: Running, asked: Callable[..., bool]

@@ -24,6 +24,9 @@ _RECEIVE_SIZE = 0x10000
 # Bytes that a Unix socket holds of a response that does not fit into a usual one.
 _SEND_BUFFER = 1 << 20
 _DONTWAIT = socket.MSG_DONTWAIT
+# For data before the end of a connection: TCP on Linux sends both at once, so that a client which
+# has read the response also knows that it must not send another request.
+_BEFORE_END = _DONTWAIT | getattr(socket, "MSG_MORE", 0)
 # Far below the kernel's limit on buffers per call, far above what one call can send.
 _MAX_BUFFERS = 512
 # Seconds in which a client must close its side after the last response.
@@ -236,7 +239,7 @@ class Connection(ABC):
             DisconnectedError: the connection broke.
         """
         self._unfinished = None
-        self._send(buffers)
+        self._send(buffers, _BEFORE_END if self.closing or self.ending else _DONTWAIT)
         if self.output:
             self._expect_progress()
         else:
@@ -287,10 +290,10 @@ class Connection(ABC):
         if poll.poll(0):
             self.hangup = True
 
-    def _send(self, buffers: Pieces) -> bool:
+    def _send(self, buffers: Pieces, flags: int = _DONTWAIT) -> bool:
         """Send what the socket accepts, keep the rest; return whether it accepted anything."""
         try:
-            sent = self.socket.sendmsg(buffers[:_MAX_BUFFERS], (), _DONTWAIT)
+            sent = self.socket.sendmsg(buffers[:_MAX_BUFFERS], (), flags)
         except BlockingIOError:
             sent = 0
         except OSError as error:

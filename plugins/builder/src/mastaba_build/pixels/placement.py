@@ -519,7 +519,9 @@ class Placer:
         middles = _corners(nodes, self._turn).mean(axis=0)
         error = np.abs(_within_half(centres - middles, self._turn))
         # A cell with a corner but not all of them needs a finer look.
-        is_curved = np.isnan(middles[0]) & ~np.isnan(centres[0])
+        is_known = np.isfinite(nodes[0])
+        some, every = _any_corner(is_known), ~_any_corner(~is_known)
+        is_curved = ~every & (some | ~np.isnan(centres[0]))
         is_curved |= (np.nan_to_num(error) > _LINEAR).any(axis=0)
         # Between conformal CRSs the errors along rows and columns cancel each other in the middle.
         is_curved |= _is_bent(nodes, 1, self._turn) | _is_bent(nodes, 2, self._turn)
@@ -577,6 +579,13 @@ def _corners(fields: Floats, turn: float) -> Floats:
     first = fields[:, :-1, :-1]
     others = (fields[:, :-1, 1:], fields[:, 1:, :-1], fields[:, 1:, 1:])
     return np.stack([first, *(first + _within_half(one - first, turn) for one in others)])
+
+
+def _any_corner(nodes: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Return for which cells of a grid one of the corners is true."""
+    sides = nodes[:, :-1] | nodes[:, 1:]
+    found: npt.NDArray[np.bool_] = sides[:-1] | sides[1:]
+    return found
 
 
 def _is_bent(fields: Floats, axis: int, turn: float) -> npt.NDArray[np.bool_]:

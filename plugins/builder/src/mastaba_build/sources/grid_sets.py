@@ -12,6 +12,7 @@ from typing import Any, Final
 import pyproj
 
 from mastaba_build.errors import PlanError
+from mastaba_build.sources.turns import period_of
 from mastaba_writer.tile_matrix_sets import synthetic
 
 _TILE: Final = 256
@@ -81,7 +82,8 @@ def set_of_grid(grid: Grid, identifier: str) -> dict[str, Any]:
     """Return the document of the set of a grid.
 
     The cells double up to the first level at which 4 x 4 tiles cover the area of use of the CRS.
-    The origin depends on the grid only, so all products on it share the set.
+    The origin depends on the grid only, so all products on it share the set. Where x repeats around
+    the earth, it is less than a cell before the area of use, so nothing is shown twice.
 
     Raises:
         PlanError: the CRS has no area of use.
@@ -93,7 +95,8 @@ def set_of_grid(grid: Grid, identifier: str) -> dict[str, Any]:
         levels += 1
     tile = _TILE * grid.cell * 2 ** (levels - 1)
     x, y = (one * grid.cell for one in grid.phase)
-    x += tile * floor((west - x) / tile)
+    step = grid.cell if period_of(grid.crs.to_wkt()) else tile
+    x += step * floor((west - x) / step)
     y += tile * ceil((north - y) / tile)
     cells = [grid.cell * 2**level for level in reversed(range(levels))]
     return set_of_cells(identifier, grid.crs, cells, [(x, y)] * levels, (east, south))
@@ -124,10 +127,9 @@ def set_of_cells(
         far = east, south
     left, top = origins[0]
     tile = _TILE * cells[0]
-    right, bottom = (
-        left + tile * ceil((far[0] - left) / tile),
-        top - tile * ceil((top - far[1]) / tile),
-    )
+    right, bottom = far[0], top - tile * ceil((top - far[1]) / tile)
+    if not period_of(crs.to_wkt()):
+        right = left + tile * ceil((right - left) / tile)
     counts = [
         (ceil((right - x) / (_TILE * cell)), ceil((y - bottom) / (_TILE * cell)))
         for cell, (x, y) in zip(cells, origins, strict=True)
@@ -165,6 +167,8 @@ def _area_of_use(crs: pyproj.CRS) -> tuple[Fraction, Fraction, Fraction, Fractio
     if not all(map(isfinite, (west, south, east, north))):
         raise PlanError(f"the area of use of {code_of(crs)} has no limits in it; choose a set")
     across, down = (east - west) * _MARGIN / 2, (north - south) * _MARGIN / 2
+    if period := period_of(crs.to_wkt()):
+        across = max(0.0, min(across, (period - (east - west)) / 2))
     bounds = [west - across, south - down, east + across, north + down]
     if crs.is_geographic:
         world = (-180.0, -90.0, 180.0, 90.0)

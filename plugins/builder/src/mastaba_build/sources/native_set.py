@@ -77,7 +77,10 @@ def native_set(
     """
     grid = grid_of(sources)
     name = grid.name(is_post=is_post)
-    document = set_of_grid(grid, name)
+    try:
+        document = set_of_grid(grid, name)
+    except PlanError as error:
+        raise PlanError(f"{sources[0].path}: {error}") from None
     for path, known in _known(directory):
         if _definition(known) == _definition(document):
             return path.stem, known
@@ -114,8 +117,12 @@ def grid_of(sources: Sequence[Source]) -> Grid:
                 )
     size = exact(cell)
     across, down = (_rounded(exact(one) / size) * size for one in first.transform[2:6:3])
-    # In files, a CRS has no area of use.
-    return Grid.through(known_crs(code_of(crs)), size, across, down)
+    horizontal = crs.sub_crs_list[0] if crs.is_compound else crs
+    try:
+        # In files, a CRS has no area of use.
+        return Grid.through(known_crs(code_of(horizontal)), size, across, down)
+    except PlanError as error:
+        raise PlanError(f"{first.path}: {error}") from None
 
 
 def _rounded(place: Fraction) -> Fraction:

@@ -149,7 +149,7 @@ class FastCGIConnection(Connection):
         ):
             return None
         request = FastCGIExchange(self, request_id)
-        self.closing = not flags & fcgi.FCGI_KEEP_CONN
+        self.closing = self.owner.closing or not flags & fcgi.FCGI_KEEP_CONN
         request.complete = True
         _params.decode(data[start:stop], request.params)
         return request
