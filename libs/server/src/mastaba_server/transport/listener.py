@@ -121,6 +121,14 @@ def open_listener(port: str, backlog: int = 0, unix_mode: int = 0o666) -> Listen
     return Listener(sock, port, os.path.abspath(port) if is_unix else None, is_own=True)
 
 
+def require_free(port: str) -> None:
+    """Check that a server can listen on an address now.
+
+    :raises ListenError: it cannot.
+    """
+    open_listener(port).close()
+
+
 def inherited_listener() -> Listener | None:
     """Return the listening socket on descriptor 0, or None if it is anything else.
 
