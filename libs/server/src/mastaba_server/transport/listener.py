@@ -106,7 +106,7 @@ def open_listener(port: str, backlog: int = 0, unix_mode: int = 0o666) -> Listen
     try:
         if is_unix:
             _remove_stale(port)
-        family, address = (socket.AF_UNIX, port) if is_unix else _inet_address(port)
+        family, address = (socket.AF_UNIX, port) if is_unix else inet_address(port)
         with contextlib.ExitStack() as opened:
             sock = opened.enter_context(socket.socket(family, socket.SOCK_STREAM))
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -173,8 +173,12 @@ def activated_listener(environment: MutableMapping[str, str] = os.environ) -> Li
     return Listener(sock, "the socket of the service manager")
 
 
-def _inet_address(port: str) -> tuple[socket.AddressFamily, Any]:
-    """Return family and address of ``host:port``."""
+def inet_address(port: str) -> tuple[socket.AddressFamily, Any]:
+    """Return family and address of ``host:port``.
+
+    :raises ValueError: it is malformed.
+    :raises OSError: the host is unknown.
+    """
     host, _, number = port.rpartition(":")
     is_number = number.isascii() and number.isdigit() and len(number) <= 5
     if not (is_number and int(number) <= 0xFFFF):
