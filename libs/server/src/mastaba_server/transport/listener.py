@@ -179,6 +179,22 @@ def inet_address(port: str) -> tuple[socket.AddressFamily, Any]:
     :raises ValueError: it is malformed.
     :raises OSError: the host is unknown.
     """
+    host, number = host_and_port(port)
+    family, _, _, _, address = socket.getaddrinfo(
+        host or None,
+        number,
+        family=socket.AF_UNSPEC if host else socket.AF_INET,
+        type=socket.SOCK_STREAM,
+        flags=socket.AI_PASSIVE,
+    )[0]
+    return family, address
+
+
+def host_and_port(port: str) -> tuple[str, int]:
+    """Return the parts of ``host:port``; the host is empty for all IPv4 interfaces.
+
+    :raises ValueError: it is malformed.
+    """
     host, _, number = port.rpartition(":")
     is_number = number.isascii() and number.isdigit() and len(number) <= 5
     if not (is_number and int(number) <= 0xFFFF):
@@ -187,14 +203,7 @@ def inet_address(port: str) -> tuple[socket.AddressFamily, Any]:
         host = host[1:-1]
     elif ":" in host:
         raise ValueError("an IPv6 address needs square brackets")
-    family, _, _, _, address = socket.getaddrinfo(
-        None if host in ("", "*") else host,
-        int(number),
-        family=socket.AF_INET if host in ("", "*") else socket.AF_UNSPEC,
-        type=socket.SOCK_STREAM,
-        flags=socket.AI_PASSIVE,
-    )[0]
-    return family, address
+    return "" if host == "*" else host, int(number)
 
 
 def _remove_stale(path: str) -> None:
