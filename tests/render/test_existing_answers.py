@@ -30,7 +30,7 @@ from mastaba_render.map_request import Background, MapLayer, MapRequest
 
 pytestmark = pytest.mark.shared_data
 
-SHARED_DATA = Path(__file__).parents[4] / "shared" / "data"
+SHARED_DATA = Path(__file__).parents[3] / "shared" / "data"
 ANSWERS = SHARED_DATA / "alps-answers"
 LOSSLESS = ("image/png", "image/tiff", "image/geotiff", "image/x-bil;bits=32")
 
