@@ -80,13 +80,13 @@ class Native(Facade):
     ) -> dict[str, Any]:
         if geometry.kind in POLYGONS:
             raise InvalidParameterError("the geometry is neither points nor a line", "geometry")
-        wish = SamplingOptions(
+        options = SamplingOptions(
             parameters.choice("interpolation", METHODS, dataset.interpolation),
             parameters.optional("resolution", _FINEST),
             parameters.flag("strict"),
         )
         x, y = geometry.x, geometry.y
-        samples = self.context.queries.points(dataset, x, y, crs, wish)
+        samples = self.context.queries.points(dataset, x, y, crs, options)
         cells = resolutions(dataset, samples, crs, x, y)
         return {"results": self._results(dataset, samples, x, y, cells)}
 
