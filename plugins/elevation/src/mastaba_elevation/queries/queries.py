@@ -28,7 +28,7 @@ from mastaba_elevation.queries.profile import (
     simplified,
 )
 from mastaba_elevation.queries.sampling import Samples, SamplingOptions, sample
-from mastaba_elevation.queries.statistics import Wanted, cells_of, statistics
+from mastaba_elevation.queries.statistics import StatisticsOptions, cells_of, statistics
 
 if TYPE_CHECKING:
     from mastaba.api.services import Site
@@ -145,7 +145,7 @@ class Queries:
         dataset: Dataset,
         rings: Sequence[Ring],
         crs: CRS,
-        wanted: Wanted,
+        wanted: StatisticsOptions,
         resolution: float | None = None,
     ) -> dict[str, Any] | None:
         """Return the statistics of an area; None where no layer has anything.
