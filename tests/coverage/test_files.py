@@ -113,7 +113,10 @@ def test_cog_of_the_whole_layer(
         assert source.transform.f == ORIGIN[1] - cells.top
         assert source.tags()["AREA_OR_POINT"] == ("Point" if registration == "post" else "Area")
         assert source.tags()["TITLE"] == "Ground & <water>"
+        colours = [colour.name for colour in source.colorinterp]
         nodata = source.nodata
+    names = ["gray"] if channels < 3 else ["red", "green", "blue"]
+    assert colours == (names if channels % 2 else [*names, "alpha"])
     assert nodata == (-99999 if "FLOAT" in name else None if channels in (2, 4) else 255)
     for number, level in enumerate(["3", "2", "1"]):
         step = 1 << number
