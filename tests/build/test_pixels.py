@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
 import pyproj
 import pytest
-from tests.build.conftest import Build
+from tests.build.conftest import Build, built
 from tests.build.ground import Tile, grid, noise, read_tiles, write_raster
 from tests.support.sampling import one_in
 
 from mastaba_build.plan.plan import Plan
+from mastaba_build.work.build import build
+from mastaba_build.work.reports import Reports
 from mastaba_render.native import decimate
 
 HALF = math.pi * 6378137
@@ -378,3 +381,36 @@ def test_classes_are_never_mixed(tmp_path: Path, build_of: Build) -> None:
     assert {tile[0] for tile in tiles} == {"0", "1"}
     for pixels in tiles.values():
         assert set(np.unique(pixels[pixels[:, :, 1] > 0][:, 0])) <= {10, 200}
+
+
+def test_data_that_nn_leaves_out_is_only_in_the_lower_level(
+    tmp_path: Path, plan_of: Callable[..., Plan]
+) -> None:
+    odd_set(tmp_path, [40, 20, 10])
+    pixels = np.zeros((1, 400, 400), np.uint8)
+    # Of two pixels, nn takes the upper left one.
+    pixels[:, 1::2, 1::2] = 9
+    options = {
+        "tile_matrix_set": "ODD",
+        "tile_matrix_sets": str(tmp_path),
+        "interpolation": "nn",
+        "decimation": "nn",
+        "format": "png",
+        "channels": 1,
+    }
+    source = write_raster(
+        tmp_path / "a.tif", pixels, grid(900000, 6500000, 10), "EPSG:2154", nodata=0
+    )
+    found = read_tiles(built(plan_of(source, **options)))
+    assert {tile[0] for tile in found} == {"2"}
+    assert sum(int((tile == 9).sum()) for tile in found.values()) == 200 * 200
+
+    # The next run has no quarter images, and makes them from the stored slabs.
+    more = write_raster(tmp_path / "b.tif", pixels + 7, grid(904000, 6500000, 10), "EPSG:2154")
+    updated, errors = plan_of(source, more, **options), StringIO()
+    assert build(updated, Reports(StringIO(), errors), update="new"), errors.getvalue()
+    whole = read_tiles(built(plan_of(source, more, **options, output=str(tmp_path / "whole"))))
+    found = read_tiles(tmp_path / "out/map.json")
+    assert {tile[0] for tile in found} == {"0", "1", "2"}
+    assert found.keys() == whole.keys()
+    assert all(np.array_equal(found[tile], whole[tile]) for tile in found)

@@ -16,6 +16,7 @@ from mastaba_coverage import Cells, CoveragePlan
 from mastaba_writer.tile_encoder import encode_tile
 
 rasterio = pytest.importorskip("rasterio")
+cog_validate = pytest.importorskip("rio_cogeo.cogeo").cog_validate
 
 # The tiles that are decoded alone are nowhere on the ground.
 pytestmark = pytest.mark.filterwarnings("ignore:Dataset has no geotransform")
@@ -75,19 +76,31 @@ def channels_of(name: str) -> tuple[int, ...]:
     return (3,) if "JPG" in name else (1, 2, 3, 4)
 
 
-CASES = [(name, count) for name in FORMATS for count in channels_of(name)]
+# Of the channel counts of a format, these are quick; together they are all counts.
+QUICK = [("RAW", 4), ("PNG", 4), ("ZIP", 3), ("PKB", 2)]
+QUICK_CHANNELS = {f"TIFF_{name}_UINT8": count for name, count in QUICK}
 
 
-@pytest.mark.parametrize(
-    ("name", "channels", "registration"),
-    [*((*case, "area") for case in CASES), ("TIFF_ZIP_FLOAT32", 1, "post")],
-)
+def cases() -> list[Any]:
+    """Return the formats and channel counts, the registration of their layer, and marks."""
+    found: list[Any] = [("TIFF_ZIP_FLOAT32", 1, "post")]
+    for name in FORMATS:
+        counts = channels_of(name)
+        for count in counts:
+            is_quick = count == QUICK_CHANNELS.get(name, counts[0])
+            marks = [] if is_quick else [pytest.mark.thorough]
+            found.append(pytest.param(name, count, "area", marks=marks))
+    return found
+
+
+@pytest.mark.parametrize(("name", "channels", "registration"), cases())
 def test_cog_of_the_whole_layer(
     name: str, channels: int, registration: str, ground: MakeGround, tmp_path: Path
 ) -> None:
     made = ground(name, channels, registration=registration)
     plan = made.whole()
     path = written(made.extract(plan), tmp_path / "whole.tif")
+    assert cog_validate(path, strict=True) == (True, [], [])
     cells = plan.cells
     assert cells == Cells(PADDED_ROW * TILE, 26 * TILE, PADDED_COL * TILE, 20 * TILE)
     is_copied = [image.is_copied for image in plan.images]
@@ -100,7 +113,10 @@ def test_cog_of_the_whole_layer(
         assert source.transform.f == ORIGIN[1] - cells.top
         assert source.tags()["AREA_OR_POINT"] == ("Point" if registration == "post" else "Area")
         assert source.tags()["TITLE"] == "Ground & <water>"
+        colours = [colour.name for colour in source.colorinterp]
         nodata = source.nodata
+    names = ["gray"] if channels < 3 else ["red", "green", "blue"]
+    assert colours == (names if channels % 2 else [*names, "alpha"])
     assert nodata == (-99999 if "FLOAT" in name else None if channels in (2, 4) else 255)
     for number, level in enumerate(["3", "2", "1"]):
         step = 1 << number
@@ -109,14 +125,6 @@ def test_cog_of_the_whole_layer(
         blank = 0 if channels in (2, 4) else None
         expected = made.values(level, *(edge // step for edge in edges), blank, tile=alone(made))
         assert equal_bits(read(path, None if number == 0 else number - 1), expected)
-
-
-@pytest.mark.parametrize(("name", "channels"), CASES)
-def test_cog_is_valid(name: str, channels: int, ground: MakeGround, tmp_path: Path) -> None:
-    validate = pytest.importorskip("rio_cogeo.cogeo").cog_validate
-    made = ground(name, channels)
-    path = written(made.extract(made.whole()), tmp_path / "whole.tif")
-    assert validate(path, strict=True) == (True, [], [])
 
 
 def test_tifffile_reads_the_same(ground: MakeGround, tmp_path: Path) -> None:

@@ -46,13 +46,13 @@ def test_nodes_are_points(client: Client, dataset: str, code: str, step: float) 
             turned = math.radians(min(max(south, -85), 85))
             start = math.degrees(math.asinh(math.tan(turned)))
         x = (west + np.arange(41) * step) * degrees
-        y = (start + np.arange(41) * step) * degrees
+        y = (start + np.arange(37) * step) * degrees
         levels = levels_for(found, step * degrees, crs)
         nodes = lattice(found, x, y, crs, levels, Budget(10**6, 10**12), equal)
         column, row = np.meshgrid(x, y)
-        wish = SamplingOptions("bilinear", levels=levels)
+        options = SamplingOptions("bilinear", levels=levels)
         given = column.ravel(), row.ravel()
-        points = sample(found, *given, crs, wish, Budget(10**6, 10**12), equal)
+        points = sample(found, *given, crs, options, Budget(10**6, 10**12), equal)
         assert np.array_equal(nodes.heights.ravel(), points.heights, equal_nan=True)
         assert np.array_equal(nodes.layers.ravel(), points.layers)
         filled += int((points.layers >= 0).sum())

@@ -60,7 +60,7 @@ def positions(ground: Ground, count: int) -> tuple[np.ndarray, np.ndarray]:
     return np.array(x), np.array(y)
 
 
-def sampled(client: Any, name: str, x: Any, y: Any, code: str, wish: SamplingOptions) -> Any:
+def sampled(client: Any, name: str, x: Any, y: Any, code: str, options: SamplingOptions) -> Any:
     site = client.application.site
     dataset = site.services["elevation"]._datasets[name]
     equivalences = site.catalogue.settings.equivalences
@@ -70,7 +70,7 @@ def sampled(client: Any, name: str, x: Any, y: Any, code: str, wish: SamplingOpt
         np.asarray(x, float),
         np.asarray(y, float),
         CRS.from_code(code),
-        wish,
+        options,
         budget,
         equivalences,
     )

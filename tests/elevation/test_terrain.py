@@ -172,8 +172,8 @@ def test_drawn_layers_agree_with_queries(tiles: Client, queries: Any, datasets: 
     down, across = dice.integers(0, 256, (2, 300))
     x = -math.pi * 6378137 + (column * 256 + across + 0.5) * cell
     y = math.pi * 6378137 - (row * 256 + down + 0.5) * cell
-    wish = SamplingOptions("bilinear")
-    samples = queries.points(datasets["alps"], x, y, CRS.from_code("EPSG:3857"), wish)
+    options = SamplingOptions("bilinear")
+    samples = queries.points(datasets["alps"], x, y, CRS.from_code("EPSG:3857"), options)
     # Queries also use coarser levels.
     known = (samples.levels == 0) & ~np.isnan(samples.heights) & (found[down, across] != 0.0)
     assert known.sum() > 50

@@ -154,18 +154,6 @@ def add_server_json(parser: argparse.ArgumentParser, default: str = argparse.SUP
     )
 
 
-def require_free(address: str) -> None:
-    """Check that a server can listen on an address now.
-
-    Raises:
-        ListenError: it cannot.
-    """
-    # Imported here: commands that do not serve need no transport.
-    from mastaba_server.transport.listener import open_listener
-
-    open_listener(address).close()
-
-
 def _before_command(arguments: list[str]) -> list[str]:
     """Return the options before the command, where those are that decide which commands exist."""
     end = 0

@@ -57,7 +57,7 @@ class ServerConfig:
         request_timeout: seconds after which an unfinished request is abandoned.
         worker_timeout: seconds without progress after which a worker process is replaced.
         drain: seconds for which requests are answered after a stop signal, while not ready.
-        follow: seconds between two looks for a new configuration; None for no looks.
+        follow: seconds between two checks for a new configuration; None for no checks.
         body_timeout: seconds that the body of a request may take to arrive.
         map_limits: limits for all maps of a process together.
         debug: whether responses and the log contain more details.

@@ -59,8 +59,8 @@ class Source:
         """Return when documents differ from those that were read, and change no more.
 
         Args:
-            period: seconds between two looks at all documents.
-            report: called after each look, with the error if a storage does not answer.
+            period: seconds between two checks of all documents.
+            report: called after each check, with the error if a storage does not answer.
         """
         while True:
             time.sleep(period)

@@ -85,7 +85,6 @@ class AccessLines:
         size: int | None,
     ) -> None:
         seconds = perf_counter() - notes.begun
-        cache = "miss" if notes.misses else "hit" if notes.hits else "-"
         client = sent.get("REMOTE_ADDR") or "-"
         # A transport may leave it out of the headers of a GET request.
         method = sent.get("REQUEST_METHOD", "GET")
@@ -102,14 +101,14 @@ class AccessLines:
                 "status": status,
                 "bytes": size,
                 "seconds": round(seconds, 6),
-                "cache": cache,
+                "cache": notes.cache,
             }
             if self._steps:
                 fields["steps"] = {name: round(taken, 6) for name, taken in notes.steps.items()}
         else:
             target = f"{path}?{query}" if query else path
             shown = "-" if size is None else size
-            text = f"{client} {method} {target} {status} {shown} {seconds:.6f} {cache}"
+            text = f"{client} {method} {target} {status} {shown} {seconds:.6f} {notes.cache}"
             if self._steps:
                 text += "".join(f" {name}={taken:.6f}" for name, taken in notes.steps.items())
         log = destination()

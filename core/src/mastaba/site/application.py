@@ -24,7 +24,6 @@ from mastaba.site.access_log import AccessLines, FindTile, WSGICallable
 from mastaba.site.debug_headers import with_debug_headers
 from mastaba.site.tile_table import AllHeaders, AroundDocument, AroundTiles, TileTable
 from mastaba.web.request import Request
-from mastaba_server.body import SizedBody
 from mastaba_server.messages import CLIENT, CLIENT_GONE, STATUS_LINES
 from mastaba_server.web.cors import CrossOrigin
 from mastaba_server.web.masking import masked
@@ -144,12 +143,12 @@ class SiteApplication:
             cors = self._cors.get(service, self._cors_elsewhere)
             headers, body = self._all_headers(cors, response, environ), response.body
             start_response(STATUS_LINES[response.status], headers)
-            if isinstance(body, SizedBody):
-                if environ["REQUEST_METHOD"] != "HEAD":
-                    return body
-                body.close()
-                return []
-            return [] if environ["REQUEST_METHOD"] == "HEAD" or not body else [body]
+            if isinstance(body, bytes):
+                return [] if environ["REQUEST_METHOD"] == "HEAD" or not body else [body]
+            if environ["REQUEST_METHOD"] != "HEAD":
+                return body
+            body.close()
+            return []
         finally:
             cancellation.end()
             scoreboard.end(row)

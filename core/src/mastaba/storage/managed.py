@@ -12,8 +12,8 @@ from mastaba.environment import Environment
 from mastaba.errors import ObjectNotFoundError, StorageError, StorageUnavailableError
 from mastaba.storage.base import ByteRange, ObjectRead, ObjectStat, Storage
 from mastaba.storage.retry import RetryPolicy
-from mastaba.storage.waiting_room import WaitingRoom
 from mastaba_server.threads.circuit_breaker import CircuitBreaker
+from mastaba_server.threads.limited_reads import LimitedReads
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +31,14 @@ class DriverCounts:
     def __init__(self) -> None:
         self.reads = 0
         self.errors = 0
+
+
+class WaitingRoom(LimitedReads):
+    """The reads of one storage that run at a time. `read` raises `StorageUnavailableError`."""
+
+    def refusal(self, key: str, reason: str) -> StorageUnavailableError:
+        text = f"{key} was not read from {self.name}, because {reason}"
+        return StorageUnavailableError(text, storage=self.name, key=key)
 
 
 class ManagedStorage(Storage):
@@ -120,8 +128,7 @@ class ManagedStorage(Storage):
 
     def _require_closed_circuit(self, key: str) -> None:
         if reason := self._breaker.refusal():
-            text = f"{key} was not read from {self.full_name}, because {reason}"
-            raise StorageUnavailableError(text, storage=self.full_name, key=key)
+            raise self.room.refusal(key, reason)
 
     def _repeated(self, key: str, call: Callable[[], R]) -> R:
         attempts = self._policy.attempts

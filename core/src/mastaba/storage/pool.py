@@ -13,10 +13,9 @@ from mastaba.errors import ObjectNotFoundError, UnknownPluginError
 from mastaba.storage.base import Storage
 from mastaba.storage.distant_files import DistantFiles
 from mastaba.storage.file import FileStorage
-from mastaba.storage.managed import DriverCounts, ManagedStorage
+from mastaba.storage.managed import DriverCounts, ManagedStorage, WaitingRoom
 from mastaba.storage.path import ResourcePath
 from mastaba.storage.retry import RetryPolicy, read_timeout
-from mastaba.storage.waiting_room import WaitingRoom
 from mastaba_server.threads.mounts import distant_mount
 
 

@@ -101,11 +101,10 @@ class TilePublisher:
             and limits.min_col <= tile_col <= limits.max_col
         ):
             check_limits(limits, tile_row, tile_col)  # raises; too slow to call for every tile
-        failure = environ.get(FAILURE)
-        if isinstance(failure, ObjectNotFoundError):
-            return self._missing()
-        if failure is not None:
-            raise failure
+        if FAILURE in environ:
+            if isinstance(environ[FAILURE], ObjectNotFoundError):
+                return self._missing()
+            raise environ[FAILURE]
         tile = self.reader.expect(tile_row, tile_col)
         if tile is None:
             return self._missing()

@@ -16,9 +16,9 @@ from typing import Any, Final, Self
 from mastaba.api.storages import PerProcess
 
 _PERIOD: Final = 0.25
-"""Seconds between two looks at the exchanges."""
+"""Seconds between two checks of the exchanges."""
 _IDLE: Final = 40
-"""Looks without an exchange after which the thread ends."""
+"""Checks without an exchange after which the thread exits."""
 
 
 class _Here(threading.local):

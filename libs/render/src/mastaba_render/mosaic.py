@@ -30,13 +30,13 @@ _DECODING: Final = ThreadPool(len(os.sched_getaffinity(0)), "decode")
 DECODED_AT_A_TIME: Final = 16 * 1024**2
 """Bytes of decoded tiles held at a time while a window is assembled."""
 
-Place = tuple[int, int]
+TileIndices = tuple[int, int]
 """Row and column of a tile."""
-DecodedTiles = dict[Place, Pixels | None]
+DecodedTiles = dict[TileIndices, Pixels | None]
 """None where no tile is stored."""
-StoredTiles = dict[Place, StoredTile | None]
+StoredTiles = dict[TileIndices, StoredTile | None]
 """None where no tile is stored."""
-Targets = Mapping[Place, Target]
+Targets = Mapping[TileIndices, Target]
 """Parts of tiles, and arrays for their pixels."""
 
 _NOWHERE: Final[Targets] = {}
@@ -136,7 +136,7 @@ class LevelPixels:
         """
         return self.locate([place for _, place in self._places(window, around)])
 
-    def locate(self, places: Iterable[Place]) -> StoredTiles:
+    def locate(self, places: Iterable[TileIndices]) -> StoredTiles:
         """Return some tiles inside the limits; see `stored`."""
         once = list(dict.fromkeys(places))
         return dict(zip(once, self._reader.locate_all(once), strict=True))
@@ -199,7 +199,7 @@ class LevelPixels:
 
     def tiles(
         self,
-        places: Iterable[Place],
+        places: Iterable[TileIndices],
         stored: StoredTiles,
         kept: DecodedTiles,
         *,
@@ -231,7 +231,7 @@ class LevelPixels:
         return found
 
     def groups(
-        self, places: Iterable[Place], stored: StoredTiles, size: int
+        self, places: Iterable[TileIndices], stored: StoredTiles, size: int
     ) -> Iterator[DecodedTiles]:
         """Yield decoded tiles in groups. The bytes of all are read in one plan, before the first.
 
@@ -255,11 +255,11 @@ class LevelPixels:
 
     def _fetched(
         self,
-        places: Iterable[Place],
+        places: Iterable[TileIndices],
         stored: StoredTiles,
         known: DecodedTiles,
         targets: Targets = _NOWHERE,
-    ) -> tuple[DecodedTiles, dict[Place, StoredTile], list[bytes | None]]:
+    ) -> tuple[DecodedTiles, dict[TileIndices, StoredTile], list[bytes | None]]:
         """Return tiles that are decoded already, and the other stored ones with their bytes.
 
         All tiles of a slab are from one version: if it turns out to be replaced, its tiles are
@@ -300,7 +300,7 @@ class LevelPixels:
 
     def _decoded(
         self,
-        wanted: Mapping[Place, StoredTile],
+        wanted: Mapping[TileIndices, StoredTile],
         payloads: Sequence[bytes | None],
         stored: StoredTiles,
         *,
@@ -348,7 +348,7 @@ class LevelPixels:
                 self._cache.put(keys[place], pixels)
         return found
 
-    def _places(self, window: Window, around: int) -> list[tuple[Place, Place]]:
+    def _places(self, window: Window, around: int) -> list[tuple[TileIndices, TileIndices]]:
         """Return the tiles of a window that may be stored: where they are shown, and stored."""
         rows, columns = self._inside(window, around)
         stored = [(col, col % around if around else col) for col in columns]
@@ -400,5 +400,5 @@ def _cache_key(tile: StoredTile) -> Hashable:
     return tile.index.identity, tile.offset, tile.length
 
 
-def _existing(stored: StoredTiles, places: Iterable[Place]) -> dict[Place, StoredTile]:
+def _existing(stored: StoredTiles, places: Iterable[TileIndices]) -> dict[TileIndices, StoredTile]:
     return {place: tile for place in places if (tile := stored[place]) is not None}

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from mastaba.api.documents import Fault, Severity
 from mastaba.tooling.documents import ServerConfig
+from mastaba_server.transport.listener import host_and_port
 
 if TYPE_CHECKING:
     from mastaba.api.services import Service, Site
@@ -20,12 +21,10 @@ def port_faults(server: ServerConfig) -> list[Fault]:
     """Return what is wrong with the form of ``port`` in server.json."""
     port = server.port or ""
     if ":" in port:
-        host, _, number = port.rpartition(":")
-        is_number = number.isascii() and number.isdigit() and len(number) <= 5
-        if not (is_number and int(number) <= 0xFFFF):
-            reason = f"{port!r} does not end with a port from 0 to 65535"
-        elif ":" in host and not (host.startswith("[") and host.endswith("]")):
-            reason = f"{port!r} has an IPv6 address without square brackets"
+        try:
+            host_and_port(port)
+        except ValueError as error:
+            reason = f"{port!r} is not an address: {error}"
         else:
             return []
     elif port.isascii() and port.isdigit():

@@ -14,6 +14,7 @@ from mastaba_server.transport.fastcgi.records import (
     record,
     unpack_header,
 )
+from mastaba_server.transport.listener import host_and_port
 
 _BEGIN: Final = 1
 _END: Final = 3
@@ -22,7 +23,7 @@ _STDIN: Final = 5
 _STDOUT: Final = 6
 _RESPONDER: Final = struct.pack("!HB5x", 1, 0)
 _MAX_ANSWER: Final = 4 * SEEN
-_ALL: Final = frozenset(("", "*", "0.0.0.0"))  # noqa: S104 - connected to, not bound
+_ALL: Final = frozenset(("", "0.0.0.0"))  # noqa: S104 - connected to, not bound
 
 
 class NoFastCGIError(Exception):
@@ -45,9 +46,8 @@ def connect(port: str, timeout: float) -> socket.socket:
             sock.close()
             raise
         return sock
-    host, _, number = port.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    return socket.create_connection(("127.0.0.1" if host in _ALL else host, int(number)), timeout)
+    host, number = host_and_port(port)
+    return socket.create_connection(("127.0.0.1" if host in _ALL else host, number), timeout)
 
 
 def get(sock: socket.socket, path: str, query: str = "") -> Answer:

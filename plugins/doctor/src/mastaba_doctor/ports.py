@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from mastaba.api.documents import Fault, Severity
 from mastaba_doctor.answer import ask_inside
 from mastaba_doctor.fastcgi import NoFastCGIError, connect, get
+from mastaba_server.transport.listener import inet_address
 
 if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication
@@ -89,17 +90,9 @@ def _not_connected(port: str, file: str, error: Exception) -> PortFinding:
 
 
 def _inet_problem(port: str) -> tuple[str, str] | None:
-    host, _, number = port.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            None if host in ("", "*") else host,
-            int(number),
-            family=socket.AF_INET if host in ("", "*") else socket.AF_UNSPEC,
-            type=socket.SOCK_STREAM,
-            flags=socket.AI_PASSIVE,
-        )[0]
-        with socket.socket(family, kind, protocol) as sock:
+        family, address = inet_address(port)
+        with socket.socket(family, socket.SOCK_STREAM) as sock:
             # Bind only: a listening socket would take connections from a front server.
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             sock.bind(address)
@@ -108,7 +101,7 @@ def _inet_problem(port: str) -> tuple[str, str] | None:
             error.strerror or str(error),
             "choose a port from 1024 on, or grant CAP_NET_BIND_SERVICE",
         )
-    except (OSError, UnicodeError) as error:
+    except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else None
         return reason or str(error), "choose an address of this machine, and a free port"
     return None

@@ -106,7 +106,7 @@ def open_listener(port: str, backlog: int = 0, unix_mode: int = 0o666) -> Listen
     try:
         if is_unix:
             _remove_stale(port)
-        family, address = (socket.AF_UNIX, port) if is_unix else _inet_address(port)
+        family, address = (socket.AF_UNIX, port) if is_unix else inet_address(port)
         with contextlib.ExitStack() as opened:
             sock = opened.enter_context(socket.socket(family, socket.SOCK_STREAM))
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -119,6 +119,14 @@ def open_listener(port: str, backlog: int = 0, unix_mode: int = 0o666) -> Listen
     except (OSError, ValueError) as error:
         raise ListenError(f"cannot listen on {port!r}: {reason_of(error)}") from error
     return Listener(sock, port, os.path.abspath(port) if is_unix else None, is_own=True)
+
+
+def require_free(port: str) -> None:
+    """Check that a server can listen on an address now.
+
+    :raises ListenError: it cannot.
+    """
+    open_listener(port).close()
 
 
 def inherited_listener() -> Listener | None:
@@ -165,8 +173,28 @@ def activated_listener(environment: MutableMapping[str, str] = os.environ) -> Li
     return Listener(sock, "the socket of the service manager")
 
 
-def _inet_address(port: str) -> tuple[socket.AddressFamily, Any]:
-    """Return family and address of ``host:port``."""
+def inet_address(port: str) -> tuple[socket.AddressFamily, Any]:
+    """Return family and address of ``host:port``.
+
+    :raises ValueError: it is malformed.
+    :raises OSError: the host is unknown.
+    """
+    host, number = host_and_port(port)
+    family, _, _, _, address = socket.getaddrinfo(
+        host or None,
+        number,
+        family=socket.AF_UNSPEC if host else socket.AF_INET,
+        type=socket.SOCK_STREAM,
+        flags=socket.AI_PASSIVE,
+    )[0]
+    return family, address
+
+
+def host_and_port(port: str) -> tuple[str, int]:
+    """Return the parts of ``host:port``; the host is empty for all IPv4 interfaces.
+
+    :raises ValueError: it is malformed.
+    """
     host, _, number = port.rpartition(":")
     is_number = number.isascii() and number.isdigit() and len(number) <= 5
     if not (is_number and int(number) <= 0xFFFF):
@@ -175,14 +203,7 @@ def _inet_address(port: str) -> tuple[socket.AddressFamily, Any]:
         host = host[1:-1]
     elif ":" in host:
         raise ValueError("an IPv6 address needs square brackets")
-    family, _, _, _, address = socket.getaddrinfo(
-        None if host in ("", "*") else host,
-        int(number),
-        family=socket.AF_INET if host in ("", "*") else socket.AF_UNSPEC,
-        type=socket.SOCK_STREAM,
-        flags=socket.AI_PASSIVE,
-    )[0]
-    return family, address
+    return "" if host == "*" else host, int(number)
 
 
 def _remove_stale(path: str) -> None:

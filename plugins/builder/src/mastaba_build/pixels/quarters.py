@@ -7,6 +7,7 @@ import struct
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from isal import isal_zlib
 
 from mastaba_build.errors import BuildError
@@ -19,7 +20,7 @@ _HEADER = struct.Struct("<5I")
 
 
 class Quarter(NamedTuple):
-    """The part with data of a quarter image, and its first row and column."""
+    """The part with data of a quarter image, and its first row and column; it may be empty."""
 
     raster: Raster
     row: int
@@ -32,8 +33,9 @@ def quarter_key(slab: SlabKey) -> str:
 
 
 def write_quarter(storage: OutputStore, slab: SlabKey, raster: Raster) -> str:
-    """Store the quarter image of a slab, which contains data, and return its hash.
+    """Store the quarter image of a slab, and return its hash.
 
+    It may have no data although the slab has some: ``nn`` takes one of several pixels.
     It lives until its parent is built, so compression would cost more than it saves.
 
     Args:
@@ -49,8 +51,8 @@ def write_quarter(storage: OutputStore, slab: SlabKey, raster: Raster) -> str:
 
 def _pack(raster: Raster) -> bytes:
     down, across = (np.flatnonzero(raster.valid.any(axis=axis)) for axis in (1, 0))
-    top, left = int(down[0]), int(across[0])
-    part = np.s_[top : int(down[-1]) + 1, left : int(across[-1]) + 1]
+    top, left = (int(found[0]) if found.size else 0 for found in (down, across))
+    part = np.s_[top : top + _length(down), left : left + _length(across)]
     valid = raster.valid[part]
     samples = np.ascontiguousarray(raster.samples[part])
     if not valid.all():
@@ -59,6 +61,11 @@ def _pack(raster: Raster) -> bytes:
     body = b"".join([bits.data, bytes(-len(bits) % 4), samples.data])
     header = _HEADER.pack(top, left, *valid.shape, isal_zlib.crc32(body))
     return header + body
+
+
+def _length(found: npt.NDArray[np.intp]) -> int:
+    """Return the number of rows or columns from the first one with data to the last one."""
+    return int(found[-1] - found[0]) + 1 if found.size else 0
 
 
 def read_quarter(storage: OutputStore, slab: SlabKey, pixel_type: PixelType) -> Quarter:

@@ -198,10 +198,12 @@ class SlabBuilder:
         with closing(self._plan.configuration.output.open()) as store:
             masks = self._plan.configuration.masks
             rows = stored_rows(self._plan, store.below(holder), slab, masks=masks)
+            has_data = False
             for number, row in enumerate(rows):
                 full = _with_data(row, self._plan.configuration.slab[0])
                 self._decimate(slab, row, full, quarter, number)
-        if not quarter.valid.any():
+                has_data = has_data or bool(full)
+        if not has_data:
             raise BuildError(f"{slab_key(self._plan, slab)}: contains no data; use --replace")
         return write_quarter(self._work, slab, quarter) == expected or not expected
 

@@ -6,8 +6,9 @@ import argparse
 import os
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from mastaba.api.catalogue import Catalogue, Layer, link_to
@@ -33,6 +34,25 @@ if TYPE_CHECKING:
     from mastaba_doctor.examination import Examined
 
 
+@dataclass
+class _Report:
+    """What was found, besides the problems.
+
+    Attributes:
+        layers: number of usable layers.
+        missing_layers: layers that are left out.
+        grey_in_pictures: layers of floats that are grey in picture formats, by default.
+        served: what the services say that they serve.
+        examined: what was read and requested, for a deep check.
+    """
+
+    layers: int = 0
+    missing_layers: frozenset[str] = frozenset()
+    grey_in_pictures: Sequence[str] = ()
+    served: Sequence[str] = ()
+    examined: Examined | None = None
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Print all problems; return 0 if there are no errors, 1 if there are, 2 for wrong usage.
 
@@ -55,26 +75,24 @@ def run(arguments: argparse.Namespace) -> int:
     documents = [ResourcePath("file", "", arguments.file), *source.versions]
     pool = catalogue.storages if catalogue else StoragePool(plugins.storages, Environment())
     faults.extend(duplicate_keys(documents, pool))
-    layers, missing, examined = 0, frozenset[str](), None
-    grey: list[str] = []
-    served: list[str] = []
+    report = _Report()
     if server is not None and catalogue is not None:
-        layers, missing = len(catalogue.layers), catalogue.missing_layers
-        grey = _grey_in_pictures(catalogue)
+        report = _Report(len(catalogue.layers), catalogue.missing_layers)
+        report.grey_in_pictures = _grey_in_pictures(catalogue)
         _check_extra_sets(catalogue, faults)
         try:
             site = _open_site(server, catalogue, plugins, faults)
             if site is not None:
-                served = _summaries(site, server.services, faults)
+                report.served = _summaries(site, server.services, faults)
                 faults.extend(address_faults(site, server.services))
             if site is not None and is_deep:
-                examined = _examined(server, site, samples or DEFAULT_SAMPLES, faults)
+                report.examined = _examined(server, site, samples or DEFAULT_SAMPLES, faults)
         finally:
             catalogue.storages.close()
     if arguments.format == "json":
-        _print_json(arguments.file, faults, layers, missing, grey, served, examined)
+        _print_json(arguments.file, faults, report)
     else:
-        _print_text(faults, layers, missing, grey, served, examined)
+        _print_text(faults, report)
     return 1 if faults.errors else 0
 
 
@@ -164,56 +182,41 @@ def _examined(server: ServerConfig, site: Site, samples: int, faults: Faults) ->
     return examine(server, site, Application(site), samples, Environment(), faults)
 
 
-def _print_text(
-    faults: Faults,
-    layers: int,
-    missing: frozenset[str],
-    grey: list[str],
-    served: list[str],
-    examined: Examined | None,
-) -> None:
+def _print_text(faults: Faults, report: _Report) -> None:
     for fault in faults.all:
         print(escaped(f"{fault.severity}: {fault.file}: {fault.path}"))
         print(f"    {escaped(fault.reason)}")
         if fault.remedy:
             print(f"    to do: {escaped(fault.remedy)}")
-    if grey:
-        print(escaped(f"drawn in grey in picture formats, by default: {', '.join(grey)}"))
-    for line in served:
+    if report.grey_in_pictures:
+        grey = ", ".join(report.grey_in_pictures)
+        print(escaped(f"drawn in grey in picture formats, by default: {grey}"))
+    for line in report.served:
         print(escaped(line))
-    if examined is not None:
+    if (examined := report.examined) is not None:
         port = f"the port is {examined.port}" if examined.port else "no port"
         print(
             f"examined {examined.storages} storages, {examined.slabs} slabs of "
             f"{examined.levels} levels, {examined.endpoints} public addresses; {port}"
         )
-    left_out = f"; not published: {', '.join(sorted(missing))}" if missing else ""
+    missing = ", ".join(sorted(report.missing_layers))
+    left_out = f"; not published: {missing}" if missing else ""
     errors, warnings = _counts(faults)
-    print(escaped(f"{errors} errors, {warnings} warnings, {layers} layers usable{left_out}"))
+    print(escaped(f"{errors} errors, {warnings} warnings, {report.layers} layers usable{left_out}"))
 
 
-def _print_json(
-    file: str,
-    faults: Faults,
-    layers: int,
-    missing: frozenset[str],
-    grey: list[str],
-    served: list[str],
-    examined: Examined | None,
-) -> None:
+def _print_json(file: str, faults: Faults, report: _Report) -> None:
     errors, warnings = _counts(faults)
     document: dict[str, Any] = {
         "file": file,
         "errors": errors,
         "warnings": warnings,
-        "layers": layers,
-        "missing_layers": sorted(missing),
-        "grey_in_pictures": grey,
-        "served": served,
+        **asdict(report),
+        "missing_layers": sorted(report.missing_layers),
         "faults": [asdict(fault) for fault in faults.all],
     }
-    if examined is not None:
-        document["examined"] = asdict(examined)
+    if report.examined is None:
+        del document["examined"]
     print_json(document)
 
 

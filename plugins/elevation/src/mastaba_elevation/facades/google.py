@@ -107,10 +107,12 @@ class Google(Facade):
             count = parameters.integer("samples", None, 2, queries.limits.points)
             line = Line.of(longitude, latitude, WGS84, Measure(geodesic_path=True))
             longitude, latitude = line.points(EVEN, count)
-        wish = SamplingOptions(parameters.choice("interpolation", METHODS, dataset.interpolation))
+        options = SamplingOptions(
+            parameters.choice("interpolation", METHODS, dataset.interpolation)
+        )
         nodata = _nodata(parameters)
         form = parameters.choice("format", ("json", "geojson"), "json")
-        samples = queries.points(dataset, longitude, latitude, WGS84, wish)
+        samples = queries.points(dataset, longitude, latitude, WGS84, options)
         heights = [nodata if height is None else height for height in rounded(samples.heights, -1)]
         layers = [
             dataset.layers[layer].id if layer >= 0 else None for layer in samples.layers.tolist()

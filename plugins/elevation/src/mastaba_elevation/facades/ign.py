@@ -82,24 +82,24 @@ class Ign(Facade):
         lon, lat = positions_of(parameters)
         dataset = self._dataset(parameters)
         queries = self.context.queries
-        wish = SamplingOptions(dataset.interpolation)
-        samples = queries.points(dataset, lon, lat, WGS84, wish)
+        options = SamplingOptions(dataset.interpolation)
+        samples = queries.points(dataset, lon, lat, WGS84, options)
         elevations = elevations_of(dataset, lon, lat, samples)
         if parameters.flag("measures"):
-            for single, entries in self._measures(dataset, lon, lat, wish):
+            for single, entries in self._measures(dataset, lon, lat, options):
                 for index, measure in entries:
                     elevations[index].setdefault("measures", []).append(single | measure)
         content: dict[str, Any] = {"elevations": elevations}
         return answered(content, form, parameters, request)
 
     def _measures(
-        self, dataset: Dataset, lon: Floats, lat: Floats, wish: SamplingOptions
+        self, dataset: Dataset, lon: Floats, lat: Floats, options: SamplingOptions
     ) -> list[tuple[dict[str, Any], list[tuple[int, dict[str, Any]]]]]:
         """Return, for each layer, what its measures have in common and its heights by point."""
         found = []
         for layer, vertical in zip(dataset.layers, dataset.verticals, strict=True):
             alone = self.context.datasets[layer.id]
-            heights = self.context.queries.points(alone, lon, lat, WGS84, wish).heights
+            heights = self.context.queries.points(alone, lon, lat, WGS84, options).heights
             common = {
                 "source_name": vertical.source or layer.id,
                 "source_measure": "Fixed value",
@@ -125,10 +125,10 @@ class Ign(Facade):
             mode, sampling = FILL if mode == VERTICES else mode, 2 * sampling
         queries = self.context.queries
         line = Line.of(lon, lat, WGS84, Measure())
-        wish = ProfileOptions(
+        options = ProfileOptions(
             mode, min(sampling, queries.limits.points), None, dataset.interpolation
         )
-        found = queries.profile(dataset, line, wish)
+        found = queries.profile(dataset, line, options)
         heights = np.round(found.samples.heights, DECIMALS)
         up, down = ascent_and_descent(heights)
         content = {

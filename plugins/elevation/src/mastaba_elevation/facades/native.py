@@ -21,7 +21,7 @@ from mastaba_elevation.queries.lines import FILL, MODES, Line, Measure
 from mastaba_elevation.queries.profile import MINMAX, ascent_and_descent
 from mastaba_elevation.queries.queries import ProfileOptions
 from mastaba_elevation.queries.sampling import Samples, SamplingOptions, resolutions
-from mastaba_elevation.queries.statistics import PERCENTILES, Wanted
+from mastaba_elevation.queries.statistics import PERCENTILES, StatisticsOptions
 from mastaba_elevation.queries.taps import METHODS
 from mastaba_elevation.web.crs import requested_crs
 from mastaba_elevation.web.facade import Facade, status_of, unknown_path
@@ -80,13 +80,13 @@ class Native(Facade):
     ) -> dict[str, Any]:
         if geometry.kind in POLYGONS:
             raise InvalidParameterError("the geometry is neither points nor a line", "geometry")
-        wish = SamplingOptions(
+        options = SamplingOptions(
             parameters.choice("interpolation", METHODS, dataset.interpolation),
             parameters.optional("resolution", _FINEST),
             parameters.flag("strict"),
         )
         x, y = geometry.x, geometry.y
-        samples = self.context.queries.points(dataset, x, y, crs, wish)
+        samples = self.context.queries.points(dataset, x, y, crs, options)
         cells = resolutions(dataset, samples, crs, x, y)
         return {"results": self._results(dataset, samples, x, y, cells)}
 
@@ -168,7 +168,7 @@ class Native(Facade):
         ]
 
 
-def statistics_wanted(parameters: Parameters) -> Wanted:
+def statistics_wanted(parameters: Parameters) -> StatisticsOptions:
     """Return which statistics parameters ask for.
 
     Raises:
@@ -182,7 +182,7 @@ def statistics_wanted(parameters: Parameters) -> Wanted:
         bins = Parameters({"histogram": bins[0]}).integer("histogram", None, 1, _MOST_BINS)
     elif any(high <= low for low, high in pairwise(bins)):
         raise InvalidParameterError("the edges of the histogram do not ascend", "histogram")
-    return Wanted(shares, bins, parameters.optional("plane"))
+    return StatisticsOptions(shares, bins, parameters.optional("plane"))
 
 
 def simplification(parameters: Parameters) -> str | float | None:

@@ -90,8 +90,8 @@ class Swisstopo(Facade):
         y = coordinate_of(parameters, "northing", "lat")
         dataset = self._dataset()
         crs = crs_of(parameters, x, y, self._codes(dataset), dataset)
-        wish = SamplingOptions(self._method(dataset))
-        height = self.context.queries.points(dataset, x, y, crs, wish).heights[0]
+        options = SamplingOptions(self._method(dataset))
+        height = self.context.queries.points(dataset, x, y, crs, options).heights[0]
         if np.isnan(height):
             raise InvalidParameterError("Query is out of bounds", "easting")
         # A text: clients of the service compare it.

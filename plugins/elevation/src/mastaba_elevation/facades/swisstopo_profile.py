@@ -57,8 +57,8 @@ def profile_of(
     count = parameters.integer(name, _DEFAULT_COUNT, 2, MOST)
     line = Line.of(geometry.x, geometry.y, crs, Measure.of(crs, distance="planar"))
     x, y = _path(dataset, parameters, line, count)
-    wish = ProfileOptions(VERTICES, len(x), None, method)
-    found = queries.profile(dataset, Line.of(x, y, crs, line.measure), wish)
+    options = ProfileOptions(VERTICES, len(x), None, method)
+    found = queries.profile(dataset, Line.of(x, y, crs, line.measure), options)
     heights = _smoothed(found.samples.heights, parameters.integer("offset", 0, 0, MOST))
     known = ~np.isnan(heights)
     shown = [number(height, 1) or 0.0 for height in heights[known].tolist()]

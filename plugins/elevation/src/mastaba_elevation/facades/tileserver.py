@@ -63,9 +63,9 @@ class Tileserver(Facade):
         else:
             longitude = place.number("x", None, -180.0, 180.0)
             latitude = place.number("y", None, -90.0, 90.0)
-        wish = SamplingOptions(dataset.interpolation, _metres(zoom, latitude))
+        options = SamplingOptions(dataset.interpolation, _metres(zoom, latitude))
         height = self.context.queries.points(
-            dataset, np.array([longitude]), np.array([latitude]), WGS84, wish
+            dataset, np.array([longitude]), np.array([latitude]), WGS84, options
         ).heights[0]
         if np.isnan(height):
             return Response(204, [])
@@ -88,10 +88,10 @@ class Tileserver(Facade):
         for zoom in sorted(set(zooms)):
             here = np.array([number for number, other in enumerate(zooms) if other == zoom])
             x, y = longitudes[here], latitudes[here]
-            wish = SamplingOptions(
+            options = SamplingOptions(
                 dataset.interpolation, _metres(self._zoom(dataset, zoom), float(y.mean()))
             )
-            heights[here] = self.context.queries.points(dataset, x, y, WGS84, wish).heights
+            heights[here] = self.context.queries.points(dataset, x, y, WGS84, options).heights
         return json_response(request, rounded(heights, self.context.settings.decimals))
 
     def _zoom(self, dataset: Dataset, zoom: int) -> int:

@@ -135,8 +135,8 @@ def lattice(
     if not missing.any():
         return Lattice(heights, layers)
     row, column = np.nonzero(missing)
-    wish = SamplingOptions(_BILINEAR, levels=levels)
-    points = sample(dataset, columns[column], rows[row], crs, wish, budget, equivalences)
+    options = SamplingOptions(_BILINEAR, levels=levels)
+    points = sample(dataset, columns[column], rows[row], crs, options, budget, equivalences)
     heights[missing], layers[missing] = points.heights, points.layers
     return Lattice(heights, layers)
 

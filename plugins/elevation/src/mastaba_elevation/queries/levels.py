@@ -304,15 +304,14 @@ class HeightLevel:
         raise ObjectChangedError("the slabs of a query are replaced while they are read")
 
 
-def _centred(*axes: Floats) -> list[Floats]:
+def _centred(across: Floats, down: Floats) -> tuple[Floats, Floats]:
     """Return positions without the rounding errors of those at the centre of a pixel."""
-    result = []
+    positions = np.concatenate((across, down))
+    centres = np.floor(positions) + 0.5
     with np.errstate(invalid="ignore"):
-        for positions in axes:
-            centres = np.floor(positions) + 0.5
-            is_centre = np.abs(positions - centres) <= _AT_CENTRE
-            result.append(np.where(is_centre, centres, positions))
-    return result
+        is_centre = np.abs(positions - centres) <= _AT_CENTRE
+    positions[is_centre] = centres[is_centre]
+    return positions[: len(across)], positions[len(across) :]
 
 
 class HeightLayer:

@@ -28,7 +28,7 @@ from mastaba_elevation.queries.profile import (
     simplified,
 )
 from mastaba_elevation.queries.sampling import Samples, SamplingOptions, sample
-from mastaba_elevation.queries.statistics import Wanted, cells_of, statistics
+from mastaba_elevation.queries.statistics import StatisticsOptions, cells_of, statistics
 
 if TYPE_CHECKING:
     from mastaba.api.services import Site
@@ -97,7 +97,7 @@ class Queries:
         self._equivalences = site.catalogue.settings.equivalences
 
     def points(
-        self, dataset: Dataset, x: Floats, y: Floats, crs: CRS, wish: SamplingOptions
+        self, dataset: Dataset, x: Floats, y: Floats, crs: CRS, options: SamplingOptions
     ) -> Samples:
         """Return the heights of points, x before y.
 
@@ -107,7 +107,7 @@ class Queries:
         """
         self.check_count(len(x))
         with self._admitted(dataset, len(x)):
-            return self._sample(dataset, x, y, crs, wish)
+            return self._sample(dataset, x, y, crs, options)
 
     def check_count(self, count: int) -> None:
         """Refuse too many points.
@@ -118,23 +118,23 @@ class Queries:
         if count > self.limits.points:
             raise TooMuchError(f"there are more than {self.limits.points} points")
 
-    def profile(self, dataset: Dataset, line: Line, wish: ProfileOptions) -> Profile:
+    def profile(self, dataset: Dataset, line: Line, options: ProfileOptions) -> Profile:
         """Return the heights along a line, from the finest level that is affordable.
 
         Raises:
             TooMuchError: the line has too many vertices, or needs too many tiles.
             SlabFormatError, StorageError: the data cannot be read.
         """
-        self.check_count(max(len(line.x), wish.count))
-        sampled = partial(self._sample_line, dataset, line.crs, wish.method)
+        self.check_count(max(len(line.x), options.count))
+        sampled = partial(self._sample_line, dataset, line.crs, options.method)
         step = finest_step(dataset, line)
-        if wish.simplify == MINMAX:
+        if options.simplify == MINMAX:
             most = self.limits.points * _FINER
             with self._admitted(dataset, most):
-                return peaks(line, sampled, wish.count, step, most)
-        with self._admitted(dataset, max(len(line.x), wish.count)):
-            found = profile(line, sampled, wish.mode, wish.count, step)
-        return found if not wish.simplify else simplified(found, float(wish.simplify))
+                return peaks(line, sampled, options.count, step, most)
+        with self._admitted(dataset, max(len(line.x), options.count)):
+            found = profile(line, sampled, options.mode, options.count, step)
+        return found if not options.simplify else simplified(found, float(options.simplify))
 
     def needs_peaks(self, dataset: Dataset, line: Line, count: int) -> bool:
         """Return whether a profile of some points would miss cells of the finest level."""
@@ -145,7 +145,7 @@ class Queries:
         dataset: Dataset,
         rings: Sequence[Ring],
         crs: CRS,
-        wanted: Wanted,
+        wanted: StatisticsOptions,
         resolution: float | None = None,
     ) -> dict[str, Any] | None:
         """Return the statistics of an area; None where no layer has anything.
@@ -236,7 +236,7 @@ class Queries:
             SlabFormatError, StorageError: the data cannot be read.
         """
         budget = self._budget(_PER_CHUNK)
-        wish = SamplingOptions(method, grid.resolution)
+        options = SamplingOptions(method, grid.resolution)
         members = None
         if rings is not None:
             origin = np.array([grid.x.start - grid.x.step / 2, grid.y.start - grid.y.step / 2])
@@ -244,7 +244,7 @@ class Queries:
             edges = Outline.of(cells).edges if union else edges_of(cells)
             members = met(edges, 0, grid.y.count, 0, grid.x.count, union=union)
         return grid.sampled(
-            lambda x, y: self._sample(dataset, x, y, grid.crs, wish, budget).heights, members
+            lambda x, y: self._sample(dataset, x, y, grid.crs, options, budget).heights, members
         )
 
     def admitted_grid(self, dataset: Dataset, grid: Grid) -> AbstractContextManager[None]:
@@ -265,26 +265,26 @@ class Queries:
         x: Floats,
         y: Floats,
         crs: CRS,
-        wish: SamplingOptions,
+        options: SamplingOptions,
         budget: Budget | None = None,
     ) -> Samples:
-        return sample(dataset, x, y, crs, wish, budget or self._budget(), self._equivalences)
+        return sample(dataset, x, y, crs, options, budget or self._budget(), self._equivalences)
 
     def _sample_line(
         self, dataset: Dataset, crs: CRS, method: str, x: Floats, y: Floats
     ) -> Samples:
-        wish = SamplingOptions(method, affordable=True)
-        return self._sample(dataset, x, y, crs, wish)
+        options = SamplingOptions(method, affordable=True)
+        return self._sample(dataset, x, y, crs, options)
 
     def _others(self, dataset: Dataset, found: Footprint, x: Floats, y: Floats, crs: CRS) -> Floats:
         """Return the heights of the layers after that of a footprint."""
         start = found.number + 1
         rest = replace(dataset, layers=dataset.layers[start:], verticals=dataset.verticals[start:])
-        wish = SamplingOptions(dataset.interpolation, found.cell, affordable=True)
+        options = SamplingOptions(dataset.interpolation, found.cell, affordable=True)
         heights = np.empty(len(x))
         for start in range(0, len(x), _AT_A_TIME):
             part = slice(start, start + _AT_A_TIME)
-            heights[part] = self._sample(rest, x[part], y[part], crs, wish).heights
+            heights[part] = self._sample(rest, x[part], y[part], crs, options).heights
         return heights
 
     def _admitted(

@@ -76,7 +76,7 @@ def sample(
     x: Floats,
     y: Floats,
     crs: CRS,
-    wish: SamplingOptions,
+    options: SamplingOptions,
     budget: Budget,
     equivalences: Equivalences,
 ) -> Samples:
@@ -109,11 +109,11 @@ def sample(
                 continue
             here, px, py = todo[inside], px[inside], py[inside]
             px, py = transform_points(crs, layer.crs, px, py)
-        if wish.levels is not None:
-            first = wish.levels[number]
+        if options.levels is not None:
+            first = options.levels[number]
         else:
-            first = _first_level(layer, px, py, wish.resolution)
-        found, used = _in_layer(layer, px, py, first, wish, budget, dataset.valid_range)
+            first = _first_level(layer, px, py, options.resolution)
+        found, used = _in_layer(layer, px, py, first, options, budget, dataset.valid_range)
         has = ~np.isnan(found)
         taken = here[has]
         heights[taken], layers[taken], levels[taken] = found[has], number, used[has]
@@ -165,7 +165,7 @@ def _in_layer(
     x: Floats,
     y: Floats,
     first: int,
-    wish: SamplingOptions,
+    options: SamplingOptions,
     budget: Budget,
     valid_range: tuple[float, float],
 ) -> tuple[Floats, npt.NDArray[np.int32]]:
@@ -173,15 +173,15 @@ def _in_layer(
     heights = np.full(len(x), np.nan)
     used = np.zeros(len(x), np.int32)
     todo: Indices = np.arange(len(x))
-    if wish.affordable:
-        counts = (level.count(x, y, wish.method) for level in layer.levels[first:])
+    if options.affordable:
+        counts = (level.count(x, y, options.method) for level in layer.levels[first:])
         sizes = (level.tile_size for level in layer.levels[first:])
         fits = (budget.fits(count, size) for count, size in zip(counts, sizes, strict=True))
         last = len(layer.levels) - 1
         first = next((n for n, is_affordable in enumerate(fits, first) if is_affordable), last)
     for number, level in list(enumerate(layer.levels))[first : first + _LEVELS_UP]:
         heights[todo], is_done = level.heights(
-            x[todo], y[todo], wish.method, budget, valid_range, strict=wish.strict
+            x[todo], y[todo], options.method, budget, valid_range, strict=options.strict
         )
         used[todo] = number
         if is_done.all():

@@ -30,7 +30,7 @@ _STRIP: Final = 4_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class StatisticsOptions:
     """What is computed besides the moments.
 
     Attributes:
@@ -114,7 +114,9 @@ def cells_of(
     return Cells(heights, areas, rows, columns)
 
 
-def statistics(footprint: Footprint, cells: Cells, crs: CRS, wanted: Wanted) -> dict[str, Any]:
+def statistics(
+    footprint: Footprint, cells: Cells, crs: CRS, wanted: StatisticsOptions
+) -> dict[str, Any]:
     """Return the statistics of an area.
 
     Args:

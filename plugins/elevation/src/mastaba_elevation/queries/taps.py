@@ -17,6 +17,11 @@ _HALF: Final = 0.5 - 1e-8
 are exact to a part of 2^-52."""
 
 
+# The four pixels of a bilinear height, in the order of their weights.
+_RIGHT: Final = np.array([0, 1, 0, 1])
+_BELOW: Final = np.array([0, 0, 1, 1])
+
+
 class Taps(NamedTuple):
     """Pixels of n points, t for each.
 
@@ -39,9 +44,9 @@ def _nearest(x: Floats, y: Floats) -> Taps:
 def _bilinear(x: Floats, y: Floats) -> Taps:
     column, f = split(x)
     row, g = split(y)
-    weights = np.stack(corner_weights(f, g), axis=1)
-    right, below = np.array([0, 1, 0, 1]), np.array([0, 0, 1, 1])
-    return Taps(column[:, np.newaxis] + right, row[:, np.newaxis] + below, weights)
+    weights = np.empty((len(f), 4))
+    weights.T[...] = corner_weights(f, g)
+    return Taps(column[:, np.newaxis] + _RIGHT, row[:, np.newaxis] + _BELOW, weights)
 
 
 def corner_weights(f: Floats, g: Floats) -> tuple[Floats, Floats, Floats, Floats]:

@@ -13,17 +13,15 @@ from typing import Any, Final
 
 from werkzeug.http import parse_etags
 
-from mastaba.errors import MastabaError, OverloadedError
-from mastaba.web.request import Request
 from mastaba_server.body import CutShortError, SizedBody
+from mastaba_server.errors import ServerError
 from mastaba_server.messages import CLIENT, Client
 from mastaba_server.web.conditional import etag_matches
-from mastaba_server.web.response import Headers, Response
+from mastaba_server.web.response import Headers, Requested, Response
 
 LARGEST_PIECE: Final = 1024 * 1024
-"""Bytes. A part of at most this size is not counted by `Streams`."""
+"""Bytes. A part of at most this size is not counted by `StreamCount`."""
 
-_RETRY_AFTER: Final = 30
 # Several ranges, and ranges in other units, may be ignored (RFC 9110, 14.2).
 _RANGE: Final = re.compile(r"bytes=[ \t]*(\d{0,18})-(\d{0,18})[ \t]*", re.IGNORECASE)
 
@@ -49,11 +47,11 @@ class AddressableBody(ABC):
         the client sees that its answer is incomplete.
 
         Raises:
-            MastabaError: a piece cannot be made, or the bytes no longer have the version.
+            ServerError: a piece cannot be made, or the bytes no longer have the version.
         """
 
 
-class Streams:
+class StreamCount(ABC):
     """Counts the long bodies that a process is sending.
 
     Args:
@@ -72,12 +70,12 @@ class Streams:
         """Count one more body for a client.
 
         Raises:
-            OverloadedError: there are as many as there may be.
+            ServerError: there are as many as there may be; see `refusal`.
         """
         with self._lock:
             is_many = self._running.total() >= self._most
             if is_many or (_is_told(client) and self._running[client] >= self._of_client):
-                raise OverloadedError("too many downloads are running", _RETRY_AFTER)
+                raise self.refusal()
             self._running[client] += 1
 
     def release(self, client: str) -> None:
@@ -87,9 +85,13 @@ class Streams:
             if self._running[client] <= 0:
                 del self._running[client]
 
+    @abstractmethod
+    def refusal(self) -> ServerError:
+        """Return the error for a client that must try again later."""
+
 
 def addressable_response(
-    request: Request, headers: Headers, body: AddressableBody, streams: Streams
+    request: Requested, headers: Headers, body: AddressableBody, streams: StreamCount
 ) -> Response:
     """Return the answer to a request for a body: 200, 206, 304, 412 or 416.
 
@@ -100,7 +102,7 @@ def addressable_response(
         streams: counts the bodies of more than one piece.
 
     Raises:
-        OverloadedError: too many long bodies are being sent.
+        ServerError: too many long bodies are being sent; see `StreamCount.refusal`.
     """
     sent = request.environ
     etag = None if body.version is None else f'"{body.version}"'
@@ -138,9 +140,9 @@ class _Part(SizedBody):
         start: int,
         end: int,
         client: Client | None,
-        counted: tuple[Streams, str] | None,
+        counted: tuple[StreamCount, str] | None,
     ) -> None:
-        self._counted: tuple[Streams, str] | None = None
+        self._counted: tuple[StreamCount, str] | None = None
         self._body = body
         self._start, self._end = start, end
         self._client = client
@@ -160,7 +162,7 @@ class _Part(SizedBody):
                 with nullcontext() if self._client is None else self._client.aside():
                     try:
                         piece = next(pieces, None)
-                    except MastabaError as error:
+                    except ServerError as error:
                         raise CutShortError(str(error)) from error
                 if piece is None:
                     return

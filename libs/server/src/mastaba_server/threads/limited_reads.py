@@ -1,33 +1,37 @@
-"""A bound for the reads that wait for one storage on another machine."""
+"""A bound for the reads that wait for one other machine."""
 
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from time import monotonic
 from typing import Final
 
-from mastaba.errors import StorageUnavailableError
+from mastaba_server.errors import ServerError
 from mastaba_server.waiting import waiting
 
 _SLOW: Final = 1.0
 """Seconds after which a read is slow. While one is, no further read waits for a place."""
 
 
-class WaitingRoom:
-    """The reads of one storage that run at a time.
+class LimitedReads(ABC):
+    """The reads from one other machine that run at a time.
 
     While they run, other threads answer requests. If all places are taken, a read waits for one,
-    but only if the storage answers quickly: if it hangs, the read is refused at once.
+    but only if the machine answers quickly: if it hangs, the read is refused at once.
 
     Args:
-        name: of the storage, for messages.
+        name: of the machine, for messages.
         places: number of reads at a time; 0 for any number.
+
+    Attributes:
+        name: as given.
     """
 
     def __init__(self, name: str, places: int) -> None:
-        self._name = name
+        self.name = name
         self._places = places
         self._changed = threading.Condition()
         # In the order of their beginning.
@@ -38,7 +42,7 @@ class WaitingRoom:
         """Read inside this context.
 
         Raises:
-            StorageUnavailableError: too many reads wait for the storage.
+            ServerError: too many reads wait for the machine; see `refusal`.
         """
         read = object()
         # Before another thread takes the place of this one: their number must be limited too.
@@ -56,11 +60,15 @@ class WaitingRoom:
             while 0 < self._places <= len(self._running):
                 left = next(iter(self._running.values())) + _SLOW - monotonic()
                 if left <= 0:
-                    raise StorageUnavailableError(
-                        f"{key} was not read from {self._name}, because {self._places} reads "
-                        "already wait for it",
-                        storage=self._name,
-                        key=key,
-                    )
+                    raise self.refusal(key, f"{self._places} reads already wait for it")
                 self._changed.wait(left)
             self._running[read] = monotonic()
+
+    @abstractmethod
+    def refusal(self, key: str, reason: str) -> ServerError:
+        """Return the error for a read that is not sent.
+
+        Args:
+            key: what was to be read.
+            reason: the end of a sentence about the machine.
+        """
