@@ -28,7 +28,7 @@ def test_expressions_of_all_sources_are_found() -> None:
 @pytest.mark.parametrize(
     ("places", "repetitions"),
     [
-        ("core/src/mastaba/web/", 10),
+        ("libs/server/src/mastaba_server/web/", 10),
         pytest.param("", 10, marks=pytest.mark.thorough),
         pytest.param("", 24, marks=pytest.mark.live),
     ],
