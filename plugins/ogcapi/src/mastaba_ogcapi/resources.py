@@ -12,7 +12,13 @@ from mastaba.errors import UnknownPathError
 from mastaba_ogcapi.collection import collection_document
 from mastaba_ogcapi.collections import collections_document
 from mastaba_ogcapi.conformance import conformance
-from mastaba_ogcapi.coverages.documents import SCHEMA, domain_set, range_type, schema_document
+from mastaba_ogcapi.coverages.documents import (
+    SCHEMA,
+    coverage_summary,
+    domain_set,
+    range_type,
+    schema_document,
+)
 from mastaba_ogcapi.landing import OPENAPI_JSON, OPENAPI_YAML, landing_page
 from mastaba_ogcapi.negotiation import HTML, JSON
 from mastaba_ogcapi.styles import styles_document
@@ -88,6 +94,8 @@ def find_resource(dataset: Dataset, path: list[str]) -> Resource:
         case ["collections", identifier]:
             content = collection_document(dataset, dataset.collection(identifier))
             return resource(content, "collection", crumbs=[_COLLECTIONS])
+        case ["collections", identifier, "coverage"]:
+            return _coverage_page(dataset, dataset.collection(identifier))
         case ["collections", identifier, *rest] if rest in _OF_COVERAGES:
             return _of_coverage(dataset, dataset.collection(identifier), rest)
         case ["collections", identifier, "styles"]:
@@ -119,6 +127,16 @@ def _of_coverage(dataset: Dataset, collection: Collection, rest: list[str]) -> R
         return {"json": Representation(SCHEMA, lambda: _json_text(schema))}
     content = domain_set(collection) if rest[1] == "domainset" else range_type(collection)
     return {"json": Representation(JSON, lambda: _json_text(content))}
+
+
+def _coverage_page(dataset: Dataset, collection: Collection) -> Resource:
+    """Return the page of a coverage, which is a file otherwise."""
+    if not collection.has_coverage:
+        raise _unknown_path()
+    content = coverage_summary(dataset, collection)
+    crumbs = _above(dataset, collection.id)
+    page = _resource(dataset, content, "coverage", title="Download", crumbs=crumbs)
+    return {"html": page["html"]}
 
 
 def _tiles(tiles: Tiles, rest: list[str]) -> Resource:
