@@ -191,7 +191,7 @@ def made_file(made: Made) -> Body:
                 for tags, found in zip(made.fields, reversed(sizes), strict=True)
             ]
         )
-        body = HeadedBody(layout.head, spool)
+        body = HeadedBody(bytes(layout.head), spool)
         assert len(body) == layout.size
         if len(body) > IN_MEMORY:
             return body

@@ -19,6 +19,13 @@ from mastaba_ogcapi.coverages.documents import (
     range_type,
     schema_document,
 )
+from mastaba_ogcapi.coverages.parts import (
+    GEOJSON,
+    TEXT,
+    has_parts,
+    parts_document,
+    parts_text,
+)
 from mastaba_ogcapi.landing import OPENAPI_JSON, OPENAPI_YAML, landing_page
 from mastaba_ogcapi.negotiation import HTML, JSON
 from mastaba_ogcapi.styles import styles_document
@@ -122,6 +129,15 @@ def collections_resource(dataset: Dataset, collections: Iterable[Collection]) ->
 def _of_coverage(dataset: Dataset, collection: Collection, rest: list[str]) -> Resource:
     if not collection.has_coverage:
         raise _unknown_path()
+    if rest == ["coverage", "parts"]:
+        if not has_parts(dataset, collection):
+            raise _unknown_path()
+        return {
+            "json": Representation(
+                GEOJSON, lambda: _json_text(parts_document(dataset, collection))
+            ),
+            "txt": Representation(TEXT, lambda: parts_text(dataset, collection)),
+        }
     if rest == ["schema"]:
         schema = schema_document(dataset, collection)
         return {"json": Representation(SCHEMA, lambda: _json_text(schema))}
@@ -218,7 +234,9 @@ def _json_text(content: Content) -> str:
     return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
 
 
-_OF_COVERAGES: Final = (["schema"], ["coverage", "domainset"], ["coverage", "rangetype"])
+_OF_COVERAGES: Final = (
+    *(["schema"], ["coverage", "domainset"], ["coverage", "rangetype"], ["coverage", "parts"]),
+)
 _COLLECTIONS: Final = ("Collections", "/collections")
 _SETS: Final = ("Tile matrix sets", "/tileMatrixSets")
 

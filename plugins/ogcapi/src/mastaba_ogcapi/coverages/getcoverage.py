@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 from mastaba.api.web import Document, content_disposition, coordinate
 from mastaba.errors import InvalidParameterError, UnknownPathError
 from mastaba_ogcapi.coverages.formats import CoverageFormat
+from mastaba_ogcapi.coverages.parts import has_parts
 from mastaba_ogcapi.crs import in_axis_order
 from mastaba_ogcapi.errors import OutsideCoverageError, TooLargeError, problem
+from mastaba_ogcapi.links import collection_address
 from mastaba_ogcapi.negotiation import JSON
 from mastaba_ows.crs import crs_uri
 
@@ -108,7 +110,10 @@ class GetCoverage:
         job = None
         if export is not None and export.name not in collection.layer.hidden_from:
             job = f"{export.settings.endpoint_uri}/processes/export-coverage"
-        return TooLargeError(str(error), error.size, error.limit, error.unit, job)
+        parts = None
+        if error.unit in ("tiles", "slabs") and has_parts(self._dataset, collection):
+            parts = collection_address(self._dataset.uri, collection.id, "coverage", "parts")
+        return TooLargeError(str(error), error.size, error.limit, error.unit, job, parts)
 
 
 def _place(plan: Plan) -> list[tuple[str, str]]:
