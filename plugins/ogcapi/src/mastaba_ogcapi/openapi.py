@@ -155,7 +155,7 @@ def _values(dataset: Dataset) -> Mapping[str, Any]:
         ),
         "coverages": _coverage_types(dataset),
         "$coverageFormats": [item.short for item in _coverage_formats(dataset)],
-        "$compressions": ["stored", *_compressions()],
+        "$compressions": ["stored", *_compressions()] if dataset.downloadable else [],
         "schema": [SCHEMA],
         "vectorTiles": [VECTOR_TILES, "application/x-protobuf"],
     }
