@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -13,7 +14,7 @@ import numpy.typing as npt
 from mastaba.api.catalogue import TileLimits
 from mastaba.api.slabs import StoredTile
 from mastaba.api.web import check_wanted
-from mastaba.errors import ObjectChangedError
+from mastaba.errors import ObjectChangedError, SlabFormatError, StorageError
 from mastaba_coverage.errors import CoverageTooLargeError
 from mastaba_render.api.decoding import read_located
 
@@ -77,6 +78,7 @@ class TileBlock:
         self.has_versions = True
         self.modified: float | None = 0.0
         self._indices: dict[tuple[int, int], SlabIndex] = {}
+        self._is_restored = False
 
     @classmethod
     def look_up(
@@ -112,6 +114,7 @@ class TileBlock:
         block.sizes = sizes.reshape(block.sizes.shape)
         block.digests = digests.reshape(block.digests.shape)
         block.modified = None
+        block._is_restored = True
         return block
 
     @property
@@ -138,10 +141,18 @@ class TileBlock:
 
     def forget(self) -> None:
         """Remove the indices of the block from the cache, because some are outdated."""
-        for place, index in self._indices.items():
-            height, width = self._shape
-            slab, _ = self._reader.place_of(place[1] * height, place[0] * width)
-            self._reader.forget(slab, index)
+        height, width = self._shape
+        for part in self._parts:
+            for row in part.rows:
+                for col in part.columns:
+                    slab, _ = self._reader.place_of(row * height, col * width)
+                    index = self._indices.get(slab[1:])
+                    if index is None and self._is_restored:
+                        # The cache may have it from another answer.
+                        with suppress(SlabFormatError, StorageError):
+                            index = self._reader.index(slab)
+                    if index is not None:
+                        self._reader.forget(slab, index)
 
     def has(self, place: Place) -> bool:
         """Return whether a tile is stored; False outside the block."""

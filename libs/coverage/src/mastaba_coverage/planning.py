@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from mastaba.api.web import printable
 from mastaba.errors import InvalidParameterError
 from mastaba_coverage.area import Area, area_of_trim, extent_in
+from mastaba_coverage.cells import Cells
 from mastaba_coverage.codecs import TileCodec
 from mastaba_coverage.drawn import DrawnImage, DrawnPlan
 from mastaba_coverage.errors import (
@@ -27,7 +28,6 @@ from mastaba_render.api.resampling import BASE_RADIUS
 if TYPE_CHECKING:
     from mastaba.api.catalogue import CRS, BoundingBox, Equivalences
     from mastaba.api.services import MapSettings
-    from mastaba_coverage.cells import Cells
     from mastaba_coverage.grid import Coverage, CoverageGrid
     from mastaba_coverage.limits import CoverageLimits
     from mastaba_coverage.request import CoverageRequest
@@ -409,8 +409,6 @@ def _aligned(
     coverage: Coverage, box: BoundingBox, columns: int, rows: int
 ) -> tuple[CoverageGrid, Cells] | None:
     """Return the level and the cells that a box and a size describe, if there are such."""
-    from mastaba_coverage.cells import Cells
-
     for grid in coverage.grids.values():
         matrix = grid.matrix
         size = matrix.cell_size
