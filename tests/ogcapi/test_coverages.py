@@ -103,7 +103,8 @@ def test_conformance_names_what_is_offered(client: Client) -> None:
     classes = client.get("/ogcapi/conformance?f=json").json["conformsTo"]
     found = {name.rpartition("/")[2] for name in classes if "ogcapi-coverages-1/" in name}
     assert found == {
-        *("core", "subsetting-spatial", "field-selection", "geotiff", "cog", "api-operations"),
+        *("core", "subsetting-spatial", "scaling-spatial", "field-selection", "crs"),
+        *("position-query", "geotiff", "cog", "api-operations", "html"),
     }
 
 
@@ -113,6 +114,8 @@ def test_definition_of_the_api_contains_downloads(client: Client) -> None:
     assert set(operation["responses"]["200"]["content"]) == {
         "image/tiff; application=geotiff",
         "image/tiff; application=geotiff; profile=cloud-optimized",
+        "application/json",
+        "text/html",
     }
     assert "/collections/{collectionId}/schema" in paths
 
@@ -231,14 +234,22 @@ def test_accept_chooses_the_format_of_a_part(
 
 ERRORS = [
     ("f=netcdf", 400, "there is no format netcdf"),
-    ("width=100", 400, "width is not offered"),
-    ("scaleSize=Lon(2),Lat(2)", 400, "scalesize is not offered"),
-    ("resolution=E(2),N(2)", 400, "resolution is not offered"),
-    ("crs=EPSG:4326", 400, "CRS"),
+    ("width=0", 400, "width must be"),
+    ("width=10&resolution=2", 400, "exclude each other"),
+    ("width=10&level=1", 400, "as it is stored"),
+    ("width=60000&height=60000", 413, "at most 100000000"),
+    ("width=9000&bbox=3,46,3.000001,46.000001", 404, "outside"),
+    ("resolution=E(0.2),N(0.2)", 400, "a quarter"),
+    ("resolution=E(2)", 400, "both axes"),
+    ("scale-size=Z(3)", 400, "axis z"),
+    ("scale-size=3", 400, "of the form"),
+    ("scale-factor=x", 400, "not a number"),
+    ("scale-factor=-1", 400, "greater than 0"),
     ("crs=EPSG:99999", 400, "CRS"),
     ("bbox=1,2,3", 400, "bbox must be"),
     ("bbox=1,2,3,x", 400, "bbox is not a number"),
     ("bbox=-1e308,-1e308,1e308,1e308&bbox-crs=[EPSG:2154]", 400, "too large"),
+    ("bbox=1,2,3,1", 400, "minimum below"),
     ("bbox=0,0,1,1&subset=Lat(0:1)", 400, "exclude each other"),
     ("subset=E(1:2)", 400, "no axis"),
     ("subset=Lat(45)", 400, "give an interval"),
@@ -250,7 +261,14 @@ ERRORS = [
     ("properties=value&exclude-properties=value", 400, "exclude each other"),
     ("level=9", 400, "there is no level 9"),
     ("level=1&f=cog", 400, "a COG begins with the finest level"),
-    ("compression=huffman", 400, "compression must be"),
+    ("compression=huffman", 400, "compression huffman is not offered"),
+    ("compression=jpeg", 400, "8 bits"),
+    ("predictor=horizontal&compression=deflate", 400, "floating-point"),
+    ("predictor=horizontal&compression=packbits", 400, "has no predictor"),
+    ("interleave=band", 400, "interleave band is not offered"),
+    ("tile-width=100", 400, "multiple of 16"),
+    ("f=png", 400, "there is no format png"),
+    ("f=json", 400, "one position"),
 ]
 
 
@@ -332,3 +350,56 @@ def test_long_downloads_are_limited(tmp_path: Path) -> None:
     running.close()
     assert client.get(COVERAGE).status_code == 200
     ground.close()
+
+
+def selected(ground: Ground, west: float, south: float, east: float, north: float) -> Any:
+    """Return the rows and columns whose geometry a closed box meets: an independent rule."""
+    reach = 0.01 if ground.layer.registration == "post" else 0.49
+    x = np.arange(17 * TILE) + LIMITS[0] + 0.5
+    y = LIMITS[3] - 0.5 - np.arange(21 * TILE)
+    columns = np.flatnonzero((x >= west - reach) & (x <= east + reach))
+    rows = np.flatnonzero((y >= south - reach) & (y <= north + reach))
+    return rows, columns
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("degrees", [False, True])
+def test_random_boxes_have_the_cells_of_the_rule(
+    degrees: bool, ground: Ground, client: Client
+) -> None:
+    pyproj = pytest.importorskip("pyproj")
+    back = pyproj.Transformer.from_crs(2154, "OGC:CRS84", always_xy=True)
+    there = pyproj.Transformer.from_crs("OGC:CRS84", 2154, always_xy=True)
+    source = random.Random(21)
+    inset = 0.5 if ground.layer.registration == "post" else 0.0
+    for _ in range(200):
+        west = LIMITS[0] + source.uniform(-30, 1080)
+        south = LIMITS[1] + source.uniform(-30, 1330)
+        box = [west, south, west + source.uniform(0.2, 200), south + source.uniform(0.2, 200)]
+        if degrees:
+            (low, left), (high, right) = sorted(
+                back.transform(*corner)[::-1] for corner in (box[:2], box[2:])
+            )
+            left, right = sorted((left, right))
+            query = f"bbox={left!r},{low!r},{right!r},{high!r}"
+            steps = np.linspace(0, 1, 256)
+            xs = np.concatenate([left + steps * (right - left)] * 2 + [steps * 0 + left])
+            ys = np.concatenate([steps * 0 + low, steps * 0 + high, low + steps * (high - low)])
+            xs = np.concatenate([xs, steps * 0 + right])
+            ys = np.concatenate([ys, low + steps * (high - low)])
+            tx, ty = there.transform(xs, ys)
+            box = [tx.min(), ty.min(), tx.max(), ty.max()]
+        else:
+            query = f"bbox={','.join(map(repr, box))}&bbox-crs=[EPSG:2154]"
+        rows, columns = selected(ground, *box)
+        response = client.head(f"{COVERAGE}?{query}&compression=none")
+        if not (len(rows) and len(columns)):
+            assert response.status_code == 404, query
+            continue
+        assert response.status_code == 200, query
+        assert [float(x) for x in response.headers["Content-Bbox"].split(",")] == [
+            LIMITS[0] + columns[0] + inset,
+            LIMITS[3] - rows[-1] - 1 + inset,
+            LIMITS[0] + columns[-1] + 1 - inset,
+            LIMITS[3] - rows[0] - inset,
+        ], query

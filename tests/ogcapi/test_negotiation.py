@@ -210,8 +210,8 @@ def test_other_origins_may_read_every_answer(
             assert response.headers.getlist("Access-Control-Allow-Origin") == [origin], path
             exposed = response.headers["Access-Control-Expose-Headers"]
             assert exposed == (
-                "Content-Crs, Content-Bbox, Link, "
-                "Accept-Ranges, Content-Range, Content-Disposition, ETag"
+                "Content-Crs, Content-Bbox, Content-Interpolation, Link, Accept-Ranges, "
+                "Content-Range, Content-Disposition, Preference-Applied, ETag"
             )
     preflight = client.options(
         "/ogcapi/map",

@@ -1,7 +1,8 @@
-"""The bytes of a tiled TIFF file: head first, then tiles, in the order of a COG.
+"""The bytes of a TIFF file: head first, then tiles, in the order of a COG.
 
 All directories precede the tiles, which lie from the coarsest image to the finest, row by row. Each
-tile is between its size and a repetition of its last four bytes, as GDAL writes them.
+tile is between its size and a repetition of its last four bytes, as GDAL writes them. Strips are
+tiles as wide as the image.
 """
 
 from __future__ import annotations
@@ -21,9 +22,12 @@ from mastaba_coverage.sources import TileSource
 LARGEST_CLASSIC: Final = 4_000_000_000
 """Bytes; a larger file is a BigTIFF."""
 
-_BYTE_COUNTS, _OFFSETS = 325, 324
+_TILE_PLACES: Final = 324, 325
+_STRIP_PLACES: Final = 273, 279
 _SIZES: Final = {"s": 1, "H": 2, "I": 4, "d": 8, "Q": 8}
 _TYPES: Final = {"s": 2, "H": 3, "I": 4, "d": 12, "Q": 16}
+_BIG: Final = 43
+"""Third byte of a BigTIFF."""
 _LEADER: Final = 4
 _TRAILER: Final = 4
 _PIECE: Final = 256 * 1024
@@ -69,10 +73,12 @@ class TiffImage:
     Attributes:
         fields: its tags, without the places of its tiles.
         source: its tiles.
+        is_tiled: whether they are tiles; strips otherwise.
     """
 
     fields: Sequence[Field]
     source: TileSource
+    is_tiled: bool = True
 
 
 @dataclass(slots=True, eq=False)
@@ -106,6 +112,7 @@ class TiffLayout:
 
     Args:
         images: full resolution first, then overviews from fine to coarse.
+        head: the bytes before the first tile, if they have been kept; otherwise they are made.
 
     Attributes:
         head: all bytes before the first tile.
@@ -113,22 +120,33 @@ class TiffLayout:
         is_big: whether it is a BigTIFF.
     """
 
-    def __init__(self, images: Sequence[TiffImage]) -> None:
+    def __init__(self, images: Sequence[TiffImage], head: memoryview | None = None) -> None:
+        self.head: bytes | memoryview
         tiles = [_Tiles(image.source) for image in images]
+        self._tiles = tiles[::-1]
+        if head is not None:
+            self.head, self.is_big = head, head[2] == _BIG
+            self.size = self._place(len(head))
+        else:
+            self._make_head(images, tiles)
+
+    def _place(self, position: int) -> int:
+        """Place the tiles from a position on; return the size of the file."""
+        for one in self._tiles:
+            length = one.length
+            one.move(position)
+            position += length
+        return position
+
+    def _make_head(self, images: Sequence[TiffImage], tiles: Sequence[_Tiles]) -> None:
         data = sum(one.length for one in tiles)
         # The head is short beside what the limit leaves.
         head = len(_head(images, [_no_offsets(one) for one in tiles], is_big=False))
         self.is_big = head + data > LARGEST_CLASSIC
         if self.is_big:
             head = len(_head(images, [_no_offsets(one) for one in tiles], is_big=True))
-        position = head
-        for one in reversed(tiles):
-            length = one.length
-            one.move(position)
-            position += length
-        self.size = position
+        self.size = self._place(head)
         self.head = _head(images, [one.offsets() for one in tiles], is_big=self.is_big)
-        self._tiles = tiles[::-1]
 
     def pieces(self, start: int, end: int) -> Iterator[bytes]:
         """Yield bytes of the file in pieces of at most `LARGEST_PIECE`.
@@ -162,9 +180,14 @@ class TiffLayout:
                 if len(data) != tiles.source.sizes[number]:
                     raise SlabFormatError("a tile has not the size that its index says")
                 if data:
-                    block = b"".join((struct.pack("<I", len(data)), data, data[-_TRAILER:]))
+                    block = framed(data)
                     begin = int(tiles.starts[number])
                     yield memoryview(block)[max(0, start - begin) : end - begin]
+
+
+def framed(data: bytes) -> bytes:
+    """Return a tile between its size and the repetition of its last bytes."""
+    return b"".join((struct.pack("<I", len(data)), data, data[-_TRAILER:]))
 
 
 def _no_offsets(tiles: _Tiles) -> npt.NDArray[np.int64]:
@@ -175,13 +198,15 @@ def _head(
     images: Sequence[TiffImage], offsets: Sequence[npt.NDArray[np.int64]], *, is_big: bool
 ) -> bytes:
     header = 16 if is_big else 8
-    first = header + len(_GHOST)
+    # What it promises is about tiles.
+    ghost = _GHOST if images[0].is_tiled else b""
+    first = header + len(ghost)
     first += first % 2
     if is_big:
-        parts = [struct.pack("<2sHHHQ", b"II", 43, 8, 0, first), _GHOST]
+        parts = [struct.pack("<2sHHHQ", b"II", _BIG, 8, 0, first), ghost]
     else:
-        parts = [struct.pack("<2sHI", b"II", 42, first), _GHOST]
-    parts.append(bytes(first - header - len(_GHOST)))
+        parts = [struct.pack("<2sHI", b"II", 42, first), ghost]
+    parts.append(bytes(first - header - len(ghost)))
     position = first
     for number, (image, places) in enumerate(zip(images, offsets, strict=True)):
         last = number == len(images) - 1
@@ -201,10 +226,11 @@ def _directory(
 ) -> bytes:
     """Return a directory and its values; its values are even, so the next one follows."""
     kind, width = ("Q", 8) if is_big else ("I", 4)
+    offsets, sizes = _TILE_PLACES if image.is_tiled else _STRIP_PLACES
     fields = [
         *image.fields,
-        Field(_OFFSETS, kind, places.astype(f"<u{width}").tobytes()),
-        Field(_BYTE_COUNTS, "I", image.source.sizes.astype("<u4").tobytes()),
+        Field(offsets, kind, places.astype(f"<u{width}").tobytes()),
+        Field(sizes, "I", image.source.sizes.astype("<u4").tobytes()),
     ]
     fields.sort(key=lambda one: one.tag)
     # Always even, as the positions of values must be.
@@ -213,7 +239,7 @@ def _directory(
     values: list[bytes] = []
     end = position + length
     # The places of the tiles come last.
-    for one in sorted(fields, key=lambda one: (one.tag in (_OFFSETS, _BYTE_COUNTS), one.tag)):
+    for one in sorted(fields, key=lambda one: (one.tag in (offsets, sizes), one.tag)):
         if len(one.packed) > width:
             padded = one.packed + bytes(len(one.packed) % 2)
             where[one.tag] = end
