@@ -1,6 +1,7 @@
 """INSPIRE requirements for capabilities: extended capabilities.
 
-Directive 2007/2/EC; Technical Guidance for the implementation of INSPIRE View Services 3.11.
+Directive 2007/2/EC; Technical Guidance for the implementation of INSPIRE View Services 3.11 and of
+INSPIRE Download Services using Web Coverage Services 1.0.
 """
 
 from __future__ import annotations
@@ -22,34 +23,34 @@ def is_wanted(parameters: Mapping[str, str], default: bool) -> bool:
     return default if found is None else found
 
 
-def namespaces(view_service: str) -> dict[str | None, str]:
+def namespaces(service: str, prefix: str = "inspire_vs") -> dict[str | None, str]:
     """Return the namespaces that the document of `add_extended_capabilities` must declare.
 
     Args:
-        view_service: namespace of INSPIRE view services in the protocol.
+        service: namespace of INSPIRE view or download services in the protocol.
+        prefix: of that namespace.
     """
-    return {"inspire_common": _COMMON, "inspire_vs": view_service}
+    return {"inspire_common": _COMMON, prefix: service}
 
 
-def schema_locations(view_service: str, file: str) -> str:
+def schema_locations(service: str, file: str) -> str:
     """Return the schemas of these namespaces for ``xsi:schemaLocation``.
 
     Args:
-        file: name of the schema of the view service.
+        file: name of the schema of the service.
     """
-    return f"{view_service} {view_service}/{file} {_COMMON} {_COMMON}/common.xsd"
+    return f"{service} {service}/{file} {_COMMON} {_COMMON}/common.xsd"
 
 
-def add_extended_capabilities(
-    parent: Element, view_service: str, metadata: Metadata | None
-) -> None:
-    """Append ``inspire_vs:ExtendedCapabilities``.
+def add_extended_capabilities(parent: Element, service: str, metadata: Metadata | None) -> Element:
+    """Append ``ExtendedCapabilities`` of a view or download service, and return it.
 
     Args:
+        service: as in `namespaces`.
         metadata: metadata record of the service, or None.
     """
     common = f"{{{_COMMON}}}"
-    extended = add(parent, f"{{{view_service}}}ExtendedCapabilities")
+    extended = add(parent, f"{{{service}}}ExtendedCapabilities")
     if metadata is not None:
         # Existing files have the media type in ``type``, where existing servers read it.
         media_type = metadata.type if "/" in metadata.type else metadata.media_type
@@ -62,3 +63,18 @@ def add_extended_capabilities(
         add(extended, f"{common}ResponseLanguage"),
     ):
         add(language, f"{common}Language", _LANGUAGE)
+    return extended
+
+
+def add_data_set(extended: Element, service: str, code: str, record: str) -> None:
+    """Append a data set that a download service offers.
+
+    Args:
+        extended: what `add_extended_capabilities` returns.
+        service: as in `namespaces`.
+        code: identifier of the data set.
+        record: address of its metadata record; may be empty.
+    """
+    attributes = {"metadataURL": record} if record else {}
+    identifier = add(extended, f"{{{service}}}SpatialDataSetIdentifier", attributes=attributes)
+    add(identifier, f"{{{_COMMON}}}Code", code)
