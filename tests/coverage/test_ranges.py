@@ -20,6 +20,7 @@ from mastaba_coverage import (
     Field,
     TiffImage,
     TiffLayout,
+    TiffOptions,
     TileSource,
 )
 
@@ -36,7 +37,9 @@ def plans(ground: Ground) -> dict[str, CoveragePlan]:
     window = Cells(331, 900, 205, 1201)
     return {
         "cog": ground.whole(),
-        "window": CoveragePlan.exact(coverage, coverage.finest, window, coverage.fields),
+        "window": CoveragePlan.exact(
+            coverage, coverage.finest, window, coverage.fields, TiffOptions("none")
+        ),
     }
 
 

@@ -1,30 +1,138 @@
 """Exact extraction of the stored values of a layer, as GeoTIFF of any size.
 
-Nothing is resampled, and no temporary file is written. Every offset of the file is known before its
-first tile is read, so any part of it can be made on its own.
+Stored values are copied or cut, and every offset of such a file is known before its first tile is
+read, so any part of it can be made on its own, without a temporary file. What is compressed or
+resampled is made before it is sent.
+
+Modules are loaded when one of their names is used: limits and settings need no renderer.
 """
 
-from mastaba_coverage.answer import Answer, CoverageLimits, extract
-from mastaba_coverage.cells import Cells, cells_between
-from mastaba_coverage.errors import CoverageTooLargeError
-from mastaba_coverage.grid import Coverage, CoverageGrid
-from mastaba_coverage.layout import Field, TiffImage, TiffLayout
-from mastaba_coverage.plan import CoveragePlan, ImagePlan
-from mastaba_coverage.sources import TileSource
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mastaba_coverage.answer import Answer, extract
+    from mastaba_coverage.cells import Cells, cells_between
+    from mastaba_coverage.codecs import TileCodec, offered_compressions
+    from mastaba_coverage.drawn import DrawnPlan
+    from mastaba_coverage.errors import (
+        CoverageTooLargeError,
+        InvalidIntervalError,
+        InvalidScalingError,
+        OutsideCoverageError,
+        UnknownFieldError,
+        UnknownLevelError,
+    )
+    from mastaba_coverage.extractor import PICTURES, Extractor
+    from mastaba_coverage.grid import Coverage, CoverageGrid
+    from mastaba_coverage.layout import Field, TiffImage, TiffLayout
+    from mastaba_coverage.limits import LIMITS_SCHEMA, CoverageLimits, coverage_limits
+    from mastaba_coverage.plan import CoveragePlan, ImagePlan
+    from mastaba_coverage.planning import Plan, file_name
+    from mastaba_coverage.request import CoverageRequest, Interval, Scaling, TiffOptions, Trim
+    from mastaba_coverage.shape import TileShape
+    from mastaba_coverage.sources import TileSource
+
+_MODULES = {
+    "answer": (
+        "Answer",
+        "extract",
+    ),
+    "cells": (
+        "Cells",
+        "cells_between",
+    ),
+    "codecs": (
+        "TileCodec",
+        "offered_compressions",
+    ),
+    "drawn": ("DrawnPlan",),
+    "errors": (
+        "CoverageTooLargeError",
+        "InvalidIntervalError",
+        "InvalidScalingError",
+        "OutsideCoverageError",
+        "UnknownFieldError",
+        "UnknownLevelError",
+    ),
+    "extractor": (
+        "PICTURES",
+        "Extractor",
+    ),
+    "grid": (
+        "Coverage",
+        "CoverageGrid",
+    ),
+    "layout": (
+        "Field",
+        "TiffImage",
+        "TiffLayout",
+    ),
+    "limits": (
+        "LIMITS_SCHEMA",
+        "CoverageLimits",
+        "coverage_limits",
+    ),
+    "plan": (
+        "CoveragePlan",
+        "ImagePlan",
+    ),
+    "planning": (
+        "Plan",
+        "file_name",
+    ),
+    "request": (
+        "CoverageRequest",
+        "Interval",
+        "Scaling",
+        "TiffOptions",
+        "Trim",
+    ),
+    "shape": ("TileShape",),
+    "sources": ("TileSource",),
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
+    "LIMITS_SCHEMA",
+    "PICTURES",
     "Answer",
     "Cells",
     "Coverage",
     "CoverageGrid",
     "CoverageLimits",
     "CoveragePlan",
+    "CoverageRequest",
     "CoverageTooLargeError",
+    "DrawnPlan",
+    "Extractor",
     "Field",
     "ImagePlan",
+    "Interval",
+    "InvalidIntervalError",
+    "InvalidScalingError",
+    "OutsideCoverageError",
+    "Plan",
+    "Scaling",
     "TiffImage",
     "TiffLayout",
+    "TiffOptions",
+    "TileCodec",
+    "TileShape",
     "TileSource",
+    "Trim",
+    "UnknownFieldError",
+    "UnknownLevelError",
     "cells_between",
+    "coverage_limits",
     "extract",
+    "file_name",
+    "offered_compressions",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    module = _MODULE_OF.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{module}"), name)

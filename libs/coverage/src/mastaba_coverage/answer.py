@@ -2,46 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import threading
+from collections.abc import Callable, Iterator
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 import mastaba
+from mastaba.api.catalogue import Codec
 from mastaba.api.web import AddressableBody
 from mastaba.errors import ObjectChangedError
 from mastaba_coverage.block import TileBlock
-from mastaba_coverage.errors import CoverageTooLargeError
+from mastaba_coverage.codecs import STORED, TileCodec
+from mastaba_coverage.errors import CoverageTooLargeError, NotCopyableError
 from mastaba_coverage.layout import TiffImage, TiffLayout
 from mastaba_coverage.sources import CopiedTiles, TileSource, WindowTiles
-from mastaba_coverage.tags import COMPRESSIONS, image_fields, metadata_field, place_fields
+from mastaba_coverage.tags import image_fields, metadata_field, place_fields
 from mastaba_render.api.decoding import TileDecoder
 
 if TYPE_CHECKING:
+    from mastaba_coverage.layout import Field
+    from mastaba_coverage.limits import CoverageLimits
     from mastaba_coverage.plan import CoveragePlan, ImagePlan
 
-_UNCOMPRESSED: Final = 1
 _SAMPLED: Final = 8
 """Tiles of each image that are read to find out whether they can be copied."""
 
-
-@dataclass(frozen=True, slots=True)
-class CoverageLimits:
-    """Limits of one answer.
-
-    Attributes:
-        stream_bytes: bytes of the file.
-        tiles: tiles of the file.
-        indices: slabs whose indices are read.
-    """
-
-    stream_bytes: int = 16 * 1024**3
-    tiles: int = 1_048_576
-    indices: int = 8192
-
-
-class NotCopyableError(Exception):
-    """Stored tiles differ from what the tags would declare."""
+_MAKING: Final = threading.Lock()
+"""Held while a piece is made, so that downloads of a process never take more than one core."""
 
 
 class Answer(AddressableBody):
@@ -53,6 +42,8 @@ class Answer(AddressableBody):
     Args:
         plan: what is in the file.
         limits: of this answer.
+        give_way: is called before each piece is made, and returns when others have had their turn.
+        note: is called when a stored JPEG tile proves to be of another kind than the others.
 
     Attributes:
         plan: as given.
@@ -63,27 +54,32 @@ class Answer(AddressableBody):
         SlabFormatError, StorageError: an index cannot be read.
     """
 
-    def __init__(self, plan: CoveragePlan, limits: CoverageLimits) -> None:
+    def __init__(
+        self,
+        plan: CoveragePlan,
+        limits: CoverageLimits,
+        give_way: Callable[[], object] = lambda: None,
+        note: Callable[[], object] = lambda: None,
+    ) -> None:
+        if not plan.is_addressable:
+            raise ValueError("the plan is of a file that is made before it is sent")
         self.plan = plan
-        _check_tiles(plan, limits)
-        left = limits.indices
-        sources: list[TileSource] = []
-        versions: list[str | None] = []
-        self._blocks: list[TileBlock] = []
-        for image in plan.images:
-            block = TileBlock(image.grid.reader, image.tiles, left)
-            self._blocks.append(block)
-            left -= len(block.versions)
-            versions += block.versions
-            sources.append(_source(plan, image, block))
+        self._give_way, self._note = give_way, note
+        check_tiles(plan, limits)
+        self._blocks = blocks_of(plan, limits)
+        sources = [
+            tiles_of(plan, image, block)
+            for image, block in zip(plan.images, self._blocks, strict=True)
+        ]
         self._layout = TiffLayout(
             [
-                _image(plan, image, source, is_overview=number > 0)
-                for number, (image, source) in enumerate(zip(plan.images, sources, strict=True))
+                TiffImage(fields, source, plan.shape.is_tiled)
+                for fields, source in zip(fields_of(plan), sources, strict=True)
             ]
         )
         if self._layout.size > limits.stream_bytes:
             raise CoverageTooLargeError(self._layout.size, limits.stream_bytes, "bytes")
+        versions = [version for block in self._blocks for version in block.versions]
         super().__init__(self._layout.size, _version(plan, self._layout.head, versions))
 
     def pieces(self, start: int, end: int) -> Iterator[bytes]:
@@ -91,39 +87,72 @@ class Answer(AddressableBody):
 
         Raises:
             ObjectChangedError: a slab has been replaced.
+            NotCopyableError: a stored JPEG tile is of another kind than the others.
             SlabFormatError, StorageError: a tile cannot be read or decoded.
         """
+        pieces = self._layout.pieces(start, end)
         try:
-            yield from self._layout.pieces(start, end)
+            while True:
+                self._give_way()
+                with _MAKING:
+                    piece = next(pieces, None)
+                if piece is None:
+                    return
+                yield piece
         except ObjectChangedError:
             # Usually, more than one slab is replaced; the next answer must not use the others.
             for block in self._blocks:
                 block.forget()
             raise
+        except NotCopyableError:
+            self._note()
+            raise
 
 
-def extract(plan: CoveragePlan, limits: CoverageLimits) -> Answer:
-    """Return the file of a plan, with its tiles copied if they all can be.
+def extract(
+    plan: CoveragePlan,
+    limits: CoverageLimits,
+    give_way: Callable[[], object] = lambda: None,
+    note: Callable[[], object] = lambda: None,
+) -> Answer:
+    """Return the file of an addressable plan, with its tiles copied if they all can be.
+
+    Args:
+        plan: what is in the file.
+        limits: of the answer.
+        give_way, note: as in `Answer`.
 
     Raises:
         CoverageTooLargeError: a limit is exceeded.
+        NotCopyableError: the tiles cannot be copied, and would be compressed otherwise.
         SlabFormatError, StorageError: an index, or a sample of the tiles, cannot be read.
     """
     try:
-        return Answer(plan, limits)
+        return Answer(plan, limits, give_way, note)
     except NotCopyableError:
-        return Answer(plan.without_copies(), limits)
+        plan = plan.without_copies()
+        if not plan.is_addressable:
+            raise
+        return Answer(plan, limits, give_way, note)
 
 
-def _check_tiles(plan: CoveragePlan, limits: CoverageLimits) -> None:
-    """Check what is known before any index is read."""
+def check_tiles(plan: CoveragePlan, limits: CoverageLimits) -> None:
+    """Check what is known before any index is read.
+
+    Raises:
+        CoverageTooLargeError: a limit is exceeded.
+    """
     count = size = 0
     for image in plan.images:
-        matrix, cells = image.grid.matrix, image.cells
-        tiles = -(-cells.rows // matrix.tile_height) * -(-cells.columns // matrix.tile_width)
-        count += tiles
+        shape, cells = plan.shape, image.cells
+        tiles = shape.across(cells.columns) * shape.down(cells.rows)
+        limits_of = image.tiles
+        stored = (limits_of.max_row - limits_of.min_row + 1) * (
+            limits_of.max_col - limits_of.min_col + 1
+        )
+        count += max(tiles, stored)
         if not (image.is_copied or plan.is_sparse):
-            pixels = tiles * matrix.tile_height * matrix.tile_width
+            pixels = tiles * shape.width * shape.height
             size += pixels * len(plan.fields) * plan.coverage.dtype.itemsize
     if size > limits.stream_bytes:
         raise CoverageTooLargeError(size, limits.stream_bytes, "bytes")
@@ -131,22 +160,56 @@ def _check_tiles(plan: CoveragePlan, limits: CoverageLimits) -> None:
         raise CoverageTooLargeError(count, limits.tiles, "tiles")
 
 
-def _source(plan: CoveragePlan, image: ImagePlan, block: TileBlock) -> TileSource:
+def blocks_of(plan: CoveragePlan, limits: CoverageLimits) -> list[TileBlock]:
+    """Return the stored tiles of each image.
+
+    Raises:
+        CoverageTooLargeError: they are in too many slabs.
+        SlabFormatError, StorageError: an index cannot be read.
+    """
+    left = limits.indices
+    blocks = []
+    for image in plan.images:
+        around = image.grid.around if image.grid.is_beyond(image.cells) else 0
+        blocks.append(TileBlock(image.grid.reader, image.tiles, left, around))
+        left -= len(blocks[-1].versions)
+    return blocks
+
+
+def tiles_of(plan: CoveragePlan, image: ImagePlan, block: TileBlock) -> TileSource:
+    """Return the tiles of an image, copied or uncompressed.
+
+    Raises:
+        NotCopyableError: they would be copied, and some differ from what the tags would declare.
+        SlabFormatError, StorageError: a sample of the tiles cannot be read.
+    """
     coverage, matrix = plan.coverage, image.grid.matrix
-    tile_format, size = coverage.layer.pyramid.format, (matrix.tile_width, matrix.tile_height)
-    if image.is_copied:
-        copied = CopiedTiles(block, tile_format.codec, size)
-        if not copied.is_uniform(_SAMPLED):
-            raise NotCopyableError
+    if not image.is_copied:
+        return window_of(plan, image, block)
+    stored = STORED[coverage.layer.pyramid.format.codec]
+    size = matrix.tile_height, matrix.tile_width
+    blank = b""
+    if not plan.is_sparse:
         # Simple readers do not know tiles that are left out.
-        if plan.is_sparse or copied.sizes.all():
-            return copied
-        raise NotCopyableError
+        nodata = np.array(coverage.nodata, coverage.dtype)
+        blank = TileCodec(stored).encode(np.broadcast_to(nodata, (*size, len(nodata))))
+    is_jpeg = coverage.layer.pyramid.format.codec is Codec.JPEG
+    copied = CopiedTiles(block, size[::-1], is_jpeg=is_jpeg, blank=blank)
+    if not copied.is_uniform(_SAMPLED):
+        raise NotCopyableError("the stored JPEG tiles are of several kinds")
+    return copied
+
+
+def window_of(plan: CoveragePlan, image: ImagePlan, block: TileBlock) -> WindowTiles:
+    """Return the tiles of an image, uncompressed."""
+    coverage, matrix = plan.coverage, image.grid.matrix
+    size = matrix.tile_width, matrix.tile_height
     return WindowTiles(
         block,
-        TileDecoder(tile_format, len(coverage.fields), *size),
+        TileDecoder(coverage.layer.pyramid.format, len(coverage.fields), *size),
         image.cells,
         size,
+        plan.shape,
         coverage.nodata,
         coverage.dtype,
         [coverage.fields.index(name) for name in plan.fields],
@@ -154,18 +217,20 @@ def _source(plan: CoveragePlan, image: ImagePlan, block: TileBlock) -> TileSourc
     )
 
 
-def _image(
-    plan: CoveragePlan, image: ImagePlan, source: TileSource, *, is_overview: bool
-) -> TiffImage:
+def fields_of(plan: CoveragePlan) -> list[list[Field]]:
+    """Return the tags of each image."""
     coverage = plan.coverage
-    stored = coverage.layer.pyramid.format.codec
-    compression = COMPRESSIONS[stored] if image.is_copied else _UNCOMPRESSED
-    fields = image_fields(
-        coverage, image.grid, image.cells, compression, plan.fields, is_overview=is_overview
-    )
-    if not is_overview:
-        fields += [*place_fields(coverage, image.grid, image.cells), metadata_field(coverage)]
-    return TiffImage(fields, source)
+    stored = STORED.get(coverage.layer.pyramid.format.codec, "none")
+    found = []
+    for number, image in enumerate(plan.images):
+        size = image.cells.rows, image.cells.columns
+        codec = TileCodec(stored) if image.is_copied else plan.codec
+        tags = image_fields(coverage, size, plan.shape, codec, plan.fields, is_overview=number > 0)
+        if number == 0:
+            tags += place_fields(plan.edges, plan.crs, size, is_post=plan.is_post)
+            tags.append(metadata_field(coverage))
+        found.append(tags)
+    return found
 
 
 def _version(plan: CoveragePlan, head: bytes, versions: list[str | None]) -> str | None:

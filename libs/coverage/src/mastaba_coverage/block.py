@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -35,30 +36,37 @@ class TileBlock:
         reader: reader of the level.
         tiles: the range; it may reach beyond the limits of the level.
         most: number of slabs that may be looked up.
+        around: number of columns after which the same tiles follow again; 0 if they do not.
 
     Attributes:
         tiles: as given.
         sizes: bytes of each tile, 0 where none is stored; shape (rows, columns), int64.
         versions: a text for each slab, which changes with it; None for a slab in a storage without
             versions.
+        modified: when one of the slabs was last modified, Unix seconds; None if a storage does not
+            say it.
 
     Raises:
         CoverageTooLargeError: the range has more slabs than allowed.
         SlabFormatError, StorageError: an index cannot be read.
     """
 
-    def __init__(self, reader: LevelReader, tiles: TileLimits, most: int) -> None:
+    def __init__(self, reader: LevelReader, tiles: TileLimits, most: int, around: int = 0) -> None:
         self.tiles = tiles
         self._reader = reader
+        self._around = around
         level = reader.level
         self._shape = level.tiles_per_height, level.tiles_per_width
         shape = tiles.max_row - tiles.min_row + 1, tiles.max_col - tiles.min_col + 1
         self.sizes: npt.NDArray[np.int64] = np.zeros(shape, np.int64)
         self.versions: list[str | None] = []
+        self.modified: float | None = 0.0
         self._indices: dict[tuple[int, int], SlabIndex] = {}
-        inside = tiles.intersection(level.limits)
-        if inside is not None:
-            self._look_up(inside, most)
+        for shift in {0, around}:
+            moved = replace(tiles, min_col=tiles.min_col - shift, max_col=tiles.max_col - shift)
+            inside = moved.intersection(level.limits)
+            if inside is not None:
+                self._look_up(inside, most - len(self.versions), shift)
 
     def read(self, places: Sequence[Place]) -> list[bytes]:
         """Return the bytes of stored tiles, in the given order.
@@ -92,7 +100,8 @@ class TileBlock:
         rows, columns = self.sizes.shape
         return 0 <= row < rows and 0 <= col < columns and bool(self.sizes[row, col])
 
-    def _look_up(self, inside: TileLimits, most: int) -> None:
+    def _look_up(self, inside: TileLimits, most: int, shift: int) -> None:
+        """Look up stored tiles whose columns are less by a shift than those of the range."""
         slabs = self._slabs(inside)
         if len(slabs) > most:
             raise CoverageTooLargeError(len(slabs), most, "slabs")
@@ -102,7 +111,7 @@ class TileBlock:
             # Reads the indices that are not cached, in parallel if that is worth it.
             self._reader.locate_all([(part.min_row, part.min_col) for part in group])
             for part in group:
-                self._add(part)
+                self._add(part, shift)
 
     def _slabs(self, inside: TileLimits) -> list[TileLimits]:
         """Return the part of the range in each slab."""
@@ -118,7 +127,7 @@ class TileBlock:
             for col in range(inside.min_col // width, inside.max_col // width + 1)
         ]
 
-    def _add(self, part: TileLimits) -> None:
+    def _add(self, part: TileLimits, shift: int) -> None:
         reader = self._reader
         slab, _ = reader.place_of(part.min_row, part.min_col)
         index = reader.index(slab)
@@ -127,17 +136,22 @@ class TileBlock:
             return
         self.versions.append(index.version and f"{index.key} {index.version}")
         self._indices[slab[1:]] = index
+        if self.modified is not None:
+            time = index.modified
+            self.modified = None if time is None else max(time, self.modified)
         places = list(_places(part))
         found = index.tiles([reader.place_of(*place)[1] for place in places])
         sizes = [0 if entry is None else entry[1] for entry in found]
         tiles = self.tiles
         self.sizes[
             part.min_row - tiles.min_row : part.max_row - tiles.min_row + 1,
-            part.min_col - tiles.min_col : part.max_col - tiles.min_col + 1,
+            part.min_col + shift - tiles.min_col : part.max_col + shift - tiles.min_col + 1,
         ] = np.reshape(sizes, (part.max_row - part.min_row + 1, -1))
 
     def _located(self, place: Place) -> StoredTile:
-        slab, number = self._reader.place_of(*place)
+        row, col = place
+        is_again = 0 < self._around <= col
+        slab, number = self._reader.place_of(row, col - self._around if is_again else col)
         index = self._indices[slab[1:]]
         entry = index.tile(number)
         assert entry is not None

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
-from mastaba.api.catalogue import BoundingBox, Layer, Level, TileMatrix
+from mastaba.api.catalogue import CRS, BoundingBox, Layer, Level, TileMatrix
 from mastaba.api.slabs import LevelReader
 from mastaba_coverage.cells import Cells, cells_between
+from mastaba_render.api.maps import tiles_around
 
 _FURTHEST: Final = 1e15
 """Cells. Beyond it, numbers of cells are not exact."""
@@ -25,12 +27,14 @@ class CoverageGrid:
         reader: reader of its tiles.
         window: the cells that the layer has: its tile limits, cut by its box in whole cells.
         is_post: whether a value belongs to the point in the middle of its cell.
+        around: tiles in a full turn of the Earth, after which columns repeat; 0 if they do not.
     """
 
     level: Level
     reader: LevelReader
     window: Cells
     is_post: bool
+    around: int = 0
 
     @property
     def matrix(self) -> TileMatrix:
@@ -45,6 +49,50 @@ class CoverageGrid:
         """
         found = _cells_of(self.matrix, box, is_post=self.is_post)
         return None if found is None else found.intersection(self.window)
+
+    def cells_across(self, box: BoundingBox) -> Cells | None:
+        """Return the cells that a box across the antimeridian selects, or None.
+
+        Columns beyond the antimeridian go on counting, if the box meets cells on both sides of it.
+
+        Args:
+            box: its east is beyond the edge of the CRS.
+
+        Raises:
+            ValueError: the columns of the grid do not repeat after a full turn.
+        """
+        found = _cells_of(self.matrix, box, is_post=self.is_post)
+        if found is None:
+            return None
+        turn = self.around * self.matrix.tile_width
+        if not turn:
+            raise ValueError("the columns of the grid do not repeat")
+        western = found.intersection(self.window)
+        moved = replace(found, left=found.left - turn, right=found.right - turn)
+        eastern = moved.intersection(self.window)
+        if western is None or eastern is None:
+            return western or eastern
+        return replace(western, right=eastern.right + turn)
+
+    def cell_at(self, x: float, y: float) -> tuple[int, int] | None:
+        """Return row and column of the cell at a position, or None outside the coverage."""
+        matrix = self.matrix
+        column, row = (
+            (x - matrix.origin_x) / matrix.cell_size,
+            (matrix.origin_y - y) / matrix.cell_size,
+        )
+        if not (abs(column) < _FURTHEST and abs(row) < _FURTHEST):
+            return None
+        window = self.window
+        # The far edges belong to the last cells.
+        left = window.right - 1 if column == window.right else math.floor(column)
+        top = window.bottom - 1 if row == window.bottom else math.floor(row)
+        inside = window.left <= left < window.right and window.top <= top < window.bottom
+        return (top, left) if inside else None
+
+    def is_beyond(self, cells: Cells) -> bool:
+        """Return whether columns of cells are beyond the antimeridian."""
+        return 0 < self.around * self.matrix.tile_width < cells.right
 
     def edges(self, cells: Cells) -> BoundingBox:
         """Return the outer edges of cells, in the CRS of the layer."""
@@ -96,7 +144,9 @@ class Coverage:
             if common is not None:
                 # Coarser levels hold averages of areas.
                 is_post = level is finest and layer.registration == "post"
-                grids[name] = CoverageGrid(level, readers[name], common, is_post)
+                crs = layer.pyramid.tile_matrix_set.crs
+                around = tiles_around(level.matrix, crs)
+                grids[name] = CoverageGrid(level, readers[name], common, is_post, around)
         if finest.matrix.id not in grids:
             raise ValueError(f"the layer {layer.id} has no cell inside its box")
         return cls(layer, grids, _fields(layer))
@@ -105,6 +155,11 @@ class Coverage:
     def finest(self) -> CoverageGrid:
         """The grid with the smallest cells."""
         return self.grids[self.layer.pyramid.finest.matrix.id]
+
+    @property
+    def crs(self) -> CRS:
+        """CRS of the layer."""
+        return self.layer.pyramid.tile_matrix_set.crs
 
     @property
     def dtype(self) -> np.dtype[np.generic]:

@@ -1,7 +1,8 @@
-"""The bytes of a tiled TIFF file: head first, then tiles, in the order of a COG.
+"""The bytes of a TIFF file: head first, then tiles, in the order of a COG.
 
 All directories precede the tiles, which lie from the coarsest image to the finest, row by row. Each
-tile is between its size and a repetition of its last four bytes, as GDAL writes them.
+tile is between its size and a repetition of its last four bytes, as GDAL writes them. Strips are
+tiles as wide as the image.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from mastaba_coverage.sources import TileSource
 LARGEST_CLASSIC: Final = 4_000_000_000
 """Bytes; a larger file is a BigTIFF."""
 
-_BYTE_COUNTS, _OFFSETS = 325, 324
+_TILE_PLACES: Final = 324, 325
+_STRIP_PLACES: Final = 273, 279
 _SIZES: Final = {"s": 1, "H": 2, "I": 4, "d": 8, "Q": 8}
 _TYPES: Final = {"s": 2, "H": 3, "I": 4, "d": 12, "Q": 16}
 _LEADER: Final = 4
@@ -69,10 +71,12 @@ class TiffImage:
     Attributes:
         fields: its tags, without the places of its tiles.
         source: its tiles.
+        is_tiled: whether they are tiles; strips otherwise.
     """
 
     fields: Sequence[Field]
     source: TileSource
+    is_tiled: bool = True
 
 
 @dataclass(slots=True, eq=False)
@@ -162,9 +166,14 @@ class TiffLayout:
                 if len(data) != tiles.source.sizes[number]:
                     raise SlabFormatError("a tile has not the size that its index says")
                 if data:
-                    block = b"".join((struct.pack("<I", len(data)), data, data[-_TRAILER:]))
+                    block = framed(data)
                     begin = int(tiles.starts[number])
                     yield memoryview(block)[max(0, start - begin) : end - begin]
+
+
+def framed(data: bytes) -> bytes:
+    """Return a tile between its size and the repetition of its last bytes."""
+    return b"".join((struct.pack("<I", len(data)), data, data[-_TRAILER:]))
 
 
 def _no_offsets(tiles: _Tiles) -> npt.NDArray[np.int64]:
@@ -175,13 +184,15 @@ def _head(
     images: Sequence[TiffImage], offsets: Sequence[npt.NDArray[np.int64]], *, is_big: bool
 ) -> bytes:
     header = 16 if is_big else 8
-    first = header + len(_GHOST)
+    # What it promises is about tiles.
+    ghost = _GHOST if images[0].is_tiled else b""
+    first = header + len(ghost)
     first += first % 2
     if is_big:
-        parts = [struct.pack("<2sHHHQ", b"II", 43, 8, 0, first), _GHOST]
+        parts = [struct.pack("<2sHHHQ", b"II", 43, 8, 0, first), ghost]
     else:
-        parts = [struct.pack("<2sHI", b"II", 42, first), _GHOST]
-    parts.append(bytes(first - header - len(_GHOST)))
+        parts = [struct.pack("<2sHI", b"II", 42, first), ghost]
+    parts.append(bytes(first - header - len(ghost)))
     position = first
     for number, (image, places) in enumerate(zip(images, offsets, strict=True)):
         last = number == len(images) - 1
@@ -201,10 +212,11 @@ def _directory(
 ) -> bytes:
     """Return a directory and its values; its values are even, so the next one follows."""
     kind, width = ("Q", 8) if is_big else ("I", 4)
+    offsets, sizes = _TILE_PLACES if image.is_tiled else _STRIP_PLACES
     fields = [
         *image.fields,
-        Field(_OFFSETS, kind, places.astype(f"<u{width}").tobytes()),
-        Field(_BYTE_COUNTS, "I", image.source.sizes.astype("<u4").tobytes()),
+        Field(offsets, kind, places.astype(f"<u{width}").tobytes()),
+        Field(sizes, "I", image.source.sizes.astype("<u4").tobytes()),
     ]
     fields.sort(key=lambda one: one.tag)
     # Always even, as the positions of values must be.
@@ -213,7 +225,7 @@ def _directory(
     values: list[bytes] = []
     end = position + length
     # The places of the tiles come last.
-    for one in sorted(fields, key=lambda one: (one.tag in (_OFFSETS, _BYTE_COUNTS), one.tag)):
+    for one in sorted(fields, key=lambda one: (one.tag in (offsets, sizes), one.tag)):
         if len(one.packed) > width:
             padded = one.packed + bytes(len(one.packed) % 2)
             where[one.tag] = end

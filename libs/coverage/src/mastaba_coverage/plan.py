@@ -1,15 +1,22 @@
-"""What an extraction reads: the images of its file, and the tiles or cells of each."""
+"""What an extraction of stored values reads: the images of its file, and the cells of each."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from mastaba.api.catalogue import TileLimits, TileMatrix
+from mastaba.api.catalogue import BoundingBox, TileLimits, TileMatrix
+from mastaba.errors import InvalidParameterError
 from mastaba_coverage.cells import Cells
+from mastaba_coverage.codecs import NONE, STORED, TileCodec
 from mastaba_coverage.grid import Coverage, CoverageGrid
-from mastaba_coverage.tags import COMPRESSIONS
+from mastaba_coverage.request import TiffOptions
+from mastaba_coverage.shape import TileShape
+from mastaba_coverage.sources import KEPT
+
+if TYPE_CHECKING:
+    from mastaba.api.catalogue import CRS
 
 _SMALLEST: Final = 512
 """Cells of the longest side; a smaller image needs no overview."""
@@ -48,19 +55,27 @@ class ImagePlan:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CoveragePlan:
-    """What is in the file of a coverage.
+    """What is in the file of stored values.
 
     Attributes:
         coverage: the stored values.
         images: full resolution first, then overviews from fine to coarse.
         fields: names of the channels, in order.
         is_sparse: whether tiles without data are left out, as readers of COGs expect it.
+        codec: of the tiles that are not copied.
+        shape: of the tiles; that of stored tiles if some are copied.
+        fixed: outer edges to declare instead of those of the cells.
+        format: ``tiff``, or the name of an encoder of pictures.
     """
 
     coverage: Coverage
     images: tuple[ImagePlan, ...]
     fields: tuple[str, ...]
     is_sparse: bool
+    codec: TileCodec
+    shape: TileShape
+    fixed: BoundingBox | None = None
+    format: str = "tiff"
 
     @property
     def grid(self) -> CoverageGrid:
@@ -72,8 +87,63 @@ class CoveragePlan:
         """The cells of the full resolution."""
         return self.images[0].cells
 
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return self.cells.rows
+
+    @property
+    def columns(self) -> int:
+        """Number of columns."""
+        return self.cells.columns
+
+    @property
+    def crs(self) -> CRS:
+        """CRS of the cells: that of the layer."""
+        return self.coverage.crs
+
+    @property
+    def kernel(self) -> str | None:
+        """Name of the resampling kernel: None, because nothing is resampled."""
+        return None
+
+    @property
+    def is_post(self) -> bool:
+        """Whether a value belongs to the middle of its cell."""
+        return self.grid.is_post
+
+    @property
+    def edges(self) -> BoundingBox:
+        """Outer edges of the cells."""
+        return self.fixed or self.grid.edges(self.cells)
+
+    @property
+    def bounds(self) -> BoundingBox:
+        """The box that describes the cells, for clients.
+
+        Their outer edges, or the first and last posts. Across the antimeridian, west is larger
+        than east.
+        """
+        box = self.fixed or self.grid.bounds(self.cells)
+        turn = self.grid.around * self.grid.matrix.tile_width * self.grid.matrix.cell_size
+        return replace(box, xmax=box.xmax - turn) if self.grid.is_beyond(self.cells) else box
+
+    @property
+    def is_addressable(self) -> bool:
+        """Whether any part of the file can be made on its own."""
+        is_plain = self.codec.name == NONE.name
+        return self.format == "tiff" and all(image.is_copied or is_plain for image in self.images)
+
+    @property
+    def name(self) -> str:
+        """What the answer is, as a part of its file name."""
+        return self.grid.matrix.id
+
     def without_copies(self) -> CoveragePlan:
-        """Return the plan of a file with the same cells, and without stored tiles."""
+        """Return the plan of a file with the same cells, and without stored tiles.
+
+        A COG is uncompressed then, so that it may have any size.
+        """
         images = tuple(replace(image, is_copied=False) for image in self.images)
         return replace(self, images=images)
 
@@ -84,25 +154,37 @@ class CoveragePlan:
         grid: CoverageGrid,
         cells: Cells,
         fields: tuple[str, ...],
-        *,
-        copies: bool = True,
+        tiff: TiffOptions | None = None,
     ) -> CoveragePlan:
         """Return the plan of a file with exactly these cells.
 
-        Tiles are copied if the first cell is the corner of a tile.
+        Tiles are copied if the first cell is the corner of a tile, and no compression is
+        requested.
 
         Args:
             fields: names of channels; not all, or in another order, if tiles are not copied.
-            copies: whether tiles may be copied.
+            tiff: how the file is written.
+
+        Raises:
+            InvalidParameterError: the compression cannot hold the values.
         """
+        tiff = tiff or TiffOptions()
         matrix = grid.matrix
+        shape = _shape(coverage, matrix, cells, fields, tiff)
         is_corner = cells.top % matrix.tile_height == 0 == cells.left % matrix.tile_width
-        is_copied = copies and is_corner and _is_copyable(coverage, fields)
-        return cls(coverage, (ImagePlan(grid, cells, is_copied),), fields, False)
+        is_copied = is_corner and _is_copyable(coverage, matrix, fields, tiff, shape)
+        name = "deflate" if tiff.compression == "stored" else tiff.compression
+        codec = TileCodec.of(name, tiff.predictor, coverage.dtype, len(fields))
+        image = ImagePlan(grid, cells, is_copied)
+        return cls(coverage, (image,), fields, False, codec, shape)
 
     @classmethod
     def cog(
-        cls, coverage: Coverage, cells: Cells, fields: tuple[str, ...], *, copies: bool = True
+        cls,
+        coverage: Coverage,
+        cells: Cells,
+        fields: tuple[str, ...],
+        tiff: TiffOptions | None = None,
     ) -> CoveragePlan:
         """Return the plan of a COG of the finest level that contains some cells.
 
@@ -110,24 +192,38 @@ class CoveragePlan:
         the coarser levels, as far as their grids are nested.
 
         Args:
-            fields, copies: as in `exact`.
+            fields, tiff: as in `exact`.
+
+        Raises:
+            InvalidParameterError: as `exact`.
         """
+        tiff = tiff or TiffOptions()
         chain = _nested(coverage)
         matrix = chain[0].matrix
+        shape = _shape(coverage, matrix, cells, fields, replace(tiff, is_tiled=True))
+        is_copied = not tiff.is_exact and _is_copyable(coverage, matrix, fields, tiff, shape)
+        name = tiff.compression
+        if name == "stored":
+            name = "deflate" if tiff.is_exact else "none"
+        codec = TileCodec.of(name, tiff.predictor, coverage.dtype, len(fields))
         width, height = matrix.tile_width, matrix.tile_height
         row, col = cells.top // height, cells.left // width
-        sides = cells.bottom - row * height, cells.right - col * width
+        top, left = (cells.top, cells.left) if tiff.is_exact else (row * height, col * width)
+        sides = cells.bottom - top, cells.right - left
         count = 0
         while count + 1 < len(chain) and max(sides) >> count > _SMALLEST:
             count += 1
-        is_copied = copies and _is_copyable(coverage, fields)
-        depth = next(
-            depth
-            for depth in range(count, -1, -1)
-            if _is_near(row, sides[0], height, depth) and _is_near(col, sides[1], width, depth)
-        )
-        row, col = row >> depth << depth, col >> depth << depth
-        hull = Cells(row * height, cells.bottom, col * width, cells.right)
+        depth = 0
+        if not tiff.is_exact:
+            depth = next(
+                depth
+                for depth in range(count, -1, -1)
+                if _is_near(row, sides[0], height, depth, tiff.pad)
+                and _is_near(col, sides[1], width, depth, tiff.pad)
+            )
+            top, left = row >> depth << depth, col >> depth << depth
+            top, left = top * height, left * width
+        hull = Cells(top, cells.bottom, left, cells.right)
         images = []
         for level, grid in enumerate(chain[: count + 1]):
             step = 1 << level
@@ -136,17 +232,45 @@ class CoveragePlan:
             top, left = hull.top >> level, hull.left >> level
             part = Cells(top, top - (-hull.rows // step), left, left - (-hull.columns // step))
             images.append(ImagePlan(grid, part, is_copied and level <= depth))
-        return cls(coverage, tuple(images), fields, True)
+        return cls(coverage, tuple(images), fields, True, codec, shape)
 
 
-def _is_copyable(coverage: Coverage, fields: tuple[str, ...]) -> bool:
-    return coverage.layer.pyramid.format.codec in COMPRESSIONS and fields == coverage.fields
+def _shape(
+    coverage: Coverage,
+    matrix: TileMatrix,
+    cells: Cells,
+    fields: tuple[str, ...],
+    tiff: TiffOptions,
+) -> TileShape:
+    if not tiff.is_tiled:
+        if (
+            cells.columns * matrix.tile_height * len(coverage.fields) * coverage.dtype.itemsize
+            > KEPT
+        ):
+            raise InvalidParameterError("so many columns are sent as tiles only", "tiling")
+        return TileShape.strips(cells.columns, len(fields) * coverage.dtype.itemsize)
+    return TileShape(tiff.tile_width or matrix.tile_width, tiff.tile_height or matrix.tile_height)
 
 
-def _is_near(first: int, side: int, size: int, depth: int) -> bool:
+def _is_copyable(
+    coverage: Coverage,
+    matrix: TileMatrix,
+    fields: tuple[str, ...],
+    tiff: TiffOptions,
+    shape: TileShape,
+) -> bool:
+    return (
+        tiff.compression == "stored"
+        and coverage.layer.pyramid.format.codec in STORED
+        and fields == coverage.fields
+        and shape == TileShape(matrix.tile_width, matrix.tile_height)
+    )
+
+
+def _is_near(first: int, side: int, size: int, depth: int, most: int | None) -> bool:
     """Return whether few enough tiles precede a tile on the grid of an overview."""
     padding = first % (1 << depth)
-    return padding <= max(_ALWAYS_PADDED, -(-side // size) // _PADDED)
+    return padding <= (max(_ALWAYS_PADDED, -(-side // size) // _PADDED) if most is None else most)
 
 
 def _nested(coverage: Coverage) -> list[CoverageGrid]:

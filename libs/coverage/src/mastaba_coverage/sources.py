@@ -9,15 +9,17 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from mastaba.api.catalogue import Codec
-from mastaba.errors import SlabFormatError
 from mastaba_coverage.block import Place, TileBlock
 from mastaba_coverage.cells import Cells
+from mastaba_coverage.errors import NotCopyableError
 from mastaba_coverage.jpeg import is_halved
+from mastaba_coverage.shape import TileShape
 from mastaba_render.api.decoding import Pixels, TileDecoder
 
 READ_AT_A_TIME: Final = 8 * 1024**2
 """Bytes of tiles that are read, or decoded, together."""
+KEPT: Final = 64 * 1024**2
+"""Bytes of decoded tiles that are kept for the next row of tiles of a file."""
 
 
 class TileSource(ABC):
@@ -44,15 +46,21 @@ class CopiedTiles(TileSource):
 
     Args:
         block: the tiles, all of the image.
-        codec: how they are stored.
         size: width and height of a tile in pixels.
+        is_jpeg: whether they are JPEG.
+        blank: a tile for each that is not stored; empty if these are left out.
     """
 
-    def __init__(self, block: TileBlock, codec: Codec, size: tuple[int, int]) -> None:
-        self.sizes = block.sizes.reshape(-1)
+    def __init__(
+        self, block: TileBlock, size: tuple[int, int], *, is_jpeg: bool, blank: bytes = b""
+    ) -> None:
+        stored = block.sizes.reshape(-1)
+        self._stored = stored
+        self.sizes = np.where(stored > 0, stored, len(blank)) if blank else stored
         self._block = block
-        self._is_jpeg = codec is Codec.JPEG
+        self._is_jpeg = is_jpeg
         self._size = size
+        self._blank = blank
 
     def tiles(self, first: int, stop: int) -> Iterator[bytes]:
         while first < stop:
@@ -66,20 +74,20 @@ class CopiedTiles(TileSource):
         """Return whether some of the tiles, at most ``count``, have what the tags declare."""
         if not self._is_jpeg:
             return True
-        stored = np.flatnonzero(self.sizes)
+        stored = np.flatnonzero(self._stored)
         chosen = stored[np.unique(np.linspace(0, len(stored) - 1, count).astype(int))]
         payloads = self._block.read([self._place(int(n)) for n in chosen]) if len(stored) else []
         return all(is_halved(payload, *self._size) for payload in payloads)
 
     def _group(self, first: int, stop: int) -> Iterator[bytes]:
-        numbers = [n for n in range(first, stop) if self.sizes[n]]
+        numbers = [n for n in range(first, stop) if self._stored[n]]
         found = dict(zip(numbers, self._block.read([self._place(n) for n in numbers]), strict=True))
         for number in range(first, stop):
-            payload = found.get(number, b"")
-            if payload and self._is_jpeg and not is_halved(payload, *self._size):
+            payload = found.get(number)
+            if payload is not None and self._is_jpeg and not is_halved(payload, *self._size):
                 row, col = self._place(number)
-                raise SlabFormatError(f"the JPEG in row {row}, column {col} differs from others")
-            yield payload
+                raise NotCopyableError(f"the JPEG in row {row}, column {col} differs from others")
+            yield self._blank if payload is None else payload
 
     def _place(self, number: int) -> Place:
         row, col = divmod(number, self._block.sizes.shape[1])
@@ -90,13 +98,14 @@ class WindowTiles(TileSource):
     """Uncompressed tiles of any window of cells: the stored values, bit for bit.
 
     Parts of edge tiles beyond the window are nodata. A decoded tile that the next row of tiles
-    needs is kept: one row at most.
+    needs is kept: one row at most, and at most 64 MiB.
 
     Args:
         block: the stored tiles that the window touches.
         decoder: of the stored tiles.
         cells: the window.
-        size: width and height of a stored tile, and of a tile of the image, in cells.
+        size: width and height of a stored tile in cells.
+        shape: of the tiles of the image.
         nodata: one value for each channel.
         dtype: of the values, little-endian.
         channels: numbers of those that the image has, in order.
@@ -109,6 +118,7 @@ class WindowTiles(TileSource):
         decoder: TileDecoder,
         cells: Cells,
         size: tuple[int, int],
+        shape: TileShape,
         nodata: Sequence[float],
         dtype: np.dtype[np.generic],
         channels: Sequence[int],
@@ -119,30 +129,42 @@ class WindowTiles(TileSource):
         self._decoder = decoder
         self._cells = cells
         self._width, self._height = size
+        self._shape = shape
         self._channels = list(channels)
         self._all = self._channels == list(range(len(nodata)))
         self._blank = np.array(nodata, dtype)[self._channels]
-        self._across = -(-cells.columns // self._width)
-        down = -(-cells.rows // self._height)
-        self.nbytes = self._width * self._height * len(channels) * dtype.itemsize
-        self.sizes = np.full(down * self._across, self.nbytes, np.int64)
+        self._across = shape.across(cells.columns)
+        self._down = shape.down(cells.rows)
+        row = shape.width * len(channels) * dtype.itemsize
+        self._nbytes = row * shape.height
+        self._kept = max(1, KEPT // decoder.nbytes)
+        heights = [shape.height_of(number, cells.rows) for number in range(self._down)]
+        self.sizes = np.repeat(np.array(heights, np.int64) * row, self._across)
         if is_sparse:
             for number in range(len(self.sizes)):
                 if not any(map(block.has, self._needed(*divmod(number, self._across), 1))):
                     self.sizes[number] = 0
 
     def tiles(self, first: int, stop: int) -> Iterator[bytes]:
-        at_a_time = max(1, READ_AT_A_TIME // self.nbytes)
+        for pixels in self.blocks(first, stop):
+            yield b"" if pixels is None else pixels.tobytes()
+
+    def blocks(self, first: int = 0, stop: int | None = None) -> Iterator[Pixels | None]:
+        """Yield the pixels of tiles, as `tiles` does with their bytes; None for one left out."""
+        at_a_time = max(1, READ_AT_A_TIME // self._nbytes)
+        stop = len(self.sizes) if stop is None else stop
         kept: dict[Place, Pixels] = {}
+        width = self._shape.width
         while first < stop:
             row, col = divmod(first, self._across)
             count = min(at_a_time, self._across - col, stop - first)
-            pixels = self._pixels(row, col, count, kept)
-            for number in range(count):
-                if self.sizes[first + number]:
-                    yield pixels[:, number * self._width : (number + 1) * self._width].tobytes()
-                else:
-                    yield b""
+            if not self.sizes[first : first + count].any():
+                yield from [None] * count
+            else:
+                pixels = self._pixels(row, col, count, kept)
+                for number in range(count):
+                    is_there = self.sizes[first + number]
+                    yield pixels[:, number * width : (number + 1) * width] if is_there else None
             first += count
 
     def _pixels(self, row: int, col: int, count: int, kept: dict[Place, Pixels]) -> Pixels:
@@ -151,35 +173,50 @@ class WindowTiles(TileSource):
         needed = [place for place in self._needed(row, col, count) if self._block.has(place)]
         for place in [place for place in kept if (place[0] + 1) * self._height <= part.top]:
             del kept[place]
-        missing = [place for place in needed if place not in kept]
-        for place, payload in zip(missing, self._block.read(missing), strict=True):
-            kept[place] = self._decoder.decode(payload)
+        height = self._shape.height_of(row, self._cells.rows)
         pixels = np.empty(
-            (self._height, count * self._width, len(self._channels)), self._blank.dtype
+            (height, count * self._shape.width, len(self._channels)), self._blank.dtype
         )
         pixels[:] = self._blank
+        missing = [place for place in needed if place not in kept]
         for place in needed:
-            tile = kept[place] if self._all else kept[place][:, :, self._channels]
-            (rows, tile_rows) = _shared(
-                place[0] * self._height, self._height, part.top, part.bottom
-            )
-            (cols, tile_cols) = _shared(place[1] * self._width, self._width, part.left, part.right)
-            pixels[rows, cols] = tile[tile_rows, tile_cols]
-        for place in needed:
-            is_left = (place[1] + 1) * self._width <= part.right
-            if is_left and (place[0] + 1) * self._height <= part.bottom:
-                del kept[place]
+            if place in kept:
+                self._copy(place, kept[place], part, pixels)
+        # A strip may need many tiles, which are not held all at once.
+        group = max(1, READ_AT_A_TIME // self._decoder.nbytes)
+        for first in range(0, len(missing), group):
+            places = missing[first : first + group]
+            for place, payload in zip(places, self._block.read(places), strict=True):
+                kept[place] = self._decoder.decode(payload)
+                self._copy(place, kept[place], part, pixels)
+            self._drop(places, part, kept)
+        self._drop(needed, part, kept)
         return pixels
+
+    def _drop(self, places: Sequence[Place], part: Cells, kept: dict[Place, Pixels]) -> None:
+        """Drop decoded tiles that the next tiles of the image do not need."""
+        for place in places:
+            is_left = (place[1] + 1) * self._width <= part.right
+            is_above = (place[0] + 1) * self._height <= part.bottom
+            if place in kept and ((is_left and is_above) or len(kept) > self._kept):
+                del kept[place]
+
+    def _copy(self, place: Place, tile: Pixels, part: Cells, pixels: Pixels) -> None:
+        """Copy what a decoded tile and a part of the window have in common."""
+        rows, tile_rows = _shared(place[0] * self._height, self._height, part.top, part.bottom)
+        cols, tile_cols = _shared(place[1] * self._width, self._width, part.left, part.right)
+        found = tile[tile_rows, tile_cols]
+        pixels[rows, cols] = found if self._all else found[:, :, self._channels]
 
     def _part(self, row: int, col: int, count: int) -> Cells:
         """Return the cells of some tiles of one row, inside the window."""
-        cells = self._cells
-        top, left = cells.top + row * self._height, cells.left + col * self._width
+        cells, shape = self._cells, self._shape
+        top, left = cells.top + row * shape.height, cells.left + col * shape.width
         return Cells(
             top,
-            min(top + self._height, cells.bottom),
+            min(top + shape.height, cells.bottom),
             left,
-            min(left + count * self._width, cells.right),
+            min(left + count * shape.width, cells.right),
         )
 
     def _needed(self, row: int, col: int, count: int) -> list[Place]:

@@ -6,25 +6,16 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from mastaba.api.catalogue import Codec
 from mastaba.api.web import escaped
 from mastaba_coverage.layout import Field
 from mastaba_render.api.geotiff import geo_keys
 
 if TYPE_CHECKING:
-    from mastaba_coverage.cells import Cells
-    from mastaba_coverage.grid import Coverage, CoverageGrid
+    from mastaba.api.catalogue import CRS, BoundingBox
+    from mastaba_coverage.codecs import TileCodec
+    from mastaba_coverage.grid import Coverage
+    from mastaba_coverage.shape import TileShape
 
-COMPRESSIONS: Final = {
-    Codec.RAW: 1,
-    Codec.LZW: 5,
-    Codec.JPEG: 7,
-    Codec.ZIP: 8,
-    Codec.PACKBITS: 32773,
-}
-"""Value of the tag Compression by the codecs whose stored tiles are tiles of TIFF too."""
-
-_JPEG: Final = 7
 _GREY, _RGB, _YCBCR = 1, 2, 6
 _UNASSOCIATED_ALPHA: Final = 2
 _OVERVIEW: Final = 1
@@ -33,9 +24,9 @@ _COLOURS: Final = ("red", "green", "blue")
 
 def image_fields(
     coverage: Coverage,
-    grid: CoverageGrid,
-    cells: Cells,
-    compression: int,
+    size: tuple[int, int],
+    shape: TileShape,
+    codec: TileCodec,
     fields: tuple[str, ...],
     *,
     is_overview: bool,
@@ -43,31 +34,36 @@ def image_fields(
     """Return the tags that describe the pixels of one image.
 
     Args:
-        grid: the level whose tiles it has.
-        compression: value of the tag.
+        size: rows and columns.
+        shape: of its tiles.
+        codec: of its tiles.
         fields: names of its channels.
     """
     is_float, count = coverage.dtype.kind == "f", len(fields)
     is_colour = fields[:3] == _COLOURS
     photometric = _RGB if is_colour else _GREY
+    is_ycbcr = codec.name == "jpeg" and count == 3
     found = [
         Field.of(254, "I", _OVERVIEW if is_overview else 0),
-        Field.of(256, "I", cells.columns),
-        Field.of(257, "I", cells.rows),
+        Field.of(256, "I", size[1]),
+        Field.of(257, "I", size[0]),
         Field.of(258, "H", *(32 if is_float else 8,) * count),
-        Field.of(259, "H", compression),
-        Field.of(262, "H", _YCBCR if compression == _JPEG else photometric),
+        Field.of(259, "H", codec.compression),
+        Field.of(262, "H", _YCBCR if is_ycbcr else photometric),
         Field.of(277, "H", count),
         Field.of(284, "H", 1),
-        Field.of(322, "I", grid.matrix.tile_width),
-        Field.of(323, "I", grid.matrix.tile_height),
         Field.of(339, "H", *(3 if is_float else 1,) * count),
+        *codec.fields,
     ]
-    extra = fields[3 if is_colour else 1 :]
+    if shape.is_tiled:
+        found += [Field.of(322, "I", shape.width), Field.of(323, "I", shape.height)]
+    else:
+        found.append(Field.of(278, "I", shape.height))
+    extra = fields[3 if is_colour or is_ycbcr else 1 :]
     if extra:
         kinds = (_UNASSOCIATED_ALPHA if name == "alpha" else 0 for name in extra)
         found.append(Field.of(338, "H", *kinds))
-    if compression == _JPEG:
+    if is_ycbcr:
         found.append(Field.of(530, "H", 2, 2))
     nodata = {coverage.nodata[coverage.fields.index(name)] for name in fields}
     if "alpha" not in fields and len(nodata) == 1:
@@ -75,16 +71,23 @@ def image_fields(
     return found
 
 
-def place_fields(coverage: Coverage, grid: CoverageGrid, cells: Cells) -> list[Field]:
-    """Return the tags that say where the first image is on the ground."""
-    size, box = grid.matrix.cell_size, grid.edges(cells)
+def place_fields(
+    box: BoundingBox, crs: CRS, size: tuple[int, int], *, is_post: bool
+) -> list[Field]:
+    """Return the tags that say where the first image is on the ground.
+
+    Args:
+        box: outer edges of its cells.
+        size: rows and columns.
+        is_post: whether values belong to the middles of cells.
+    """
+    dx, dy = (box.xmax - box.xmin) / size[1], (box.ymax - box.ymin) / size[0]
     # The position of a post is that of the middle of its cell.
-    half = size / 2 if grid.is_post else 0.0
-    keys = geo_keys(coverage.layer.pyramid.tile_matrix_set.crs, is_post=grid.is_post)
+    half = 0.5 if is_post else 0.0
     return [
-        Field.of(33550, "d", size, size, 0.0),
-        Field.of(33922, "d", 0.0, 0.0, 0.0, box.xmin + half, box.ymax - half, 0.0),
-        *(Field(key.tag, key.kind, key.packed) for key in keys),
+        Field.of(33550, "d", dx, dy, 0.0),
+        Field.of(33922, "d", 0.0, 0.0, 0.0, box.xmin + half * dx, box.ymax - half * dy, 0.0),
+        *(Field(key.tag, key.kind, key.packed) for key in geo_keys(crs, is_post=is_post)),
     ]
 
 

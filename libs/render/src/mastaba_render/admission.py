@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from time import sleep
 from typing import Final
 
 from mastaba import cancellation
@@ -20,6 +21,10 @@ _MOST_OVERTAKING: Final = 64
 
 _GLANCE: Final = 0.2
 """Seconds after which a waiting map checks whether its client is still connected."""
+
+
+_YIELDED: Final = 0.05
+"""Seconds that long work pauses while maps wait."""
 
 
 @dataclass(slots=True, eq=False)
@@ -74,6 +79,11 @@ class Admission:
                     elif waiting in self._queue:
                         self._queue.remove(waiting)
                     self._admit()
+
+    def give_way(self) -> None:
+        """Let waiting maps begin first: return at once if there are none, or after 50 ms."""
+        if self._queue:
+            sleep(_YIELDED)
 
     def _enter(self, waiting: _Waiting) -> None:
         with self._lock:

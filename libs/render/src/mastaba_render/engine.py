@@ -55,6 +55,15 @@ class Renderer:
         renderer.admission = self.admission
         return renderer
 
+    def apart(self) -> Renderer:
+        """Return a renderer that waits its turn with this one, and keeps no decoded tiles.
+
+        For work that reads much and does not return to it.
+        """
+        renderer = Renderer(self._catalogue, TileCache(0))
+        renderer.admission = self.admission
+        return renderer
+
     def prepare(self, request: MapRequest, limits: MapSettings | None = None) -> PreparedMap:
         """Decide how to draw a map, and refuse one beyond the limits.
 

@@ -471,6 +471,23 @@ class PreparedMap:
         ]
 
 
+class SideBySide:
+    """Maps side by side, such as the two parts of one across the antimeridian."""
+
+    def __init__(self, parts: Sequence[PreparedMap]) -> None:
+        self._parts = parts
+        self.width = sum(part.width for part in parts)
+        self.height = parts[0].height
+        self.strip_height = min(part.strip_height for part in parts)
+        self.blank = parts[0].blank
+        self.memory = sum(part.memory for part in parts)
+        self.registration = parts[0].registration
+
+    def strips(self) -> Iterator[MapImage]:
+        for images in zip(*(part.strips(self.strip_height) for part in self._parts), strict=True):
+            yield joined(images, axis=1)
+
+
 def version_of(stored: StoredTiles) -> str | None:
     """Return a text that changes with some stored tiles.
 

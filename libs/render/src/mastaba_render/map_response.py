@@ -19,7 +19,7 @@ from mastaba.model.style import Style
 from mastaba.model.surrogate_keys import SURROGATE_KEY, drawn_key
 from mastaba_render.encoder import Encoder
 from mastaba_render.layer_map import Sources
-from mastaba_server.body import spooled
+from mastaba_server.body import Body, SizedBody, spooled
 from mastaba_server.web.conditional import etag_matches, last_modified, not_modified_since
 from mastaba_server.web.response import Headers, Response
 
@@ -50,7 +50,7 @@ def drawn_response(
     prepared: Sequence[Drawable],
     identity: object,
     cost: int,
-    encode: Callable[[], bytes | Iterable[bytes]],
+    encode: Callable[[], Body | Iterable[bytes]],
     *,
     always: Headers,
     content: Headers,
@@ -66,7 +66,7 @@ def drawn_response(
         identity: everything but the stored tiles that affects the bytes, such as the query; the
             ETag contains its `identity_of`.
         cost: peak memory of drawing and encoding, in bytes.
-        encode: draws and encodes; returns the body whole or in pieces.
+        encode: draws and encodes; returns the body, whole, spooled or in pieces.
         always: headers of both responses.
         content: further headers of a response with a body.
 
@@ -89,7 +89,7 @@ def drawn_response(
             return Response(304, [*headers, ("ETag", etag)])
     with admission.map(cost):
         pieces = encode()
-        body = pieces if isinstance(pieces, bytes) else spooled(pieces)
+        body = pieces if isinstance(pieces, bytes | SizedBody) else spooled(pieces)
     # If a slab was replaced meanwhile, the version of the image is unknown.
     if etag is None or _sources(prepared).version != version:
         etag = _etag(settings, b"body", *([body] if isinstance(body, bytes) else body))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -19,10 +19,10 @@ from mastaba_render.api.maps import (
     MapRequest,
     Mask,
     Pixels,
+    SideBySide,
     as_data,
     as_picture,
     coloured,
-    joined,
 )
 
 if TYPE_CHECKING:
@@ -91,23 +91,6 @@ def encoded_map(parts: Sequence[PreparedMap], query: MapQuery) -> EncodedMap:
         )
     except UnsupportedFormatError:
         raise _unfit(query) from None
-
-
-class SideBySide:
-    """The two parts of a map across the antimeridian, combined."""
-
-    def __init__(self, parts: Sequence[PreparedMap]) -> None:
-        self._parts = parts
-        self.width = sum(part.width for part in parts)
-        self.height = parts[0].height
-        self.strip_height = min(part.strip_height for part in parts)
-        self.blank = parts[0].blank
-        self.memory = sum(part.memory for part in parts)
-        self.registration = parts[0].registration
-
-    def strips(self) -> Iterator[MapImage]:
-        for images in zip(*(part.strips(self.strip_height) for part in self._parts), strict=True):
-            yield joined(images, axis=1)
 
 
 def _picture(query: MapQuery, image: MapImage, row: int) -> Pixels:
