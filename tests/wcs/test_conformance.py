@@ -1,0 +1,45 @@
+"""The conformance tests of services."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from mastaba.api.tools import Application
+from mastaba_conformance.services import ServiceTests
+from mastaba_wcs.service import WCSService
+
+_COVERAGE = "?service=WCS&version=2.0.1&request=GetCoverage&coverageId=FLOAT32_ZIP"
+_OLD = (
+    "?service=WCS&version=1.0.0&request=GetCoverage&coverage=FLOAT32_ZIP&crs=EPSG:3857"
+    "&bbox=5009377,7514065,7514065,10018754&width=32&height=32&format=GeoTIFF"
+)
+
+
+class TestWCSService(ServiceTests):
+    service_class = WCSService
+    paths = (
+        "?service=WCS&request=GetCapabilities",
+        "?service=WCS&version=2.0.1&request=DescribeCoverage&coverageId=FLOAT32_ZIP",
+        f"{_COVERAGE}&scaleSize=i(16),j(16)",
+        _OLD,
+    )
+    invalid_paths = (
+        "?service=WCS&request=None",
+        _COVERAGE.replace("FLOAT32_ZIP", "none"),
+        f"{_COVERAGE}&subset=E(x,y)",
+        f"{_COVERAGE}&scaleFactor=nan",
+        _OLD.replace("width=32", "width=x"),
+        _OLD.replace("bbox=5009377", "bbox=nan"),
+    )
+    error_types = ("text/xml", "application/vnd.ogc.se_xml")
+    layer = "FLOAT32_ZIP"
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def application(cls, open_application: Callable[..., Application]) -> Application:
+        """The tested server, which offers all layers."""
+        offered: dict[str, Any] = {"wcs": {"enabled": True}}
+        return open_application(cls.settings, offered)
