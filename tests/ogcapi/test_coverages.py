@@ -103,7 +103,8 @@ def test_conformance_names_what_is_offered(client: Client) -> None:
     classes = client.get("/ogcapi/conformance?f=json").json["conformsTo"]
     found = {name.rpartition("/")[2] for name in classes if "ogcapi-coverages-1/" in name}
     assert found == {
-        *("core", "subsetting-spatial", "field-selection", "geotiff", "cog", "api-operations"),
+        *("core", "subsetting-spatial", "scaling-spatial", "field-selection", "crs"),
+        *("position-query", "geotiff", "cog", "api-operations", "html"),
     }
 
 
@@ -113,6 +114,8 @@ def test_definition_of_the_api_contains_downloads(client: Client) -> None:
     assert set(operation["responses"]["200"]["content"]) == {
         "image/tiff; application=geotiff",
         "image/tiff; application=geotiff; profile=cloud-optimized",
+        "application/json",
+        "text/html",
     }
     assert "/collections/{collectionId}/schema" in paths
 
@@ -231,14 +234,22 @@ def test_accept_chooses_the_format_of_a_part(
 
 ERRORS = [
     ("f=netcdf", 400, "there is no format netcdf"),
-    ("width=100", 400, "width is not offered"),
-    ("scaleSize=Lon(2),Lat(2)", 400, "scalesize is not offered"),
-    ("resolution=E(2),N(2)", 400, "resolution is not offered"),
-    ("crs=EPSG:4326", 400, "CRS"),
+    ("width=0", 400, "width must be"),
+    ("width=10&resolution=2", 400, "exclude each other"),
+    ("width=10&level=1", 400, "as it is stored"),
+    ("width=60000&height=60000", 413, "at most 100000000"),
+    ("width=9000&bbox=3,46,3.000001,46.000001", 404, "outside"),
+    ("resolution=E(0.2),N(0.2)", 400, "a quarter"),
+    ("resolution=E(2)", 400, "both axes"),
+    ("scale-size=Z(3)", 400, "axis z"),
+    ("scale-size=3", 400, "of the form"),
+    ("scale-factor=x", 400, "not a number"),
+    ("scale-factor=-1", 400, "greater than 0"),
     ("crs=EPSG:99999", 400, "CRS"),
     ("bbox=1,2,3", 400, "bbox must be"),
     ("bbox=1,2,3,x", 400, "bbox is not a number"),
     ("bbox=-1e308,-1e308,1e308,1e308&bbox-crs=[EPSG:2154]", 400, "too large"),
+    ("bbox=1,2,3,1", 400, "minimum below"),
     ("bbox=0,0,1,1&subset=Lat(0:1)", 400, "exclude each other"),
     ("subset=E(1:2)", 400, "no axis"),
     ("subset=Lat(45)", 400, "give an interval"),
@@ -250,7 +261,14 @@ ERRORS = [
     ("properties=value&exclude-properties=value", 400, "exclude each other"),
     ("level=9", 400, "there is no level 9"),
     ("level=1&f=cog", 400, "a COG begins with the finest level"),
-    ("compression=huffman", 400, "compression must be"),
+    ("compression=huffman", 400, "compression huffman is not offered"),
+    ("compression=jpeg", 400, "8 bits"),
+    ("predictor=horizontal&compression=deflate", 400, "floating-point"),
+    ("predictor=horizontal&compression=packbits", 400, "has no predictor"),
+    ("interleave=band", 400, "interleave band is not offered"),
+    ("tile-width=100", 400, "multiple of 16"),
+    ("f=png", 400, "there is no format png"),
+    ("f=json", 400, "one position"),
 ]
 
 

@@ -9,8 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.coverage.ground import ORIGIN, TILE, Ground
+
+from mastaba.api.catalogue import CRS, BoundingBox
+from mastaba_render.api.maps import MapLayer, MapRequest
 
 pytestmark = pytest.mark.live
 
@@ -108,3 +112,55 @@ def test_gdal_reads_a_window(served: Any, tmp_path: Path) -> None:
     raw = tmp_path / "window.raw"
     run("gdal_translate", "-q", "-of", "ENVI", path, raw)
     assert raw.read_bytes() == ground.values("3", 444, 594, 333, 533).tobytes()
+
+
+@pytest.mark.skipif(shutil.which("gdalinfo") is None, reason="GDAL is not installed")
+def test_gdal_driver_reads_the_coverage_in_degrees(
+    served: Any, tmp_path: Path, gdal_environment: dict[str, str]
+) -> None:
+    """Each pixel of GDAL's grid in degrees is the value that a map in degrees has there."""
+    ground, address = served
+    name, path = f"OGCAPI:{address.removesuffix('/coverage')}", tmp_path / "part.tif"
+    options = ("-oo", "API=COVERAGE", "-oo", "CACHE=NO")
+    found = json.loads(run("gdalinfo", "-json", *options, name, **gdal_environment))
+    columns, rows = found["size"]
+    box, window = ground.layer.geographic_bbox, ground.coverage.finest.window
+    assert (columns, rows) == (window.columns, window.rows)
+    assert found["geoTransform"][0] == pytest.approx(box.xmin, abs=1e-9)
+    assert found["geoTransform"][3] == pytest.approx(box.ymax, abs=1e-9)
+    place = ("-srcwin", 256, 512, 256, 256)
+    run("gdal_translate", "-q", *options, *place, name, path, **gdal_environment)
+    rasterio = pytest.importorskip("rasterio")
+    with rasterio.open(path) as file:
+        values, bounds = file.read(1), file.bounds
+    request = MapRequest(
+        (MapLayer(ground.layer, None),),
+        BoundingBox(*bounds),
+        CRS.from_code("CRS:84"),
+        256,
+        256,
+    )
+    expected = ground.application.site.renderer.render(request).pixels[:, :, 0]
+    # GDAL writes the limits of a block with all digits, and computes them from the corner.
+    same = np.isclose(values, expected, rtol=1e-4, atol=1e-2, equal_nan=True)
+    assert same.mean() > 0.99
+
+
+def test_owslib_downloads_coverages(served: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    coverages = pytest.importorskip("owslib.ogcapi.coverages").Coverages
+    monkeypatch.setenv("NO_PROXY", "*")
+    ground, address = served
+    client = coverages(address.partition("/collections")[0])
+    assert client.coverages() == ["ground"]
+    data = client.coverage("ground").read()
+    assert data == whole(ground)
+    box = ground.layer.geographic_bbox
+    x, y = (box.xmin + box.xmax) / 2, (box.ymin + box.ymax) / 2
+    part = [("Lon", x, x + 0.002), ("Lat", y, y + 0.001)]
+    rasterio = pytest.importorskip("rasterio")
+    scaled = client.coverage("ground", subset=part, scale_size=[("Lon", 64), ("Lat", 32)])
+    with rasterio.MemoryFile(scaled.read()) as file, file.open() as source:
+        assert (source.width, source.height, source.crs.to_epsg()) == (64, 32, 4326)
+    halved = client.coverage("ground", subset=part, properties=["value"], scale_factor=2)
+    with rasterio.MemoryFile(halved.read()) as file, file.open() as source:
+        assert source.transform.a == pytest.approx(2.0, abs=0.1)

@@ -173,3 +173,19 @@ def test_short_parts_heads_and_clients_behind_a_silent_front_server_are_not_limi
     assert answer(Stored(LARGE), HTTP_RANGE="bytes=1-", **part).status == 206
     assert answer(Stored(LARGE), method="HEAD", **part).status == 200
     assert len(kept) == 2
+
+
+@pytest.mark.parametrize("sent", [0, 3, 11])
+def test_bytes_sent_are_reported_when_the_body_is_closed(sent: int) -> None:
+    body = answer().body
+    assert isinstance(body, SizedBody)
+    reported: list[int] = []
+    assert body.report(reported.append)
+    pieces = iter(body)
+    for _ in range(sent):
+        next(pieces, None)
+    assert reported == ([len(WHOLE)] if sent == 12 else [])
+    pieces.close() if sent else body.close()  # type: ignore[attr-defined]
+    body.close()
+    # The last piece has been handed out, and perhaps not sent.
+    assert reported == [100 * max(0, sent - 1)]

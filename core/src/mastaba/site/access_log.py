@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -56,7 +57,9 @@ class AccessLines:
                 trace.end()
                 path = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
                 query = environ.get("QUERY_STRING", "")
-                self._log(notes, environ, path, query, int(status[:3] or 500), _size(result))
+                log = partial(self._log, notes, environ, path, query, int(status[:3] or 500))
+                if not (isinstance(result, SizedBody) and result.report(log)):
+                    log(_size(result))
 
         return wrapped
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import ipaddress
-import re
 import threading
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from typing import Any, Final
 
@@ -17,15 +16,13 @@ from mastaba.errors import MastabaError, OverloadedError
 from mastaba.web.request import Request
 from mastaba_server.body import CutShortError, SizedBody
 from mastaba_server.messages import CLIENT, Client
-from mastaba_server.web.conditional import etag_matches
+from mastaba_server.web.conditional import byte_range, etag_matches
 from mastaba_server.web.response import Headers, Response
 
 LARGEST_PIECE: Final = 1024 * 1024
 """Bytes. A part of at most this size is not counted by `Streams`."""
 
 _RETRY_AFTER: Final = 30
-# Several ranges, and ranges in other units, may be ignored (RFC 9110, 14.2).
-_RANGE: Final = re.compile(r"bytes=[ \t]*(\d{0,18})-(\d{0,18})[ \t]*", re.IGNORECASE)
 
 
 class AddressableBody(ABC):
@@ -115,8 +112,7 @@ def addressable_response(
     start, end, status = 0, body.size, 200
     # Range is defined for GET alone.
     if etag and not is_head and sent.get("HTTP_IF_RANGE", etag).strip() == etag:
-        found = _RANGE.fullmatch(sent.get("HTTP_RANGE", "").strip())
-        part = _part(found[1], found[2], body.size) if found else None
+        part = byte_range(sent.get("HTTP_RANGE", ""), body.size)
         if part is not None:
             start, end = part
             if start >= end:
@@ -144,6 +140,8 @@ class _Part(SizedBody):
         self._body = body
         self._start, self._end = start, end
         self._client = client
+        self._ended: list[Callable[[int], None]] = []
+        self._sent = 0
         if counted is not None:
             streams, address = counted
             streams.take(address)
@@ -165,10 +163,17 @@ class _Part(SizedBody):
                 if piece is None:
                     return
                 yield piece
+                self._sent += len(piece)
         finally:
             self.close()
 
+    def report(self, ended: Callable[[int], None]) -> bool:
+        self._ended.append(ended)
+        return True
+
     def close(self) -> None:
+        while self._ended:
+            self._ended.pop()(self._sent)
         counted, self._counted = self._counted, None
         if counted is not None:
             streams, address = counted
@@ -177,18 +182,6 @@ class _Part(SizedBody):
     def __del__(self) -> None:
         # A response that is not sent is not closed either.
         self.close()
-
-
-def _part(first: str, last: str, size: int) -> tuple[int, int] | None:
-    """Return the first byte of a range, and the one after its last; None if it is not valid.
-
-    The first is not before the second if the body has no such bytes.
-    """
-    if not first:
-        return (size - min(int(last), size), size) if last else None
-    if last and int(last) < int(first):
-        return None
-    return int(first), min(int(last) + 1, size) if last else size
 
 
 def _if_match(sent: Mapping[str, Any], etag: str | None) -> bool:

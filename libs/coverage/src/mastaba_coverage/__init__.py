@@ -48,12 +48,8 @@ _MODULES = {
     ),
     "drawn": ("DrawnPlan",),
     "errors": (
-        "CoverageTooLargeError",
-        "InvalidIntervalError",
-        "InvalidScalingError",
-        "OutsideCoverageError",
-        "UnknownFieldError",
-        "UnknownLevelError",
+        *("CoverageTooLargeError", "InvalidIntervalError", "InvalidScalingError"),
+        *("OutsideCoverageError", "UnknownFieldError", "UnknownLevelError"),
     ),
     "extractor": (
         "PICTURES",

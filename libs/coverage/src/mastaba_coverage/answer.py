@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
@@ -22,9 +22,13 @@ from mastaba_coverage.tags import image_fields, metadata_field, place_fields
 from mastaba_render.api.decoding import TileDecoder
 
 if TYPE_CHECKING:
+    from mastaba_coverage.heads import HeadCache
     from mastaba_coverage.layout import Field
     from mastaba_coverage.limits import CoverageLimits
     from mastaba_coverage.plan import CoveragePlan, ImagePlan
+
+_FEW: Final = 4096
+"""Tiles of a file that is planned quickly, so that its head is not kept."""
 
 _SAMPLED: Final = 8
 """Tiles of each image that are read to find out whether they can be copied."""
@@ -44,6 +48,7 @@ class Answer(AddressableBody):
         limits: of this answer.
         give_way: is called before each piece is made, and returns when others have had their turn.
         note: is called when a stored JPEG tile proves to be of another kind than the others.
+        heads: keeps the heads of files of many tiles; None to keep none.
 
     Attributes:
         plan: as given.
@@ -60,27 +65,44 @@ class Answer(AddressableBody):
         limits: CoverageLimits,
         give_way: Callable[[], object] = lambda: None,
         note: Callable[[], object] = lambda: None,
+        heads: HeadCache | None = None,
     ) -> None:
         if not plan.is_addressable:
             raise ValueError("the plan is of a file that is made before it is sent")
         self.plan = plan
         self._give_way, self._note = give_way, note
         check_tiles(plan, limits)
-        self._blocks = blocks_of(plan, limits)
-        sources = [
-            tiles_of(plan, image, block)
-            for image, block in zip(plan.images, self._blocks, strict=True)
-        ]
-        self._layout = TiffLayout(
-            [
-                TiffImage(fields, source, plan.shape.is_tiled)
-                for fields, source in zip(fields_of(plan), sources, strict=True)
+        self._heads = heads if _tiles_in(plan) > _FEW else None
+        self._key = _key(plan)
+        saved = None if self._heads is None else self._heads.find(self._key)
+        if saved is None:
+            self._blocks = blocks_of(plan, limits)
+        else:
+            self._blocks = [
+                TileBlock.restored(image.grid.reader, image.tiles, _around(image), sizes, digests)
+                for image, sizes, digests in zip(
+                    plan.images, saved.sizes, saved.digests, strict=True
+                )
             ]
-        )
+        images = [
+            TiffImage(
+                fields,
+                tiles_of(plan, image, block, is_checked=saved is not None),
+                plan.shape.is_tiled,
+            )
+            for fields, image, block in zip(fields_of(plan), plan.images, self._blocks, strict=True)
+        ]
+        self._layout = TiffLayout(images, None if saved is None else saved.head)
         if self._layout.size > limits.stream_bytes:
             raise CoverageTooLargeError(self._layout.size, limits.stream_bytes, "bytes")
-        versions = [version for block in self._blocks for version in block.versions]
-        super().__init__(self._layout.size, _version(plan, self._layout.head, versions))
+        if saved is not None:
+            version: str | None = saved.version
+        else:
+            head = bytes(self._layout.head)
+            version = _version(self._key, head, self._blocks)
+            if self._heads is not None and version is not None:
+                self._heads.save(self._key, version, head, self._blocks)
+        super().__init__(self._layout.size, version)
 
     def pieces(self, start: int, end: int) -> Iterator[bytes]:
         """Yield bytes of the file; see `AddressableBody.pieces`.
@@ -103,6 +125,8 @@ class Answer(AddressableBody):
             # Usually, more than one slab is replaced; the next answer must not use the others.
             for block in self._blocks:
                 block.forget()
+            if self._heads is not None:
+                self._heads.drop(self._key)
             raise
         except NotCopyableError:
             self._note()
@@ -114,13 +138,14 @@ def extract(
     limits: CoverageLimits,
     give_way: Callable[[], object] = lambda: None,
     note: Callable[[], object] = lambda: None,
+    heads: HeadCache | None = None,
 ) -> Answer:
     """Return the file of an addressable plan, with its tiles copied if they all can be.
 
     Args:
         plan: what is in the file.
         limits: of the answer.
-        give_way, note: as in `Answer`.
+        give_way, note, heads: as in `Answer`.
 
     Raises:
         CoverageTooLargeError: a limit is exceeded.
@@ -128,12 +153,12 @@ def extract(
         SlabFormatError, StorageError: an index, or a sample of the tiles, cannot be read.
     """
     try:
-        return Answer(plan, limits, give_way, note)
+        return Answer(plan, limits, give_way, note, heads)
     except NotCopyableError:
         plan = plan.without_copies()
         if not plan.is_addressable:
             raise
-        return Answer(plan, limits, give_way, note)
+        return Answer(plan, limits, give_way, note, heads)
 
 
 def check_tiles(plan: CoveragePlan, limits: CoverageLimits) -> None:
@@ -142,22 +167,32 @@ def check_tiles(plan: CoveragePlan, limits: CoverageLimits) -> None:
     Raises:
         CoverageTooLargeError: a limit is exceeded.
     """
-    count = size = 0
+    size = 0
     for image in plan.images:
-        shape, cells = plan.shape, image.cells
-        tiles = shape.across(cells.columns) * shape.down(cells.rows)
-        limits_of = image.tiles
-        stored = (limits_of.max_row - limits_of.min_row + 1) * (
-            limits_of.max_col - limits_of.min_col + 1
-        )
-        count += max(tiles, stored)
         if not (image.is_copied or plan.is_sparse):
-            pixels = tiles * shape.width * shape.height
+            shape, cells = plan.shape, image.cells
+            pixels = shape.across(cells.columns) * shape.width * shape.down(cells.rows)
+            pixels *= shape.height
             size += pixels * len(plan.fields) * plan.coverage.dtype.itemsize
+    count = _tiles_in(plan)
     if size > limits.stream_bytes:
         raise CoverageTooLargeError(size, limits.stream_bytes, "bytes")
     if count > limits.tiles:
         raise CoverageTooLargeError(count, limits.tiles, "tiles")
+
+
+def _tiles_in(plan: CoveragePlan) -> int:
+    """Return the number of tiles of a file, or of the stored ones, if these are more."""
+    count = 0
+    for image in plan.images:
+        tiles, cells = image.tiles, image.cells
+        stored = (tiles.max_row - tiles.min_row + 1) * (tiles.max_col - tiles.min_col + 1)
+        count += max(stored, plan.shape.across(cells.columns) * plan.shape.down(cells.rows))
+    return count
+
+
+def _around(image: ImagePlan) -> int:
+    return image.grid.around if image.grid.is_beyond(image.cells) else 0
 
 
 def blocks_of(plan: CoveragePlan, limits: CoverageLimits) -> list[TileBlock]:
@@ -170,14 +205,18 @@ def blocks_of(plan: CoveragePlan, limits: CoverageLimits) -> list[TileBlock]:
     left = limits.indices
     blocks = []
     for image in plan.images:
-        around = image.grid.around if image.grid.is_beyond(image.cells) else 0
-        blocks.append(TileBlock(image.grid.reader, image.tiles, left, around))
-        left -= len(blocks[-1].versions)
+        blocks.append(TileBlock.look_up(image.grid.reader, image.tiles, left, _around(image)))
+        left -= blocks[-1].slabs
     return blocks
 
 
-def tiles_of(plan: CoveragePlan, image: ImagePlan, block: TileBlock) -> TileSource:
+def tiles_of(
+    plan: CoveragePlan, image: ImagePlan, block: TileBlock, *, is_checked: bool = False
+) -> TileSource:
     """Return the tiles of an image, copied or uncompressed.
+
+    Args:
+        is_checked: whether a sample of them has been read before.
 
     Raises:
         NotCopyableError: they would be copied, and some differ from what the tags would declare.
@@ -195,7 +234,7 @@ def tiles_of(plan: CoveragePlan, image: ImagePlan, block: TileBlock) -> TileSour
         blank = TileCodec(stored).encode(np.broadcast_to(nodata, (*size, len(nodata))))
     is_jpeg = coverage.layer.pyramid.format.codec is Codec.JPEG
     copied = CopiedTiles(block, size[::-1], is_jpeg=is_jpeg, blank=blank)
-    if not copied.is_uniform(_SAMPLED):
+    if not (is_checked or copied.is_uniform(_SAMPLED)):
         raise NotCopyableError("the stored JPEG tiles are of several kinds")
     return copied
 
@@ -233,15 +272,32 @@ def fields_of(plan: CoveragePlan) -> list[list[Field]]:
     return found
 
 
-def _version(plan: CoveragePlan, head: bytes, versions: list[str | None]) -> str | None:
-    """Return a text that changes with the bytes of the file; None if they may change unnoticed."""
-    if None in versions:
-        return None
+def _key(plan: CoveragePlan) -> str:
+    """Return a text that changes with everything but the stored tiles that decides on a file."""
+    layer = plan.coverage.layer
     described = [
-        (image.grid.matrix.id, image.cells, image.is_copied, image.grid.is_post)
+        (
+            image.grid.reader.place_of(0, 0)[0],
+            image.grid.matrix.id,
+            image.cells,
+            image.is_copied,
+            image.grid.is_post,
+        )
         for image in plan.images
     ]
+    digest = blake2b(digest_size=16)
+    digest.update(repr((mastaba.__version__, layer.id, layer.generation, described)).encode())
+    digest.update(repr((plan.fields, plan.coverage.nodata, plan.codec, plan.shape)).encode())
+    digest.update(repr((plan.is_sparse, plan.edges, fields_of(plan))).encode())
+    return digest.hexdigest()
+
+
+def _version(key: str, head: bytes, blocks: Sequence[TileBlock]) -> str | None:
+    """Return a text that changes with the bytes of the file; None if they may change unnoticed."""
+    if not all(block.has_versions for block in blocks):
+        return None
     digest = blake2b(head, digest_size=12)
-    digest.update(repr((mastaba.__version__, plan.coverage.layer.id)).encode())
-    digest.update(repr((described, plan.fields, plan.coverage.nodata, versions)).encode())
+    digest.update(key.encode())
+    for block in blocks:
+        digest.update(np.ascontiguousarray(block.digests).tobytes())
     return digest.hexdigest()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,52 +22,102 @@ if TYPE_CHECKING:
 
 _AT_A_TIME: Final = 64
 """Slab indices that are read together; remote storages read them in parallel."""
+_DIGEST: Final = 8
 
 Place = tuple[int, int]
 """Row and column of a tile in its matrix."""
 
 
+class _Part(NamedTuple):
+    """Slabs of a block.
+
+    Attributes:
+        inside: the tiles in them.
+        shift: what is added to their columns in the block.
+        first: number of the first slab.
+        rows, columns: of slabs in their matrix.
+    """
+
+    inside: TileLimits
+    shift: int
+    first: int
+    rows: range
+    columns: range
+
+
 class TileBlock:
     """The stored tiles in a range of rows and columns.
 
-    Only slab indices are read when it is created. It keeps them, so all its tiles are from the
-    versions of that moment.
+    All its tiles are from the versions of slabs that it was looked up with.
 
     Args:
         reader: reader of the level.
         tiles: the range; it may reach beyond the limits of the level.
-        most: number of slabs that may be looked up.
         around: number of columns after which the same tiles follow again; 0 if they do not.
 
     Attributes:
         tiles: as given.
         sizes: bytes of each tile, 0 where none is stored; shape (rows, columns), int64.
-        versions: a text for each slab, which changes with it; None for a slab in a storage without
-            versions.
+        digests: of the versions of slabs; shape (slabs, 8), uint8.
+        has_versions: whether all slabs are in storages with versions.
         modified: when one of the slabs was last modified, Unix seconds; None if a storage does not
-            say it.
-
-    Raises:
-        CoverageTooLargeError: the range has more slabs than allowed.
-        SlabFormatError, StorageError: an index cannot be read.
+            say it, or if the block is restored.
     """
 
-    def __init__(self, reader: LevelReader, tiles: TileLimits, most: int, around: int = 0) -> None:
+    def __init__(self, reader: LevelReader, tiles: TileLimits, around: int) -> None:
         self.tiles = tiles
         self._reader = reader
         self._around = around
         level = reader.level
         self._shape = level.tiles_per_height, level.tiles_per_width
+        self._parts = list(self._find_parts())
         shape = tiles.max_row - tiles.min_row + 1, tiles.max_col - tiles.min_col + 1
         self.sizes: npt.NDArray[np.int64] = np.zeros(shape, np.int64)
-        self.versions: list[str | None] = []
+        self.digests: npt.NDArray[np.uint8] = np.zeros((self.slabs, _DIGEST), np.uint8)
+        self.has_versions = True
         self.modified: float | None = 0.0
         self._indices: dict[tuple[int, int], SlabIndex] = {}
-        for shift in {0, around}:
-            moved = replace(tiles, min_col=tiles.min_col - shift, max_col=tiles.max_col - shift)
-            inside = moved.intersection(level.limits)
-            if inside is not None:
-                self._look_up(inside, most - len(self.versions), shift)
+
+    @classmethod
+    def look_up(
+        cls, reader: LevelReader, tiles: TileLimits, most: int, around: int = 0
+    ) -> TileBlock:
+        """Return a block whose slab indices have been read.
+
+        Args:
+            most: number of slabs that may be looked up.
+
+        Raises:
+            CoverageTooLargeError: the range has more slabs than allowed.
+            SlabFormatError, StorageError: an index cannot be read.
+        """
+        block = cls(reader, tiles, around)
+        if block.slabs > most:
+            raise CoverageTooLargeError(block.slabs, most, "slabs")
+        for part in block._parts:
+            block._look_up(part)
+        return block
+
+    @classmethod
+    def restored(
+        cls,
+        reader: LevelReader,
+        tiles: TileLimits,
+        around: int,
+        sizes: npt.NDArray[np.int64],
+        digests: npt.NDArray[np.uint8],
+    ) -> TileBlock:
+        """Return a block whose sizes and versions are known; indices are read when needed."""
+        block = cls(reader, tiles, around)
+        block.sizes = sizes.reshape(block.sizes.shape)
+        block.digests = digests.reshape(block.digests.shape)
+        block.modified = None
+        return block
+
+    @property
+    def slabs(self) -> int:
+        """Number of slabs, whether or not they exist."""
+        return sum(len(part.rows) * len(part.columns) for part in self._parts)
 
     def read(self, places: Sequence[Place]) -> list[bytes]:
         """Return the bytes of stored tiles, in the given order.
@@ -81,9 +132,7 @@ class TileBlock:
         payloads: list[bytes] = []
         for tile, index, payload in zip(located, planned, found, strict=True):
             if payload is None or tile.index is not index:
-                raise ObjectChangedError(
-                    f"slab {index.name} was replaced during a download", key=index.key
-                )
+                raise _changed(index.name, index.key)
             payloads.append(payload)
         return payloads
 
@@ -100,62 +149,94 @@ class TileBlock:
         rows, columns = self.sizes.shape
         return 0 <= row < rows and 0 <= col < columns and bool(self.sizes[row, col])
 
-    def _look_up(self, inside: TileLimits, most: int, shift: int) -> None:
-        """Look up stored tiles whose columns are less by a shift than those of the range."""
-        slabs = self._slabs(inside)
-        if len(slabs) > most:
-            raise CoverageTooLargeError(len(slabs), most, "slabs")
+    def _find_parts(self) -> Iterator[_Part]:
+        height, width = self._shape
+        first = 0
+        for shift in sorted({0, self._around}):
+            tiles = self.tiles
+            moved = replace(tiles, min_col=tiles.min_col - shift, max_col=tiles.max_col - shift)
+            inside = moved.intersection(self._reader.level.limits)
+            if inside is not None:
+                rows = range(inside.min_row // height, inside.max_row // height + 1)
+                columns = range(inside.min_col // width, inside.max_col // width + 1)
+                yield _Part(inside, shift, first, rows, columns)
+                first += len(rows) * len(columns)
+
+    def _look_up(self, part: _Part) -> None:
+        height, width = self._shape
+        slabs = [(row, col) for row in part.rows for col in part.columns]
         for start in range(0, len(slabs), _AT_A_TIME):
             check_wanted()
             group = slabs[start : start + _AT_A_TIME]
             # Reads the indices that are not cached, in parallel if that is worth it.
-            self._reader.locate_all([(part.min_row, part.min_col) for part in group])
-            for part in group:
-                self._add(part, shift)
+            self._reader.locate_all([(row * height, col * width) for row, col in group])
+            for number, (row, col) in enumerate(group, start):
+                limits = TileLimits(
+                    max(part.inside.min_row, row * height),
+                    min(part.inside.max_row, row * height + height - 1),
+                    max(part.inside.min_col, col * width),
+                    min(part.inside.max_col, col * width + width - 1),
+                )
+                self._add(limits, part.shift, part.first + number)
 
-    def _slabs(self, inside: TileLimits) -> list[TileLimits]:
-        """Return the part of the range in each slab."""
-        height, width = self._shape
-        return [
-            TileLimits(
-                max(inside.min_row, row * height),
-                min(inside.max_row, row * height + height - 1),
-                max(inside.min_col, col * width),
-                min(inside.max_col, col * width + width - 1),
-            )
-            for row in range(inside.min_row // height, inside.max_row // height + 1)
-            for col in range(inside.min_col // width, inside.max_col // width + 1)
-        ]
-
-    def _add(self, part: TileLimits, shift: int) -> None:
+    def _add(self, limits: TileLimits, shift: int, number: int) -> None:
+        """Add the tiles of one slab."""
         reader = self._reader
-        slab, _ = reader.place_of(part.min_row, part.min_col)
+        slab, _ = reader.place_of(limits.min_row, limits.min_col)
         index = reader.index(slab)
         if index is None:
-            self.versions.append(f"{reader.key_of(slab)} is absent")
+            self.digests[number] = _digest(f"{reader.key_of(slab)} is absent")
             return
-        self.versions.append(index.version and f"{index.key} {index.version}")
+        if index.version is None:
+            self.has_versions = False
+        else:
+            self.digests[number] = _digest(f"{index.key} {index.version}")
         self._indices[slab[1:]] = index
         if self.modified is not None:
             time = index.modified
             self.modified = None if time is None else max(time, self.modified)
-        places = list(_places(part))
+        places = list(_places(limits))
         found = index.tiles([reader.place_of(*place)[1] for place in places])
         sizes = [0 if entry is None else entry[1] for entry in found]
         tiles = self.tiles
         self.sizes[
-            part.min_row - tiles.min_row : part.max_row - tiles.min_row + 1,
-            part.min_col + shift - tiles.min_col : part.max_col + shift - tiles.min_col + 1,
-        ] = np.reshape(sizes, (part.max_row - part.min_row + 1, -1))
+            limits.min_row - tiles.min_row : limits.max_row - tiles.min_row + 1,
+            limits.min_col + shift - tiles.min_col : limits.max_col + shift - tiles.min_col + 1,
+        ] = np.reshape(sizes, (limits.max_row - limits.min_row + 1, -1))
 
     def _located(self, place: Place) -> StoredTile:
         row, col = place
         is_again = 0 < self._around <= col
         slab, number = self._reader.place_of(row, col - self._around if is_again else col)
-        index = self._indices[slab[1:]]
+        index = self._indices.get(slab[1:])
+        if index is None:
+            index = self._index(row, col)
         entry = index.tile(number)
         assert entry is not None
         return StoredTile(self._reader, slab, index, number, entry)
+
+    def _index(self, row: int, col: int) -> SlabIndex:
+        """Read the index of the slab of a tile in a restored block."""
+        shift = self._around if 0 < self._around <= col else 0
+        reader, (height, width) = self._reader, self._shape
+        slab, _ = reader.place_of(row, col - shift)
+        part = next(one for one in self._parts if one.shift == shift)
+        number = part.first + part.rows.index(row // height) * len(part.columns)
+        number += part.columns.index((col - shift) // width)
+        index = reader.index(slab)
+        text = "" if index is None else f"{index.key} {index.version}"
+        if index is None or _digest(text).tobytes() != self.digests[number].tobytes():
+            raise _changed(reader.name_of(slab), reader.key_of(slab))
+        self._indices[slab[1:]] = index
+        return index
+
+
+def _changed(name: str, key: str) -> ObjectChangedError:
+    return ObjectChangedError(f"slab {name} was replaced during a download", key=key)
+
+
+def _digest(text: str) -> npt.NDArray[np.uint8]:
+    return np.frombuffer(blake2b(text.encode(), digest_size=_DIGEST).digest(), np.uint8)
 
 
 def _places(limits: TileLimits) -> Iterator[Place]:

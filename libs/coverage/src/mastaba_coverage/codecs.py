@@ -193,11 +193,13 @@ def _lerc(pixels: Pixels) -> bytes:
 
 
 def _jpeg(pixels: Pixels) -> bytes:
-    import simplejpeg
+    from PIL import Image
 
-    if pixels.shape[2] == 1:
-        return bytes(simplejpeg.encode_jpeg(pixels, _QUALITY, "GRAY", "Gray", fastdct=False))
-    return bytes(simplejpeg.encode_jpeg(pixels, _QUALITY, "RGB", "420", fastdct=False))
+    stream = io.BytesIO()
+    image = Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels)
+    # Chroma at half resolution, as the tags of the file say.
+    image.save(stream, "JPEG", quality=_QUALITY, subsampling="4:2:0")
+    return stream.getvalue()
 
 
 def _webp(pixels: Pixels) -> bytes:

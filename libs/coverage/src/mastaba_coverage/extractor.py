@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from functools import cache, cached_property, partial
+from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -15,6 +15,7 @@ from mastaba.errors import InvalidParameterError, UnsupportedFormatError
 from mastaba_coverage.answer import Answer, extract
 from mastaba_coverage.errors import CoverageTooLargeError, NotCopyableError, OutsideCoverageError
 from mastaba_coverage.grid import Coverage
+from mastaba_coverage.heads import HeadCache
 from mastaba_coverage.made import MadeDrawn, MadeStored, made_file, rows_of
 from mastaba_coverage.plan import CoveragePlan
 from mastaba_coverage.planning import Plan, Planner
@@ -37,7 +38,7 @@ _ALWAYS: Final = ("Cache-Control", "Surrogate-Key", "Vary")
 """Headers of answers without content too."""
 
 
-@cache
+@lru_cache(maxsize=16)
 def _streams(most: int) -> Streams:
     """Return the counter of a process: services with the same limit share one."""
     return Streams(most)
@@ -57,21 +58,16 @@ class Extractor:
     def __init__(self, site: Site, limits: CoverageLimits) -> None:
         self._site = site
         self.limits = limits
-        self._coverages: dict[str, Coverage] = {}
         self._different: set[str] = set()
+        self._heads = HeadCache()
 
     def coverage(self, layer: Layer) -> Coverage:
-        """Return the coverage of a raster layer.
+        """Return the coverage of a raster layer, to be kept by the caller.
 
         Raises:
             ValueError: the layer has no cell inside its box.
         """
-        found = self._coverages.get(layer.id)
-        if found is None:
-            # Two threads may create it at a time; the second replaces an equal one.
-            readers = self._site.catalogue.readers[layer.id]
-            found = self._coverages[layer.id] = Coverage.of(layer, readers)
-        return found
+        return Coverage.of(layer, self._site.catalogue.readers[layer.id])
 
     def plan(self, coverage: Coverage, request: CoverageRequest) -> Plan:
         """Return what to read for a request; see `Planner.plan`, which raises the same errors.
@@ -183,6 +179,7 @@ class Extractor:
                     self.limits,
                     self._site.renderer.admission.give_way,
                     partial(self._different.add, plan.coverage.layer.id),
+                    self._heads,
                 )
             except NotCopyableError:
                 self._different.add(plan.coverage.layer.id)

@@ -26,6 +26,8 @@ _TILE_PLACES: Final = 324, 325
 _STRIP_PLACES: Final = 273, 279
 _SIZES: Final = {"s": 1, "H": 2, "I": 4, "d": 8, "Q": 8}
 _TYPES: Final = {"s": 2, "H": 3, "I": 4, "d": 12, "Q": 16}
+_BIG: Final = 43
+"""Third byte of a BigTIFF."""
 _LEADER: Final = 4
 _TRAILER: Final = 4
 _PIECE: Final = 256 * 1024
@@ -110,6 +112,7 @@ class TiffLayout:
 
     Args:
         images: full resolution first, then overviews from fine to coarse.
+        head: the bytes before the first tile, if they have been kept; otherwise they are made.
 
     Attributes:
         head: all bytes before the first tile.
@@ -117,22 +120,33 @@ class TiffLayout:
         is_big: whether it is a BigTIFF.
     """
 
-    def __init__(self, images: Sequence[TiffImage]) -> None:
+    def __init__(self, images: Sequence[TiffImage], head: memoryview | None = None) -> None:
+        self.head: bytes | memoryview
         tiles = [_Tiles(image.source) for image in images]
+        self._tiles = tiles[::-1]
+        if head is not None:
+            self.head, self.is_big = head, head[2] == _BIG
+            self.size = self._place(len(head))
+        else:
+            self._make_head(images, tiles)
+
+    def _place(self, position: int) -> int:
+        """Place the tiles from a position on; return the size of the file."""
+        for one in self._tiles:
+            length = one.length
+            one.move(position)
+            position += length
+        return position
+
+    def _make_head(self, images: Sequence[TiffImage], tiles: Sequence[_Tiles]) -> None:
         data = sum(one.length for one in tiles)
         # The head is short beside what the limit leaves.
         head = len(_head(images, [_no_offsets(one) for one in tiles], is_big=False))
         self.is_big = head + data > LARGEST_CLASSIC
         if self.is_big:
             head = len(_head(images, [_no_offsets(one) for one in tiles], is_big=True))
-        position = head
-        for one in reversed(tiles):
-            length = one.length
-            one.move(position)
-            position += length
-        self.size = position
+        self.size = self._place(head)
         self.head = _head(images, [one.offsets() for one in tiles], is_big=self.is_big)
-        self._tiles = tiles[::-1]
 
     def pieces(self, start: int, end: int) -> Iterator[bytes]:
         """Yield bytes of the file in pieces of at most `LARGEST_PIECE`.
@@ -189,7 +203,7 @@ def _head(
     first = header + len(ghost)
     first += first % 2
     if is_big:
-        parts = [struct.pack("<2sHHHQ", b"II", 43, 8, 0, first), ghost]
+        parts = [struct.pack("<2sHHHQ", b"II", _BIG, 8, 0, first), ghost]
     else:
         parts = [struct.pack("<2sHI", b"II", 42, first), ghost]
     parts.append(bytes(first - header - len(ghost)))

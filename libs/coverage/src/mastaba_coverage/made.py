@@ -74,13 +74,12 @@ class MadeStored:
 
     def sources(self) -> Sources:
         """Return the state of the stored tiles."""
-        versions = [version for block in self._blocks for version in block.versions]
         times = [block.modified for block in self._blocks]
         known = [time for time in times if time is not None]
         modified = max(known) if len(known) == len(times) else None
-        if None in versions:
+        if not all(block.has_versions for block in self._blocks):
             return Sources(None, modified)
-        return Sources(repr(versions), modified)
+        return Sources(repr([block.digests.tobytes() for block in self._blocks]), modified)
 
     def blocks(self, number: int) -> Iterator[Pixels | None]:
         """Yield the tiles of an image; None for one that is left out."""
@@ -192,7 +191,7 @@ def made_file(made: Made) -> Body:
                 for tags, found in zip(made.fields, reversed(sizes), strict=True)
             ]
         )
-        body = HeadedBody(layout.head, spool)
+        body = HeadedBody(bytes(layout.head), spool)
         assert len(body) == layout.size
         if len(body) > IN_MEMORY:
             return body

@@ -163,6 +163,8 @@ class _Planning:
             return Area(extent)
         of_trim = extent_in(coverage, trim.crs, is_native=trim.crs is self._native)
         area = area_of_trim(coverage, trim, target, of_trim)
+        if not (_width(area.box) > 0 and _height(area.box) > 0):
+            raise InvalidScalingError("the area has no extent to scale")
         if area.seam is not None or extent is None:
             return area
         box = area.box.intersection(extent)
@@ -232,7 +234,7 @@ class _Planning:
             return self._of_size(area)
         # As many square cells as are stored there.
         cells = self._cells(self._coverage.finest)
-        ratio = _width(area.box) / _height(area.box) if _height(area.box) else 1.0
+        ratio = _width(area.box) / _height(area.box)
         columns = math.sqrt(cells.columns * cells.rows * ratio)
         factor = (1.0, 1.0) if scaling is None or scaling.factor is None else scaling.factor
         return self._sized(area, columns * factor[0], columns / ratio * factor[1])
@@ -242,8 +244,6 @@ class _Planning:
         scaling = self._request.scaling
         assert scaling is not None
         width, height = _width(area.box), _height(area.box)
-        if not (width > 0 and height > 0):
-            raise InvalidScalingError("the area has no extent to scale")
         if scaling.resolution is not None:
             x, y = scaling.resolution
             if not (0 < x < math.inf and 0 < y < math.inf):
@@ -309,8 +309,6 @@ class _Planning:
     def _drawn(self, area: Area, columns: int, rows: int) -> DrawnPlan:
         """Return the plan of a resampled answer."""
         request, coverage = self._request, self._coverage
-        if not (_width(area.box) > 0 and _height(area.box) > 0):
-            raise InvalidIntervalError("the area has no extent", "x")
         self._check_cells(area, columns, rows)
         if request.format != "tiff":
             self._check_picture(columns, rows)
@@ -359,7 +357,7 @@ class _Planning:
             except ValueError:
                 return
         finest = self._coverage.finest.matrix.cell_size / _FINEST * (1 - _SAME)
-        if _width(box) / columns < finest and _height(box) / rows < finest:
+        if _width(box) / columns < finest or _height(box) / rows < finest:
             raise InvalidScalingError("the cells would be less than a quarter of the stored ones")
 
     def _image(self, area: Area, columns: int, rows: int) -> DrawnImage:

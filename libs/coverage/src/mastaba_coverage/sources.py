@@ -141,9 +141,26 @@ class WindowTiles(TileSource):
         heights = [shape.height_of(number, cells.rows) for number in range(self._down)]
         self.sizes = np.repeat(np.array(heights, np.int64) * row, self._across)
         if is_sparse:
-            for number in range(len(self.sizes)):
-                if not any(map(block.has, self._needed(*divmod(number, self._across), 1))):
-                    self.sizes[number] = 0
+            self.sizes[~self._touched()] = 0
+
+    def _touched(self) -> npt.NDArray[np.bool_]:
+        """Return for each tile whether a stored one touches it."""
+        tiles, (rows, columns) = self._block.tiles, self._block.sizes.shape
+        # Numbers of stored tiles above and left of each place.
+        counts = np.zeros((rows + 1, columns + 1), np.int64)
+        counts[1:, 1:] = (self._block.sizes > 0).cumsum(0).cumsum(1)
+        cells, shape = self._cells, self._shape
+        top = cells.top + shape.height * np.arange(self._down)
+        left = cells.left + shape.width * np.arange(self._across)
+        bottom = np.minimum(top + shape.height, cells.bottom) - 1
+        right = np.minimum(left + shape.width, cells.right) - 1
+        first = (top // self._height - tiles.min_row)[:, np.newaxis]
+        last = (bottom // self._height - tiles.min_row + 1)[:, np.newaxis]
+        start = left // self._width - tiles.min_col
+        end = right // self._width - tiles.min_col + 1
+        found = counts[last, end] - counts[first, end] - counts[last, start] + counts[first, start]
+        touched: npt.NDArray[np.bool_] = found.reshape(-1) > 0
+        return touched
 
     def tiles(self, first: int, stop: int) -> Iterator[bytes]:
         for pixels in self.blocks(first, stop):

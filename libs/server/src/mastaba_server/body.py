@@ -6,7 +6,7 @@ import logging
 import os
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import Final
 
@@ -41,6 +41,13 @@ class SizedBody(ABC):
     @abstractmethod
     def close(self) -> None:
         """Release what the body holds, sent or not."""
+
+    def report(self, ended: Callable[[int], None]) -> bool:
+        """Return whether a function will be called with the number of bytes sent, at the end.
+
+        Only bodies that take long to send report them.
+        """
+        return False
 
 
 class SpooledBody(SizedBody):

@@ -63,7 +63,7 @@ class _Counted:
         size = 0
         if result.__class__ is list:
             size = sum(map(len, result))
-        elif isinstance(result, SizedBody):
+        elif isinstance(result, SizedBody) and not result.report(partial(self._sent, pair)):
             size = len(result)
         self._count(pair, number, seconds, size)
         return result
@@ -102,6 +102,15 @@ class _Counted:
         """Return where service and operation of an answered request are counted."""
         service = environ.get("mastaba.service", _NO_SERVICE)[0]
         return self._starts[service] + self._named.get(environ.get(OPERATION, ""), 0)
+
+    def _sent(self, pair: int, size: int) -> None:
+        """Count the bytes of a long body, when it is closed."""
+        try:
+            cells = self._free.pop()
+        except IndexError:
+            cells = self._table.take_row()
+        cells[0][pair + BYTES] += size
+        self._free.append(cells)
 
     def _count(self, pair: int, number: int, seconds: float, size: int) -> None:
         try:

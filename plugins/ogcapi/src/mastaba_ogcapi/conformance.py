@@ -25,7 +25,8 @@ _MAPS: Final = (
     "api-operations",
 )
 _COVERAGES: Final = (
-    *("core", "subsetting-spatial", "field-selection", "geotiff", "cog", "api-operations"),
+    *("core", "subsetting-spatial", "scaling-spatial", "field-selection", "crs", "position-query"),
+    *("geotiff", "cog", "api-operations", "html"),
 )
 _DATASET_MAPS: Final = ("dataset-map", "collections-selection")
 _FORMATS: Final = {"png": "png", "jpeg": "jpg", "tiff": "tiff"}
@@ -55,7 +56,7 @@ def conformance(dataset: Dataset) -> dict[str, Any]:
     if dataset.downloadable:
         classes += [
             f"{scheme}://{_SPEC}/ogcapi-coverages-1/1.0/conf/{name}"
-            for name in _COVERAGES
+            for name in (*_COVERAGES, *(("png",) if dataset.has_picture_coverage else ()))
             for scheme in ("https", "http")
         ]
     links = self_links(f"{dataset.uri}/conformance", "Conformance classes")

@@ -190,6 +190,13 @@ class Dataset:
         return tuple(item for item in self.raster if item.has_coverage)
 
     @cached_property
+    def has_picture_coverage(self) -> bool:
+        """Whether stored values of a collection can be sent as PNG."""
+        return "image/png" in self.site.encoders and any(
+            item.layer.pyramid.format.sample == "uint8" for item in self.downloadable
+        )
+
+    @cached_property
     def style_names(self) -> list[str]:
         """Identifiers of all styles of maps, sorted."""
         return sorted({style.identifier for item in self.raster for style in item.layer.styles})

@@ -30,12 +30,23 @@ class TooLargeError(RequestError):
         text: what is too large, for the client.
         size: what the answer has.
         limit: the most that is allowed.
-        unit: of both: ``bytes``, ``tiles`` or ``slabs``.
+        unit: of both, such as ``bytes`` or ``tiles``.
+        job: address of the process that makes larger ones; None if there is none.
+        parts: address of the list of parts that are small enough; None if there is none.
     """
 
-    def __init__(self, text: str, size: int, limit: int, unit: str) -> None:
+    def __init__(
+        self,
+        text: str,
+        size: int,
+        limit: int,
+        unit: str,
+        job: str | None = None,
+        parts: str | None = None,
+    ) -> None:
         super().__init__(text)
-        self.details = {unit: size, "limit": limit}
+        self.details: dict[str, Any] = {unit: size, "limit": limit}
+        self.details |= {name: value for name, value in (("job", job), ("parts", parts)) if value}
 
 
 class OutsideCoverageError(RequestError):

@@ -143,7 +143,7 @@ def subset_area(
             transformed to the target CRS.
         OutsideError: it does not intersect the extent.
     """
-    x, y = _by_axis(intervals, source)
+    x, y = by_axis(intervals, source)
     if _is_backward(y) or (_is_backward(x) and (x.low == x.high or not source.is_geographic)):
         raise InvalidParameterError("subset has an interval without extent", "subset")
     west = extent.xmin if x.low is None else x.low
@@ -325,7 +325,15 @@ def _is_backward(interval: Interval) -> bool:
     return low is not None and high is not None and low >= high
 
 
-def _by_axis(intervals: Mapping[str, Interval], crs: CRS) -> tuple[Interval, Interval]:
+def by_axis(intervals: Mapping[str, Interval], crs: CRS) -> tuple[Interval, Interval]:
+    """Return the intervals to the east and to the north; open ones for axes without any.
+
+    Args:
+        intervals: by axis name in lower case.
+
+    Raises:
+        InvalidParameterError: the CRS has no such axis, or it has two names.
+    """
     across, down = (_LONGITUDES, _LATITUDES) if crs.is_geographic else (_EASTINGS, _NORTHINGS)
     open_interval = Interval(None, None)
     x = y = open_interval

@@ -153,10 +153,29 @@ def _values(dataset: Dataset) -> Mapping[str, Any]:
         "tiles": sorted(
             {item.media_type for item in stored} | {item.media_type for item in of_tiles}
         ),
-        "coverages": [item.value for item in CoverageFormat],
+        "coverages": _coverage_types(dataset),
+        "$coverageFormats": [item.short for item in _coverage_formats(dataset)],
+        "$compressions": ["stored", *_compressions()],
         "schema": [SCHEMA],
         "vectorTiles": [VECTOR_TILES, "application/x-protobuf"],
     }
+
+
+def _coverage_formats(dataset: Dataset) -> list[CoverageFormat]:
+    pictures = (CoverageFormat.PNG, CoverageFormat.JPEG, CoverageFormat.WEBP)
+    has_pictures = dataset.has_picture_coverage
+    return [item for item in CoverageFormat if has_pictures or item not in pictures]
+
+
+def _coverage_types(dataset: Dataset) -> list[str]:
+    return [item.value for item in _coverage_formats(dataset)]
+
+
+def _compressions() -> tuple[str, ...]:
+    # Few clients request the definition, and nothing else here needs the codecs.
+    from mastaba_coverage import offered_compressions
+
+    return offered_compressions()
 
 
 def _operation(item: Part, values: Mapping[str, Any]) -> Part:
@@ -185,6 +204,7 @@ def _content(item: Part, values: Mapping[str, Any]) -> Part:
     if "document" not in item:
         kinds: Part = {OPENAPI_JSON: {"schema": {"type": "object"}}, OPENAPI_YAML: page, HTML: page}
         binary = {"schema": {"type": "string", "format": "binary"}}
+        kinds[JSON] = {"schema": {}}
         return {name: kinds.get(name, binary) for name in values[item["content"]]}
     content: Part = {JSON: {"schema": _reference("schemas", item["document"])}, HTML: page}
     if item["document"] == "tileSet":

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from mastaba_ogcapi.dataset import Collection, Dataset
 
 _AXIS: Final = re.compile(r"\s*([A-Za-z]{1,32})\(([^():,]{1,80})(?::([^():,]{1,80}))?\)\s*")
+_VALUE: Final = re.compile(r"\s*([A-Za-z]{1,32})\(([^():,]{0,80})\)\s*")
 # No meaningful text is longer.
 _MAX_TEXT: Final = 1000
 _MAX_SUBSETS: Final = 16
@@ -200,6 +201,25 @@ def _axes(text: str) -> list[tuple[str, str, str]]:
             break
         position += 1
     raise InvalidParameterError("subset must be of the form Lat(40:50),Lon(5:6)", "subset")
+
+
+def axis_values(text: str, name: str) -> dict[str, float | None]:
+    """Return numbers by axis name in lower case, such as of ``Lat(256),Lon(256)``.
+
+    Returns:
+        None for an axis with empty brackets.
+
+    Raises:
+        InvalidParameterError: not of this form, or a duplicate axis.
+    """
+    found: dict[str, float | None] = {}
+    for item in text[:_MAX_TEXT].split(","):
+        match = _VALUE.fullmatch(item)
+        if match is None or match[1].lower() in found:
+            raise InvalidParameterError(f"{name} must be of the form Lat(256),Lon(256)", name)
+        value = match[2].strip()
+        found[match[1].lower()] = number(value, name) if value else None
+    return found
 
 
 def _end(text: str) -> float | None:

@@ -12,7 +12,20 @@ from mastaba.errors import UnknownPathError
 from mastaba_ogcapi.collection import collection_document
 from mastaba_ogcapi.collections import collections_document
 from mastaba_ogcapi.conformance import conformance
-from mastaba_ogcapi.coverages.documents import SCHEMA, domain_set, range_type, schema_document
+from mastaba_ogcapi.coverages.documents import (
+    SCHEMA,
+    coverage_summary,
+    domain_set,
+    range_type,
+    schema_document,
+)
+from mastaba_ogcapi.coverages.parts import (
+    GEOJSON,
+    TEXT,
+    has_parts,
+    parts_document,
+    parts_text,
+)
 from mastaba_ogcapi.landing import OPENAPI_JSON, OPENAPI_YAML, landing_page
 from mastaba_ogcapi.negotiation import HTML, JSON
 from mastaba_ogcapi.styles import styles_document
@@ -88,6 +101,8 @@ def find_resource(dataset: Dataset, path: list[str]) -> Resource:
         case ["collections", identifier]:
             content = collection_document(dataset, dataset.collection(identifier))
             return resource(content, "collection", crumbs=[_COLLECTIONS])
+        case ["collections", identifier, "coverage"]:
+            return _coverage_page(dataset, dataset.collection(identifier))
         case ["collections", identifier, *rest] if rest in _OF_COVERAGES:
             return _of_coverage(dataset, dataset.collection(identifier), rest)
         case ["collections", identifier, "styles"]:
@@ -114,11 +129,30 @@ def collections_resource(dataset: Dataset, collections: Iterable[Collection]) ->
 def _of_coverage(dataset: Dataset, collection: Collection, rest: list[str]) -> Resource:
     if not collection.has_coverage:
         raise _unknown_path()
+    if rest == ["coverage", "parts"]:
+        if not has_parts(dataset, collection):
+            raise _unknown_path()
+        return {
+            "json": Representation(
+                GEOJSON, lambda: _json_text(parts_document(dataset, collection))
+            ),
+            "txt": Representation(TEXT, lambda: parts_text(dataset, collection)),
+        }
     if rest == ["schema"]:
         schema = schema_document(dataset, collection)
         return {"json": Representation(SCHEMA, lambda: _json_text(schema))}
     content = domain_set(collection) if rest[1] == "domainset" else range_type(collection)
     return {"json": Representation(JSON, lambda: _json_text(content))}
+
+
+def _coverage_page(dataset: Dataset, collection: Collection) -> Resource:
+    """Return the page of a coverage, which is a file otherwise."""
+    if not collection.has_coverage:
+        raise _unknown_path()
+    content = coverage_summary(dataset, collection)
+    crumbs = _above(dataset, collection.id)
+    page = _resource(dataset, content, "coverage", title="Download", crumbs=crumbs)
+    return {"html": page["html"]}
 
 
 def _tiles(tiles: Tiles, rest: list[str]) -> Resource:
@@ -200,7 +234,9 @@ def _json_text(content: Content) -> str:
     return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
 
 
-_OF_COVERAGES: Final = (["schema"], ["coverage", "domainset"], ["coverage", "rangetype"])
+_OF_COVERAGES: Final = (
+    *(["schema"], ["coverage", "domainset"], ["coverage", "rangetype"], ["coverage", "parts"]),
+)
 _COLLECTIONS: Final = ("Collections", "/collections")
 _SETS: Final = ("Tile matrix sets", "/tileMatrixSets")
 

@@ -60,7 +60,8 @@ class OGCAPIService(Service):
     draws_maps = True
     operations: ClassVar[tuple[str, ...]] = (_DOCUMENT, _GET_MAP, _GET_TILE, _GET_COVERAGE)
     exposed_headers = (
-        "Content-Crs, Content-Bbox, Link, Accept-Ranges, Content-Range, Content-Disposition, ETag"
+        "Content-Crs, Content-Bbox, Content-Interpolation, Link, Accept-Ranges, Content-Range, "
+        "Content-Disposition, Preference-Applied, ETag"
     )
     layer_schema: ClassVar[Mapping[str, Any]] = {SWITCH: LAYER_SCHEMA}
     settings_schema: ClassVar[Mapping[str, Any]] = {
@@ -160,7 +161,8 @@ class OGCAPIService(Service):
         match parts[1:]:
             case ["collections", identifier, "coverage"] if self._get_coverage:
                 request.name_operation(_GET_COVERAGE)
-                return self._get_coverage.collection(request, identifier)
+                response = self._get_coverage.collection(request, identifier)
+                return self._document(request, parts[1:]) if response is None else response
             case _:
                 return None
 

@@ -1,10 +1,15 @@
-"""Conditional requests (RFC 9110 section 13)."""
+"""Conditional requests, and ranges (RFC 9110 sections 13 and 14)."""
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
+from typing import Final
 
 from werkzeug.http import http_date, parse_date, parse_etags
+
+# Several ranges, and ranges in other units, may be ignored (RFC 9110, 14.2).
+_RANGE: Final = re.compile(r"bytes=[ \t]*(\d{0,18})-(\d{0,18})", re.IGNORECASE)
 
 
 def etag_matches(if_none_match: str | None, etag: str) -> bool:
@@ -32,3 +37,26 @@ def not_modified_since(if_modified_since: str | None, modified: float | None) ->
 def last_modified(modified: float) -> str:
     """Return the header value for a time in Unix seconds."""
     return http_date(modified)
+
+
+def byte_range(text: str, size: int) -> tuple[int, int] | None:
+    """Return the part of a body that a Range header requests (RFC 9110, clause 14).
+
+    Args:
+        text: the header.
+        size: bytes of the body.
+
+    Returns:
+        the first byte, and the one after the last; the first is not before the second if the body
+        has no such bytes. None for several ranges, other units and invalid texts, which may all
+        be ignored.
+    """
+    found = _RANGE.fullmatch(text.strip())
+    if found is None:
+        return None
+    first, last = found.groups()
+    if not first:
+        return (size - min(int(last), size), size) if last else None
+    if last and int(last) < int(first):
+        return None
+    return int(first), min(int(last) + 1, size) if last else size

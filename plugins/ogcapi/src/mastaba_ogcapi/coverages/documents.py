@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from mastaba_ogcapi.coverages.formats import GEOTIFF
-from mastaba_ogcapi.crs import in_axis_order, ordered_axes, rounded
+from mastaba_ogcapi.crs import in_axis_order, ordered_axes, resolvable_crs, rounded
 from mastaba_ogcapi.links import REL, RELS, Link, collection_address, link
 from mastaba_ogcapi.negotiation import JSON
 
@@ -56,6 +56,41 @@ def spatial_grid(coverage: Coverage) -> dict[str, Any]:
                 "availableResolutions": [rounded(size) for size in reversed(sizes)],
             }
             for axis, (low, count) in zip(ordered_axes(crs), axes, strict=True)
+        ],
+    }
+
+
+def coverage_summary(dataset: Dataset, collection: Collection) -> dict[str, Any]:
+    """Return what the page of a coverage shows: links, fields and levels."""
+    coverage = collection.coverage
+    href = collection_address(dataset.uri, collection.id, "coverage")
+    finest = coverage.finest
+    middle = finest.edges(finest.window)
+    crs = coverage.crs
+    x, y = (middle.xmin + middle.xmax) / 2, (middle.ymin + middle.ymax) / 2
+    reach = min(500 * finest.matrix.cell_size, (middle.xmax - middle.xmin) / 4)
+    east, north = (f"{v - reach:.12g}:{v + reach:.12g}" for v in (x, y))
+    axes = ("Lon", "Lat") if crs.is_geographic else ("E", "N")
+    part = f"subset={axes[0]}({east}),{axes[1]}({north})&subset-crs={resolvable_crs(crs.code)}"
+    return {
+        "description": collection.layer.abstract,
+        "links": [
+            link(f"{href}?f=html", "self", "text/html", "This page"),
+            link(href, "item", GEOTIFF, "The whole coverage, as a COG"),
+            link(f"{href}?f=geotiff&{part}", "item", GEOTIFF, "A part in the middle"),
+            link(f"{href[: -len('coverage')]}schema", "describedby", SCHEMA, "Fields"),
+        ],
+        "fields": list(coverage.fields),
+        "registration": collection.layer.registration,
+        "nodata": [rounded(value) for value in coverage.nodata],
+        "levels": [
+            {
+                "level": name,
+                "cell": rounded(grid.matrix.cell_size),
+                "columns": grid.window.columns,
+                "rows": grid.window.rows,
+            }
+            for name, grid in reversed(list(coverage.grids.items()))
         ],
     }
 

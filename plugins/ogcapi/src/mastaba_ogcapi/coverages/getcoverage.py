@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
-from mastaba.api.web import Streams, addressable_response, content_disposition, coordinate
-from mastaba.errors import UnknownPathError
+from mastaba.api.web import Document, content_disposition, coordinate
+from mastaba.errors import InvalidParameterError, UnknownPathError
+from mastaba_ogcapi.coverages.formats import CoverageFormat
+from mastaba_ogcapi.coverages.parts import has_parts
 from mastaba_ogcapi.crs import in_axis_order
-from mastaba_ogcapi.errors import TooLargeError, problem
+from mastaba_ogcapi.errors import OutsideCoverageError, TooLargeError, problem
+from mastaba_ogcapi.links import collection_address
+from mastaba_ogcapi.negotiation import JSON
 from mastaba_ows.crs import crs_uri
 
 if TYPE_CHECKING:
+    from mastaba.api.catalogue import BoundingBox
     from mastaba.api.web import Request, Response
-    from mastaba_coverage import CoveragePlan
-    from mastaba_ogcapi.coverages.settings import CoverageSettings
-    from mastaba_ogcapi.dataset import Dataset
+    from mastaba_coverage import Coverage, CoverageLimits, CoverageTooLargeError, Extractor, Plan
+    from mastaba_ogcapi.coverages.query import CoverageQuery
+    from mastaba_ogcapi.dataset import Collection, Dataset
 
 
 class GetCoverage:
@@ -22,16 +29,18 @@ class GetCoverage:
 
     Args:
         dataset: gives the collections.
-        settings: limits.
+        limits: of answers.
     """
 
-    def __init__(self, dataset: Dataset, settings: CoverageSettings) -> None:
+    def __init__(self, dataset: Dataset, limits: CoverageLimits) -> None:
         self._dataset = dataset
-        self._settings = settings
-        self._streams = Streams(settings.streams)
+        self._limits = limits
 
-    def collection(self, request: Request, identifier: str) -> Response:
+    def collection(self, request: Request, identifier: str) -> Response | None:
         """Return the stored values of a collection, or a range of the file.
+
+        Returns:
+            None if the request is for the page of the coverage.
 
         Raises:
             UnknownPathError: there is no such collection, or it is not offered for download.
@@ -43,37 +52,101 @@ class GetCoverage:
         if not found.has_coverage:
             raise UnknownPathError("this collection is not offered for download")
         # Loaded on first use: tiles and documents do not need it.
-        from mastaba_coverage import CoverageLimits, CoverageTooLargeError, extract
+        from mastaba_coverage import CoverageTooLargeError
+        from mastaba_coverage import OutsideCoverageError as Outside
         from mastaba_ogcapi.coverages.query import CoverageQuery
+
+        query = CoverageQuery(found, found.coverage, request)
+        if query.format is CoverageFormat.PAGE:
+            return None
+        try:
+            if query.position is not None:
+                return self._values(request, found.coverage, query)
+            return self._area(request, found, query)
+        except Outside as error:
+            raise OutsideCoverageError(str(error)) from error
+        except CoverageTooLargeError as error:
+            raise self._too_large(error, found) from error
+        except InvalidParameterError as error:
+            raise InvalidParameterError(str(error), _parameter(request, error)) from error
+
+    @cached_property
+    def _extractor(self) -> Extractor:
+        from mastaba_coverage import Extractor
+
+        return Extractor(self._dataset.site, self._limits)
+
+    def _area(self, request: Request, collection: Collection, query: CoverageQuery) -> Response:
+        from mastaba_coverage import file_name
         from mastaba_render.api.maps import cache_control
 
-        query = CoverageQuery(self._dataset, found, found.coverage, request)
-        settings = self._settings
-        limits = CoverageLimits(settings.stream_bytes, settings.tiles, settings.indices)
-        try:
-            answer = extract(query.plan, limits)
-        except CoverageTooLargeError as error:
-            raise TooLargeError(str(error), error.size, error.limit, error.unit) from error
+        plan = self._extractor.plan(collection.coverage, query.wanted)
+        media_type = query.format.value
         headers = [
-            *cache_control((found.layer,)),
-            ("Vary", "Accept, Accept-Profile"),
-            ("Content-Type", query.format.value),
-            *_place(answer.plan),
+            *cache_control((collection.layer,)),
+            ("Vary", "Accept, Accept-Profile, Prefer"),
+            ("Content-Type", media_type),
+            *_place(plan),
+            ("Content-Disposition", content_disposition(media_type, file_name(plan))),
         ]
-        response = addressable_response(request, headers, answer, self._streams)
+        if query.preference is not None and plan.kernel is not None:
+            headers.append(("Preference-Applied", query.preference))
+        response = self._extractor.respond(request, plan, headers)
         if response.status < 400:
             return response
         return problem(response.status, request, response.headers)
 
+    def _values(self, request: Request, coverage: Coverage, query: CoverageQuery) -> Response:
+        """Return the values at a position: a number, or an object if there are several fields."""
+        assert query.position is not None
+        crs, x, y = query.position
+        values: Any = self._extractor.value_at(coverage, crs, x, y, query.fields)
+        if len(query.fields) == 1:
+            values = values[query.fields[0]]
+        return Document(json.dumps(values), JSON).respond(request)
 
-def _place(plan: CoveragePlan) -> list[tuple[str, str]]:
-    """Return the headers that say what is in the file, and its name."""
-    layer = plan.coverage.layer
-    crs, box = layer.pyramid.tile_matrix_set.crs, plan.grid.bounds(plan.cells)
-    corner = (f"{value:.12g}" for value in (box.xmin, box.ymin))
-    name = "_".join((layer.id, plan.grid.matrix.id, *corner))
-    return [
-        ("Content-Bbox", ",".join(map(coordinate, in_axis_order(box, crs)))),
-        ("Content-Crs", crs_uri(crs.code)),
-        ("Content-Disposition", content_disposition("image/tiff", f"{name}.tif")),
+    def _too_large(self, error: CoverageTooLargeError, collection: Collection) -> TooLargeError:
+        export = self._dataset.site.services.get("export")
+        job = None
+        if export is not None and export.name not in collection.layer.hidden_from:
+            job = f"{export.settings.endpoint_uri}/processes/export-coverage"
+        parts = None
+        if error.unit in ("tiles", "slabs") and has_parts(self._dataset, collection):
+            parts = collection_address(self._dataset.uri, collection.id, "coverage", "parts")
+        return TooLargeError(str(error), error.size, error.limit, error.unit, job, parts)
+
+
+def _place(plan: Plan) -> list[tuple[str, str]]:
+    """Return the headers that say what is in the file."""
+    headers = [
+        ("Content-Bbox", ",".join(map(coordinate, _ordered(plan.bounds, plan)))),
+        ("Content-Crs", crs_uri(plan.crs.code)),
     ]
+    if plan.kernel is not None:
+        headers.append(("Content-Interpolation", _NAMES.get(plan.kernel, plan.kernel)))
+    return headers
+
+
+def _ordered(box: BoundingBox, plan: Plan) -> list[float]:
+    return in_axis_order(box, plan.crs)
+
+
+_NAMES = {"nn": "nearest-neighbor", "linear": "linear", "bicubic": "cubic"}
+"""Kernels by their names in headers."""
+
+
+def _parameter(request: Request, error: InvalidParameterError) -> str | None:
+    """Return the parameter that an error of an extraction is about."""
+    from mastaba_ogcapi.coverages.query import scaling_parameter
+
+    match error.parameter:
+        case "trim":
+            return "bbox" if "bbox" in request.query else "subset"
+        case "scaling":
+            return scaling_parameter(request.query)
+        case "fields":
+            return "properties" if "properties" in request.query else "exclude-properties"
+        case "format":
+            return "f"
+        case other:
+            return other

@@ -1,165 +1,233 @@
-"""A request for a coverage: its area, level, fields and format."""
+"""A request for a coverage: its area, size, fields and format."""
 
 from __future__ import annotations
 
+import math
+import re
 from typing import TYPE_CHECKING, Final
 
-from mastaba.api.catalogue import CRS, CRS84, BoundingBox
-from mastaba.api.web import printable
+from mastaba.api.catalogue import CRS, CRS84
 from mastaba.errors import InvalidParameterError
-from mastaba_coverage import Cells, Coverage, CoverageGrid, CoveragePlan
+from mastaba_coverage import (
+    Coverage,
+    CoverageRequest,
+    Interval,
+    Scaling,
+    TiffOptions,
+    Trim,
+)
 from mastaba_ogcapi import params
 from mastaba_ogcapi.coverages.formats import CoverageFormat, wanted_format
 from mastaba_ogcapi.crs import offered_crs
-from mastaba_ogcapi.errors import OutsideCoverageError
-from mastaba_ogcapi.maparea import Area, OutsideError, area_of, extent_in, subset_area
+from mastaba_ogcapi.maparea import by_axis
 
 if TYPE_CHECKING:
-    from mastaba.api.web import Request
-    from mastaba_ogcapi.dataset import Collection, Dataset
+    from collections.abc import Mapping
 
-_SCALING: Final = (
-    *("width", "height", "resolution", "scale-factor", "scale-axes", "scale-size"),
-    *("scalefactor", "scaleaxes", "scalesize"),
+    from mastaba.api.web import Request
+    from mastaba_ogcapi.dataset import Collection
+
+_MOST_CELLS: Final = 10**9
+_LEGACY: Final = (
+    "scale-factor",
+    "scale-axes",
+    "scale-size",
+    "scalefactor",
+    "scaleaxes",
+    "scalesize",
 )
-"""Parameters that would resample."""
-_COMPRESSIONS: Final = ("stored", "none")
+"""Parameters of earlier drafts, and of GDAL."""
+_TIFF: Final = (
+    *("compression", "predictor", "tiling", "tile-width", "tile-height", "interleave"),
+    *("fit", "pad"),
+)
+_INTERPOLATIONS: Final = {
+    "nearest-neighbor": "nn",
+    "linear": "linear",
+    "cubic": "bicubic",
+}
+"""Kernels by their names in the header Prefer."""
+_INTERPOLATION: Final = re.compile(
+    r"(?:^|[,;])\s*interpolation\s*=\s*\"?\[?(?:ogc-interpolation:)?([a-z-]{1,40})\]?\"?",
+    re.IGNORECASE,
+)
 
 
 class CoverageQuery:
     """What a request for a coverage selects.
 
     Args:
-        coverage: of the collection.
+        collection: whose coverage it is.
+        coverage: the stored values.
+        request: the request.
 
     Attributes:
-        plan: what is in the file.
         format: format of the answer.
+        wanted: what to extract, if it is no position.
+        position: CRS, x and y of a position whose values are requested; None for an area.
+        fields: names of the requested fields.
+        preference: the preference that is applied, for a header; None if there is none.
 
     Raises:
         InvalidParameterError: a parameter is invalid, or is not offered.
         NotAcceptableError: the client accepts no format.
-        OutsideCoverageError: no cell is in the requested area.
     """
 
-    def __init__(
-        self, dataset: Dataset, collection: Collection, coverage: Coverage, request: Request
-    ) -> None:
-        self._dataset, self._collection = dataset, collection
+    def __init__(self, collection: Collection, coverage: Coverage, request: Request) -> None:
+        self._collection = collection
         self._coverage = coverage
         parameters = request.query
-        for name in _SCALING:
-            if name in parameters:
-                raise InvalidParameterError(
-                    f"{name} is not offered: values are sent as stored. level names a coarser "
-                    f"level: {', '.join(coverage.grids)}",
-                    name,
-                )
-        self._check_crs(parameters.get("crs"))
-        fields = _fields(
+        self.fields = _fields(
             coverage, parameters.get("properties"), parameters.get("exclude-properties")
         )
-        compression = parameters.get("compression", "stored").lower()
-        if compression not in _COMPRESSIONS:
-            raise InvalidParameterError("compression must be stored or none", "compression")
+        trim = self._trim(request)
+        self.position = None if trim is None else _position(trim)
+        crs = None
+        if "crs" in parameters:
+            crs = offered_crs(parameters["crs"], collection.crs, "crs")
+        scaling, axes = _scaling(parameters)
+        if axes in (("lat", "lon"), ("lon", "lat")) and crs is None:
+            # Sizes are on the axes of the answer, so they say what its CRS is.
+            crs = CRS.from_code(CRS84)
         level = parameters.get("level")
-        is_part = "bbox" in parameters or "subset" in parameters
-        is_whole = not is_part and level is None and fields == coverage.fields
-        self.format = wanted_format(request, is_whole=is_whole)
-        grid = self._grid(level)
-        if level is not None and self.format is CoverageFormat.COG and grid is not coverage.finest:
-            raise InvalidParameterError(
-                "a COG begins with the finest level; use f=geotiff", "level"
-            )
-        cells = self._cells(request, grid) if is_part else grid.window
-        copies = compression == "stored"
-        if self.format is CoverageFormat.COG:
-            self.plan = CoveragePlan.cog(coverage, cells, fields, copies=copies)
-        else:
-            self.plan = CoveragePlan.exact(coverage, grid, cells, fields, copies=copies)
+        is_plain = trim is None and crs is None and scaling is None and level is None
+        self.format = wanted_format(
+            request,
+            is_whole=is_plain and self.fields == coverage.fields,
+            is_position=self.position is not None,
+            is_picture=coverage.dtype.kind == "u",
+        )
+        kernel = _kernel(request)
+        self.preference = None
+        if kernel is not None:
+            name = next(key for key, value in _INTERPOLATIONS.items() if value == kernel)
+            self.preference = f"interpolation=[ogc-interpolation:{name}]"
+        self.wanted = CoverageRequest(
+            trim,
+            level,
+            self.fields,
+            crs,
+            scaling,
+            kernel,
+            is_cog=self.format is CoverageFormat.COG,
+            format=self.format.encoder,
+            tiff=TiffOptions.read({key: parameters[key] for key in _TIFF if key in parameters}),
+        )
 
-    def _check_crs(self, text: str | None) -> None:
-        """Check that the answer is requested in the CRS of the layer."""
-        if text is None:
-            return
-        native = self._native
-        wanted = offered_crs(text, self._collection.crs, "crs")
-        if not self._equal(wanted, native):
-            raise InvalidParameterError(
-                f"coverages are sent in the CRS of the layer, {native.code}", "crs"
-            )
-
-    def _grid(self, level: str | None) -> CoverageGrid:
-        if level is None:
-            return self._coverage.finest
-        grid = self._coverage.grids.get(level)
-        if grid is None:
-            raise InvalidParameterError(
-                f"there is no level {printable(level)}; levels are "
-                f"{', '.join(self._coverage.grids)}",
-                "level",
-            )
-        return grid
-
-    def _cells(self, request: Request, grid: CoverageGrid) -> Cells:
-        try:
-            area = self._area(request)
-        except OutsideError:
-            raise OutsideCoverageError("the area is outside the coverage") from None
-        if area.seam is not None:
-            raise InvalidParameterError(
-                "an area across the antimeridian is not offered: request two", "subset"
-            )
-        cells = grid.cells(area.bbox)
-        if cells is None:
-            raise OutsideCoverageError("no cell of the coverage is in the area")
-        return cells
-
-    def _area(self, request: Request) -> Area:
-        parameters, native = request.query, self._native
+    def _trim(self, request: Request) -> Trim | None:
+        parameters = request.query
         if "bbox" in parameters and "subset" in parameters:
             raise InvalidParameterError("subset and bbox exclude each other", "subset")
-        is_box = "bbox" in parameters
-        name = "bbox-crs" if is_box else "subset-crs"
-        source = self._source(parameters.get(name), name)
-        is_turned = source.northing_first
-        source = self._same(source)
-        layers = [self._collection.layer]
-        extent = extent_in(layers, source, self._dataset.site.catalogue.settings.equivalences)
-        if is_box:
-            one, two, three, four = params.box(parameters["bbox"], "bbox")
-            box = (
-                BoundingBox(two, one, four, three)
-                if is_turned
-                else BoundingBox(one, two, three, four)
-            )
-            if not extent.intersection(box):
-                raise OutsideError
-            return area_of(box, source, native, "bbox")
-        intervals = params.subsets(request)
-        for axis, (low, high) in intervals.items():
-            if low is not None and low == high:
-                raise InvalidParameterError(
-                    f"subset has one value for {axis}: give an interval", "subset"
-                )
-        return subset_area(intervals, source, extent, native)
+        if "bbox" in parameters:
+            source = self._source(parameters, "bbox-crs")
+            values = params.numbers(parameters["bbox"], "bbox", (4, 6))
+            if len(values) == 6:
+                del values[5], values[2]
+            one, two, three, four = values
+            if source.northing_first:
+                one, two, three, four = two, one, four, three
+            if not two < four or (not one < three and not source.is_geographic):
+                raise InvalidParameterError("bbox must have each minimum below its maximum", "bbox")
+            return Trim(source, Interval(one, three), Interval(two, four))
+        if "subset" in parameters:
+            source = self._source(parameters, "subset-crs")
+            x, y = by_axis(params.subsets(request), source)
+            return Trim(source, Interval(*x), Interval(*y))
+        return None
 
-    @property
-    def _native(self) -> CRS:
-        return self._collection.layer.pyramid.tile_matrix_set.crs
-
-    def _source(self, text: str | None, name: str) -> CRS:
+    def _source(self, parameters: Mapping[str, str], name: str) -> CRS:
         """Return the CRS of coordinates; CRS:84 if the parameter is absent."""
+        text = parameters.get(name)
         if text is None:
             return CRS.from_code(CRS84)
         return offered_crs(text, {*self._collection.crs, CRS84}, name)
 
-    def _same(self, source: CRS) -> CRS:
-        """Return the CRS of the layer if a CRS is treated as the same, otherwise the CRS."""
-        return self._native if self._equal(source, self._native) else source
 
-    def _equal(self, one: CRS, other: CRS) -> bool:
-        return self._dataset.site.catalogue.settings.equivalences.equal(one.code, other.code)
+def scaling_parameter(parameters: Mapping[str, str]) -> str:
+    """Return the name of the parameter that a request scales with."""
+    names = ("width", "height", "resolution", *_LEGACY)
+    return next((name for name in names if name in parameters), "width")
+
+
+def _position(trim: Trim) -> tuple[CRS, float, float] | None:
+    """Return the position of two single values.
+
+    Raises:
+        InvalidParameterError: only one axis has a single value.
+    """
+    x, y = (one.low if one.low == one.high else None for one in (trim.x, trim.y))
+    if x is None and y is None:
+        return None
+    if x is None or y is None:
+        raise InvalidParameterError("subset has one value for an axis: give an interval", "subset")
+    return trim.crs, x, y
+
+
+def _kernel(request: Request) -> str | None:
+    found = _INTERPOLATION.search(request.header("Prefer") or "")
+    return _INTERPOLATIONS.get(found[1].lower()) if found else None
+
+
+def _scaling(parameters: Mapping[str, str]) -> tuple[Scaling | None, tuple[str, ...]]:
+    """Return the size of the answer, and the axes that it names.
+
+    Raises:
+        InvalidParameterError: a parameter is invalid, or there are several kinds.
+    """
+    given = [name for name in _LEGACY if name in parameters]
+    has_size = "width" in parameters or "height" in parameters
+    resolution = parameters.get("resolution", "").strip()
+    kinds = [*given, *(["width"] if has_size else ()), *(["resolution"] if resolution else ())]
+    if not kinds:
+        return None, ()
+    if len(kinds) > 1:
+        raise InvalidParameterError(f"{kinds[1]} and {kinds[0]} exclude each other", kinds[1])
+    name = kinds[0]
+    if name == "width":
+        width, height = (params.size(parameters, key, _MOST_CELLS) for key in ("width", "height"))
+        return Scaling(width=width, height=height), ()
+    text = resolution if name == "resolution" else parameters[name]
+    bare = params.positive_number({name: text}, name) if "(" not in text and text else None
+    if bare is not None:
+        if name == "resolution":
+            return Scaling(resolution=(bare, bare)), ()
+        if "size" in name:
+            raise InvalidParameterError(f"{name} must be of the form Lat(256),Lon(256)", name)
+        return Scaling(factor=(1 / bare, 1 / bare)), ()
+    axes = params.axis_values(text, name)
+    values: list[float | None] = [None, None]
+    for axis, number in axes.items():
+        place = _axis(axis)
+        if place is None or values[place] is not None:
+            raise InvalidParameterError(f"{name} names the axis {axis}", name)
+        if number is not None and not 0 < number < math.inf:
+            raise InvalidParameterError(f"{name} must be greater than 0", name)
+        values[place] = number
+    x, y = values
+    found = tuple(axes)
+    if x is None and y is None:
+        return None, found  # the native resolution
+    if "size" in name:
+        sizes = [
+            None if value is None else max(1, round(min(value, _MOST_CELLS))) for value in values
+        ]
+        return Scaling(width=sizes[0], height=sizes[1]), found
+    if name == "resolution":
+        if x is None or y is None:
+            raise InvalidParameterError("resolution must name both axes", name)
+        return Scaling(resolution=(x, y)), found
+    return Scaling(factor=(1 / (x or 1.0), 1 / (y or 1.0))), found
+
+
+def _size(value: float | None) -> int | None:
+    return None if value is None else max(1, round(min(value, _MOST_CELLS)))
+
+
+def _axis(name: str) -> int | None:
+    """Return 0 for the axis to the east, 1 for that to the north, and None for another."""
+    if name in ("lon", "long", "longitude", "e", "x", "easting", "i"):
+        return 0
+    return 1 if name in ("lat", "latitude", "n", "y", "northing", "j") else None
 
 
 def _fields(coverage: Coverage, chosen: str | None, excluded: str | None) -> tuple[str, ...]:
@@ -167,20 +235,20 @@ def _fields(coverage: Coverage, chosen: str | None, excluded: str | None) -> tup
         raise InvalidParameterError(
             "properties and exclude-properties exclude each other", "exclude-properties"
         )
-    parameter = "properties" if excluded is None else "exclude-properties"
-    text = chosen if excluded is None else excluded
-    if text is None:
-        return coverage.fields
-    names = tuple(dict.fromkeys(name.strip() for name in text[:200].split(",")))
-    for name in names:
-        if name not in coverage.fields:
-            raise InvalidParameterError(
-                f"there is no field {printable(name)}; fields are {', '.join(coverage.fields)}",
-                parameter,
-            )
+    if chosen is not None:
+        return _names(chosen)
     if excluded is None:
-        return names
+        return coverage.fields
+    names = _names(excluded)
+    unknown = next((name for name in names if name not in coverage.fields), None)
+    if unknown is not None:
+        # The extraction reports it.
+        return (unknown,)
     left = tuple(name for name in coverage.fields if name not in names)
     if not left:
-        raise InvalidParameterError("exclude-properties leaves no field", parameter)
+        raise InvalidParameterError("exclude-properties leaves no field", "exclude-properties")
     return left
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name.strip() for name in text[:200].split(",")))

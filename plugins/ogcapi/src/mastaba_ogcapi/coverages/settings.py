@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+
+from mastaba_coverage import LIMITS_SCHEMA, CoverageLimits, coverage_limits
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import Layer
@@ -12,48 +13,12 @@ if TYPE_CHECKING:
 SWITCH: Final = "coverages"
 """Key of the service's section and of layer descriptors."""
 
-
-@dataclass(frozen=True, slots=True)
-class CoverageSettings:
-    """Limits of coverages.
-
-    Attributes:
-        stream_bytes: bytes of one answer.
-        tiles: tiles of one answer.
-        indices: slabs that one answer looks up.
-        streams: answers of more than 1 MiB that a process sends at a time.
-    """
-
-    stream_bytes: int = 16 * 1024**3
-    tiles: int = 1_048_576
-    indices: int = 8192
-    streams: int = 2
-
-
-def _limit(default: int, description: str) -> dict[str, Any]:
-    return {"type": "integer", "minimum": 1, "default": default, "description": description}
-
-
-_DEFAULTS: Final = CoverageSettings()
 SETTINGS_SCHEMA: Final[Mapping[str, Any]] = {
     "type": ["boolean", "object"],
     "description": "Whether stored values are offered for download, false by default; or limits. "
     'Only layers with "coverages": true are.',
     "additionalProperties": False,
-    "properties": {
-        "limits": {
-            "type": "object",
-            "additionalProperties": False,
-            "properties": {
-                "stream_bytes": _limit(_DEFAULTS.stream_bytes, "Bytes of one answer."),
-                "tiles": _limit(_DEFAULTS.tiles, "Tiles of one answer."),
-                "indices": _limit(_DEFAULTS.indices, "Slabs that one answer looks up."),
-                "streams": _limit(
-                    _DEFAULTS.streams, "Answers of more than 1 MiB that a process sends at a time."
-                ),
-            },
-        }
-    },
+    "properties": {"limits": LIMITS_SCHEMA},
 }
 LAYER_SCHEMA: Final[Mapping[str, Any]] = {
     "type": "boolean",
@@ -62,12 +27,12 @@ LAYER_SCHEMA: Final[Mapping[str, Any]] = {
 }
 
 
-def coverage_settings(own: Mapping[str, Any]) -> CoverageSettings | None:
-    """Return the settings from the section of the service; None if coverages are off."""
+def coverage_settings(own: Mapping[str, Any]) -> CoverageLimits | None:
+    """Return the limits from the section of the service; None if coverages are off."""
     section = own.get(SWITCH, False)
     if section is False:
         return None
-    return CoverageSettings(**(section.get("limits", {}) if isinstance(section, dict) else {}))
+    return coverage_limits(section if isinstance(section, dict) else {})
 
 
 def is_offered(layer: Layer) -> bool:

@@ -1,0 +1,442 @@
+"""The cost of downloads: CPU time for each megapixel, memory, and the latency of tiles meanwhile.
+
+``python -m benchmarks.coverages`` writes a float pyramid of formula and noise, serves it over HTTP,
+and compares every downloaded value with the formula. It also reads the same values with GDAL from
+a plain COG and from the WMS of the server, if GDAL is installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import os
+import random
+import resource
+import shutil
+import statistics
+import subprocess
+import tempfile
+import threading
+import time
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks.processes import cpu_seconds, memory_of
+from benchmarks.servers import plain_http
+from mastaba_writer.installation import layer_document, write_installation
+from mastaba_writer.pyramids import LevelPlan, write_pyramid
+from mastaba_writer.tile_matrix_sets import synthetic
+
+TILE: Final = 256
+SLAB: Final = 16
+ORIGIN: Final = (0.0, 12_000_000.0)
+KINDS: Final = 61
+"""Different tiles; their order repeats after no column or row of slabs."""
+FIRST_ROW, FIRST_COL = 100, 77
+"""Cells by which the window is beside the tiles."""
+NODATA: Final = -99999.0
+COVERAGE: Final = "/ogcapi/collections/heights/coverage"
+
+Floats = npt.NDArray[np.float32]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.coverages", description=__doc__)
+    parser.add_argument("--side", type=int, default=8192, help="cells of the window (%(default)d)")
+    parser.add_argument("--ranges", type=int, default=500, help="random ranges (%(default)d)")
+    parser.add_argument("--seconds", type=float, default=8, help="of latency (%(default)g)")
+    parser.add_argument("--folder", help="for the pyramid, which is kept there")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="mastaba-coverages-") as temporary:
+        folder = Path(arguments.folder or temporary)
+        server_json = _write(folder, arguments.side)
+        target = plain_http(server_json, Path(temporary), workers=1, threads=4)
+        try:
+            assert target.pid is not None
+            server = _Server(target.address, target.pid)
+            _window(server, arguments.side)
+            _copy(server, arguments.side, arguments.ranges)
+            _costs(server, min(arguments.side, 5000), Path(temporary))
+        finally:
+            target.stop()
+        target = plain_http(server_json, Path(temporary), workers=2, threads=4)
+        try:
+            assert target.pid is not None
+            _latency(_Server(target.address, target.pid), arguments.side, arguments.seconds)
+        finally:
+            target.stop()
+    return 0
+
+
+def _tiles() -> list[Floats]:
+    """Return the different tiles: slopes with noise; some values are not finite."""
+    found = []
+    for kind in range(KINDS):
+        source = np.random.default_rng(kind)
+        tile = np.linspace(kind, kind + 200, TILE * TILE, dtype=np.float32).reshape(TILE, TILE)
+        tile += source.normal(0, 0.01, tile.shape).astype(np.float32)
+        tile[kind, :5] = [np.nan, np.inf, -np.inf, -0.0, 1e-42]
+        found.append(np.full_like(tile, np.nan) if kind == 7 else tile)
+    return found
+
+
+def _kind(row: int, col: int) -> int | None:
+    """Return which tile is in a place; None where nothing is stored."""
+    return None if (row // 5 + col // 3) % 11 == 0 else (row * 31 + col * 17) % KINDS
+
+
+def _write(folder: Path, side: int) -> Path:
+    """Write the pyramid and its installation, unless they exist."""
+    ready = folder / f"ready-{side}"
+    if ready.is_file():
+        return Path(ready.read_text())
+    count = (side + max(FIRST_ROW, FIRST_COL)) // TILE + 1
+    levels = max(1, (count - 1).bit_length())
+    size = 1 << levels
+    sizes = [size >> step for step in range(levels, -1, -1)]
+    matrices = synthetic(
+        "GRID",
+        crs="EPSG:2154",
+        origin=ORIGIN,
+        cell_sizes=[0.5 * (size // one) for one in sizes],
+        matrix_sizes=[(one, one) for one in sizes],
+        tile_size=(TILE, TILE),
+    )
+    encoded = [zlib.compress(tile.tobytes(), 1) for tile in _tiles()]
+
+    def tile(level: str, row: int, col: int) -> bytes | None:
+        kind = _kind(row, col)
+        return None if kind is None else encoded[kind]
+
+    plans = [
+        LevelPlan(str(number), 0, (count - 1) >> step, 0, (count - 1) >> step)
+        for step, number in enumerate(range(levels, -1, -1))
+    ]
+    write_pyramid(
+        folder / "pyramids",
+        "heights",
+        tile_matrix_set=matrices,
+        format="TIFF_ZIP_FLOAT32",
+        channels=1,
+        levels=plans,
+        tile=tile,
+        tiles_per_width=SLAB,
+        tiles_per_height=SLAB,
+    )
+    layer = layer_document(
+        folder / "pyramids/heights.json", tile_matrix_sets={"GRID": matrices}, coverages=True
+    )
+    server_json = write_installation(
+        folder,
+        layers={"heights": layer},
+        tile_matrix_sets={"GRID": matrices},
+        services=["wms", "wmts", "ogcapi"],
+        public_url="http://127.0.0.1",
+        services_overrides={"ogcapi": {"coverages": True}},
+    )
+    ready.write_text(str(server_json))
+    return server_json
+
+
+@dataclass(frozen=True)
+class _Server:
+    """A running server."""
+
+    address: str
+    pid: int
+
+    @contextmanager
+    def get(self, path: str, **headers: str) -> Iterator[http.client.HTTPResponse]:
+        parts = urlsplit(self.address)
+        connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=600)
+        try:
+            connection.request("GET", path, headers=headers)
+            response = connection.getresponse()
+            if response.status >= 400:
+                raise SystemExit(f"{path}: {response.status} {response.read(500)!r}")
+            yield response
+        finally:
+            connection.close()
+
+    def temporary_files(self) -> int:
+        """Return the number of open files without a name, of all processes."""
+        count = 0
+        for member in Path("/proc").glob("[0-9]*"):
+            try:
+                parent = (member / "stat").read_text().rpartition(")")[2].split()[1]
+                if str(self.pid) not in (member.name, parent):
+                    continue
+                links = [os.readlink(file) for file in (member / "fd").iterdir()]
+            except OSError:
+                continue
+            count += sum(link.endswith("(deleted)") and "/memfd:" not in link for link in links)
+        return count
+
+
+def _subset(side: int) -> str:
+    west, north = ORIGIN[0] + FIRST_COL * 0.5, ORIGIN[1] - FIRST_ROW * 0.5
+    return (
+        f"subset=E({west}:{west + side / 2}),N({north - side / 2}:{north})&subset-crs=[EPSG:2154]"
+    )
+
+
+def _window(server: _Server, side: int) -> None:
+    """Download a window uncompressed, and compare every bit."""
+    with server.get(f"{COVERAGE}?subset=E(0:10),N(11999990:12000000)&subset-crs=EPSG:2154") as one:
+        one.read()
+    before, cpu = memory_of(server.pid).resident, cpu_seconds(server.pid)
+    largest, files = before, 0
+    started = time.monotonic()
+    with server.get(f"{COVERAGE}?{_subset(side)}&compression=none") as response:
+        first = response.read(65536)
+        first_byte = time.monotonic() - started
+        size = int(response.headers["Content-Length"])
+        reader = _Tiff(first, response)
+        taken = 0.0
+        for row in range(reader.down):
+            pixels = reader.row()
+            pause = time.monotonic()
+            expected = _expected(row * TILE, side)
+            if pixels[: len(expected), :side].tobytes() != expected.tobytes():
+                raise SystemExit(f"row {row} of tiles differs")
+            if row % 8 == 0:
+                largest = max(largest, memory_of(server.pid).resident)
+                files = max(files, server.temporary_files())
+            taken += time.monotonic() - pause
+    seconds = time.monotonic() - started - taken
+    cpu = cpu_seconds(server.pid) - cpu
+    pixels_of = side * side / 1e6
+    print(f"window {side} x {side}, uncompressed: all bits equal, {size / 1e6:,.0f} MB")
+    print(f"  first byte {first_byte:.2f} s, {size / 1e6 / seconds:,.0f} MB/s without comparing")
+    print(f"  CPU {cpu:.1f} s, {1000 * cpu / pixels_of:.1f} ms for each megapixel")
+    print(f"  memory grows by {(largest - before) / 1e6:,.0f} MB, {files} temporary files")
+    _CPU["window"] = cpu
+
+
+_CPU: Final[dict[str, float]] = {}
+
+
+class _Tiff:
+    """Reads the uncompressed tiles of a file in their order."""
+
+    def __init__(self, start: bytes, rest: http.client.HTTPResponse) -> None:
+        self._rest = rest
+        self._data = start
+        is_big = start[2] == 43
+        position = int.from_bytes(start[8:16] if is_big else start[4:8], "little")
+        width = 8 if is_big else 2
+        fields = {}
+        for number in range(int.from_bytes(start[position : position + width], "little")):
+            size = 20 if is_big else 12
+            entry = start[position + width + number * size :][:size]
+            value = entry[12:20] if is_big else entry[8:12]
+            fields[int.from_bytes(entry[:2], "little")] = (
+                int.from_bytes(entry[4 : 12 if is_big else 8], "little"),
+                int.from_bytes(value, "little"),
+            )
+        columns, rows = fields[256][1], fields[257][1]
+        self._across, self.down = -(-columns // TILE), -(-rows // TILE)
+        count, where = fields[324]
+        # The offsets are at the end of the head; the first one says where it ends.
+        self._need(where + 8)
+        first = int.from_bytes(self._data[where : where + (8 if is_big else 4)], "little")
+        if count == 1:
+            first = where
+        self._need(first - 4)
+        self._data = self._data[first - 4 :]
+
+    def row(self) -> Floats:
+        """Return the next row of tiles, side by side."""
+        nbytes = TILE * TILE * 4
+        data = self._take(self._across * (nbytes + 8))
+        tiles = np.frombuffer(data, np.uint8).reshape(self._across, nbytes + 8)[:, 4:-4]
+        values = np.ascontiguousarray(tiles).view("<f4").reshape(self._across, TILE, TILE)
+        return np.ascontiguousarray(values.transpose(1, 0, 2)).reshape(TILE, -1)
+
+    def _need(self, size: int) -> None:
+        while len(self._data) < size:
+            self._data += self._rest.read(size - len(self._data))
+
+    def _take(self, size: int) -> bytes:
+        found, self._data = self._data[:size], self._data[size:]
+        if len(found) < size:
+            found += self._rest.read(size - len(found))
+        return found
+
+
+_DECODED: Final = _tiles()
+
+
+def _expected(first: int, side: int) -> Floats:
+    """Return up to 256 rows of the window, from a row of it."""
+    top, bottom = FIRST_ROW + first, FIRST_ROW + min(first + TILE, side)
+    found = np.full((bottom - top, side), NODATA, np.float32)
+    for row in range(top // TILE, (bottom - 1) // TILE + 1):
+        for col in range(FIRST_COL // TILE, (FIRST_COL + side - 1) // TILE + 1):
+            kind = _kind(row, col)
+            if kind is None:
+                continue
+            high, low = max(top, row * TILE), min(bottom, row * TILE + TILE)
+            left = max(FIRST_COL, col * TILE)
+            right = min(FIRST_COL + side, col * TILE + TILE)
+            found[high - top : low - top, left - FIRST_COL : right - FIRST_COL] = _DECODED[kind][
+                high - row * TILE : low - row * TILE, left - col * TILE : right - col * TILE
+            ]
+    return found
+
+
+def _copy(server: _Server, side: int, ranges: int) -> None:
+    """Download the same area as a COG, and random ranges of it."""
+    path = f"{COVERAGE}?{_subset(side)}&f=cog"
+    cpu, started = cpu_seconds(server.pid), time.monotonic()
+    with tempfile.TemporaryFile() as file:
+        with server.get(path) as response:
+            etag = response.headers["ETag"]
+            shutil.copyfileobj(response, file, 1 << 20)
+        seconds, cpu = time.monotonic() - started, cpu_seconds(server.pid) - cpu
+        size = file.tell()
+        source = random.Random(1)
+        for _ in range(ranges):
+            start = source.randrange(size)
+            end = min(size, start + source.choice([1, 1000, 65536, 1_000_000]))
+            with server.get(path, **{"Range": f"bytes={start}-{end - 1}", "If-Range": etag}) as one:
+                data = one.read()
+            if one.status != 206 or data != os.pread(file.fileno(), end - start, start):
+                raise SystemExit(f"bytes {start} to {end} differ")
+    pixels = side * side / 1e6
+    print(f"the same as a COG, copied: {size / 1e6:,.0f} MB, {size / 1e6 / seconds:,.0f} MB/s")
+    print(f"  CPU {cpu:.2f} s, {1000 * cpu / pixels:.2f} ms for each megapixel,", end=" ")
+    print(f"{cpu / _CPU['window']:.2f} of that of the window; {ranges} ranges equal")
+
+
+def _costs(server: _Server, side: int, folder: Path) -> None:
+    """Print the CPU time of a megapixel in several forms."""
+    part = f"{COVERAGE}?{_subset(side)}"
+    forms = {
+        "copied (COG)": f"{part}&f=cog",
+        "cut, uncompressed": f"{part}&compression=none",
+        "cut, deflate": f"{part}&compression=deflate",
+        "cut, zstd": f"{part}&compression=zstd",
+        "resampled, shifted by half a cell": (
+            f"{COVERAGE}?bbox=100.25,{ORIGIN[1] - 100.25 - side / 4},{100.25 + side / 4},"
+            f"{ORIGIN[1] - 100.25}&bbox-crs=EPSG:2154&width={side // 2}&height={side // 2}"
+        ),
+    }
+    print("CPU of the server, ms for each megapixel of the answer:")
+    for name, path in forms.items():
+        found = []
+        for _ in range(3):
+            cpu = cpu_seconds(server.pid)
+            with server.get(path) as response:
+                while response.read(1 << 20):
+                    pass
+            found.append(cpu_seconds(server.pid) - cpu)
+        cells = side * side if "resampled" not in name else (side // 2) ** 2
+        print(f"  {name}: {1000 * statistics.median(found) / cells * 1e6:.1f}")
+    if shutil.which("gdal_translate") is None:
+        return
+    cog, window = folder / "plain.tif", folder / "window.tif"
+    with server.get(f"{part}&f=cog&fit=tiles") as response, cog.open("wb") as file:
+        shutil.copyfileobj(response, file)
+    place = ["-srcwin", "37", "41", str(side // 2), str(side // 2)]
+    spent = _spent(["gdal_translate", "-q", *place, str(cog), str(window)])
+    print(f"  GDAL, cut from a plain COG: {1000 * spent / (side // 2) ** 2 * 1e6:.1f}")
+    west, north = ORIGIN[0] + 38.5, ORIGIN[1] - 50
+    size = min(2000, side)
+    box = f"{west},{north - size / 2},{west + size / 2},{north}"
+    cpu = cpu_seconds(server.pid)
+    for _ in range(3):
+        request = (
+            "/wms?SERVICE=WMS&VERSION=1.3.0&REQUEST=GetMap&LAYERS=heights&STYLES=&CRS=EPSG:2154"
+            f"&BBOX={box}&WIDTH={size}&HEIGHT={size}&FORMAT=image/geotiff"
+        )
+        with server.get(request) as response:
+            response.read()
+    cpu = (cpu_seconds(server.pid) - cpu) / 3
+    print(f"  the same cells by WMS, {size} x {size}: {1000 * cpu / size**2 * 1e6:.1f}")
+
+
+def _spent(command: list[str]) -> float:
+    """Return the CPU time of a command."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def _latency(server: _Server, side: int, seconds: float) -> None:
+    """Print the latency of tiles alone, and while as many downloads run as are allowed."""
+    alone = _tiles_for(server, seconds)
+    stop = threading.Event()
+    counts: list[int] = []
+    threads = [
+        threading.Thread(target=partial(_download, server, side, stop, counts)) for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.5)
+    beside = _tiles_for(server, seconds)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    print("latency of tiles in ms, over one connection:")
+    for name, times in (("alone", alone), ("beside four downloads", beside)):
+        times.sort()
+        shown = ", ".join(
+            f"p{part} {1000 * times[int(len(times) * part / 100)]:.1f}" for part in (50, 95, 99)
+        )
+        print(f"  {name}: {shown}, {len(times)} tiles")
+    print(f"  downloaded meanwhile: {sum(counts) / 1e6:,.0f} MB")
+
+
+def _download(server: _Server, side: int, stop: threading.Event, counts: list[int]) -> None:
+    while not stop.is_set():
+        try:
+            with server.get(f"{COVERAGE}?{_subset(side)}&compression=none") as response:
+                while not stop.is_set() and (data := response.read(1 << 20)):
+                    counts.append(len(data))
+        except (OSError, http.client.HTTPException, SystemExit):
+            time.sleep(0.05)
+
+
+def _tiles_for(server: _Server, seconds: float) -> list[float]:
+    parts = urlsplit(server.address)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=60)
+    level = _finest(connection)
+    source, times = random.Random(2), []
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        row, col = source.randrange(20), source.randrange(20)
+        started = time.monotonic()
+        connection.request(
+            "GET",
+            "/wmts?SERVICE=WMTS&REQUEST=GetTile&VERSION=1.0.0&LAYER=heights&STYLE=normal"
+            f"&TILEMATRIXSET=GRID&TILEMATRIX={level}&TILEROW={row}&TILECOL={col}"
+            "&FORMAT=image/x-bil;bits=32",
+        )
+        response = connection.getresponse()
+        response.read()
+        times.append(time.monotonic() - started)
+        time.sleep(0.002)
+    connection.close()
+    return times
+
+
+def _finest(connection: http.client.HTTPConnection) -> str:
+    connection.request("GET", "/ogcapi/tileMatrixSets/GRID?f=json")
+    document: dict[str, Any] = json.loads(connection.getresponse().read())
+    return str(min(document["tileMatrices"], key=lambda one: one["cellSize"])["id"])
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
