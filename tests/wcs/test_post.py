@@ -212,3 +212,12 @@ def test_version_100_has_no_post(client: Client, fault: Fault) -> None:
     query = "service=WCS&version=1.0.0&request=GetCoverage&coverage=ground"
     response = post(client, query, "application/x-www-form-urlencoded")
     assert fault(response)[0] == 501
+
+
+def test_answer_to_a_post_has_no_ranges(client: Client) -> None:
+    extension = "<geotiff:parameters><geotiff:compression>None</geotiff:compression>"
+    body = get_coverage(TRIM, f"{extension}</geotiff:parameters>").encode()
+    headers = {"Range": "bytes=0-9"}
+    response = client.post("/wcs", data=body, content_type="text/xml", headers=headers)
+    assert response.status_code == 200
+    assert len(response.data) > 10

@@ -23,34 +23,36 @@ def is_wanted(parameters: Mapping[str, str], default: bool) -> bool:
     return default if found is None else found
 
 
-def namespaces(service: str, prefix: str = "inspire_vs") -> dict[str | None, str]:
+def namespaces(view_service: str, prefix: str = "inspire_vs") -> dict[str | None, str]:
     """Return the namespaces that the document of `add_extended_capabilities` must declare.
 
     Args:
-        service: namespace of INSPIRE view or download services in the protocol.
+        view_service: namespace of INSPIRE view or download services in the protocol.
         prefix: of that namespace.
     """
-    return {"inspire_common": _COMMON, prefix: service}
+    return {"inspire_common": _COMMON, prefix: view_service}
 
 
-def schema_locations(service: str, file: str) -> str:
+def schema_locations(view_service: str, file: str) -> str:
     """Return the schemas of these namespaces for ``xsi:schemaLocation``.
 
     Args:
         file: name of the schema of the service.
     """
-    return f"{service} {service}/{file} {_COMMON} {_COMMON}/common.xsd"
+    return f"{view_service} {view_service}/{file} {_COMMON} {_COMMON}/common.xsd"
 
 
-def add_extended_capabilities(parent: Element, service: str, metadata: Metadata | None) -> Element:
+def add_extended_capabilities(
+    parent: Element, view_service: str, metadata: Metadata | None
+) -> Element:
     """Append ``ExtendedCapabilities`` of a view or download service, and return it.
 
     Args:
-        service: as in `namespaces`.
+        view_service: as in `namespaces`.
         metadata: metadata record of the service, or None.
     """
     common = f"{{{_COMMON}}}"
-    extended = add(parent, f"{{{service}}}ExtendedCapabilities")
+    extended = add(parent, f"{{{view_service}}}ExtendedCapabilities")
     if metadata is not None:
         # Existing files have the media type in ``type``, where existing servers read it.
         media_type = metadata.type if "/" in metadata.type else metadata.media_type
@@ -66,15 +68,17 @@ def add_extended_capabilities(parent: Element, service: str, metadata: Metadata 
     return extended
 
 
-def add_data_set(extended: Element, service: str, code: str, record: str) -> None:
+def add_data_set(extended: Element, download_service: str, code: str, record: str) -> None:
     """Append a data set that a download service offers.
 
     Args:
         extended: what `add_extended_capabilities` returns.
-        service: as in `namespaces`.
+        download_service: as ``view_service`` of `namespaces`.
         code: identifier of the data set.
         record: address of its metadata record; may be empty.
     """
     attributes = {"metadataURL": record} if record else {}
-    identifier = add(extended, f"{{{service}}}SpatialDataSetIdentifier", attributes=attributes)
+    identifier = add(
+        extended, f"{{{download_service}}}SpatialDataSetIdentifier", attributes=attributes
+    )
     add(identifier, f"{{{_COMMON}}}Code", code)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -35,7 +35,9 @@ class WCSService(Service):
     allowed_methods: ClassVar[tuple[str, ...]] = ("GET", "POST")
     exposed_headers = "Accept-Ranges, Content-Range, Content-Disposition, ETag"
     layer_schema: ClassVar[Mapping[str, Any]] = {SWITCH: LAYER_SCHEMA}
-    settings_schema: ClassVar[Mapping[str, Any]] = {"limits": LIMITS_SCHEMA}
+    settings_schema: ClassVar[Mapping[str, Any]] = {
+        "limits": {**LIMITS_SCHEMA, "description": "Limits of one answer of version 2.0.1."}
+    }
 
     def __init__(self, settings: ServiceSettings, site: Site) -> None:
         # Loaded here, so that listing the plugins loads no lxml.
@@ -86,6 +88,7 @@ class WCSService(Service):
         parameters: Mapping[str, str] = request.environ.get(_PARAMETERS, request.query)
         return error_response(error, named_version(parameters))
 
-    def summary(self) -> list[str]:
+    def summary(self) -> Sequence[str]:
         count = len(self._published.all)
-        return [f"wcs: {count} coverages"]
+        layers = len(self.published_layers())
+        return (f"wcs offers {count} of {layers} raster layers",)
