@@ -18,6 +18,10 @@ import numpy as np
 import pytest
 from tests.coverage.ground import ORIGIN, TILE, Ground
 
+from mastaba_writer.installation import layer_document, write_installation
+from mastaba_writer.pyramids import LevelPlan, write_pyramid
+from mastaba_writer.tile_matrix_sets import geographic
+
 pytestmark = pytest.mark.live
 
 rasterio = pytest.importorskip("rasterio")
@@ -153,6 +157,48 @@ def test_gdal_warps_to_degrees(served: Any, run: Any, tmp_path: Path, version: s
     assert bounds == pytest.approx(degrees(ground), rel=1e-10)
 
 
+@pytest.fixture(scope="module")
+def globe(serving: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Return the address of a service with a layer in degrees, latitude first."""
+    folder = tmp_path_factory.mktemp("globe")
+    descriptor = write_pyramid(
+        folder / "pyramids",
+        "globe",
+        tile_matrix_set=geographic(),
+        format="TIFF_ZIP_FLOAT32",
+        channels=1,
+        nodata=[-99999.0],
+        levels=[LevelPlan("3", 2, 3, 4, 6)],
+        tile=noise,
+    )
+    layer = layer_document(descriptor, wcs={"enabled": True})
+
+    def write(public_url: str) -> Path:
+        layers = {"globe": layer}
+        return write_installation(folder, layers=layers, services=["wcs"], public_url=public_url)
+
+    with serving(write) as url:
+        yield f"{url}/wcs"
+
+
+def noise(level: str, row: int, col: int) -> Any:
+    random = np.random.default_rng([int(level), row, col])
+    return random.uniform(0, 1000, (256, 256, 1)).astype(np.float32)
+
+
+@needs_gdal
+@versions
+def test_gdal_copies_degrees(globe: str, run: Any, tmp_path: Path, version: str) -> None:
+    path = tmp_path / "degrees.tif"
+    source = f"WCS:{globe}?version={version}&coverage=globe"
+    run("gdal_translate", "-q", "-srcwin", 100, 200, 300, 150, source, path)
+    values, bounds = pixels(path)
+    cell = 360 / 4096
+    assert (bounds.left, bounds.top) == (-90 + 100 * cell, 45 - 200 * cell)
+    whole = np.block([[noise("3", row, col)[:, :, 0] for col in (4, 5, 6)] for row in (2, 3)])
+    assert values.tobytes() == np.ascontiguousarray(whole[200:350, 100:400]).tobytes()
+
+
 def degrees(ground: Ground) -> tuple[float, float, float, float]:
     """Return west, south, east and north of a part of the layer."""
     box = ground.layer.geographic_bbox
@@ -283,7 +329,7 @@ def test_requests_of_qgis(served: Any) -> None:
 )
 def test_qgis_reads_a_block(served: Any, run: Any, tmp_path: Path) -> None:
     ground, address = served
-    box = (WEST + 333, NORTH - 474, WEST + 373, NORTH - 444)
+    box = (WEST + 20, NORTH - 474, WEST + 60, NORTH - 444)
     uri = f"url={address}&identifier=ground&crs=EPSG:2154&format=GeoTIFF&cache=AlwaysNetwork"
     wanted = tmp_path / "wanted.json"
     wanted.write_text(json.dumps({"uri": uri, "box": box, "columns": 40, "rows": 30}))
@@ -293,7 +339,7 @@ def test_qgis_reads_a_block(served: Any, run: Any, tmp_path: Path) -> None:
     assert found["crs"] == "EPSG:2154"
     assert found["size"] == [COLUMNS, ROWS]
     assert found["extent"] == [WEST, NORTH - ROWS, WEST + COLUMNS, NORTH]
-    expected = np.frombuffer(stored(ground, 444, 333, 30, 40), np.float32)
+    expected = np.frombuffer(stored(ground, 444, 20, 30, 40), np.float32)
     values = np.array(found["values"], dtype=object).reshape(-1)
     valid = np.array([value is not None for value in values])
     assert (valid == (np.isfinite(expected) & (expected != -99999))).all()

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from mastaba.api.web import Response, content_disposition
+from mastaba.errors import InvalidParameterError, RequestError
 from mastaba_coverage import (
     CoverageLimits,
     CoverageRequest,
@@ -18,6 +19,7 @@ from mastaba_coverage import (
     Scaling,
     file_name,
 )
+from mastaba_ows.errors import entry_of
 from mastaba_ows.xml import serialized
 from mastaba_render.api.maps import cache_control
 from mastaba_wcs.descriptions201 import Grid, coverage_without_values
@@ -41,6 +43,28 @@ if TYPE_CHECKING:
     from mastaba_wcs.parameters import Parameters
     from mastaba_wcs.published import PublishedCoverage, PublishedCoverages
 
+# Attributes of requests to the engine, and parameters of both versions.
+_PARAMETERS: Final = {
+    "trim": "subset",
+    "crs": "outputCrs",
+    "kernel": "interpolation",
+    "scaling": "scaleFactor",
+    "fields": "rangeSubset",
+    "format": "format",
+}
+_PARAMETERS_100: Final = {
+    "trim": "BBOX",
+    "crs": "RESPONSE_CRS",
+    "kernel": "INTERPOLATION",
+    "scaling": "WIDTH",
+    "format": "FORMAT",
+}
+_KINDS: Final[dict[type[BaseException], type[InvalidParameterError]]] = {
+    OutsideCoverageError: InvalidSubsettingError,
+    InvalidIntervalError: InvalidSubsettingError,
+    InvalidScalingError: InvalidScaleFactorError,
+    Exception: InvalidParameterError,
+}
 _CONDITIONS: Final = {
     412: PreconditionError("the data has another version"),
     416: RangeError("the file has no such bytes"),
@@ -76,7 +100,7 @@ class GetCoverage:
             wanted = self._sized(published, wanted)
         plan = self._plan(published, wanted)
         if query.is_multipart:
-            return self._related(published, plan)
+            return self._related(published, wanted, plan)
         media_type = COG if wanted.is_cog else GEOTIFF
         return self._file(request, published, wanted, plan, media_type)
 
@@ -102,14 +126,10 @@ class GetCoverage:
     def _plan(self, published: PublishedCoverage, wanted: CoverageRequest) -> Plan:
         try:
             return self._extractor.plan(published.coverage, wanted)
-        except OutsideCoverageError as error:
-            raise InvalidSubsettingError(str(error), "subset") from error
-        except InvalidIntervalError as error:
-            raise InvalidSubsettingError(str(error), "subset") from error
-        except InvalidScalingError as error:
-            raise InvalidScaleFactorError(str(error), "scaleFactor") from error
         except CoverageTooLargeError as error:
             raise _too_large(error, wanted) from error
+        except (InvalidParameterError, OutsideCoverageError) as error:
+            raise _named(error, wanted) from error
 
     def _file(
         self,
@@ -136,12 +156,28 @@ class GetCoverage:
         report.headers += response.headers
         return report
 
-    def _related(self, published: PublishedCoverage, plan: Plan) -> Response:
+    def _related(
+        self, published: PublishedCoverage, wanted: CoverageRequest, plan: Plan
+    ) -> Response:
         grid = Grid(plan.crs, plan.edges, plan.columns, plan.rows)
         description = serialized(coverage_without_values(published, grid, plan.fields))
         disposition = content_disposition(GEOTIFF, file_name(plan))
+        try:
+            file = self._extractor.body(plan)
+        except CoverageTooLargeError as error:
+            raise _too_large(error, wanted) from error
         headers = list(cache_control((published.layer,)))
-        return related_response(headers, description, self._extractor.body(plan), disposition)
+        return related_response(headers, description, file, disposition)
+
+
+def _named(error: RequestError, wanted: CoverageRequest) -> InvalidParameterError:
+    """Return the error of the protocol for one of the engine, with the parameter of a client."""
+    attribute = error.parameter or "trim"
+    if wanted.is_fixed:
+        return InvalidParameterError(str(error), _PARAMETERS_100.get(attribute, attribute))
+    # All other attributes are options of GeoTIFF.
+    parameter = _PARAMETERS.get(attribute, f"geotiff:{attribute}")
+    return entry_of(error, _KINDS)(str(error), parameter)
 
 
 def _too_large(error: CoverageTooLargeError, wanted: CoverageRequest) -> TooLargeError:
