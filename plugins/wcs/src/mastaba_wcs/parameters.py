@@ -43,9 +43,10 @@ class Parameters(Mapping[str, str]):
     """
 
     def __init__(self, pairs: Iterable[tuple[str, str]]) -> None:
-        self._values: dict[str, list[str]] = {}
+        found: dict[str, list[str]] = {}
         for name, value in pairs:
-            self._values.setdefault(_plain(name.lower()), []).append(value)
+            found.setdefault(_plain(name.lower()), []).append(value)
+        self._values = found
 
     def __getitem__(self, name: str) -> str:
         return self._values[name][0]

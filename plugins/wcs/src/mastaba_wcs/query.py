@@ -35,10 +35,9 @@ if TYPE_CHECKING:
     from mastaba.api.catalogue import CRS
 
 _SUBSET: Final = re.compile(
-    r"\s*([^\s(),]{1,64})\s*(?:,\s*([^\s()]{1,200})\s*)?"
-    r"\(\s*([^(),]{1,400}?)\s*(?:,\s*([^(),]{1,400}?)\s*)?\)\s*"
+    r"([^\s(),]{1,64})\s*(?:,\s*([^\s()]{1,200})\s*)?\(([^(),]{1,400})(?:,([^(),]{1,400}))?\)"
 )
-_AXIS: Final = re.compile(r"\s*([^\s(),:]{1,64})\s*\(\s*([^(),:]{1,80})(?::([^(),:]{1,80}))?\)\s*")
+_AXIS: Final = re.compile(r"\s*([^\s(),:]{1,64})\s*\(([^(),:]{1,80})(?::([^(),:]{1,80}))?\)\s*")
 _MAX_TEXT: Final = 1000
 _OPEN: Final = "*"
 _COLUMNS: Final = ("i", "e", "x", "lon", "long", "longitude", "easting")
@@ -154,7 +153,7 @@ def _trim(
 
 
 def _subset(text: str) -> _Subset:
-    match = _SUBSET.fullmatch(text) if len(text) <= _MAX_TEXT else None
+    match = _SUBSET.fullmatch(text.strip()) if len(text) <= _MAX_TEXT else None
     if match is None:
         raise InvalidParameterError("SUBSET must be of the form axis(low,high)", "subset")
     axis, crs, low, high = match.groups()
@@ -168,7 +167,7 @@ def _subset(text: str) -> _Subset:
 
 
 def _limit(text: str, axis: str) -> float | None:
-    text = text.strip('"')
+    text = text.strip().strip('"')
     if text == _OPEN:
         return None
     value = grammar.decimal(text)
