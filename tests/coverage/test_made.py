@@ -363,3 +363,15 @@ def test_nothing_stays_in_the_cache_of_decoded_tiles(ground: Ground) -> None:
     file_of(ground, CoverageRequest(WINDOW, scaling=Scaling(width=211)))
     file_of(ground, CoverageRequest(WINDOW))
     assert cache.used == before
+
+
+@pytest.mark.parametrize("code", ["EPSG:5720", "EPSG:5698"])
+def test_heights_name_their_vertical_crs(code: str, tmp_path: Path) -> None:
+    services: dict[str, Any] = {"wmts": {}, "elevation": {}}
+    ground = Ground(tmp_path, services=services, vertical={"crs": code, "unit": "m"})
+    assert ground.coverage.fields == ("elevation",)
+    assert ground.coverage.unit == "m"
+    data = file_of(ground, CoverageRequest(WINDOW))
+    with rasterio.Env(GTIFF_REPORT_COMPD_CS=True), opened(data) as source:
+        assert "IGN69" in source.crs.to_wkt()
+    ground.close()

@@ -350,3 +350,56 @@ def test_long_downloads_are_limited(tmp_path: Path) -> None:
     running.close()
     assert client.get(COVERAGE).status_code == 200
     ground.close()
+
+
+def selected(ground: Ground, west: float, south: float, east: float, north: float) -> Any:
+    """Return the rows and columns whose geometry a closed box meets: an independent rule."""
+    reach = 0.01 if ground.layer.registration == "post" else 0.49
+    x = np.arange(17 * TILE) + LIMITS[0] + 0.5
+    y = LIMITS[3] - 0.5 - np.arange(21 * TILE)
+    columns = np.flatnonzero((x >= west - reach) & (x <= east + reach))
+    rows = np.flatnonzero((y >= south - reach) & (y <= north + reach))
+    return rows, columns
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("degrees", [False, True])
+def test_random_boxes_have_the_cells_of_the_rule(
+    degrees: bool, ground: Ground, client: Client
+) -> None:
+    pyproj = pytest.importorskip("pyproj")
+    back = pyproj.Transformer.from_crs(2154, "OGC:CRS84", always_xy=True)
+    there = pyproj.Transformer.from_crs("OGC:CRS84", 2154, always_xy=True)
+    source = random.Random(21)
+    inset = 0.5 if ground.layer.registration == "post" else 0.0
+    for _ in range(200):
+        west = LIMITS[0] + source.uniform(-30, 1080)
+        south = LIMITS[1] + source.uniform(-30, 1330)
+        box = [west, south, west + source.uniform(0.2, 200), south + source.uniform(0.2, 200)]
+        if degrees:
+            (low, left), (high, right) = sorted(
+                back.transform(*corner)[::-1] for corner in (box[:2], box[2:])
+            )
+            left, right = sorted((left, right))
+            query = f"bbox={left!r},{low!r},{right!r},{high!r}"
+            steps = np.linspace(0, 1, 256)
+            xs = np.concatenate([left + steps * (right - left)] * 2 + [steps * 0 + left])
+            ys = np.concatenate([steps * 0 + low, steps * 0 + high, low + steps * (high - low)])
+            xs = np.concatenate([xs, steps * 0 + right])
+            ys = np.concatenate([ys, low + steps * (high - low)])
+            tx, ty = there.transform(xs, ys)
+            box = [tx.min(), ty.min(), tx.max(), ty.max()]
+        else:
+            query = f"bbox={','.join(map(repr, box))}&bbox-crs=[EPSG:2154]"
+        rows, columns = selected(ground, *box)
+        response = client.head(f"{COVERAGE}?{query}&compression=none")
+        if not (len(rows) and len(columns)):
+            assert response.status_code == 404, query
+            continue
+        assert response.status_code == 200, query
+        assert [float(x) for x in response.headers["Content-Bbox"].split(",")] == [
+            LIMITS[0] + columns[0] + inset,
+            LIMITS[3] - rows[-1] - 1 + inset,
+            LIMITS[0] + columns[-1] + 1 - inset,
+            LIMITS[3] - rows[0] - inset,
+        ], query

@@ -233,3 +233,60 @@ def test_made_answer_beyond_the_spool_says_what_works(tmp_path: Any) -> None:
     assert "compression=none" in response.json["detail"]
     assert client.get(f"{PART}&compression=none").status_code == 200
     ground.close()
+
+
+VALUES = [
+    *("", "0", "-1", "1", "1e308", "-1e308", "nan", "inf", "9" * 400, "*", "é", "\0", "a,b"),
+    *("E(1:2)", "Lat(1:2),Lon(3:4)", "E(1),N(2)", "E()", "E(1e308:1e309)", "E(2:1),N(2:1)"),
+    *("Lon(179:-179),Lat(48:49)", "Lat(48.2:48.3),Lon(1.6:1.7)", "E(600300:600400)", "((((", ":"),
+    *("1,2,3,4", "600300,6799000,600400,6799100", "1.6,48.2,1.7,48.3", "180,-90,-180,90"),
+    *(
+        "[EPSG:2154]",
+        "EPSG:4326",
+        "EPSG:3857",
+        "http://",
+        "deflate",
+        "none",
+        "jpeg",
+        "lerc",
+        "true",
+    ),
+    *(
+        "true",
+        "false",
+        "128",
+        "1024",
+        "130",
+        "exact",
+        "tiles",
+        "cog",
+        "png",
+        "json",
+        "value",
+        "red",
+        "3",
+    ),
+]
+NAMES = [
+    *("bbox", "bbox-crs", "subset", "subset-crs", "width", "height", "resolution", "crs"),
+    *("scale-factor", "scale-axes", "scale-size", "scaleSize", "properties", "level", "f"),
+    *("exclude-properties", "compression", "predictor", "tiling", "tile-width", "tile-height"),
+    *("interleave", "fit", "pad", "datetime"),
+]
+
+
+@pytest.mark.thorough
+def test_hostile_parameters_are_client_errors(ground: Ground, pictures: Ground) -> None:
+    source = random.Random(4)
+    statuses = set()
+    for number in range(1000):
+        client = Reader((ground if number % 2 else pictures).application)
+        chosen = source.sample(NAMES, source.randrange(1, 5))
+        query = [(name, source.choice(VALUES)) for name in chosen]
+        response = client.get(COVERAGE, query_string=query)
+        assert response.status_code in (200, 400, 404, 406, 413), (query, response.text)
+        if response.status_code >= 400:
+            assert response.content_type == "application/problem+json"
+            assert "Traceback" not in response.text
+        statuses.add(response.status_code)
+    assert statuses >= {200, 400, 404}

@@ -266,7 +266,7 @@ def fields_of(plan: CoveragePlan) -> list[list[Field]]:
         codec = TileCodec(stored) if image.is_copied else plan.codec
         tags = image_fields(coverage, size, plan.shape, codec, plan.fields, is_overview=number > 0)
         if number == 0:
-            tags += place_fields(plan.edges, plan.crs, size, is_post=plan.is_post)
+            tags += place_fields(coverage, plan.edges, plan.crs, size, is_post=plan.is_post)
             tags.append(metadata_field(coverage))
         found.append(tags)
     return found

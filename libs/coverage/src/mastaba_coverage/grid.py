@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -167,6 +167,17 @@ class Coverage:
         return np.dtype(self.layer.pyramid.format.sample).newbyteorder("<")
 
     @property
+    def unit(self) -> str | None:
+        """Unit of heights; None if the values are not known to be such."""
+        vertical = _vertical(self.layer)
+        return None if vertical is None else vertical.get("unit", "m")
+
+    @property
+    def vertical(self) -> str | None:
+        """Code of the vertical or compound CRS of heights in metres; None if it is not known."""
+        return (_vertical(self.layer) or {}).get("crs") if self.unit == "m" else None
+
+    @property
     def nodata(self) -> tuple[float, ...]:
         """The value where nothing is stored, one for each field."""
         raster = self.layer.pyramid.raster
@@ -201,10 +212,15 @@ def _cells_of(matrix: TileMatrix, box: BoundingBox, *, is_post: bool) -> Cells |
     return found if found.rows > 0 and found.columns > 0 else None
 
 
+def _vertical(layer: Layer) -> Mapping[str, Any] | None:
+    """Return what the descriptor says about heights, a key of the elevation service."""
+    return layer.own.get("vertical")
+
+
 def _fields(layer: Layer) -> tuple[str, ...]:
     raster = layer.pyramid.raster
     assert raster is not None
     if layer.pyramid.format.sample == "float32":
-        return ("value",)
+        return ("value",) if _vertical(layer) is None else ("elevation",)
     colours = ("gray",) if raster.channels < 3 else ("red", "green", "blue")
     return colours if raster.channels % 2 else (*colours, "alpha")

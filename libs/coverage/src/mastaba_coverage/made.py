@@ -110,7 +110,7 @@ class MadeDrawn:
                 coverage, size, plan.shape, plan.codec, plan.fields, is_overview=number > 0
             )
             if number == 0:
-                tags += place_fields(plan.edges, plan.crs, size, is_post=plan.is_post)
+                tags += place_fields(coverage, plan.edges, plan.crs, size, is_post=plan.is_post)
                 tags.append(metadata_field(coverage))
             self.fields.append(tags)
         cell = len(coverage.fields) * coverage.dtype.itemsize

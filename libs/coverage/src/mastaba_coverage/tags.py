@@ -72,7 +72,7 @@ def image_fields(
 
 
 def place_fields(
-    box: BoundingBox, crs: CRS, size: tuple[int, int], *, is_post: bool
+    coverage: Coverage, box: BoundingBox, crs: CRS, size: tuple[int, int], *, is_post: bool
 ) -> list[Field]:
     """Return the tags that say where the first image is on the ground.
 
@@ -87,7 +87,10 @@ def place_fields(
     return [
         Field.of(33550, "d", dx, dy, 0.0),
         Field.of(33922, "d", 0.0, 0.0, 0.0, box.xmin + half * dx, box.ymax - half * dy, 0.0),
-        *(Field(key.tag, key.kind, key.packed) for key in geo_keys(crs, is_post=is_post)),
+        *(
+            Field(key.tag, key.kind, key.packed)
+            for key in geo_keys(crs, is_post=is_post, vertical=coverage.vertical)
+        ),
     ]
 
 

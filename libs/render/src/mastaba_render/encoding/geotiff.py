@@ -8,6 +8,7 @@ from typing import ClassVar, Final
 
 import numpy as np
 import pyproj
+from pyproj.exceptions import CRSError
 
 from mastaba.model.crs import CRS
 from mastaba.slab.tiff import Field
@@ -23,6 +24,8 @@ _GDAL_NODATA: Final = 42113
 _MODEL_TYPE, _RASTER_TYPE, _CITATION = 1024, 1025, 1026
 _GEOGRAPHIC_TYPE, _GEOGRAPHIC_CITATION = 2048, 2049
 _PROJECTED_TYPE, _PROJECTED_CITATION = 3072, 3073
+_VERTICAL_TYPE, _VERTICAL_UNIT = 4096, 4099
+_METRE: Final = 9001
 _PROJECTED, _GEOGRAPHIC = 1, 2
 _PIXEL_IS_AREA, _PIXEL_IS_POINT = 1, 2
 _USER_DEFINED: Final = 32767
@@ -54,11 +57,12 @@ class GeotiffEncoder(TiffEncoder):
         return fields
 
 
-def geo_keys(crs: CRS, *, is_post: bool) -> list[Field]:
+def geo_keys(crs: CRS, *, is_post: bool, vertical: str | None = None) -> list[Field]:
     """Return the entries of a TIFF directory that name a CRS.
 
     Args:
         is_post: whether a value belongs to the middle of its pixel, not to its square.
+        vertical: code of the vertical or compound CRS of heights in metres; None if there is none.
     """
     raster_type = _PIXEL_IS_POINT if is_post else _PIXEL_IS_AREA
     if crs.is_geographic:
@@ -67,8 +71,12 @@ def geo_keys(crs: CRS, *, is_post: bool) -> list[Field]:
         model, type_key, name_key = _PROJECTED, _PROJECTED_TYPE, _PROJECTED_CITATION
     keys = [(_MODEL_TYPE, 0, 1, model), (_RASTER_TYPE, 0, 1, raster_type)]
     number = _epsg_number(crs.code)
+    heights = []
+    height_system = None if vertical is None else _vertical_number(vertical)
+    if height_system is not None:
+        heights = [(_VERTICAL_TYPE, 0, 1, height_system), (_VERTICAL_UNIT, 0, 1, _METRE)]
     if number is not None:
-        return [_key_directory([*keys, (type_key, 0, 1, number)])]
+        return [_key_directory([*keys, (type_key, 0, 1, number), *heights])]
     # Some readers show the general citation, some that of the CRS: both refer to the same text.
     citation = f"{crs.code}|\0".encode("ascii")
     reference = (_ASCII_PARAMETERS, len(citation) - 1, 0)
@@ -76,6 +84,7 @@ def geo_keys(crs: CRS, *, is_post: bool) -> list[Field]:
         (_CITATION, *reference),
         (type_key, 0, 1, _USER_DEFINED),
         (name_key, *reference),
+        *heights,
     ]
     return [_key_directory(keys), Field(_ASCII_PARAMETERS, "s", citation)]
 
@@ -83,6 +92,18 @@ def geo_keys(crs: CRS, *, is_post: bool) -> list[Field]:
 def _key_directory(keys: Sequence[tuple[int, int, int, int]]) -> Field:
     header = (1, 1, 0, len(keys))
     return Field(_KEY_DIRECTORY, "H", tuple(value for key in (header, *keys) for value in key))
+
+
+@lru_cache(maxsize=1024)
+def _vertical_number(code: str) -> int | None:
+    """Return the EPSG code of a vertical CRS, or of that in a compound CRS; None without any."""
+    try:
+        crs = pyproj.CRS.from_user_input(code)
+    except CRSError:
+        return None
+    parts = crs.sub_crs_list or [crs]
+    number = next((one.to_epsg() for one in parts if one.is_vertical), None)
+    return number if number is not None and number <= _LARGEST_CODE else None
 
 
 @lru_cache(maxsize=1024)

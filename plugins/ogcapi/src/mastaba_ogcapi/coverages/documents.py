@@ -107,6 +107,8 @@ def schema_document(dataset: Dataset, collection: Collection) -> dict[str, Any]:
             "x-ogc-propertySeq": number + 1,
             "x-ogc-variableType": "continuous",
         }
+        if coverage.unit is not None:
+            described["x-ogc-unit"] = coverage.unit
         if not is_float:
             described |= {"minimum": 0, "maximum": 255}
         if name != "alpha" and "alpha" not in coverage.fields:

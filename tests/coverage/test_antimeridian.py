@@ -1,0 +1,150 @@
+"""Areas across the antimeridian: one file, whose columns go on counting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mastaba.api.catalogue import CRS, BoundingBox
+from mastaba.wsgi import create_application
+from mastaba_coverage import (
+    Coverage,
+    CoverageLimits,
+    CoverageRequest,
+    Extractor,
+    Interval,
+    InvalidIntervalError,
+    Scaling,
+    TiffOptions,
+    Trim,
+)
+from mastaba_render.api.maps import MapLayer, MapRequest
+from mastaba_writer.installation import layer_document, write_installation
+from mastaba_writer.pyramids import LevelPlan, write_pyramid
+from mastaba_writer.tile_matrix_sets import synthetic
+
+rasterio = pytest.importorskip("rasterio")
+
+TILE = 64
+DEGREES = CRS.from_code("CRS:84")
+HALF = 20037508.342789244
+# CRS, cell, and whether 16 columns of tiles are a full turn.
+SETS = {
+    "degrees": ("EPSG:4326", (-180.0, 90.0), 360 / (16 * TILE)),
+    "mercator": ("EPSG:3857", (-HALF, HALF), 2 * HALF / (16 * TILE)),
+    "open": ("EPSG:4326", (-180.0, 90.0), 0.3),
+}
+
+
+def made(level: str, row: int, col: int) -> Any:
+    rows, columns = np.mgrid[row * TILE : (row + 1) * TILE, col * TILE : (col + 1) * TILE]
+    return (rows * 10_000 + columns).astype(np.float32)[:, :, None]
+
+
+class World:
+    def __init__(self, directory: Path, name: str) -> None:
+        crs, origin, cell = SETS[name]
+        self.cell, self.origin = cell, origin
+        rows = 16 if name == "mercator" else 8
+        grid = synthetic(
+            "WORLD",
+            crs=crs,
+            origin=origin,
+            cell_sizes=[cell],
+            matrix_sizes=[(16, rows)],
+            tile_size=(TILE, TILE),
+        )
+        write_pyramid(
+            directory / "pyramids",
+            "world",
+            tile_matrix_set=grid,
+            format="TIFF_ZIP_FLOAT32",
+            channels=1,
+            levels=[LevelPlan("0", 0, rows - 1, 0, 15)],
+            tile=made,
+            tiles_per_width=4,
+            tiles_per_height=4,
+        )
+        layer = layer_document(
+            directory / "pyramids/world.json",
+            tile_matrix_sets={"WORLD": grid},
+            resampling="nn",
+        )
+        server_json = write_installation(
+            directory,
+            layers={"world": layer},
+            tile_matrix_sets={"WORLD": grid},
+            services=["wmts"],
+            public_url="http://maps.example",
+        )
+        self.application = create_application(str(server_json))
+        self.site = self.application.site
+        self.layer = self.site.catalogue.layers["world"]
+        self.extractor = Extractor(self.site, CoverageLimits())
+        self.coverage: Coverage = self.extractor.coverage(self.layer)
+
+    def file(self, request: CoverageRequest) -> tuple[Any, Any, Any]:
+        """Return plan, values and transform."""
+        plan = self.extractor.plan(self.coverage, request)
+        body = self.extractor.body(plan)
+        assert isinstance(body, bytes)
+        with rasterio.MemoryFile(body) as file, file.open() as source:
+            return plan, source.read(1), source.transform
+
+
+@pytest.fixture(params=["degrees", "mercator"])
+def world(request: Any, tmp_path: Path) -> Iterator[World]:
+    found = World(tmp_path, request.param)
+    yield found
+    found.site.close_services()
+
+
+ACROSS = Trim(DEGREES, Interval(157.5, -135.0), Interval(-10.0, 20.0))
+"""One tile west of the antimeridian, and two east of it."""
+
+
+@pytest.mark.parametrize("compression", ["none", "deflate", "stored"])
+def test_columns_go_on_beyond_the_antimeridian(compression: str, world: World) -> None:
+    request = CoverageRequest(ACROSS, tiff=TiffOptions(compression))
+    plan, values, transform = world.file(request)
+    assert values.shape[1] == 3 * TILE
+    assert (values[:, :TILE] % 10_000 == np.arange(15 * TILE, 16 * TILE)).all()
+    assert (values[:, TILE:] % 10_000 == np.arange(2 * TILE)).all()
+    assert transform.c == pytest.approx(world.origin[0] + 15 * TILE * world.cell)
+    bounds = plan.bounds
+    assert bounds.xmin > bounds.xmax
+    assert bounds.xmax == pytest.approx(world.origin[0] + 2 * TILE * world.cell)
+
+
+def test_cog_across_the_antimeridian(world: World) -> None:
+    _, values, _ = world.file(CoverageRequest(ACROSS, is_cog=True))
+    assert (values[:, TILE:] % 10_000 == np.arange(2 * TILE)).all()
+
+
+def test_resampled_halves_are_those_of_two_maps(world: World) -> None:
+    request = CoverageRequest(ACROSS, scaling=Scaling(width=90, height=40), crs=DEGREES)
+    _, values, _ = world.file(request)
+    renderer = world.site.renderer
+    for west, east, columns in ((157.5, 180.0, slice(0, 30)), (-180.0, -135.0, slice(30, 90))):
+        box = BoundingBox(west, -10.0, east, 20.0)
+        width = columns.stop - columns.start
+        drawn = MapRequest((MapLayer(world.layer, None),), box, DEGREES, width, 40)
+        assert np.array_equal(values[:, columns], renderer.render(drawn).pixels[:, :, 0])
+
+
+def test_almost_all_around(world: World) -> None:
+    part = Trim(DEGREES, Interval(179.0, 170.0), Interval(0.0, 10.0))
+    _, values, _ = world.file(CoverageRequest(part))
+    # All around, but for nine degrees.
+    assert values.shape[1] in range(16 * TILE - 27, 16 * TILE)
+
+
+def test_grid_that_does_not_close_is_refused(tmp_path: Path) -> None:
+    world = World(tmp_path, "open")
+    with pytest.raises(InvalidIntervalError, match="two areas"):
+        world.extractor.plan(world.coverage, CoverageRequest(ACROSS))
+    world.site.close_services()
