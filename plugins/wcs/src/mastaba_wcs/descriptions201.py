@@ -21,6 +21,8 @@ _FILE: Final = "cid:coverage"
 _GEOTIFF_CLASS: Final = (
     "http://www.opengis.net/spec/GMLCOV_geotiff-coverages/1.0/conf/geotiff-coverage"
 )
+_NO_UNIT: Final = "1"
+"""Unit of values without one, in UCUM."""
 _UNKNOWN: Final = "http://www.opengis.net/def/nil/OGC/0/unknown"
 _INTERVALS: Final = {"float32": "", "uint8": "0 255"}
 """Range of the values by their type."""
@@ -153,7 +155,7 @@ def _add_range(parent: Element, published: PublishedCoverage, fields: tuple[str,
         if nodata is not None:
             values = add(add(quantity, f"{SWE}nilValues"), f"{SWE}NilValues")
             add(values, f"{SWE}nilValue", decimal(nodata), {"reason": _UNKNOWN})
-        add(quantity, f"{SWE}uom", attributes={"code": published.unit})
+        add(quantity, f"{SWE}uom", attributes={"code": coverage.unit or _NO_UNIT})
         interval = _INTERVALS[coverage.dtype.name]
         if interval:
             allowed = add(add(quantity, f"{SWE}constraint"), f"{SWE}AllowedValues")

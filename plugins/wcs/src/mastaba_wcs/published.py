@@ -35,9 +35,6 @@ LAYER_SCHEMA: Final[Mapping[str, Any]] = {
     },
 }
 
-_NO_UNIT: Final = "1"
-"""Unit of values without one, in UCUM."""
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PublishedCoverage:
@@ -72,15 +69,6 @@ class PublishedCoverage:
     def edges(self) -> BoundingBox:
         """Outer edges of the grid, in the native CRS."""
         return self.grid.edges(self.grid.window)
-
-    @property
-    def unit(self) -> str:
-        """Unit of the values, in UCUM."""
-        # A key of mastaba-elevation, if it is installed.
-        vertical: Mapping[str, str] | None = self.layer.own.get("vertical")
-        if vertical is None or self.coverage.dtype.kind != "f":
-            return _NO_UNIT
-        return vertical.get("unit", "m")
 
     @property
     def nodata(self) -> tuple[float | None, ...]:
