@@ -343,6 +343,23 @@ def test_errors_of_dispatch(
     assert (response.content_type == "application/vnd.ogc.se_xml") == is_old
 
 
+def test_answers_beyond_a_limit_say_what_works(tmp_path: Path, fault: Fault) -> None:
+    limits = {"spool": 2000, "pixels": 100}
+    installed = Ground(tmp_path, services={"wcs": {"limits": limits}}, wcs={"enabled": True})
+    client = Reader(installed.application)
+    response = client.get(COVERAGE + PART)
+    assert fault(response) == (413, "NoApplicableCode", "subset")
+    assert "geotiff:compression=None" in response.text
+    assert client.get(f"{COVERAGE}{PART}&geotiff:compression=None").status_code == 200
+    assert fault(client.get(f"{COVERAGE}{PART}&scaleSize=i(33),j(22)"))[0] == 413
+    related = client.get(f"{COVERAGE}{PART}&geotiff:compression=None&mediaType=multipart/related")
+    assert fault(related) == (413, "NoApplicableCode", "mediaType")
+    large = old(client, *BOX)
+    assert fault(large) == (413, None, "BBOX")
+    assert "version 2.0.1" in large.text
+    installed.close()
+
+
 def old(client: Client, *box: float, **changes: Any) -> TestResponse:
     given = {"crs": "EPSG:2154", "width": 40, "height": 30} | changes
     query = "".join(f"&{name}={value}" for name, value in given.items() if value is not None)

@@ -100,7 +100,7 @@ class GetCoverage:
             wanted = self._sized(published, wanted)
         plan = self._plan(published, wanted)
         if query.is_multipart:
-            return self._related(published, wanted, plan)
+            return self._related(published, plan)
         media_type = COG if wanted.is_cog else GEOTIFF
         return self._file(request, published, wanted, plan, media_type)
 
@@ -156,16 +156,15 @@ class GetCoverage:
         report.headers += response.headers
         return report
 
-    def _related(
-        self, published: PublishedCoverage, wanted: CoverageRequest, plan: Plan
-    ) -> Response:
+    def _related(self, published: PublishedCoverage, plan: Plan) -> Response:
         grid = Grid(plan.crs, plan.edges, plan.columns, plan.rows)
         description = serialized(coverage_without_values(published, grid, plan.fields))
         disposition = content_disposition(GEOTIFF, file_name(plan))
         try:
             file = self._extractor.body(plan)
         except CoverageTooLargeError as error:
-            raise _too_large(error, wanted) from error
+            advice = "request it without a media type, or a smaller area"
+            raise _larger(error, advice, "mediaType") from error
         headers = list(cache_control((published.layer,)))
         return related_response(headers, description, file, disposition)
 
@@ -182,9 +181,14 @@ def _named(error: RequestError, wanted: CoverageRequest) -> InvalidParameterErro
 
 def _too_large(error: CoverageTooLargeError, wanted: CoverageRequest) -> TooLargeError:
     """Return the error for a client, with what it can request instead."""
-    advice = ""
     if wanted.is_fixed:
-        advice = "; version 2.0.1 sends more"
-    elif wanted.scaling is None and wanted.tiff.compression != "none":
-        advice = "; with geotiff:compression=None, stored cells of any part are sent as they are"
-    return TooLargeError(str(error) + advice, "subset")
+        return _larger(error, "request a smaller area, or version 2.0.1", "BBOX")
+    text = str(error).replace("compression=none", "geotiff:compression=None")
+    return TooLargeError(text, "subset")
+
+
+def _larger(error: CoverageTooLargeError, advice: str, parameter: str) -> TooLargeError:
+    return TooLargeError(
+        f"the coverage has {error.size} {error.unit}, and at most {error.limit} are sent: {advice}",
+        parameter,
+    )
