@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
-import pytest
-
-from mastaba.api.tools import Application
 from mastaba_conformance.services import ServiceTests
 from mastaba_wcs.service import WCSService
 
@@ -20,6 +17,7 @@ _OLD = (
 
 class TestWCSService(ServiceTests):
     service_class = WCSService
+    layer_settings: ClassVar[Mapping[str, Any]] = {"wcs": {"enabled": True}}
     paths = (
         "?service=WCS&request=GetCapabilities",
         "?service=WCS&version=2.0.1&request=DescribeCoverage&coverageId=FLOAT32_ZIP",
@@ -36,10 +34,3 @@ class TestWCSService(ServiceTests):
     )
     error_types = ("text/xml", "application/vnd.ogc.se_xml")
     layer = "FLOAT32_ZIP"
-
-    @pytest.fixture(scope="class")
-    @classmethod
-    def application(cls, open_application: Callable[..., Application]) -> Application:
-        """The tested server, which offers all layers."""
-        offered: dict[str, Any] = {"wcs": {"enabled": True}}
-        return open_application(cls.settings, offered)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from mastaba.api.web import Response, message, printable
@@ -86,7 +87,7 @@ _NOT_FOUND: Final = (
     *(SubsettingCRSError, OutputCRSError, InterpolationError, NoSuchFieldError),
     *(InvalidScaleFactorError, InvalidExtentError, ScaleAxisUndefinedError),
 )
-_STATUSES: Final = {
+_STATUSES: Final[Mapping[type[BaseException], int]] = {
     **STATUSES,
     **dict.fromkeys(_NOT_FOUND, 404),
     PreconditionError: 412,

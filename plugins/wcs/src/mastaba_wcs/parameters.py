@@ -32,6 +32,8 @@ class Operation(StrEnum):
     GET_COVERAGE = "GetCoverage"
 
 
+# Those of the extensions of the standard.
+_NOT_OFFERED: Final = frozenset(("transaction", "processcoverages", "describeeocoverageset"))
 _OPERATIONS: Final = {operation.lower(): operation for operation in Operation}
 
 
@@ -118,8 +120,8 @@ def operation(parameters: Mapping[str, str]) -> Operation:
 
     Raises:
         MissingParameterError: SERVICE or REQUEST is absent.
-        InvalidParameterError: SERVICE is not WCS.
-        UnsupportedOperationError: the operation does not exist.
+        InvalidParameterError: SERVICE is not WCS, or the operation does not exist.
+        UnsupportedOperationError: the operation is not offered.
     """
     service = parameters.get("service")
     request = parameters.get("request")
@@ -130,10 +132,10 @@ def operation(parameters: Mapping[str, str]) -> Operation:
     if not request:
         raise MissingParameterError("the parameter REQUEST is missing", "REQUEST")
     found = _OPERATIONS.get(request.lower())
+    if request.lower() in _NOT_OFFERED:
+        raise UnsupportedOperationError(f"{request} is not offered", request)
     if found is None:
-        raise UnsupportedOperationError(
-            f"there is no operation {printable(request)}", printable(request)
-        )
+        raise InvalidParameterError(f"there is no operation {printable(request)}", "REQUEST")
     return found
 
 
