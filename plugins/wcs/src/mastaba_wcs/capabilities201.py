@@ -59,8 +59,12 @@ def capabilities_201(
         general: settings common to all services.
         is_inspire: whether to add the extended capabilities of INSPIRE.
     """
-    schemas, namespaces = SCHEMAS, dict[str | None, str](PREFIXES)
-    namespaces |= {"crs": CRS.strip("{}"), "int": INTERPOLATION.strip("{}")}
+    schemas = SCHEMAS
+    namespaces: dict[str | None, str] = {
+        **PREFIXES,
+        "crs": CRS.strip("{}"),
+        "int": INTERPOLATION.strip("{}"),
+    }
     if is_inspire:
         schemas += " " + inspire.schema_locations(_INSPIRE, "inspire_dls.xsd")
         namespaces |= inspire.namespaces(_INSPIRE, "inspire_dls")
