@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 WCS: Final = "{http://www.opengis.net/wcs/2.0}"
@@ -14,7 +15,7 @@ INTERPOLATION: Final = "{http://www.opengis.net/wcs/interpolation/1.0}"
 WCS_100: Final = "{http://www.opengis.net/wcs}"
 GML_100: Final = "{http://www.opengis.net/gml}"
 
-PREFIXES: Final = {
+PREFIXES: Final[Mapping[str | None, str]] = {
     "wcs": WCS.strip("{}"),
     "ows": OWS.strip("{}"),
     "gml": GML.strip("{}"),
