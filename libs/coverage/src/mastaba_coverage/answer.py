@@ -63,8 +63,8 @@ class Answer(AddressableBody):
         self,
         plan: CoveragePlan,
         limits: CoverageLimits,
-        give_way: Callable[[], object] = lambda: None,
-        note: Callable[[], object] = lambda: None,
+        give_way: Callable[[], object] | None = None,
+        note: Callable[[], object] | None = None,
         heads: HeadCache | None = None,
     ) -> None:
         if not plan.is_addressable:
@@ -115,7 +115,8 @@ class Answer(AddressableBody):
         pieces = self._layout.pieces(start, end)
         try:
             while True:
-                self._give_way()
+                if self._give_way is not None:
+                    self._give_way()
                 with _MAKING:
                     piece = next(pieces, None)
                 if piece is None:
@@ -129,15 +130,16 @@ class Answer(AddressableBody):
                 self._heads.drop(self._key)
             raise
         except NotCopyableError:
-            self._note()
+            if self._note is not None:
+                self._note()
             raise
 
 
 def extract(
     plan: CoveragePlan,
     limits: CoverageLimits,
-    give_way: Callable[[], object] = lambda: None,
-    note: Callable[[], object] = lambda: None,
+    give_way: Callable[[], object] | None = None,
+    note: Callable[[], object] | None = None,
     heads: HeadCache | None = None,
 ) -> Answer:
     """Return the file of an addressable plan, with its tiles copied if they all can be.

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from mastaba_render.api.maps import Renderer
 
 Plan = CoveragePlan | DrawnPlan
+"""What is in an answer: stored values, or resampled ones."""
 
 _SAME: Final = 1e-6
 """Relative difference of cell sizes that are treated as equal."""

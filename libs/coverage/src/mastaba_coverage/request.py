@@ -19,7 +19,11 @@ _PAD: Final = 4096
 
 
 class Interval(NamedTuple):
-    """A closed interval on an axis; None is an open end."""
+    """A closed interval on an axis.
+
+    Attributes:
+        low, high: limits; None is an open end.
+    """
 
     low: float | None = None
     high: float | None = None

@@ -472,7 +472,15 @@ class PreparedMap:
 
 
 class SideBySide:
-    """Maps side by side, such as the two parts of one across the antimeridian."""
+    """Maps side by side, such as the two parts of one across the antimeridian.
+
+    Args:
+        parts: from west to east, of the same height and layers.
+
+    Attributes:
+        width, height: pixels of all parts together.
+        strip_height, blank, memory, registration: as those of `PreparedMap`.
+    """
 
     def __init__(self, parts: Sequence[PreparedMap]) -> None:
         self._parts = parts
@@ -484,6 +492,11 @@ class SideBySide:
         self.registration = parts[0].registration
 
     def strips(self) -> Iterator[MapImage]:
+        """Yield the maps in strips of `strip_height` rows, from the top.
+
+        Raises:
+            SlabFormatError, StorageError: the data cannot be read.
+        """
         for images in zip(*(part.strips(self.strip_height) for part in self._parts), strict=True):
             yield joined(images, axis=1)
 
