@@ -9,6 +9,8 @@ from mastaba.api.web import Request, Response
 from mastaba_elevation.web.facade import status_of as of_elevation
 from mastaba_ogcapi.errors import error_response as of_ogcapi
 from mastaba_tms.errors import error_report as of_tms
+from mastaba_wcs.errors import error_response as of_wcs
+from mastaba_wcs.versions import Version as WCSVersion
 from mastaba_wms.errors import error_response as of_wms
 from mastaba_wms.versions import Version
 from mastaba_wmts.errors import error_response as of_wmts
@@ -38,6 +40,8 @@ def test_statuses_agree(error: Exception, status: int) -> None:
         "wmts paths": of_wmts(error, restful=True),
         "wms": of_wms(error, Version.V1_3_0),
         "wms 1.1.1": of_wms(error, Version.V1_1_1),
+        "wcs": of_wcs(error, WCSVersion.V2_0_1),
+        "wcs 1.0.0": of_wcs(error, WCSVersion.V1_0_0),
         "ogcapi": of_ogcapi(error, Request("GET", "", "", {})),
     }
     found = {name: response.status for name, response in answers.items()}

@@ -39,6 +39,7 @@ LIBS: Final = (
     "mastaba_ows.inspire",
     "mastaba_ows.parameters",
     "mastaba_ows.post",
+    "mastaba_ows.provider",
     "mastaba_ows.xml",
 )
 KIT: Final = tuple(

@@ -48,6 +48,7 @@ TESTS = {
     "storage_swift": ["storage_swift/test_tokens.py"],
     "tms": ["tms/test_paths.py"],
     "viewer": ["viewer/test_page.py"],
+    "wcs": ["wcs/test_conformance.py"],
     "wms": ["wms/test_formats.py"],
     "wmts": ["wmts/test_conformance.py"],
     "writer": ["writer/test_slab_writer.py"],

@@ -1,6 +1,7 @@
 """INSPIRE requirements for capabilities: extended capabilities.
 
-Directive 2007/2/EC; Technical Guidance for the implementation of INSPIRE View Services 3.11.
+Directive 2007/2/EC; Technical Guidance for the implementation of INSPIRE View Services 3.11 and of
+INSPIRE Download Services using Web Coverage Services 1.0.
 """
 
 from __future__ import annotations
@@ -22,30 +23,32 @@ def is_wanted(parameters: Mapping[str, str], default: bool) -> bool:
     return default if found is None else found
 
 
-def namespaces(view_service: str) -> dict[str | None, str]:
+def namespaces(view_service: str, prefix: str = "inspire_vs") -> dict[str | None, str]:
     """Return the namespaces that the document of `add_extended_capabilities` must declare.
 
     Args:
-        view_service: namespace of INSPIRE view services in the protocol.
+        view_service: namespace of INSPIRE view or download services in the protocol.
+        prefix: of that namespace.
     """
-    return {"inspire_common": _COMMON, "inspire_vs": view_service}
+    return {"inspire_common": _COMMON, prefix: view_service}
 
 
 def schema_locations(view_service: str, file: str) -> str:
     """Return the schemas of these namespaces for ``xsi:schemaLocation``.
 
     Args:
-        file: name of the schema of the view service.
+        file: name of the schema of the service.
     """
     return f"{view_service} {view_service}/{file} {_COMMON} {_COMMON}/common.xsd"
 
 
 def add_extended_capabilities(
     parent: Element, view_service: str, metadata: Metadata | None
-) -> None:
-    """Append ``inspire_vs:ExtendedCapabilities``.
+) -> Element:
+    """Append ``ExtendedCapabilities`` of a view or download service, and return it.
 
     Args:
+        view_service: as in `namespaces`.
         metadata: metadata record of the service, or None.
     """
     common = f"{{{_COMMON}}}"
@@ -62,3 +65,20 @@ def add_extended_capabilities(
         add(extended, f"{common}ResponseLanguage"),
     ):
         add(language, f"{common}Language", _LANGUAGE)
+    return extended
+
+
+def add_data_set(extended: Element, download_service: str, code: str, record: str) -> None:
+    """Append a data set that a download service offers.
+
+    Args:
+        extended: what `add_extended_capabilities` returns.
+        download_service: as ``view_service`` of `namespaces`.
+        code: identifier of the data set.
+        record: address of its metadata record; may be empty.
+    """
+    attributes = {"metadataURL": record} if record else {}
+    identifier = add(
+        extended, f"{{{download_service}}}SpatialDataSetIdentifier", attributes=attributes
+    )
+    add(identifier, f"{{{_COMMON}}}Code", code)

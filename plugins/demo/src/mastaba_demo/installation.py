@@ -40,6 +40,7 @@ _LAYERS: Mapping[str, Mapping[str, Any]] = {
         "resampling": "linear",
         "get_feature_info": {"type": "PYRAMID"},
         "vertical": {"kind": "terrain", "source": "A fictional world"},
+        "wcs": {"enabled": True},
     },
     "relief": {
         "title": "Relief shading",

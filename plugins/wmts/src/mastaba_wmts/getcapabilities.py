@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Final
 from mastaba.api.catalogue import Codec
 from mastaba.api.web import Document
 from mastaba_ows import inspire
+from mastaba_ows.provider import add_provider
 from mastaba_ows.xml import (
     XLINK,
     XSI,
     Element,
     add,
-    add_filled,
     local_name,
     read,
     root_element,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mastaba.api.catalogue import Layer
-    from mastaba.api.services import Contact, ServiceSettings, Site
+    from mastaba.api.services import ServiceSettings, Site
     from mastaba.api.web import Request, Response
 
 # Sections and INSPIRE allow 66 different documents, but clients request two or three. The most
@@ -104,7 +104,7 @@ class GetCapabilities:
         attributes = {"version": VERSION, f"{XSI}schemaLocation": schemas}
         root = root_element(f"{WMTS}Capabilities", attributes, namespaces)
         self._add_identification(root)
-        self._add_provider(root)
+        add_provider(root, self._general, OWS)
         self._add_operations(root, is_inspire)
         endpoint = self._settings.endpoint_uri
         layers = [layer for layer in self._layers if not is_inspire or in_inspire(layer)]
@@ -133,14 +133,6 @@ class GetCapabilities:
         add(section, f"{OWS}ServiceTypeVersion", VERSION)
         add(section, f"{OWS}Fees", general.fee or "none")
         add(section, f"{OWS}AccessConstraints", general.access_constraint or "none")
-
-    def _add_provider(self, root: Element) -> None:
-        general = self._general
-        section = add(root, f"{OWS}ServiceProvider")
-        add(section, f"{OWS}ProviderName", general.provider)
-        if general.site:
-            add(section, f"{OWS}ProviderSite", attributes={f"{XLINK}href": general.site})
-        _add_contact(section, general.contact)
 
     def _add_operations(self, root: Element, is_inspire: bool) -> None:
         endpoint = self._settings.endpoint_uri
@@ -173,26 +165,3 @@ def _add_method(methods: Element, name: str, url: str, encodings: Sequence[str])
     allowed = add(constraint, f"{OWS}AllowedValues")
     for encoding in encodings:
         add(allowed, f"{OWS}Value", encoding)
-
-
-def _add_contact(section: Element, contact: Contact) -> None:
-    phone = (f"{OWS}Voice", contact.voice), (f"{OWS}Facsimile", contact.facsimile)
-    address = (
-        (f"{OWS}DeliveryPoint", contact.delivery_point),
-        (f"{OWS}City", contact.city),
-        (f"{OWS}AdministrativeArea", contact.administrative_area),
-        (f"{OWS}PostalCode", contact.post_code),
-        (f"{OWS}Country", contact.country),
-        (f"{OWS}ElectronicMailAddress", contact.email),
-    )
-    service_contact = add(section, f"{OWS}ServiceContact")
-    add_filled(
-        service_contact,
-        (f"{OWS}IndividualName", contact.name),
-        (f"{OWS}PositionName", contact.position),
-    )
-    if any(text for _, text in phone + address):
-        info = add(service_contact, f"{OWS}ContactInfo")
-        for name, texts in (("Phone", phone), ("Address", address)):
-            if any(text for _, text in texts):
-                add_filled(add(info, OWS + name), *texts)

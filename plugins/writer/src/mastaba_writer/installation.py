@@ -59,7 +59,7 @@ _PLUGINS: Final = {"terrain": "elevation"}
 def installed_services() -> list[str]:
     """Return the services of an installation for one person: those that are installed here."""
     names = entry_points(group="mastaba").names
-    found = [*SERVICES[1:], "elevation", "terrain", "viewer"]
+    found = [*SERVICES[1:], "wcs", "elevation", "terrain", "viewer"]
     return ["health", *(name for name in found if _PLUGINS.get(name, name) in names)]
 
 

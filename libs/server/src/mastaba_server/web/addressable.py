@@ -109,10 +109,10 @@ def addressable_response(
     if etag and etag_matches(sent.get("HTTP_IF_NONE_MATCH"), etag):
         return Response(304, of_all)
     headers = headers + of_all
-    is_head = sent["REQUEST_METHOD"] == "HEAD"
+    method = sent["REQUEST_METHOD"]
     start, end, status = 0, body.size, 200
     # Range is defined for GET alone.
-    if etag and not is_head and sent.get("HTTP_IF_RANGE", etag).strip() == etag:
+    if etag and method == "GET" and sent.get("HTTP_IF_RANGE", etag).strip() == etag:
         part = byte_range(sent.get("HTTP_RANGE", ""), body.size)
         if part is not None:
             start, end = part
@@ -121,7 +121,7 @@ def addressable_response(
             status = 206
             headers.append(("Content-Range", f"bytes {start}-{end - 1}/{body.size}"))
     counted = None
-    if not is_head and end - start > LARGEST_PIECE:
+    if method != "HEAD" and end - start > LARGEST_PIECE:
         counted = streams, sent.get("REMOTE_ADDR") or ""
     return Response(status, headers, _Part(body, start, end, sent.get(CLIENT), counted))
 

@@ -71,6 +71,7 @@ class ServiceTests(
     Attributes:
         service_class: the tested service.
         settings: settings of the service in services.json, besides ``enabled``.
+        layer_settings: keys of all layer documents, for a service that a layer must turn on.
         paths: requests that are answered with 200: paths below the root path, with their queries.
             The installation is that of
             `mastaba_conformance.tiny_installation.tiny_installation`.

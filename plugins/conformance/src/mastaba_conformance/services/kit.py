@@ -94,6 +94,7 @@ class ServiceKit:
     time_limit: ClassVar[float] = 60.0
     service_class: ClassVar[type[Service]]
     settings: ClassVar[Mapping[str, Any]] = {}
+    layer_settings: ClassVar[Mapping[str, Any]] = {}
     paths: ClassVar[Sequence[str]]
     invalid_paths: ClassVar[Sequence[str]] = ()
     error_types: ClassVar[Sequence[str]]
@@ -122,9 +123,10 @@ class ServiceKit:
             name = cls.service_class.name
             section = {"enabled": True, "endpoint_uri": PUBLIC_URL, **settings}
             layers = _layers(tmp_path_factory.getbasetemp() / "mastaba-tiny")
+            keys = {**cls.layer_settings, **layer}
             server_json = write_installation(
                 tmp_path_factory.mktemp(name),
-                layers={identifier: {**layers[identifier], **layer} for identifier in layers},
+                layers={identifier: {**layers[identifier], **keys} for identifier in layers},
                 services=[],
                 services_overrides={name: section},
             )
