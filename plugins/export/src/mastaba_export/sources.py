@@ -1,0 +1,250 @@
+"""Where the tiles of an export come from: slabs, or the renderer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+import numpy as np
+
+from mastaba.api.catalogue import TileLimits
+from mastaba.api.storages import ByteRange
+from mastaba.errors import ObjectChangedError, ObjectNotFoundError, TileNotFoundError
+from mastaba_export.hilbert import positions
+from mastaba_render.api.decoding import read_located
+
+if TYPE_CHECKING:
+    from mastaba.api.slabs import LevelReader, SlabIndex
+    from mastaba_export.payloads import Convert
+    from mastaba_export.selection import Selection
+    from mastaba_render.api.maps import DerivedTilePublisher
+
+DRAWN_BLOCK: Final = 16
+"""Tiles on a side of a block that is drawn at a time, so that its sources are read once."""
+ABSENT: Final = "absent"
+"""Version of a slab that does not exist."""
+UNKNOWN: Final = ""
+"""Version of a slab in a storage without versions."""
+_PIECE: Final = 8 * 1024 * 1024
+_ATTEMPTS: Final = 4
+
+
+class Tile(NamedTuple):
+    """A tile and its payload."""
+
+    row: int
+    column: int
+    payload: bytes
+
+
+class Batch(NamedTuple):
+    """The tiles of one unit of work, in the order of the archive.
+
+    Attributes:
+        version: of the slab, or `ABSENT`, or `UNKNOWN`.
+        read: bytes read from the storage.
+        slab: the whole slab, if it was asked for, instead of tiles.
+        count: number of tiles.
+    """
+
+    tiles: Sequence[Tile]
+    version: str
+    read: int
+    slab: bytes | None = None
+    count: int = 0
+
+
+class TileSource(Protocol):
+    """The tiles of one level, in blocks. Its methods may run in several threads.
+
+    Attributes:
+        height, width: of a block, in tiles.
+    """
+
+    height: int
+    width: int
+
+    def read(self, row: int, column: int) -> Batch:
+        """Return the selected tiles of a block.
+
+        Raises:
+            SlabFormatError, StorageError: they cannot be read.
+        """
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StoredTiles:
+    """Stored tiles; a block is a slab.
+
+    Attributes:
+        reader: of the level.
+        selection: the tiles of the export.
+        order: of the Hilbert curve through the tiles of the level.
+        convert: of payloads; None if they stay as they are.
+    """
+
+    reader: LevelReader
+    selection: Selection
+    order: int
+    convert: Convert | None = None
+
+    @property
+    def height(self) -> int:
+        return self.reader.level.tiles_per_height
+
+    @property
+    def width(self) -> int:
+        return self.reader.level.tiles_per_width
+
+    def places(self, row: int, column: int) -> list[tuple[int, int]]:
+        """Return rows and columns of the selected tiles of a slab, in the order of archives."""
+        return _ordered(self.selection, self._block(row, column), self.order)
+
+    def read(self, row: int, column: int) -> Batch:
+        places = self.places(row, column)
+        located = self.reader.locate_all(places)
+        payloads = read_located(located)
+        tiles = []
+        size = 0
+        for (tile_row, tile_column), payload in zip(places, payloads, strict=True):
+            if payload is not None:
+                size += len(payload)
+                made = payload if self.convert is None else self.convert(payload)
+                tiles.append(Tile(tile_row, tile_column, made))
+        known = next((tile for tile in located if tile is not None), None)
+        version = self.version(row, column) if known is None else _text(known.index)
+        return Batch(tiles, version, size, count=len(tiles))
+
+    def index(self, row: int, column: int) -> SlabIndex | None:
+        """Return the index of a slab, or None if there is no slab."""
+        slab, _ = self.reader.place_of(row * self.height, column * self.width)
+        return self.reader.index(slab)
+
+    def version(self, row: int, column: int) -> str:
+        """Return the version of a slab as far as it is known without another read."""
+        index = self.index(row, column)
+        return ABSENT if index is None else _text(index)
+
+    def current_version(self, row: int, column: int) -> str:
+        """Return the version that a slab has now."""
+        index = self.index(row, column)
+        if index is None:
+            return ABSENT
+        try:
+            return index.storage.stat(index.key).version or UNKNOWN
+        except ObjectNotFoundError:
+            return ABSENT
+
+    def forget(self, row: int, column: int) -> None:
+        """Remove the index of a slab from the cache."""
+        slab, _ = self.reader.place_of(row * self.height, column * self.width)
+        index = self.reader.index(slab)
+        if index is not None:
+            self.reader.forget(slab, index)
+
+    def sizes(self, row: int, column: int) -> list[int]:
+        """Return the bytes of the selected tiles of a slab that are stored, in their order."""
+        index = self.index(row, column)
+        if index is None:
+            return []
+        height, width = self.height, self.width
+        numbers = [
+            (tile_row % height) * width + tile_column % width
+            for tile_row, tile_column in self.places(row, column)
+        ]
+        return [place[1] for place in index.tiles(numbers) if place is not None]
+
+    def is_whole(self, row: int, column: int) -> bool:
+        """Return whether all tiles of a slab that the level may have are selected."""
+        inside = self._block(row, column).intersection(self.reader.level.limits)
+        if inside is None:
+            return True
+        count = (inside.max_row - inside.min_row + 1) * (inside.max_col - inside.min_col + 1)
+        return len(self.selection.inside(inside)[0]) == count
+
+    def slab(self, row: int, column: int) -> Batch:
+        """Return a slab as it is.
+
+        Raises:
+            SlabFormatError, StorageError: it cannot be read, or is replaced again and again.
+        """
+        for _ in range(_ATTEMPTS - 1):
+            try:
+                return self._slab(row, column)
+            except ObjectChangedError:
+                self.forget(row, column)
+        return self._slab(row, column)
+
+    def _slab(self, row: int, column: int) -> Batch:
+        index = self.index(row, column)
+        if index is None:
+            return Batch((), ABSENT, 0)
+        size = index.storage.stat(index.key).size
+        parts = [
+            index.storage.read(index.key, ByteRange(start, _PIECE), index.version).data
+            for start in range(0, size, _PIECE)
+        ]
+        data = b"".join(parts)
+        count = sum(place is not None for place in index.tiles(range(self.height * self.width)))
+        return Batch((), _text(index), len(data), data, count)
+
+    def _block(self, row: int, column: int) -> TileLimits:
+        return _block(row, column, self.height, self.width)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DrawnTiles:
+    """Tiles that are drawn from the slabs of a layer.
+
+    Attributes:
+        publisher: draws them.
+        selection, order: as for `StoredTiles`.
+    """
+
+    publisher: DerivedTilePublisher
+    selection: Selection
+    order: int
+    height: int = DRAWN_BLOCK
+    width: int = DRAWN_BLOCK
+
+    def places(self, row: int, column: int) -> list[tuple[int, int]]:
+        """Return rows and columns of the tiles of a block, in the order of archives."""
+        block = _block(row, column, self.height, self.width)
+        return _ordered(self.selection, block, self.order)
+
+    def read(self, row: int, column: int) -> Batch:
+        tiles = []
+        for tile_row, tile_column in self.places(row, column):
+            payload = self.tile(tile_row, tile_column)
+            if payload is not None:
+                tiles.append(Tile(tile_row, tile_column, payload))
+        return Batch(tiles, UNKNOWN, sum(len(tile.payload) for tile in tiles), count=len(tiles))
+
+    def tile(self, row: int, column: int) -> bytes | None:
+        """Return a tile, or None where there is no data."""
+        try:
+            wanted = self.publisher.map_request(row, column)
+            prepared = self.publisher.prepare(wanted)
+        except TileNotFoundError:
+            return None
+        image = prepared.draw()
+        if image.valid is not None and not image.valid.any():
+            return None
+        return self.publisher.encoded(image, wanted)
+
+
+def _block(row: int, column: int, height: int, width: int) -> TileLimits:
+    top, left = row * height, column * width
+    return TileLimits(top, top + height - 1, left, left + width - 1)
+
+
+def _ordered(selection: Selection, block: TileLimits, order: int) -> list[tuple[int, int]]:
+    """Return rows and columns of the selected tiles of a block, along a Hilbert curve."""
+    rows, columns = selection.inside(block)
+    along = np.argsort(positions(columns, rows, order), kind="stable")
+    return list(zip(rows[along].tolist(), columns[along].tolist(), strict=True))
+
+
+def _text(index: SlabIndex) -> str:
+    return index.version or UNKNOWN
