@@ -7,6 +7,7 @@
         ├── InvalidRequestError    inputs that are wrong, or do not fit the layer
         ├── ExportTooLargeError    more than an export may contain
         ├── DestinationError       the output cannot be written, or contains something else
+        ├── EmptyExportError       no tile is stored in the area
         ├── DataChangedError       the data changed after some of it was written
         └── DamagedArchiveError    a file that `verify` examined
 """
@@ -49,6 +50,10 @@ class ExportTooLargeError(ExportError):
 
 class DestinationError(ExportError):
     """The output cannot be written, or something else is there."""
+
+
+class EmptyExportError(ExportError):
+    """No tile is stored in the area."""
 
 
 class DataChangedError(ExportError):

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import gzip
+import io
 import struct
 import zlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from PIL import Image
 
 from mastaba.api.catalogue import Codec
 from mastaba.errors import SlabFormatError
-from mastaba_writer.tile_encoder import encode_tile
+from mastaba_render.api.decoding import TileDecoder
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import Level, Pyramid
@@ -91,16 +93,12 @@ def as_gridded(pyramid: Pyramid, level: Level) -> Convert:
     matrix, codec = level.matrix, pyramid.format.codec
     if codec in (Codec.RAW, Codec.LZW):
         return as_tiff(pyramid, level)
-    from dataclasses import replace
-
-    from mastaba.api.catalogue import TILE_FORMATS
-    from mastaba_render.api.decoding import TileDecoder
-
     decoder = TileDecoder(pyramid.format, 1, matrix.tile_width, matrix.tile_height)
-    header = as_tiff(replace(pyramid, format=TILE_FORMATS["TIFF_LZW_FLOAT32"]), level)
 
     def convert(payload: bytes) -> bytes:
-        pixels = np.asarray(decoder.decode(payload), np.float32)
-        return header(encode_tile("TIFF_LZW_FLOAT32", pixels))
+        pixels = np.asarray(decoder.decode(payload)[:, :, 0], np.float32)
+        stream = io.BytesIO()
+        Image.fromarray(pixels).save(stream, "TIFF", compression="tiff_lzw")
+        return stream.getvalue()
 
     return convert

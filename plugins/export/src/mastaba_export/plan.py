@@ -106,7 +106,9 @@ class ExportPlan:
         ]
         inputs = json.dumps(self.request.to_inputs(), sort_keys=True)
         raster = pyramid.raster
-        known = repr((inputs, pyramid.format.name, raster, self.tile_matrix_set, levels))
+        images = () if self.coverage is None else self.coverage.images
+        cells = [(image.grid.matrix.id, image.cells, image.is_copied) for image in images]
+        known = repr((inputs, pyramid.format.name, raster, self.tile_matrix_set, levels, cells))
         return hashlib.blake2b(known.encode(), digest_size=16).hexdigest()
 
     @property

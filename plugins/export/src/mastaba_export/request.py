@@ -35,7 +35,7 @@ _ONLY: Final = {
     "fit": COVERAGES,
     "scheme": frozenset({"dir"}),
     "tile_compression": frozenset({"pmtiles"}),
-    "dedup": frozenset({"pmtiles", "mbtiles", "gpkg"}),
+    "dedup": frozenset({"pmtiles", "mbtiles"}),
 }
 """Inputs that only some formats have."""
 _LONGEST_MESSAGE: Final = 500

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from mastaba.errors import ObjectChangedError
-from mastaba_export.errors import DataChangedError, DestinationError
+from mastaba_export.errors import DataChangedError, DestinationError, EmptyExportError
 from mastaba_export.journal import Journal
 from mastaba_export.sources import UNKNOWN, StoredTiles
 
@@ -126,6 +126,9 @@ def run(
         runner = _Run(plan, out, journal, threads=threads, rate=rate, allow_changes=allow_changes)
         try:
             result = runner.run(state, progress, should_stop)
+        except EmptyExportError:
+            discard(out.path)
+            raise
         except OSError as error:
             raise DestinationError(f"the output cannot be written: {error}") from error
     if result.is_complete:
@@ -136,6 +139,9 @@ def run(
 def discard(destination: str | Path) -> None:
     """Remove what an unfinished export has left."""
     path = Path(str(destination).rstrip("/"))
+    slabs = path.with_suffix("")
+    if path.suffix == ".json" and path.with_name(f"{path.name}.journal").exists():
+        shutil.rmtree(slabs, ignore_errors=True)
     for end in (".part", ".part.entries", ".part-wal", ".part-shm", ".journal", ".journal-journal"):
         one = path.with_name(path.name + end)
         if one.is_dir():
@@ -151,6 +157,7 @@ class _Output:
     path: Path
     part: Path
     journal: Path
+    slabs: Path | None
 
     @classmethod
     def of(cls, plan: ExportPlan, destination: str | Path) -> _Output:
@@ -158,7 +165,10 @@ class _Output:
         if not path.name or path.name == "..":
             raise DestinationError(f"{destination} is not the name of an output")
         part = path.with_name(f"{path.name}.part")
-        return cls(path, part, path.with_name(f"{path.name}.journal"))
+        slabs = path.with_suffix("") if plan.format == "pyramid" else None
+        if slabs is not None and (path.suffix != ".json" or slabs.name.split() != [slabs.name]):
+            raise DestinationError("the name of a pyramid is NAME.json, without white space")
+        return cls(path, part, path.with_name(f"{path.name}.journal"), slabs)
 
     def prepare(self, *, resume: bool) -> None:
         """Check that the output can be written.
@@ -174,6 +184,10 @@ class _Output:
                 f"{self.part} is left from an interrupted export; go on with --resume, or remove "
                 f"it and {self.journal.name}"
             )
+        if self.slabs is not None and not is_ours and os.path.lexists(self.slabs):
+            raise DestinationError(
+                f"{self.slabs}, for the slabs, exists; remove it, or choose another name"
+            )
         if os.path.lexists(self.path) and not (is_ours and not self.part.exists()):
             raise DestinationError(f"{self.path} exists; remove it, or choose another name")
 
@@ -183,12 +197,6 @@ class _Output:
             raise DestinationError(f"{self.path} exists now; remove it, and resume the export")
         os.rename(self.part, self.path)
         sync_directory(self.path.parent)
-
-    @property
-    def size(self) -> int:
-        if self.path.is_dir():
-            return sum(one.stat().st_size for one in self.path.rglob("*") if one.is_file())
-        return self.path.stat().st_size
 
 
 def sync_directory(path: Path) -> None:
@@ -245,6 +253,8 @@ class _Run:
                 self._commit()
                 return self._result((), is_complete=False)
             self._commit()
+            if not self._tiles:
+                raise EmptyExportError("no tile is stored in the area")
             changed = tuple(dict.fromkeys((*changed, *self._changed(resumed=False))))
             self._writer.finish(changed)
             self._journal.commit({"finished": list(changed)})
@@ -257,7 +267,7 @@ class _Run:
             self._out.path,
             self._tiles,
             self._payload,
-            self._out.size if is_complete else 0,
+            self._writer.size(self._out.path) if is_complete else 0,
             round(time.monotonic() - self._begin, 3),
             is_complete,
             changed,
@@ -270,7 +280,10 @@ class _Run:
     def _restore(self, state: dict[str, Any]) -> None:
         self._load(state)
         self._writer.restore(state["writer"])
-        self._writer.undo(islice(self._plan.units(self._next), _HORIZON))
+        self._writer.undo(islice(self._units(self._next), _HORIZON))
+
+    def _units(self, first: int) -> Iterator[Unit]:
+        return map(self._writer.unit, range(first, self._writer.count))
 
     def _commit(self) -> None:
         state = self._writer.sync()
@@ -291,7 +304,7 @@ class _Run:
         should_stop: Callable[[], bool] | None,
     ) -> bool:
         """Write all units from the next one on; return whether the export was stopped."""
-        count, first = self._plan.count, self._next
+        count, first = self._writer.count, self._next
         self._check_space()
         for number, (unit, batch) in enumerate(self._batches(first), first):
             if should_stop is not None and should_stop():
@@ -301,9 +314,8 @@ class _Run:
             self._journal.note_slab(number, batch.version)
             self._next = number + 1
             self._tiles += batch.count
-            size = _size_of(batch)
-            self._payload += size
-            self._since += size
+            self._payload += batch.payload
+            self._since += batch.payload if batch.whole is None else len(batch.whole)
             if progress is not None:
                 progress(Progress(self._next, count, self._tiles, self._payload))
             if (
@@ -317,7 +329,7 @@ class _Run:
 
     def _batches(self, first: int) -> Iterator[tuple[Unit, Batch]]:
         """Yield units and what was read of them; some are read ahead."""
-        units = self._plan.units(first)
+        units = self._units(first)
         ahead = min(self._threads, _MOST_AHEAD)
         waiting: deque[tuple[Unit, Future[Batch]]] = deque()
         pool = ThreadPoolExecutor(self._threads, "mastaba-export")
@@ -373,12 +385,6 @@ class _Run:
                 "export it again, or add --allow-changes"
             )
         return found
-
-
-def _size_of(batch: Batch) -> int:
-    if batch.slab is not None:
-        return len(batch.slab)
-    return sum(len(tile.payload) for tile in batch.tiles)
 
 
 class _Pace:

@@ -228,12 +228,15 @@ def _of_stored(
     if not is_copied:
         ratio = _growth(source, places)
     share = count / max(len(places), 1)
-    for sizes in _in_order(pool, source, places):
+    for place, sizes in zip(places, _in_order(pool, source, places), strict=True):
         stored = sum(sizes)
         tiles += len(sizes)
         payload += stored
         reads += 1 + (stored // _SPAN + 1 if sizes else 0)
         made = sizes if ratio == 1.0 else [round(size * ratio) for size in sizes]
+        if isinstance(sizer, SlabsSizer) and source.is_whole(*place):
+            # It is copied with the tiles that the level may not have.
+            made = source.all_sizes(*place)
         for _ in range(round(share)):
             sizer.add(made)
     return _Numbers(

@@ -44,15 +44,22 @@ class Batch(NamedTuple):
     Attributes:
         version: of the slab, or `ABSENT`, or `UNKNOWN`.
         read: bytes read from the storage.
-        slab: the whole slab, if it was asked for, instead of tiles.
         count: number of tiles.
+        payload: bytes of their payloads.
+        whole: bytes to write instead of tiles; None for tiles.
     """
 
     tiles: Sequence[Tile]
     version: str
     read: int
-    slab: bytes | None = None
-    count: int = 0
+    count: int
+    payload: int
+    whole: bytes | None = None
+
+    @classmethod
+    def of(cls, tiles: Sequence[Tile], version: str, read: int) -> Batch:
+        """Return the batch of some tiles."""
+        return cls(tiles, version, read, len(tiles), sum(len(tile.payload) for tile in tiles))
 
 
 class TileSource(Protocol):
@@ -114,7 +121,7 @@ class StoredTiles:
                 tiles.append(Tile(tile_row, tile_column, made))
         known = next((tile for tile in located if tile is not None), None)
         version = self.version(row, column) if known is None else _text(known.index)
-        return Batch(tiles, version, size, count=len(tiles))
+        return Batch.of(tiles, version, size)
 
     def index(self, row: int, column: int) -> SlabIndex | None:
         """Return the index of a slab, or None if there is no slab."""
@@ -155,6 +162,12 @@ class StoredTiles:
         ]
         return [place[1] for place in index.tiles(numbers) if place is not None]
 
+    def all_sizes(self, row: int, column: int) -> list[int]:
+        """Return the bytes of all tiles of a slab, also of those outside of the level."""
+        index = self.index(row, column)
+        found = [] if index is None else index.tiles(range(self.height * self.width))
+        return [place[1] for place in found if place is not None]
+
     def is_whole(self, row: int, column: int) -> bool:
         """Return whether all tiles of a slab that the level may have are selected."""
         inside = self._block(row, column).intersection(self.reader.level.limits)
@@ -179,15 +192,15 @@ class StoredTiles:
     def _slab(self, row: int, column: int) -> Batch:
         index = self.index(row, column)
         if index is None:
-            return Batch((), ABSENT, 0)
+            return Batch.of((), ABSENT, 0)
         size = index.storage.stat(index.key).size
         parts = [
             index.storage.read(index.key, ByteRange(start, _PIECE), index.version).data
             for start in range(0, size, _PIECE)
         ]
         data = b"".join(parts)
-        count = sum(place is not None for place in index.tiles(range(self.height * self.width)))
-        return Batch((), _text(index), len(data), data, count)
+        sizes = self.sizes(row, column)
+        return Batch((), _text(index), len(data), len(sizes), sum(sizes), data)
 
     def _block(self, row: int, column: int) -> TileLimits:
         return _block(row, column, self.height, self.width)
@@ -219,7 +232,7 @@ class DrawnTiles:
             payload = self.tile(tile_row, tile_column)
             if payload is not None:
                 tiles.append(Tile(tile_row, tile_column, payload))
-        return Batch(tiles, UNKNOWN, sum(len(tile.payload) for tile in tiles), count=len(tiles))
+        return Batch.of(tiles, UNKNOWN, sum(len(tile.payload) for tile in tiles))
 
     def tile(self, row: int, column: int) -> bytes | None:
         """Return a tile, or None where there is no data."""

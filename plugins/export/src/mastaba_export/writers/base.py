@@ -45,6 +45,15 @@ class Writer(ABC):
             DestinationError: the output is not as it was.
         """
 
+    @property
+    def count(self) -> int:
+        """Number of units of work."""
+        return self.plan.count
+
+    def unit(self, number: int) -> Unit:
+        """Return a unit of work by its number."""
+        return self.plan.unit(number)
+
     def undo(self, units: Iterable[Unit]) -> None:  # noqa: B027 - files are cut back
         """Remove what was written of some units after the last call of `sync`."""
 
@@ -73,6 +82,10 @@ class Writer(ABC):
         Args:
             changed: slabs that were replaced after some of their tiles had been written.
         """
+
+    def size(self, path: Path) -> int:
+        """Return the bytes of the output, which has its name now."""
+        return path.stat().st_size
 
     def clean(self) -> None:  # noqa: B027 - most writers leave nothing
         """Remove what was needed beside the output, which has its name now."""

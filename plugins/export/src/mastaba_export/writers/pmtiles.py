@@ -106,7 +106,7 @@ class PMTilesWriter(FileWriter):
         data_length = self.position - _RESERVED
         root, leaves = _directories(entries)
         leaf_offset = self.append(leaves) if leaves else self.position
-        text = json.dumps(self._metadata(changed), ensure_ascii=False, sort_keys=True)
+        text = json.dumps(described(self.plan, changed), ensure_ascii=False, sort_keys=True)
         metadata = gzip.compress(text.encode(), mtime=0)
         metadata_offset = self.append(metadata)
         _, contents = np.unique(entries["offset"], return_index=True)
@@ -116,6 +116,7 @@ class PMTilesWriter(FileWriter):
             (leaf_offset, len(leaves)),
             (_RESERVED, data_length),
             (int(entries["run"].sum()), len(entries), len(contents)),
+            (_zoom(int(entries["number"][0])), _zoom(int(entries["number"][-1]))),
             clustered=is_sorted and _is_clustered(entries),
         )
         self.write_at((header + root).ljust(_RESERVED, b"\0"), 0)
@@ -139,9 +140,6 @@ class PMTilesWriter(FileWriter):
         last = [] if self._last is None else [self._last]
         return np.concatenate([np.frombuffer(data, _ENTRY), np.array(last, _ENTRY)])
 
-    def _metadata(self, changed: Sequence[str]) -> dict[str, Any]:
-        return described(self.plan, changed)
-
     def _header(
         self,
         root: tuple[int, int],
@@ -149,6 +147,7 @@ class PMTilesWriter(FileWriter):
         leaves: tuple[int, int],
         data: tuple[int, int],
         counts: tuple[int, int, int],
+        zooms: tuple[int, int],
         *,
         clustered: bool,
     ) -> bytes:
@@ -156,29 +155,19 @@ class PMTilesWriter(FileWriter):
         kind = _TYPES[self.plan.kind.extension]
         is_gzip = kind == _TYPES["pbf"] and self.plan.request.tile_compression == "gzip"
         box = bounds_of(self.plan)
-        used = [
-            level.zoom
-            for number, level in enumerate(self.plan.levels)
-            if number in self._written_levels()
-        ]
-        low, high = (min(used), max(used)) if used else (0, 0)
         corners = [round(value * 1e7) for value in (box.xmin, box.ymin, box.xmax, box.ymax)]
         centre = round((box.xmin + box.xmax) * 5e6), round((box.ymin + box.ymax) * 5e6)
         return struct.pack(
             "<7sB8Q3QBBBBBB4iB2i",
             *(b"PMTiles", 3, *root, *metadata, *leaves, *data, *counts),
-            *(clustered, _GZIP, _GZIP if is_gzip else _NONE, kind, low, high),
-            *(*corners, (low + high) // 2, *centre),
+            *(clustered, _GZIP, _GZIP if is_gzip else _NONE, kind, *zooms),
+            *(*corners, sum(zooms) // 2, *centre),
         )
 
-    def _written_levels(self) -> set[int]:
-        entries = self._all_entries()
-        found = set()
-        for number, level in enumerate(self.plan.levels):
-            first, end = first_number(level.zoom), first_number(level.zoom + 1)
-            if ((entries["number"] >= first) & (entries["number"] < end)).any():
-                found.add(number)
-        return found
+
+def _zoom(number: int) -> int:
+    """Return the zoom of a tile number."""
+    return ((3 * number + 1).bit_length() - 1) // 2
 
 
 def _is_clustered(entries: Entries) -> bool:
