@@ -25,7 +25,7 @@ def positions(columns: Integers, rows: Integers, order: int) -> Integers:
 
 def first_number(zoom: int) -> int:
     """Return the number of the first tile of a zoom: all coarser tiles come before it."""
-    return (4**zoom - 1) // 3
+    return ((1 << 2 * zoom) - 1) // 3
 
 
 def order_of(width: int, height: int) -> int:

@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -156,7 +157,7 @@ class ExportPlan:
 
     @cached_property
     def _ends(self) -> list[int]:
-        return np.cumsum([len(level.rows) for level in self.levels]).tolist()
+        return list(accumulate(len(level.rows) for level in self.levels))
 
 
 def plan(request: ExportRequest, site: Site) -> ExportPlan:

@@ -86,7 +86,7 @@ class ExportRequest:
             if len(message) > _LONGEST_MESSAGE:
                 message = message[:_LONGEST_MESSAGE] + "…"
             raise InvalidRequestError(message, places[0].partition("/")[0] or None)
-        values = {
+        values: dict[str, Any] = {
             key: tuple(value) if isinstance(value, list) else value for key, value in inputs.items()
         }
         request = cls(**values)

@@ -32,8 +32,8 @@ _HORIZON: Final = 1024
 """Units that are written after a checkpoint at most."""
 _MOST_AHEAD: Final = 3
 """Units that are read while one is written."""
-_LEAST_FREE: Final = 0.02
-"""Part of the file system that stays free."""
+_LEAST_FREE: Final = 256 * 1024 * 1024
+"""Bytes of the file system that stay free."""
 _STATS: Final = 16
 
 _WRITERS: Final = {
@@ -346,11 +346,8 @@ class _Run:
             pool.shutdown(wait=True, cancel_futures=True)
 
     def _check_space(self) -> None:
-        usage = shutil.disk_usage(self._out.path.parent)
-        if usage.free < _LEAST_FREE * usage.total:
-            raise DestinationError(
-                f"less than {_LEAST_FREE:.0%} of the file system is free; make room and resume"
-            )
+        if shutil.disk_usage(self._out.path.parent).free < _LEAST_FREE:
+            raise DestinationError("the file system is nearly full; make room and resume")
 
     def _changed(self, *, resumed: bool) -> tuple[str, ...]:
         """Return the slabs that were replaced since their tiles were written.

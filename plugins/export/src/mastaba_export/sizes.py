@@ -290,11 +290,11 @@ def _of_drawn(level: ExportLevel, source: DrawnTiles, sizer: Sizer) -> _Numbers:
             if payload is not None:
                 sizes.append(len(payload))
     tiles = round(count * len(sizes) / tried) if tried else 0
-    payload = round(sum(sizes) / len(sizes) * tiles) if sizes else 0
+    total = round(sum(sizes) / len(sizes) * tiles) if sizes else 0
     repeated = round(tiles / len(sizes)) if sizes else 0
     for _ in range(repeated):
         sizer.add(sizes)
-    return _Numbers(tiles, payload, tiles, payload, False)
+    return _Numbers(tiles, total, tiles, total, False)
 
 
 def _some(places: Sequence[tuple[int, int]], count: int) -> Iterable[tuple[int, int]]:

@@ -38,7 +38,8 @@ class Tile(NamedTuple):
     payload: bytes
 
 
-class Batch(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Batch:
     """The tiles of one unit of work, in the order of the archive.
 
     Attributes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -71,7 +72,7 @@ class PyramidWriter(Writer):
         )
         for payload in payloads:
             slab.add(payload)
-        return batch._replace(tiles=(), whole=bytes(slab.finish()))
+        return replace(batch, tiles=(), whole=bytes(slab.finish()))
 
     def add(self, unit: Unit, batch: Batch) -> None:
         if batch.whole is None:
