@@ -16,9 +16,13 @@ from mastaba_export.plan import ExportPlan, plan
 from mastaba_export.request import ExportRequest
 from mastaba_writer.installation import layer_document, write_installation
 from mastaba_writer.pyramids import LevelPlan, write_pyramid
+from mastaba_writer.tile_encoder import encode_tile
 from mastaba_writer.tile_matrix_sets import synthetic, web_mercator
 
 BLANK = b"\x89PNG blank tile of the sea"
+
+WITHOUT_DATA = encode_tile("TIFF_PNG_UINT8", np.full((256, 256, 3), 255, np.uint8))
+"""As pyramids contain it, also outside of the limits of a level."""
 
 LEVELS = [
     LevelPlan("8", 70, 129, 100, 167),
@@ -45,13 +49,13 @@ SLAB = 16
 
 
 def payload(level: str, row: int, column: int, size: int = 3000) -> bytes | None:
-    """Return a stored payload: noise, the blank tile, or none."""
+    """Return a stored payload: noise, the blank tile, one without data, or none."""
     number = (row * 31 + column * 17) % 11
     if level == "8" and (row // SLAB, column // SLAB) == (5, 8):
         return None
     if number == 0:
-        return None
-    if number < 3:
+        return WITHOUT_DATA
+    if number < 3 or (level == "8" and row >= 120):
         return BLANK
     chance = random.Random(f"{level}/{row}/{column}")
     return b"\x89PNG" + chance.randbytes(chance.randrange(20, size))

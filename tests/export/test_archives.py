@@ -13,6 +13,7 @@ import pytest
 import rasterio
 from pmtiles.reader import MmapSource, Reader, all_tiles
 from pmtiles.tile import zxy_to_tileid
+from shapely import LineString, Point, Polygon, box, polygonize, unary_union
 from tests.export.ground import (
     BLANK,
     NATIONAL_LEVELS,
@@ -23,12 +24,18 @@ from tests.export.ground import (
     stored,
     write_world,
 )
+from tests.forked import run as mastaba
 from tests.tiny import tiny_installation
+from werkzeug.test import Client
 
+from mastaba.api.catalogue import TileLimits, TileMatrix
 from mastaba.api.services import Site
+from mastaba.api.tools import create_application
 from mastaba_export.errors import DamagedArchiveError, EmptyExportError, InvalidRequestError
 from mastaba_export.run import run
+from mastaba_export.selection import Area, selected
 from mastaba_export.verify import verify
+from mastaba_writer.installation import write_installation
 
 POLYGON = {"type": "Polygon", "coordinates": [[[-38, 60], [30, 62], [40, 20], [-20, 5], [0, 30]]]}
 
@@ -233,14 +240,16 @@ def test_plans_that_are_refused(
 
 
 def test_an_area_without_stored_tiles_leaves_nothing(site: Site, tmp_path: Path) -> None:
-    # The slab that is absent.
-    box = [5.7, 55.8, 5.8, 55.9]
-    made = planned(site, "IMAGES", "pmtiles", bbox=box, levels=["8"])
-    assert made.tiles == 1
-    if payload("8", 80, 132) is None and made.estimate()["tiles"] == 0:
+    # In the slab that is absent.
+    matrix = site.catalogue.layers["IMAGES"].pyramid.levels["8"].matrix
+    edges = matrix.bbox_of(TileLimits(84, 86, 132, 134))
+    corners = [edges.xmin, edges.ymin, edges.xmax, edges.ymax]
+    for format in ("pmtiles", "mbtiles", "gpkg", "dir", "pyramid"):
+        made = planned(site, "IMAGES", format, bbox=corners, crs="EPSG:3857", levels=["8"])
+        assert (made.tiles, made.estimate()["tiles"]) == (9, 0)
         with pytest.raises(EmptyExportError):
-            run(made, tmp_path / "a.pmtiles")
-    assert list(tmp_path.iterdir()) == []
+            run(made, tmp_path / f"a{made.extension}")
+        assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("format", ["pmtiles", "mbtiles", "gpkg", "dir", "pyramid", "tif"])
@@ -274,3 +283,106 @@ def test_drawn_tiles(tmp_path: Path) -> None:
     estimate = made.estimate()
     assert estimate["tiles"] == 9
     assert not estimate["is_exact"]
+
+
+def test_a_smaller_pyramid_is_checked_and_served(site: Site, world: Path, tmp_path: Path) -> None:
+    corners = [600500.0, 6796000.0, 602000.0, 6799000.0]
+    made = planned(site, "HEIGHTS", "pyramid", bbox=corners, crs="EPSG:2154")
+    result = run(made, tmp_path / "LOW.json")
+    layer = json.loads((tmp_path / "LOW.layer.json").read_text())
+    server = write_installation(
+        tmp_path / "installation",
+        layers={"LOW": layer},
+        tile_matrix_sets={"GRID": json.loads((tmp_path / "tilematrixsets/GRID.json").read_text())},
+        services=["wmts"],
+    )
+    checked = mastaba("check", "-f", str(server), "--deep")
+    problems = [line for line in checked.stdout.splitlines() if line.startswith("error")]
+    # Only the port of the installation may be taken.
+    assert [line for line in problems if "server.json: $.port" not in line] == [], checked.stdout
+    served, original = (Client(create_application(str(one))) for one in (server, world))
+    tiles = 0
+    for level in made.levels:
+        rows, columns = level.selection.inside(level.selection.limits)
+        for row, column in zip(rows.tolist(), columns.tolist(), strict=True):
+            path = (
+                "/wmts?SERVICE=WMTS&REQUEST=GetTile&VERSION=1.0.0&STYLE=normal"
+                "&FORMAT=image/x-bil;bits=32&TILEMATRIXSET=GRID"
+                f"&TILEMATRIX={level.matrix.id}&TILEROW={row}&TILECOL={column}"
+            )
+            one, other = served.get(f"{path}&LAYER=LOW"), original.get(f"{path}&LAYER=HEIGHTS")
+            assert (one.status_code, one.data) == (other.status_code, other.data)
+            tiles += one.status_code == 200
+    assert tiles == result.tiles > 100
+    # A tile beside the area is not there.
+    outside = (
+        "/wmts?SERVICE=WMTS&REQUEST=GetTile&VERSION=1.0.0&STYLE=normal&LAYER=LOW"
+        "&FORMAT=image/x-bil;bits=32&TILEMATRIXSET=GRID&TILEMATRIX=2&TILEROW=5&TILECOL=19"
+    )
+    assert served.get(outside).status_code >= 400
+
+
+def test_pixels_outside_of_the_area_get_no_data(site: Site, tmp_path: Path) -> None:
+    points = [(600600.0, 6798900.0), (602000.0, 6798700.0), (601100.0, 6796900.0)]
+    area = {"type": "Polygon", "coordinates": [[*map(list, points)]]}
+    made = planned(site, "HEIGHTS", "gpkg", area=area, crs="EPSG:2154", levels=["2"], clip=True)
+    assert not made.estimate()["is_exact"]
+    run(made, tmp_path / "h.gpkg")
+    polygon = Polygon(points)
+    with rasterio.open(tmp_path / "h.gpkg") as dataset:
+        found, transform, nodata = dataset.read(1), dataset.transform, dataset.nodata
+    chance = np.random.default_rng(1)
+    inside = 0
+    for row, column in chance.integers(0, found.shape, (2000, 2)):
+        x, y = transform * (column + 0.5, row + 0.5)
+        if polygon.boundary.distance(Point(x, y)) < 0.01:
+            continue
+        tile = (6800000 - y) // 128, (x - 600000) // 128
+        values = heights("2", int(tile[0]), int(tile[1]))
+        is_inside = polygon.contains(Point(x, y))
+        if values is None or not is_inside:
+            assert found[row, column] == nodata
+            continue
+        inside += 1
+        pixel = int((6800000 - y) % 128 // 2), int((x - 600000) % 128 // 2)
+        if not np.isnan(values[pixel]):
+            assert found[row, column] == values[pixel]
+    assert inside > 300
+    verify(made, tmp_path / "h.gpkg", deep=True)
+
+
+def test_random_polygons_select_the_tiles_that_they_touch() -> None:
+    """Shapely, another implementation, is the judge."""
+    matrix = TileMatrix("0", 1.0, 0.0, 100.0, 10, 10, 10, 10)
+    chance = np.random.default_rng(5)
+    for _ in range(60):
+        points = chance.uniform(-20, 120, (chance.integers(3, 8), 2))
+        ring = np.concatenate([points, points[:1]])
+        found = selected(Area(polygons=((ring,),)), matrix, matrix.all_tiles)
+        # Parts inside of a self-crossing ring follow the even-odd rule.
+        lines = unary_union(LineString(ring))
+        parts = [
+            part for part in polygonize([lines]).geoms if _is_odd(part.representative_point(), ring)
+        ]
+        shape = unary_union([*parts, lines])
+        expected = {
+            (row, column)
+            for row in range(10)
+            for column in range(10)
+            if shape.intersects(
+                box(column * 10, 90 - row * 10, column * 10 + 10, 100 - row * 10).buffer(-1e-6)
+            )
+        }
+        tiles = set()
+        if found is not None:
+            rows, columns = found.inside(matrix.all_tiles)
+            tiles = set(zip(rows.tolist(), columns.tolist(), strict=True))
+        assert tiles == expected
+
+
+def _is_odd(point: Point, ring: np.ndarray[Any, Any]) -> bool:
+    crossings = 0
+    for (x0, y0), (x1, y1) in zip(ring[:-1], ring[1:], strict=True):
+        if (y0 <= point.y) != (y1 <= point.y):
+            crossings += x0 + (point.y - y0) / (y1 - y0) * (x1 - x0) > point.x
+    return crossings % 2 == 1

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from mastaba.api.commands import USAGE, add_server_json, print_json
-from mastaba.errors import MastabaError, escaped
-from mastaba_export.errors import DamagedArchiveError, InvalidRequestError
+from mastaba.errors import MastabaError, SlabFormatError, StorageError, escaped
+from mastaba_export.errors import DamagedArchiveError, InvalidRequestError, WriteError
 from mastaba_export.options import add_options, given_inputs
 
 if TYPE_CHECKING:
@@ -129,6 +129,8 @@ def _export(made: ExportPlan, arguments: argparse.Namespace) -> int:
             threads=arguments.threads,
             allow_changes=arguments.allow_changes,
         )
+    except (StorageError, SlabFormatError, WriteError) as error:
+        return _fail(f"{error}; go on with --resume", _INCOMPLETE)
     finally:
         stop.restore()
         if report is not None:

@@ -6,7 +6,8 @@
     └── ExportError
         ├── InvalidRequestError    inputs that are wrong, or do not fit the layer
         ├── ExportTooLargeError    more than an export may contain
-        ├── DestinationError       the output cannot be written, or contains something else
+        ├── DestinationError       something else is at the output, or its place cannot be used
+        │   └── WriteError         the output cannot be written now; the export can be resumed
         ├── EmptyExportError       no tile is stored in the area
         ├── DataChangedError       the data changed after some of it was written
         └── DamagedArchiveError    a file that `verify` examined
@@ -49,7 +50,11 @@ class ExportTooLargeError(ExportError):
 
 
 class DestinationError(ExportError):
-    """The output cannot be written, or something else is there."""
+    """Something else is at the output, or its place cannot be used."""
+
+
+class WriteError(DestinationError):
+    """The output cannot be written now, as on a full disk; the export can be resumed."""
 
 
 class EmptyExportError(ExportError):

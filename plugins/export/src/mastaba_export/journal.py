@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from mastaba_export.errors import DestinationError
+from mastaba_export.errors import DestinationError, WriteError
 
 
 class Journal:
@@ -88,10 +88,10 @@ class Journal:
         try:
             return self._database.execute(statement, values)
         except sqlite3.Error as error:
-            raise DestinationError(f"the journal cannot be used: {error}") from None
+            raise WriteError(f"the journal cannot be used: {error}") from None
 
     def _many(self, statement: str, rows: Iterable[tuple[Any, ...]]) -> None:
         try:
             self._database.executemany(statement, rows)
         except sqlite3.Error as error:
-            raise DestinationError(f"the journal cannot be used: {error}") from None
+            raise WriteError(f"the journal cannot be used: {error}") from None

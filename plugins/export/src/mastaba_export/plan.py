@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -17,6 +17,7 @@ from mastaba.api.tiles import Tiles
 from mastaba.errors import MastabaError
 from mastaba_coverage import Coverage, CoverageLimits, CoveragePlan, extract
 from mastaba_export.area import area_of
+from mastaba_export.clipping import Clip
 from mastaba_export.errors import ExportTooLargeError, InvalidRequestError
 from mastaba_export.formats import EXTENSIONS, MEDIA_TYPES, TileKind, kind_of, zooms_of
 from mastaba_export.hilbert import order_of, positions
@@ -179,8 +180,10 @@ def plan(request: ExportRequest, site: Site) -> ExportPlan:
     if request.format in COVERAGES:
         return _coverage_plan(request, layer, site)
     kind = kind_of(request, layer)
+    if request.clip and (layer.is_vector or request.is_drawn):
+        raise InvalidRequestError("clip is for stored pixels: remove it", "clip")
     if request.clip:
-        raise InvalidRequestError("clip is not offered yet: remove it", "clip")
+        kind = replace(kind, is_copied=False)
     if request.is_drawn:
         tile_matrix_set, limits = _drawn_set(request, layer, site)
     else:
@@ -194,7 +197,11 @@ def plan(request: ExportRequest, site: Site) -> ExportPlan:
     for name in wanted:
         found = selected(area, matrices[name], limits[name])
         if found is not None:
-            levels.append(_level(request, layer, site, matrices[name], zooms[name], found, kind))
+            one = _level(request, layer, site, matrices[name], zooms[name], found, kind)
+            if request.clip and area is not None and isinstance(one.source, StoredTiles):
+                clip = Clip(area, one.matrix, layer.pyramid)
+                one = replace(one, source=replace(one.source, clip=clip))
+            levels.append(one)
     if not levels:
         raise InvalidRequestError("the layer has no tiles in the area", "bbox")
     made = ExportPlan(request, layer, tile_matrix_set, kind, tuple(levels), area=area)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from mastaba.errors import ObjectChangedError
-from mastaba_export.errors import DataChangedError, DestinationError, EmptyExportError
+from mastaba_export.errors import DataChangedError, DestinationError, EmptyExportError, WriteError
 from mastaba_export.journal import Journal
 from mastaba_export.sources import UNKNOWN, StoredTiles
 
@@ -130,7 +130,7 @@ def run(
             discard(out.path)
             raise
         except OSError as error:
-            raise DestinationError(f"the output cannot be written: {error}") from error
+            raise WriteError(f"the output cannot be written: {error}") from error
     if result.is_complete:
         out.journal.unlink(missing_ok=True)
     return result
@@ -161,6 +161,10 @@ class _Output:
 
     @classmethod
     def of(cls, plan: ExportPlan, destination: str | Path) -> _Output:
+        if "://" in str(destination):
+            raise DestinationError(
+                "an export is written to a file or a directory; copy it to the object store then"
+            )
         path = Path(str(destination).rstrip("/") or ".")
         if not path.name or path.name == "..":
             raise DestinationError(f"{destination} is not the name of an output")
@@ -229,7 +233,7 @@ class _Run:
         make: Any = getattr(import_module(f"mastaba_export.writers.{module}"), name)
         self._writer: Writer = make(plan, out.part, journal)
         self._next = self._tiles = self._payload = 0
-        self._since = 0
+        self._since, self._committed = 0, time.monotonic()
         self._begin = time.monotonic()
 
     def run(
@@ -347,7 +351,7 @@ class _Run:
 
     def _check_space(self) -> None:
         if shutil.disk_usage(self._out.path.parent).free < _LEAST_FREE:
-            raise DestinationError("the file system is nearly full; make room and resume")
+            raise WriteError("the file system is nearly full: make room")
 
     def _changed(self, *, resumed: bool) -> tuple[str, ...]:
         """Return the slabs that were replaced since their tiles were written.

@@ -144,6 +144,31 @@ def selected(area: Area | None, matrix: TileMatrix, limits: TileLimits) -> Selec
     return Selection(hull, None if mask.all() else mask)
 
 
+def inside_of(area: Area, matrix: TileMatrix, row: int, column: int) -> npt.NDArray[np.bool_]:
+    """Return which pixels of a tile have their middle in an area.
+
+    Returns:
+        shape (tile height, tile width).
+    """
+    shape = matrix.tile_height, matrix.tile_width
+    found = np.zeros(shape, np.bool_)
+    corner = matrix.bbox_of(TileLimits(row, row, column, column))
+    x = corner.xmin + (np.arange(shape[1]) + 0.5) * matrix.cell_size
+    y = corner.ymax - (np.arange(shape[0]) + 0.5) * matrix.cell_size
+    for box in area.boxes:
+        rows, columns = (y >= box.ymin) & (y <= box.ymax), (x >= box.xmin) & (x <= box.xmax)
+        found |= rows[:, np.newaxis] & columns
+    for rings in area.polygons:
+        pixels = [
+            (_in_tiles(ring, matrix) - (column, row)) * (shape[1], shape[0]) for ring in rings
+        ]
+        edges = np.concatenate([np.hstack([ring[:-1], ring[1:]]) for ring in pixels])
+        low, high = np.minimum(edges[:, 1], edges[:, 3]), np.maximum(edges[:, 1], edges[:, 3])
+        edges = edges[(high >= 0) & (low <= shape[0])]
+        found |= _middles(shape, edges, _pieces(edges, shape[0]))
+    return found
+
+
 def _checked_shape(limits: TileLimits, matrix: TileMatrix) -> tuple[int, int]:
     shape = limits.max_row - limits.min_row + 1, limits.max_col - limits.min_col + 1
     size = shape[0] * shape[1]
@@ -209,14 +234,19 @@ def _mark(mask: npt.NDArray[np.bool_], edges: npt.NDArray[np.float64]) -> None:
     for top in range(0, len(mask), step):
         band = mask[top : top + step]
         near = edges[(high >= top) & (low <= top + len(band))] - np.array([0, top, 0, top])
-        first = np.floor(np.minimum(near[:, 1], near[:, 3]) + _BESIDE)
-        last = np.ceil(np.maximum(near[:, 1], near[:, 3]) - _BESIDE) - 1
-        starts = np.maximum(first, 0).astype(np.int64)
-        counts = np.maximum(np.minimum(last, len(band) - 1).astype(np.int64) - starts + 1, 0)
-        pieces = _expanded(starts, counts)
+        pieces = _pieces(near, len(band))
         inside = _middles(band.shape, near, pieces)
         band |= inside
         band |= _touched(band.shape, near, pieces)
+
+
+def _pieces(edges: npt.NDArray[np.float64], rows: int) -> tuple[Integers, Integers]:
+    """Return number of the edge, and row, of each part of an edge in one row."""
+    first = np.floor(np.minimum(edges[:, 1], edges[:, 3]) + _BESIDE)
+    last = np.ceil(np.maximum(edges[:, 1], edges[:, 3]) - _BESIDE) - 1
+    starts = np.maximum(first, 0).astype(np.int64)
+    counts = np.maximum(np.minimum(last, rows - 1).astype(np.int64) - starts + 1, 0)
+    return _expanded(starts, counts)
 
 
 def _expanded(first: Integers, counts: Integers) -> tuple[Integers, Integers]:

@@ -16,6 +16,7 @@ from mastaba_render.api.decoding import read_located
 
 if TYPE_CHECKING:
     from mastaba.api.slabs import LevelReader, SlabIndex
+    from mastaba_export.clipping import Clip
     from mastaba_export.payloads import Convert
     from mastaba_export.selection import Selection
     from mastaba_render.api.maps import DerivedTilePublisher
@@ -90,12 +91,14 @@ class StoredTiles:
         selection: the tiles of the export.
         order: of the Hilbert curve through the tiles of the level.
         convert: of payloads; None if they stay as they are.
+        clip: what is outside of the area gets no data; None for whole tiles.
     """
 
     reader: LevelReader
     selection: Selection
     order: int
     convert: Convert | None = None
+    clip: Clip | None = None
 
     @property
     def height(self) -> int:
@@ -118,7 +121,11 @@ class StoredTiles:
         for (tile_row, tile_column), payload in zip(places, payloads, strict=True):
             if payload is not None:
                 size += len(payload)
-                made = payload if self.convert is None else self.convert(payload)
+                made = payload
+                if self.clip is not None:
+                    made = self.clip(tile_row, tile_column, made)
+                if self.convert is not None:
+                    made = self.convert(made)
                 tiles.append(Tile(tile_row, tile_column, made))
         known = next((tile for tile in located if tile is not None), None)
         version = self.version(row, column) if known is None else _text(known.index)
@@ -170,7 +177,9 @@ class StoredTiles:
         return [place[1] for place in found if place is not None]
 
     def is_whole(self, row: int, column: int) -> bool:
-        """Return whether all tiles of a slab that the level may have are selected."""
+        """Return whether a slab is copied: all tiles that the level may have are selected."""
+        if self.clip is not None:
+            return False
         inside = self._block(row, column).intersection(self.reader.level.limits)
         if inside is None:
             return True

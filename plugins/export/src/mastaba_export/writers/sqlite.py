@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mastaba_export.errors import DestinationError
+from mastaba_export.errors import DestinationError, WriteError
 from mastaba_export.sizes import PAGE
 from mastaba_export.writers.base import Writer
 
@@ -80,7 +80,7 @@ class SQLiteWriter(Writer):
         try:
             return self._connection.execute(statement, tuple(values))
         except sqlite3.Error as error:
-            raise DestinationError(f"{self.part.name} cannot be written: {error}") from None
+            raise WriteError(f"{self.part.name} cannot be written: {error}") from None
 
     def many(self, statement: str, rows: Iterable[tuple[Any, ...]]) -> None:
         """Execute a statement for each row."""
@@ -88,7 +88,7 @@ class SQLiteWriter(Writer):
         try:
             self._connection.executemany(statement, rows)
         except sqlite3.Error as error:
-            raise DestinationError(f"{self.part.name} cannot be written: {error}") from None
+            raise WriteError(f"{self.part.name} cannot be written: {error}") from None
 
     def close(self) -> None:
         if self._connection is not None:
