@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import sqlite3
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from werkzeug.test import Client
 from mastaba.api.catalogue import TileLimits, TileMatrix
 from mastaba.api.services import Site
 from mastaba.api.tools import create_application
+from mastaba_conformance.counting_storage import count_calls
 from mastaba_export.errors import DamagedArchiveError, EmptyExportError, InvalidRequestError
 from mastaba_export.run import run
 from mastaba_export.selection import Area, selected
@@ -382,7 +384,22 @@ def test_random_polygons_select_the_tiles_that_they_touch() -> None:
 
 def _is_odd(point: Point, ring: np.ndarray[Any, Any]) -> bool:
     crossings = 0
-    for (x0, y0), (x1, y1) in zip(ring[:-1], ring[1:], strict=True):
+    for (x0, y0), (x1, y1) in pairwise(ring):
         if (y0 <= point.y) != (y1 <= point.y):
             crossings += x0 + (point.y - y0) / (y1 - y0) * (x1 - x0) > point.x
     return crossings % 2 == 1
+
+
+@pytest.mark.parametrize("format", ["pmtiles", "pyramid"])
+def test_slabs_of_object_stores_are_read_once(world: Path, tmp_path: Path, format: str) -> None:
+    site = opened(world)
+    counting = count_calls(site.catalogue, "IMAGES")
+    vars(counting)["is_remote"] = True
+    made = planned(site, "IMAGES", format)
+    result = run(made, tmp_path / f"a{made.extension}")
+    slabs = sum(1 for _ in (world.parent / "pyramids/IMAGES").rglob("*.tif"))
+    absent = made.count - slabs
+    assert absent == 1
+    # Its index, and its tiles; an absent slab is looked for before it is given up.
+    assert len(counting.reads) <= 2 * slabs + 3 * absent + result.payload_bytes // 2**23
+    assert not any(call.method == "read_ranges" for call in counting.reads)

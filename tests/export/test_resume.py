@@ -158,6 +158,11 @@ def test_what_exists_is_not_replaced(site: Site, tmp_path: Path) -> None:
     discard(tmp_path / "p.json")
     assert path.read_bytes() == b"precious"
     assert (slabs / "precious").exists()
+    part = tmp_path / "b.part"
+    part.mkdir()
+    with pytest.raises(DestinationError, match="exists"):
+        run(planned(site, "IMAGES", "dir"), tmp_path / "b")
+    part.rmdir()
     with pytest.raises(DestinationError, match="no directory"):
         run(made, tmp_path / "none/a.pmtiles")
     assert sorted(one.name for one in tmp_path.iterdir()) == ["a.pmtiles", "p"]

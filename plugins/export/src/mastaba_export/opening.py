@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
-from mastaba.api.documents import parse_document
+from mastaba.api.documents import Faults, parse_document
 from mastaba.api.storages import Environment, ResourcePath, StoragePool
 from mastaba.api.tools import create_application
 from mastaba.errors import ConfigurationError, MastabaError
@@ -61,7 +61,10 @@ def opened_descriptor(
     Raises:
         InvalidRequestError: the descriptor or its tile matrix set cannot be used.
     """
-    where = ResourcePath.parse(path if "://" in path else os.path.abspath(path))
+    try:
+        where = ResourcePath.parse(path if "://" in path else os.path.abspath(path))
+    except ValueError as error:
+        raise InvalidRequestError(str(error)) from None
     pool = StoragePool(plugins.storages, Environment())
     try:
         document = _document(pool, where, path)
@@ -90,8 +93,6 @@ def _document(pool: StoragePool, where: ResourcePath, path: str) -> dict[str, An
         text = pool.read_full(where).decode("utf-8-sig")
     except (MastabaError, UnicodeDecodeError) as error:
         raise InvalidRequestError(f"{path} cannot be read: {error}") from None
-    from mastaba.api.documents import Faults
-
     faults = Faults()
     document = parse_document(text, path, faults)
     if not isinstance(document, dict):

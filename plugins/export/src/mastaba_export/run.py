@@ -129,6 +129,11 @@ def run(
         except EmptyExportError:
             discard(out.path)
             raise
+        except DestinationError:
+            if not journal.state():
+                # Nothing was begun.
+                discard(out.path)
+            raise
         except OSError as error:
             raise WriteError(f"the output cannot be written: {error}") from error
     if result.is_complete:
@@ -188,6 +193,8 @@ class _Output:
                 f"{self.part} is left from an interrupted export; go on with --resume, or remove "
                 f"it and {self.journal.name}"
             )
+        if os.path.lexists(self.part) and not is_ours:
+            raise DestinationError(f"{self.part} exists; remove it, or choose another name")
         if self.slabs is not None and not is_ours and os.path.lexists(self.slabs):
             raise DestinationError(
                 f"{self.slabs}, for the slabs, exists; remove it, or choose another name"

@@ -12,6 +12,7 @@ import sqlite3
 import struct
 import zlib
 from abc import ABC, abstractmethod
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
@@ -170,7 +171,7 @@ class _PMTiles(_Archive):
     def __init__(self, plan: ExportPlan, path: Path) -> None:
         super().__init__(plan, path)
         self._file = path.open("rb")
-        self._tiles: dict[int, tuple[int, int]] = {}
+        self._list: list[_Entry] = []
         self._data = 0
 
     def check(self) -> None:
@@ -196,7 +197,7 @@ class _PMTiles(_Archive):
             self.fail("has other zooms than its header says")
         if box[0] >= box[2] or box[1] >= box[3]:
             self.fail("has bounds without an area")
-        self.count = len(self._tiles)
+        self._list = entries
 
     def _check_entries(
         self, entries: list[_Entry], data: int, counts: list[int], *, is_clustered: bool
@@ -211,15 +212,18 @@ class _PMTiles(_Archive):
             if is_clustered and entry.offset > last:
                 self.fail(f"says that it is clustered, but tile {entry.number} is not in order")
             last = max(last, entry.offset + entry.length)
-            for number in range(entry.number, end):
-                self._tiles[number] = entry.offset, entry.length
         contents = len({entry.offset for entry in entries})
-        if counts != [len(self._tiles), len(entries), contents]:
+        self.count = sum(entry.run for entry in entries)
+        if counts != [self.count, len(entries), contents]:
             self.fail("has other numbers of tiles than its header says")
 
     def tile(self, unit: Unit, level: ExportLevel, row: int, column: int) -> bytes | None:
-        place = self._tiles.get(_number(level.zoom, column, row))
-        return None if place is None else self._part(self._data + place[0], place[1])
+        number = _number(level.zoom, column, row)
+        place = bisect_right(self._list, number, key=lambda entry: entry.number) - 1
+        if place < 0 or number >= self._list[place].number + self._list[place].run:
+            return None
+        found = self._list[place]
+        return self._part(self._data + found.offset, found.length)
 
     def close(self) -> None:
         self._file.close()

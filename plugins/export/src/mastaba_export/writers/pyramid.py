@@ -35,6 +35,11 @@ class PyramidWriter(Writer):
         self._slabs = part.with_name(self.name)
 
     def start(self) -> None:
+        for end in (".list", ".layer.json"):
+            path = self.part.with_name(f"{self.name}{end}")
+            if path.exists():
+                raise DestinationError(f"{path} exists; remove it, or choose another name")
+        self._check_set()
         self.part.write_bytes(b"")
         self._slabs.mkdir(exist_ok=True)
 
@@ -89,11 +94,10 @@ class PyramidWriter(Writer):
     def finish(self, changed: Sequence[str]) -> None:
         descriptor = self._descriptor()
         folder = self.part.parent
-        sets = folder / "tilematrixsets"
-        sets.mkdir(exist_ok=True)
         tile_matrix_set = self.plan.tile_matrix_set
         document = set_document(tile_matrix_set)
-        known = sets / f"{tile_matrix_set.id}.json"
+        known = self._set_path()
+        known.parent.mkdir(exist_ok=True)
         if not known.exists():
             _write(known, document)
         root = str(self._slabs.absolute())
@@ -117,6 +121,29 @@ class PyramidWriter(Writer):
     def size(self, path: Path) -> int:
         slabs = (one.stat().st_size for one in self._slabs.rglob("*") if one.is_file())
         return path.stat().st_size + sum(slabs)
+
+    def _set_path(self) -> Path:
+        return self.part.parent / "tilematrixsets" / f"{self.plan.tile_matrix_set.id}.json"
+
+    def _check_set(self) -> None:
+        """Check that no other tile matrix set of the same name is beside the pyramid.
+
+        Raises:
+            DestinationError: there is one.
+        """
+        path = self._set_path()
+        if not path.exists():
+            return
+        try:
+            document = json.loads(path.read_text("utf-8"))
+            found = {one["id"]: _grid(one) for one in document["tileMatrices"]}
+        except (OSError, ValueError, KeyError, TypeError):
+            found = {}
+        wanted = set_document(self.plan.tile_matrix_set)
+        if found != {one["id"]: _grid(one) for one in wanted["tileMatrices"]}:
+            raise DestinationError(
+                f"{path} is another tile matrix set; write the pyramid to another directory"
+            )
 
     def _path(self, unit: Unit) -> Path:
         level = self.plan.levels[unit.level].matrix.id
@@ -165,6 +192,12 @@ class PyramidWriter(Writer):
             if plan.layer.registration == "post":
                 specifications["registration"] = "post"
         return document
+
+
+def _grid(matrix: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return what determines the tiles of a matrix."""
+    names = ("cellSize", "tileWidth", "tileHeight", "matrixWidth", "matrixHeight")
+    return *(matrix[name] for name in names), *matrix["pointOfOrigin"]
 
 
 def _table(table: Table) -> dict[str, Any]:
