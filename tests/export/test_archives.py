@@ -231,6 +231,7 @@ def test_tiles_of_a_directory_have_a_header_where_readers_need_one(tmp_path: Pat
         ("IMAGES", {"format": "cog", "zoom": [1, 2]}, "zoom"),
         ("IMAGES", {"format": "cog", "area": POLYGON}, "area"),
         ("IMAGES", {"format": "cog", "compression": "lzw"}, "compression"),
+        ("IMAGES", {"format": "cog", "clip": True, "bbox": [0.0, 0.0, 1.0, 1.0]}, "clip"),
     ],
 )
 def test_plans_that_are_refused(

@@ -315,8 +315,6 @@ def _coverage_plan(request: ExportRequest, layer: Layer, site: Site) -> ExportPl
         )
     if request.zoom is not None or len(request.levels) > 1:
         raise InvalidRequestError(f"{request.format} has one level; state it with --level", "zoom")
-    if request.compression not in ("stored", "none") or request.predictor is not None:
-        raise InvalidRequestError("compression must be stored or none", "compression")
     if request.clip:
         raise InvalidRequestError("clip is not offered for tif and cog: remove it", "clip")
     try:

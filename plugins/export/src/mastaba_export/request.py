@@ -31,7 +31,6 @@ _EXTENSIONS: Final = {
 }
 _ONLY: Final = {
     "compression": COVERAGES,
-    "predictor": COVERAGES,
     "fit": COVERAGES,
     "scheme": frozenset({"dir"}),
     "tile_compression": frozenset({"pmtiles"}),
@@ -58,7 +57,6 @@ class ExportRequest:
     zoom: tuple[int, int] | None = None
     format: str | None = None
     compression: str = "stored"
-    predictor: str | None = None
     fit: str = "tiles"
     style: str | None = None
     tms: str | None = None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -35,6 +34,8 @@ _MOST_AHEAD: Final = 3
 _LEAST_FREE: Final = 256 * 1024 * 1024
 """Bytes of the file system that stay free."""
 _STATS: Final = 16
+_LONGEST_WAIT: Final = 0.25
+"""Seconds after which a request to stop is noticed."""
 
 _WRITERS: Final = {
     "pmtiles": "pmtiles:PMTilesWriter",
@@ -320,7 +321,7 @@ class _Run:
         for number, (unit, batch) in enumerate(self._batches(first), first):
             if should_stop is not None and should_stop():
                 return True
-            self._pace.spend(batch.read)
+            self._pace.spend(batch.read, should_stop)
             self._writer.add(unit, batch)
             self._journal.note_slab(number, batch.version)
             self._next = number + 1
@@ -401,13 +402,15 @@ class _Pace:
     def __init__(self, rate: float | None) -> None:
         self._rate = rate
         self._free = time.monotonic()
-        self._waiting = threading.Event()
 
-    def spend(self, size: int) -> None:
-        """Wait until some more bytes are within the rate."""
+    def spend(self, size: int, should_stop: Callable[[], bool] | None) -> None:
+        """Wait until some more bytes are within the rate, or the export should stop."""
         if self._rate is None:
             return
         now = time.monotonic()
         begin = max(now, self._free)
         self._free = begin + size / self._rate
-        self._waiting.wait(begin - now)
+        while (left := begin - time.monotonic()) > 0:
+            if should_stop is not None and should_stop():
+                return
+            time.sleep(min(left, _LONGEST_WAIT))
