@@ -33,7 +33,13 @@ from mastaba.api.catalogue import TileLimits, TileMatrix
 from mastaba.api.services import Site
 from mastaba.api.tools import create_application
 from mastaba_conformance.counting_storage import count_calls
-from mastaba_export.errors import DamagedArchiveError, EmptyExportError, InvalidRequestError
+from mastaba_export import plan as planning
+from mastaba_export.errors import (
+    DamagedArchiveError,
+    EmptyExportError,
+    ExportTooLargeError,
+    InvalidRequestError,
+)
 from mastaba_export.run import run
 from mastaba_export.selection import Area, selected
 from mastaba_export.verify import verify
@@ -240,6 +246,14 @@ def test_plans_that_are_refused(
     with pytest.raises(InvalidRequestError) as error:
         planned(site, layer, inputs.pop("format"), **inputs)
     assert error.value.parameter == parameter
+
+
+def test_too_many_slabs_are_refused(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planning, "MOST_BLOCKS", 29)
+    assert planned(site, "IMAGES", "pmtiles", levels=["8"]).count <= 29
+    with pytest.raises(ExportTooLargeError) as error:
+        planned(site, "IMAGES", "pmtiles")
+    assert error.value.size > error.value.limit == 29
 
 
 def test_an_area_without_stored_tiles_leaves_nothing(site: Site, tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
@@ -113,6 +114,23 @@ class StoredTiles:
         return _ordered(self.selection, self._block(row, column), self.order)
 
     def read(self, row: int, column: int) -> Batch:
+        return self._current(row, column, self._read)
+
+    def _current(self, row: int, column: int, read: Callable[[int, int], Batch]) -> Batch:
+        """Return what is read of a slab, of the version that it has now.
+
+        A file that was opened before is still read after it has been replaced.
+        """
+        for _ in range(_ATTEMPTS - 1):
+            with suppress(ObjectChangedError):
+                batch = read(row, column)
+                is_remote = self.reader.storage.is_remote
+                if is_remote or batch.version == self.current_version(row, column):
+                    return batch
+            self.forget(row, column)
+        return read(row, column)
+
+    def _read(self, row: int, column: int) -> Batch:
         places = self.places(row, column)
         located = self.reader.locate_all(places)
         payloads = read_located(located)
@@ -192,12 +210,7 @@ class StoredTiles:
         Raises:
             SlabFormatError, StorageError: it cannot be read, or is replaced again and again.
         """
-        for _ in range(_ATTEMPTS - 1):
-            try:
-                return self._slab(row, column)
-            except ObjectChangedError:
-                self.forget(row, column)
-        return self._slab(row, column)
+        return self._current(row, column, self._slab)
 
     def _slab(self, row: int, column: int) -> Batch:
         index = self.index(row, column)

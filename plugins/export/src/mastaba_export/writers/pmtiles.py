@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 _RESERVED: Final = 16384
 _HEADER: Final = 127
 _MOST_ROOT: Final = _RESERVED - _HEADER
+_LARGEST_ROOT: Final = 16384
+"""Entries; more would hardly fit."""
 _LEAF: Final = 4096
 """Entries of a leaf; more if the root would be too large."""
 _ENTRY: Final = np.dtype([("number", "<u8"), ("offset", "<u8"), ("length", "<u4"), ("run", "<u4")])
@@ -178,9 +180,10 @@ def _is_clustered(entries: Entries) -> bool:
 
 def _directories(entries: Entries) -> tuple[bytes, bytes]:
     """Return the root directory and all leaves."""
-    root = _directory(entries["number"], entries["run"], entries["length"], entries["offset"])
-    if len(root) <= _MOST_ROOT:
-        return root, b""
+    if len(entries) <= _LARGEST_ROOT:
+        root = _directory(entries["number"], entries["run"], entries["length"], entries["offset"])
+        if len(root) <= _MOST_ROOT:
+            return root, b""
     size = _LEAF
     while True:
         leaves = []
