@@ -19,6 +19,7 @@ from mastaba.errors import ObjectChangedError
 from mastaba_export.errors import DataChangedError, DestinationError, EmptyExportError, WriteError
 from mastaba_export.journal import Journal
 from mastaba_export.sources import UNKNOWN, StoredTiles
+from mastaba_export.writers.base import synchronise
 
 if TYPE_CHECKING:
     from mastaba_export.plan import ExportPlan, Unit
@@ -208,16 +209,7 @@ class _Output:
         if os.path.lexists(self.path):
             raise DestinationError(f"{self.path} exists now; remove it, and resume the export")
         os.rename(self.part, self.path)
-        sync_directory(self.path.parent)
-
-
-def sync_directory(path: Path) -> None:
-    """Bring the names in a directory to the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        synchronise(self.path.parent)
 
 
 class _Run:

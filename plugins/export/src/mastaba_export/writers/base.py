@@ -16,6 +16,15 @@ if TYPE_CHECKING:
     from mastaba_export.sources import Batch
 
 
+def synchronise(path: Path) -> None:
+    """Bring a file, or the names in a directory, to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 class Writer(ABC):
     """Writes one archive. All methods but `fetch` are called by one thread.
 

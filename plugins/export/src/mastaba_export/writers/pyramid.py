@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mastaba_export.errors import DestinationError
 from mastaba_export.sources import Batch, StoredTiles
-from mastaba_export.writers.base import Writer
+from mastaba_export.writers.base import Writer, synchronise
 from mastaba_export.writers.sets import set_document
 from mastaba_writer.descriptor import LevelPlan, pyramid_descriptor, slab_list
 from mastaba_writer.installation import layer_of
@@ -33,6 +32,7 @@ class PyramidWriter(Writer):
         super().__init__(plan, part, journal)
         self.name = part.name.removesuffix(".part").removesuffix(".json")
         self._slabs = part.with_name(self.name)
+        self._written: list[Path] = []
 
     def start(self) -> None:
         for end in (".list", ".layer.json"):
@@ -85,10 +85,12 @@ class PyramidWriter(Writer):
         path = self._path(unit)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(batch.whole)
+        self._written.append(path)
 
     def sync(self) -> dict[str, Any]:
-        # One call for many files.
-        os.sync()
+        for path in self._written:
+            synchronise(path)
+        self._written.clear()
         return {}
 
     def finish(self, changed: Sequence[str]) -> None:
@@ -102,7 +104,8 @@ class PyramidWriter(Writer):
             _write(known, document)
         root = str(self._slabs.absolute())
         listed = slab_list([root], ((0, name) for name in self._names()))
-        (folder / f"{self.name}.list").write_text(listed, "utf-8")
+        listing = folder / f"{self.name}.list"
+        listing.write_text(listed, "utf-8")
         layer = layer_of(
             str(folder.absolute() / f"{self.name}.json"),
             descriptor,
@@ -114,9 +117,11 @@ class PyramidWriter(Writer):
             layer["styles"] = [style.id for style in self.plan.layer.styles]
         if changed:
             layer["abstract"] += f" Slabs changed during the export: {', '.join(changed)}"
-        _write(folder / f"{self.name}.layer.json", layer)
+        layer_path = folder / f"{self.name}.layer.json"
+        _write(layer_path, layer)
         _write(self.part, descriptor)
-        os.sync()
+        for path in (listing, known, layer_path, self.part):
+            synchronise(path)
 
     def size(self, path: Path) -> int:
         slabs = (one.stat().st_size for one in self._slabs.rglob("*") if one.is_file())

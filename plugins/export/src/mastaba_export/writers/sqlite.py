@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from mastaba_export.errors import DestinationError, WriteError
 from mastaba_export.sizes import PAGE
-from mastaba_export.writers.base import Writer
+from mastaba_export.writers.base import Writer, synchronise
 
 if TYPE_CHECKING:
     from mastaba_export.journal import Journal
@@ -54,11 +53,7 @@ class SQLiteWriter(Writer):
     def sync(self) -> dict[str, Any]:
         self.run("COMMIT")
         self.run("PRAGMA wal_checkpoint(TRUNCATE)")
-        descriptor = os.open(self.part, os.O_RDWR)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        synchronise(self.part)
         self.run("BEGIN IMMEDIATE")
         return {"last": self.last}
 
@@ -68,11 +63,7 @@ class SQLiteWriter(Writer):
         self.run("PRAGMA wal_checkpoint(TRUNCATE)")
         self.run("PRAGMA journal_mode = DELETE")
         self.close()
-        descriptor = os.open(self.part, os.O_RDWR)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        synchronise(self.part)
 
     def run(self, statement: str, values: Iterable[Any] = ()) -> sqlite3.Cursor:
         """Execute a statement."""
