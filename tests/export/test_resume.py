@@ -249,7 +249,9 @@ _KILLED = """
 import sys
 from tests.export.ground import opened, planned
 from mastaba_export import run as running
-running._CHECKPOINT_BYTES = 2_000_000
+from mastaba_export.writers import coverage
+running._CHECKPOINT_BYTES = 1_000_000
+coverage._PART = 200_000
 site = opened(sys.argv[1])
 made = planned(site, sys.argv[4], sys.argv[2])
 print("ready", flush=True)
