@@ -131,6 +131,38 @@ def test_ended_between_checkpoints_and_resumed_gives_the_same(
     assert content(path) == whole(format)
 
 
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("moment", ["publish", "unlink"])
+def test_ended_around_the_rename(
+    site: Site,
+    tmp_path: Path,
+    whole: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    format: str,
+    moment: str,
+) -> None:
+    made = planned(site, LAYERS.get(format, "IMAGES"), format)
+    path = tmp_path / f"a{made.extension}"
+
+    def end(*_: Any) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        if moment == "publish":
+            patch.setattr(running._Output, "publish", end)
+        else:
+            patch.setattr(running._Run, "_result", end)
+        with pytest.raises(Killed):
+            run(made, path)
+    assert path.exists() == (moment == "unlink")
+    result = run(made, path, resume=True)
+    assert result.is_complete
+    assert result.tiles > 0
+    assert content(path) == whole(format)
+    names = {one.name for one in tmp_path.iterdir()}
+    assert not [name for name in names if "part" in name or "journal" in name]
+
+
 def test_other_inputs_are_refused(site: Site, tmp_path: Path) -> None:
     path = tmp_path / "a.pmtiles"
     run(planned(site, "IMAGES", "pmtiles"), path, should_stop=lambda: True)

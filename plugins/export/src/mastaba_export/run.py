@@ -242,8 +242,9 @@ class _Run:
         progress: Callable[[Progress], object] | None,
         should_stop: Callable[[], bool] | None,
     ) -> Result:
-        if state.get("finished") and not self._out.part.exists() and self._out.path.exists():
+        if "finished" in state and not self._out.part.exists() and self._out.path.exists():
             self._load(state)
+            self._writer.clean()
             return self._result(tuple(state["finished"]))
         with closing(self._writer):
             if state:
