@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,12 @@ import pytest
 from tests.export.ground import opened, write_world
 
 from mastaba.api.services import Site
+
+
+@pytest.fixture(autouse=True)
+def without_sync(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out what waits for the files of all other programs of this machine."""
+    monkeypatch.setattr(os, "sync", lambda: None)
 
 
 @pytest.fixture(scope="session")

@@ -359,7 +359,8 @@ def test_pixels_outside_of_the_area_get_no_data(site: Site, tmp_path: Path) -> N
     chance = np.random.default_rng(1)
     inside = 0
     for row, column in chance.integers(0, found.shape, (2000, 2)):
-        x, y = transform * (column + 0.5, row + 0.5)
+        x = transform.c + (column + 0.5) * transform.a
+        y = transform.f + (row + 0.5) * transform.e
         if polygon.boundary.distance(Point(x, y)) < 0.01:
             continue
         tile = (6800000 - y) // 128, (x - 600000) // 128
