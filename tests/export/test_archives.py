@@ -279,8 +279,10 @@ def test_an_area_without_stored_tiles_leaves_nothing(site: Site, tmp_path: Path)
 
 @pytest.mark.parametrize("format", ["pmtiles", "mbtiles", "gpkg", "dir", "pyramid", "tif"])
 def test_verification_finds_a_changed_tile(site: Site, tmp_path: Path, format: str) -> None:
-    layer = "HEIGHTS" if format == "tif" else "IMAGES"
-    made = planned(site, layer, format)
+    if format == "tif":
+        made = planned(site, "HEIGHTS", format)
+    else:
+        made = planned(site, "IMAGES", format, bbox=[-20.0, 30.0, 0.0, 42.0])
     path = tmp_path / f"a{made.extension}"
     run(made, path)
     assert verify(made, path).tiles > 0
