@@ -18,7 +18,7 @@ PLUGINS := $(patsubst %/pyproject.toml,%,$(wildcard plugins/*/pyproject.toml))
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help install tools install-live demo test thorough live isolation mutate bench bench-storage bench-index bench-memory bench-start bench-build bench-nodes soak docs gallery dist check schemas surface clean
+.PHONY: help install tools install-live demo test thorough live isolation mutate bench bench-storage bench-index bench-memory bench-start bench-build bench-export bench-nodes soak docs gallery dist check schemas surface clean
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
@@ -79,6 +79,9 @@ bench-build: $(TOOLS) ## measure mastaba build, whole and by stage, beside tools
 	@$(BIN)/python -m pip install -q "deflate>=0.7"
 	$(BIN)/python -m benchmarks.build $(ARGS)
 	$(BIN)/python -m benchmarks.build_stages $(ARGS)
+
+bench-export: $(TOOLS) ## measure mastaba export from files, for each format
+	$(BIN)/python -m benchmarks.export $(ARGS)
 
 bench-nodes: $(TOOLS) ## measure several nodes behind HAProxy over an S3 (as root)
 	@scripts/install-debian-packages haproxy wrk

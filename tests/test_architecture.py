@@ -37,7 +37,7 @@ LIBRARIES_OF_OURS = frozenset(
     }
 )
 # Distributions that may use `mastaba.tooling`, which promises nothing.
-TOOLS = frozenset({"builder", "conformance", "demo", "doctor", "edge"})
+TOOLS = frozenset({"builder", "conformance", "demo", "doctor", "edge", "export"})
 
 # The rooms of the core, from the innermost to the outermost: each may import those before it,
 # also for types only.

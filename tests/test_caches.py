@@ -34,6 +34,7 @@ STATE = {
     "mastaba_server": "connections, children and changes under way",
     "mastaba_elevation.queries.datasets.Datasets": "layers of the configuration",
     "mastaba_coverage.block.TileBlock._indices": "slabs of one download",
+    "mastaba_export.writers.dedup.Seen._places": "payloads of one export, 262,144 at most",
     "mastaba_metrics.table": "the table of each scoreboard, and its counters",
 }
 

@@ -30,6 +30,7 @@ TESTS = {
     "doctor": ["doctor/test_header.py", "doctor/test_duplicates.py"],
     "edge": ["edge/test_purging.py"],
     "coverage": ["coverage/test_cells.py"],
+    "export": ["export/test_selection.py"],
     "http": ["http/test_fetch.py", "http/test_storage.py"],
     "elevation": ["elevation/test_conformance.py"],
     "index_store": ["index_store/test_files.py"],

@@ -26,6 +26,7 @@ OURS: Final = frozenset(
         "doctor",
         "edge",
         "elevation",
+        "export",
         "http",
         "index_store",
         "metrics",

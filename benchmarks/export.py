@@ -1,0 +1,122 @@
+"""The speed of `mastaba export` from files, for each format of archives.
+
+``python -m benchmarks.export`` writes a pyramid with noise as payloads, and exports it in new
+processes. The pyramid is in the page cache.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import random
+import resource
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from mastaba.wsgi import create_application
+from mastaba_export.plan import plan
+from mastaba_export.request import ExportRequest
+from mastaba_export.run import run
+from mastaba_writer.descriptor import LevelPlan
+from mastaba_writer.installation import write_installation
+from mastaba_writer.pyramids import write_pyramid
+from mastaba_writer.tile_matrix_sets import web_mercator
+
+FORMATS = ("pmtiles", "mbtiles", "gpkg", "dir", "pyramid")
+SLAB = 16
+LEVEL = 12
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.export", description=__doc__)
+    parser.add_argument("--tiles", type=int, default=8192, help="(%(default)d)")
+    parser.add_argument("--size", type=int, default=40_000, help="bytes of a tile (%(default)d)")
+    parser.add_argument("--format", choices=FORMATS, action="append", help="only this one")
+    parser.add_argument("--directory", help="of the files; a temporary one by default")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=arguments.directory) as name:
+        directory = Path(name)
+        server = written(directory, arguments.tiles, arguments.size)
+        print(f"{arguments.tiles:,} tiles of {arguments.size:,} bytes, slabs of {SLAB} x {SLAB}")
+        print(f"{'format':9} {'tiles/s':>9} {'MB/s':>7} {'CPU us/tile':>12} {'MiB more':>9}")
+        for form in arguments.format or FORMATS:
+            found = in_a_process(server, form, directory)
+            rate = found["tiles"] / found["seconds"]
+            print(
+                f"{form:9} {rate:9,.0f} {rate * arguments.size / 1e6:7,.0f} "
+                f"{found['cpu'] / found['tiles'] * 1e6:12,.0f} {found['memory']:9,.0f}",
+                flush=True,
+            )
+    return 0
+
+
+def written(directory: Path, tiles: int, size: int) -> Path:
+    """Write an installation, and return the path of its server.json."""
+    side = max(int(tiles**0.5) // SLAB, 1) * SLAB
+    rows = -(-tiles // side)
+    noise = random.Random(1).randbytes(2 * size)
+
+    def tile(_level: str, row: int, column: int) -> bytes:
+        # Each one is different, and making them costs little.
+        start = (row * 7919 + column * 104729) % size
+        return b"\x89PNG%d/%d" % (row, column) + noise[start : start + size]
+
+    levels = [LevelPlan(str(LEVEL), 1024, 1023 + rows, 1024, 1023 + side)]
+    images = write_pyramid(
+        directory / "pyramids",
+        "IMAGES",
+        tile_matrix_set=web_mercator(),
+        format="TIFF_PNG_UINT8",
+        levels=levels,
+        tile=tile,
+        tiles_per_width=SLAB,
+        tiles_per_height=SLAB,
+    )
+    return write_installation(directory, layers={"IMAGES": images}, services=["wmts"])
+
+
+def in_a_process(server: Path, form: str, directory: Path) -> dict[str, Any]:
+    """Export in a new process; return its figures."""
+    context = multiprocessing.get_context("spawn")
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=export, args=(str(server), form, str(directory), sender))
+    process.start()
+    found: dict[str, Any] = json.loads(receiver.recv())
+    process.join()
+    return found
+
+
+def export(server: str, form: str, directory: str, sender: Any) -> None:
+    site = create_application(server).site
+    request = ExportRequest.from_inputs({"layer": "IMAGES", "format": form})
+    made = plan(request, site)
+    out = Path(directory) / f"out-{form}{made.extension}"
+    before = peak()
+    cpu, begin = time.process_time(), time.perf_counter()
+    result = run(made, out)
+    figures = {
+        "tiles": result.tiles,
+        "seconds": time.perf_counter() - begin,
+        "cpu": time.process_time() - cpu,
+        "memory": peak() - before,
+    }
+    sender.send(json.dumps(figures))
+    if out.is_dir():
+        shutil.rmtree(out)
+    else:
+        out.unlink()
+    shutil.rmtree(out.with_suffix(""), ignore_errors=True)
+
+
+def peak() -> float:
+    """Return the greatest memory of this process so far, MiB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+if __name__ == "__main__":
+    sys.exit(main())

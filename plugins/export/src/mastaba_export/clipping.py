@@ -1,0 +1,56 @@
+"""Pixels outside of an area get no data."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mastaba_export.selection import inside_of
+from mastaba_render.api.decoding import TileDecoder
+from mastaba_writer.tile_encoder import encode_tile
+
+if TYPE_CHECKING:
+    from mastaba.api.catalogue import Pyramid, TileMatrix
+    from mastaba_export.selection import Area
+
+_WITH_ALPHA = (2, 4)
+
+
+class Clip:
+    """Clips the tiles of a level to an area; may be called in several threads.
+
+    Args:
+        area: in the CRS of the level.
+        pyramid: a raster pyramid.
+    """
+
+    def __init__(self, area: Area, matrix: TileMatrix, pyramid: Pyramid) -> None:
+        raster = pyramid.raster
+        assert raster is not None
+        size = matrix.tile_width, matrix.tile_height
+        self._area = area
+        self._matrix = matrix
+        self._format = pyramid.format.name
+        self._decoder = TileDecoder(pyramid.format, raster.channels, *size)
+        self._has_alpha = raster.channels in _WITH_ALPHA
+        self._nodata = raster.nodata
+
+    def __call__(self, row: int, column: int, payload: bytes) -> bytes:
+        """Return a tile without what is outside; the same bytes if nothing is.
+
+        Pixels belong to the area if their middle does.
+
+        Raises:
+            SlabFormatError: the tile cannot be decoded.
+        """
+        outside = ~inside_of(self._area, self._matrix, row, column)
+        if not outside.any():
+            return payload
+        pixels: npt.NDArray[Any] = np.array(self._decoder.decode(payload))
+        if self._has_alpha:
+            pixels[outside, -1] = 0
+        else:
+            pixels[outside] = self._nodata
+        return encode_tile(self._format, pixels)

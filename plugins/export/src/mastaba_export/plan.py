@@ -1,0 +1,353 @@
+"""What an export does: its levels, tiles and order of work. Everything is checked here."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from mastaba.api.tiles import Tiles
+from mastaba.errors import MastabaError
+from mastaba_coverage import Coverage, CoverageLimits, CoveragePlan, extract
+from mastaba_export.area import area_of
+from mastaba_export.clipping import Clip
+from mastaba_export.errors import ExportTooLargeError, InvalidRequestError
+from mastaba_export.formats import EXTENSIONS, MEDIA_TYPES, TileKind, kind_of, zooms_of
+from mastaba_export.hilbert import order_of, positions
+from mastaba_export.levels import ExportLevel
+from mastaba_export.request import COVERAGES
+from mastaba_export.selection import Selection, selected
+from mastaba_export.sizes import Estimate, of_file, of_tiles
+from mastaba_export.sources import DRAWN_BLOCK, DrawnTiles, StoredTiles
+
+if TYPE_CHECKING:
+    from mastaba.api.catalogue import Layer, TileLimits, TileMatrix, TileMatrixSet
+    from mastaba.api.services import Site
+    from mastaba_coverage import Answer
+    from mastaba_export.request import ExportRequest
+    from mastaba_export.selection import Area
+
+MOST_BLOCKS: Final = 4_194_304
+"""Slabs of an export."""
+_COVERAGE_LIMITS: Final = CoverageLimits(stream_bytes=1 << 50, tiles=1 << 26, indices=MOST_BLOCKS)
+
+
+class Unit(NamedTuple):
+    """A slab, or a block of tiles that is drawn at a time.
+
+    Attributes:
+        level: position of its level in the plan.
+        row, column: of the slab in its level.
+    """
+
+    level: int
+    row: int
+    column: int
+
+
+@dataclass(frozen=True, eq=False)
+class ExportPlan:
+    """An export of a layer that can be run.
+
+    Attributes:
+        request: with its format.
+        layer: the layer.
+        tile_matrix_set: of the tiles.
+        kind: what the tiles are; None for tif and cog.
+        levels: coarse to fine; empty for tif and cog.
+        coverage: the raster of tif and cog; None for other formats.
+        area: in the CRS of the set; None for the whole layer.
+    """
+
+    request: ExportRequest
+    layer: Layer
+    tile_matrix_set: TileMatrixSet
+    kind: TileKind | None
+    levels: tuple[ExportLevel, ...]
+    coverage: CoveragePlan | None = None
+    area: Area | None = None
+
+    @property
+    def format(self) -> str:
+        """The format."""
+        assert self.request.format is not None
+        return self.request.format
+
+    @property
+    def extension(self) -> str:
+        """End of the name of a file of this format; empty for a directory."""
+        return EXTENSIONS[self.format]
+
+    @property
+    def is_directory(self) -> bool:
+        """Whether the output is a directory."""
+        return self.format == "dir"
+
+    @property
+    def tiles(self) -> int:
+        """Number of selected tiles, stored or not."""
+        if self.coverage is not None:
+            limits = [image.tiles for image in self.coverage.images]
+            return sum(map(_count, limits))
+        return sum(level.selection.count for level in self.levels)
+
+    @cached_property
+    def digest(self) -> str:
+        """Hexadecimal digits that change with everything that determines what is written."""
+        pyramid = self.layer.pyramid
+        levels = [
+            (level.matrix.id, level.zoom, level.selection.limits, level.selection.count)
+            for level in self.levels
+        ]
+        inputs = json.dumps(self.request.to_inputs(), sort_keys=True)
+        raster = pyramid.raster
+        images = () if self.coverage is None else self.coverage.images
+        cells = [(image.grid.matrix.id, image.cells, image.is_copied) for image in images]
+        known = repr((inputs, pyramid.format.name, raster, self.tile_matrix_set, levels, cells))
+        return hashlib.blake2b(known.encode(), digest_size=16).hexdigest()
+
+    @property
+    def count(self) -> int:
+        """Number of units of work."""
+        return self._ends[-1] if self._ends else 0
+
+    def unit(self, number: int) -> Unit:
+        """Return a unit of work by its number."""
+        level = int(np.searchsorted(self._ends, number, side="right"))
+        place = number - (self._ends[level - 1] if level else 0)
+        found = self.levels[level]
+        return Unit(level, int(found.rows[place]), int(found.columns[place]))
+
+    def units(self, first: int = 0) -> Iterator[Unit]:
+        """Yield the units of work from a number on."""
+        return map(self.unit, range(first, self.count))
+
+    def answer(self) -> Answer:
+        """Return the file of a tif or cog. The indices of its slabs are read.
+
+        Raises:
+            ExportTooLargeError: it has too many tiles.
+            SlabFormatError, StorageError: an index cannot be read.
+        """
+        assert self.coverage is not None
+        return extract(
+            self.coverage, CoverageLimits(stream_bytes=1 << 50, tiles=1 << 26, indices=MOST_BLOCKS)
+        )
+
+    def estimate(self, threads: int = 16) -> Estimate:
+        """Return what the export will contain and cost.
+
+        Slab indices are read, all of them or a sample; see `mastaba_export.sizes`.
+
+        Raises:
+            SlabFormatError, StorageError: an index cannot be read.
+        """
+        if self.coverage is None:
+            assert self.kind is not None
+            return of_tiles(self.format, self.levels, threads, is_copied=self.kind.is_copied)
+        answer = self.answer()
+        tiles = {image.grid.matrix.id: _count(image.tiles) for image in answer.plan.images}
+        return of_file(answer.size, tiles)
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        return list(accumulate(len(level.rows) for level in self.levels))
+
+
+def plan(request: ExportRequest, site: Site) -> ExportPlan:
+    """Return the plan of an export; nothing but the catalogue is read.
+
+    Args:
+        request: with its format.
+
+    Raises:
+        InvalidRequestError: an input is unknown or does not fit the layer.
+        ExportTooLargeError: the area has too many tiles.
+    """
+    catalogue = site.catalogue
+    layer = catalogue.layers.get(request.layer)
+    if layer is None:
+        raise InvalidRequestError(f"there is no layer {request.layer[:200]!r}", "layer")
+    if request.format is None:
+        raise InvalidRequestError("the format is missing", "format")
+    if request.format in COVERAGES:
+        return _coverage_plan(request, layer, site)
+    kind = kind_of(request, layer)
+    if request.clip and (layer.is_vector or request.is_drawn):
+        raise InvalidRequestError("clip is for stored pixels: remove it", "clip")
+    if request.clip:
+        kind = replace(kind, is_copied=False)
+    if request.is_drawn:
+        tile_matrix_set, limits = _drawn_set(request, layer, site)
+    else:
+        tile_matrix_set = layer.pyramid.tile_matrix_set
+        limits = {name: level.limits for name, level in layer.pyramid.levels.items()}
+    matrices = {name: tile_matrix_set.matrices[name] for name in limits}
+    wanted = _wanted(request, tile_matrix_set, matrices)
+    zooms = zooms_of(request.format, tile_matrix_set, {name: matrices[name] for name in wanted})
+    area = area_of(request, tile_matrix_set.crs, catalogue.settings.equivalences)
+    levels = []
+    for name in wanted:
+        found = selected(area, matrices[name], limits[name])
+        if found is not None:
+            one = _level(request, layer, site, matrices[name], zooms[name], found, kind)
+            if request.clip and area is not None and isinstance(one.source, StoredTiles):
+                clip = Clip(area, one.matrix, layer.pyramid)
+                one = replace(one, source=replace(one.source, clip=clip))
+            levels.append(one)
+    if not levels:
+        raise InvalidRequestError("the layer has no tiles in the area", "bbox")
+    made = ExportPlan(request, layer, tile_matrix_set, kind, tuple(levels), area=area)
+    if made.count > MOST_BLOCKS:
+        raise _too_many(made.count)
+    return made
+
+
+def _wanted(
+    request: ExportRequest, tile_matrix_set: TileMatrixSet, matrices: Mapping[str, TileMatrix]
+) -> list[str]:
+    """Return the identifiers of the wanted levels, coarse to fine."""
+    unknown = [name for name in request.levels if name not in matrices]
+    if unknown:
+        raise InvalidRequestError(
+            f"there is no level {unknown[0]!r}; levels are {', '.join(matrices)}", "levels"
+        )
+    if request.levels:
+        return [name for name in matrices if name in request.levels]
+    if request.zoom is None:
+        return list(matrices)
+    zooms = zooms_of("", tile_matrix_set, matrices)
+    first, last = request.zoom
+    found = [name for name, zoom in zooms.items() if first <= zoom <= last]
+    if not found:
+        least, most = min(zooms.values()), max(zooms.values())
+        raise InvalidRequestError(
+            f"the layer has no zoom from {first} to {last}; it has {least} to {most}", "zoom"
+        )
+    return found
+
+
+def _drawn_set(
+    request: ExportRequest, layer: Layer, site: Site
+) -> tuple[TileMatrixSet, Mapping[str, TileLimits]]:
+    try:
+        link = Tiles(site, [layer]).layer(layer.id).link(request.tms)
+    except MastabaError as error:
+        raise InvalidRequestError(f"tms: {error}", "tms") from None
+    return link.tile_matrix_set, link.limits
+
+
+def _level(
+    request: ExportRequest,
+    layer: Layer,
+    site: Site,
+    matrix: TileMatrix,
+    zoom: int,
+    selection: Selection,
+    kind: TileKind,
+) -> ExportLevel:
+    order = order_of(matrix.matrix_width, matrix.matrix_height)
+    source: StoredTiles | DrawnTiles
+    if request.is_drawn:
+        media_type = MEDIA_TYPES[kind.extension]
+        if media_type not in site.encoders:
+            raise InvalidRequestError(
+                f"no encoder of {media_type} is installed; use png or jpg", "tile_format"
+            )
+        tiles = Tiles(site, [layer]).layer(layer.id).matrix(request.tms, matrix.id)
+        try:
+            publisher: Any = tiles.picture(request.style or "", media_type)
+        except MastabaError as error:
+            raise InvalidRequestError(f"style: {error}", "style") from None
+        source = DrawnTiles(publisher, selection, order)
+        height = width = DRAWN_BLOCK
+    else:
+        reader = site.catalogue.readers[layer.id][matrix.id]
+        convert = None if kind.convert is None else kind.convert(reader.level)
+        source = StoredTiles(reader, selection, order, convert)
+        height, width = source.height, source.width
+    blocks = _blocks_around(selection.limits, height, width)
+    if blocks > MOST_BLOCKS:
+        raise _too_many(blocks)
+    rows, columns = selection.blocks(height, width)
+    is_ordered = height == width and height & (height - 1) == 0
+    if is_ordered:
+        # The curve through blocks is the same as that through tiles only if the orders fit.
+        size = max(order - int(math.log2(height)), 0)
+    else:
+        size = order_of(-(-matrix.matrix_width // width), -(-matrix.matrix_height // height))
+    along = np.argsort(positions(columns, rows, size), kind="stable")
+    return ExportLevel(matrix, zoom, selection, source, rows[along], columns[along], is_ordered)
+
+
+def _blocks_around(limits: TileLimits, height: int, width: int) -> int:
+    down = limits.max_row // height - limits.min_row // height + 1
+    return down * (limits.max_col // width - limits.min_col // width + 1)
+
+
+def _too_many(count: int) -> ExportTooLargeError:
+    return ExportTooLargeError(
+        f"the export has {count:,} slabs; take a smaller area or fewer levels "
+        f"(limit: {MOST_BLOCKS:,})",
+        count,
+        MOST_BLOCKS,
+    )
+
+
+def _count(limits: TileLimits) -> int:
+    return (limits.max_row - limits.min_row + 1) * (limits.max_col - limits.min_col + 1)
+
+
+def _coverage_plan(request: ExportRequest, layer: Layer, site: Site) -> ExportPlan:
+    """Return the plan of one raster."""
+    if layer.is_vector:
+        raise InvalidRequestError(
+            f"{request.format} contains pixels; use pmtiles, mbtiles, dir or pyramid for the "
+            "vector tiles of the layer",
+            "format",
+        )
+    if request.zoom is not None or len(request.levels) > 1:
+        raise InvalidRequestError(f"{request.format} has one level; state it with --level", "zoom")
+    if request.clip:
+        raise InvalidRequestError("clip is not offered for tif and cog: remove it", "clip")
+    try:
+        coverage = Coverage.of(layer, site.catalogue.readers[layer.id])
+    except ValueError as error:
+        raise InvalidRequestError(str(error), "layer") from None
+    grid = coverage.finest
+    if request.levels:
+        if request.levels[0] not in coverage.grids:
+            raise InvalidRequestError(
+                f"there is no level {request.levels[0]!r}; levels are {', '.join(coverage.grids)}",
+                "levels",
+            )
+        grid = coverage.grids[request.levels[0]]
+    tile_matrix_set = layer.pyramid.tile_matrix_set
+    if request.area is not None:
+        raise InvalidRequestError(f"{request.format} contains a box; state it with bbox", "area")
+    area = area_of(request, tile_matrix_set.crs, site.catalogue.settings.equivalences)
+    cells = grid.window
+    if area is not None:
+        if len(area.boxes) != 1:
+            raise InvalidRequestError(
+                "bbox: the area is across the antimeridian, or outside; a raster has one part",
+                "bbox",
+            )
+        found = grid.cells(area.boxes[0])
+        if found is None:
+            raise InvalidRequestError("bbox: no cell of the layer is in the area", "bbox")
+        cells = found
+    copies = request.compression == "stored"
+    is_cog = request.format == "cog" and grid is coverage.finest and request.fit == "tiles"
+    if is_cog:
+        made = CoveragePlan.cog(coverage, cells, coverage.fields, copies=copies)
+    else:
+        made = CoveragePlan.exact(coverage, grid, cells, coverage.fields, copies=copies)
+    return ExportPlan(request, layer, tile_matrix_set, None, (), made, area)

@@ -1,0 +1,409 @@
+"""Running an export: reading ahead, writing, checkpoints, and resuming after a kill."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
+from importlib import import_module
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from mastaba.errors import ObjectChangedError
+from mastaba_export.errors import DataChangedError, DestinationError, EmptyExportError, WriteError
+from mastaba_export.journal import Journal
+from mastaba_export.sources import UNKNOWN, StoredTiles
+from mastaba_export.writers.base import synchronise
+
+if TYPE_CHECKING:
+    from mastaba_export.plan import ExportPlan, Unit
+    from mastaba_export.sources import Batch
+    from mastaba_export.writers.base import Writer
+
+_CHECKPOINT_BYTES: Final = 64 * 1024 * 1024
+_CHECKPOINT_SECONDS: Final = 5.0
+_HORIZON: Final = 1024
+"""Units that are written after a checkpoint at most."""
+_MOST_AHEAD: Final = 3
+"""Units that are read while one is written."""
+_LEAST_FREE: Final = 256 * 1024 * 1024
+"""Bytes of the file system that stay free."""
+_STATS: Final = 16
+_LONGEST_WAIT: Final = 0.25
+"""Seconds after which a request to stop is noticed."""
+
+_WRITERS: Final = {
+    "pmtiles": "pmtiles:PMTilesWriter",
+    "mbtiles": "mbtiles:MBTilesWriter",
+    "gpkg": "geopackage:GeoPackageWriter",
+    "dir": "directory:DirectoryWriter",
+    "pyramid": "pyramid:PyramidWriter",
+    "tif": "coverage:CoverageWriter",
+    "cog": "coverage:CoverageWriter",
+}
+
+
+class Progress(NamedTuple):
+    """How far an export is.
+
+    Attributes:
+        units: slabs or blocks done.
+        of_units: all of them.
+        tiles: tiles written.
+        bytes: bytes of their payloads.
+    """
+
+    units: int
+    of_units: int
+    tiles: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What an export has written.
+
+    Attributes:
+        path: of the output; while it is not complete, where it will be.
+        tiles: number of tiles.
+        payload_bytes: bytes of their payloads; equal ones may be written once.
+        bytes: of the output.
+        seconds: of this run.
+        is_complete: whether all is written; if not, the export can be resumed.
+        changed: slabs that were replaced after some of their tiles had been written.
+    """
+
+    path: Path
+    tiles: int
+    payload_bytes: int
+    bytes: int
+    seconds: float
+    is_complete: bool = True
+    changed: tuple[str, ...] = ()
+
+
+def run(
+    plan: ExportPlan,
+    destination: str | Path,
+    *,
+    resume: bool = False,
+    progress: Callable[[Progress], object] | None = None,
+    should_stop: Callable[[], bool] | None = None,
+    rate: float | None = None,
+    threads: int = 4,
+    allow_changes: bool = False,
+) -> Result:
+    """Write an export to OUT.part, and rename it to OUT when all of it is there.
+
+    Args:
+        destination: path of the output.
+        resume: go on with an interrupted export; if there is none, begin.
+        progress: called after each unit.
+        should_stop: asked before each unit; if it returns true, the export stops and can be
+            resumed.
+        rate: bytes that are read per second; None for no limit.
+        threads: units that are read at a time.
+        allow_changes: go on if slabs were replaced after some of their tiles had been written.
+
+    Raises:
+        DataChangedError: slabs were replaced.
+        DestinationError: the output exists, cannot be written, or belongs to another export.
+        SlabFormatError, StorageError: the layer cannot be read. What is written can be resumed.
+    """
+    out = _Output.of(plan, destination)
+    out.prepare(resume=resume)
+    with Journal(out.journal) as journal:
+        state = journal.state()
+        if state and state["digest"] != plan.digest:
+            raise DestinationError(
+                f"{out.part.name} belongs to an export with other inputs, or of another pyramid; "
+                "remove it and its journal, or give the same options"
+            )
+        runner = _Run(plan, out, journal, threads=threads, rate=rate, allow_changes=allow_changes)
+        try:
+            result = runner.run(state, progress, should_stop)
+        except EmptyExportError:
+            discard(out.path)
+            raise
+        except DestinationError:
+            if not journal.state():
+                # Nothing was begun.
+                discard(out.path)
+            raise
+        except OSError as error:
+            raise WriteError(f"the output cannot be written: {error}") from error
+    if result.is_complete:
+        out.journal.unlink(missing_ok=True)
+    return result
+
+
+def discard(destination: str | Path) -> None:
+    """Remove what an unfinished export has left."""
+    path = Path(str(destination).rstrip("/"))
+    slabs = path.with_suffix("")
+    if path.suffix == ".json" and path.with_name(f"{path.name}.journal").exists():
+        shutil.rmtree(slabs, ignore_errors=True)
+    for end in (".part", ".part.entries", ".part-wal", ".part-shm", ".journal", ".journal-journal"):
+        one = path.with_name(path.name + end)
+        if one.is_dir():
+            shutil.rmtree(one)
+        else:
+            one.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Output:
+    """Where an export is written."""
+
+    path: Path
+    part: Path
+    journal: Path
+    slabs: Path | None
+
+    @classmethod
+    def of(cls, plan: ExportPlan, destination: str | Path) -> _Output:
+        if "://" in str(destination):
+            raise DestinationError(
+                "an export is written to a file or a directory; copy it to the object store then"
+            )
+        path = Path(str(destination).rstrip("/") or ".")
+        if not path.name or path.name == "..":
+            raise DestinationError(f"{destination} is not the name of an output")
+        part = path.with_name(f"{path.name}.part")
+        slabs = path.with_suffix("") if plan.format == "pyramid" else None
+        if slabs is not None and (path.suffix != ".json" or slabs.name.split() != [slabs.name]):
+            raise DestinationError("the name of a pyramid is NAME.json, without white space")
+        return cls(path, part, path.with_name(f"{path.name}.journal"), slabs)
+
+    def prepare(self, *, resume: bool) -> None:
+        """Check that the output can be written.
+
+        Raises:
+            DestinationError: it cannot.
+        """
+        if not self.path.parent.is_dir():
+            raise DestinationError(f"there is no directory {self.path.parent}")
+        is_ours = self.journal.exists()
+        if is_ours and not resume:
+            raise DestinationError(
+                f"{self.part} is left from an interrupted export; go on with --resume, or remove "
+                f"it and {self.journal.name}"
+            )
+        if os.path.lexists(self.part) and not is_ours:
+            raise DestinationError(f"{self.part} exists; remove it, or choose another name")
+        if self.slabs is not None and not is_ours and os.path.lexists(self.slabs):
+            raise DestinationError(
+                f"{self.slabs}, for the slabs, exists; remove it, or choose another name"
+            )
+        if os.path.lexists(self.path) and not (is_ours and not self.part.exists()):
+            raise DestinationError(f"{self.path} exists; remove it, or choose another name")
+
+    def publish(self) -> None:
+        """Give the output its name."""
+        if os.path.lexists(self.path):
+            raise DestinationError(f"{self.path} exists now; remove it, and resume the export")
+        os.rename(self.part, self.path)
+        synchronise(self.path.parent)
+
+
+class _Run:
+    def __init__(
+        self,
+        plan: ExportPlan,
+        out: _Output,
+        journal: Journal,
+        *,
+        threads: int,
+        rate: float | None,
+        allow_changes: bool,
+    ) -> None:
+        self._plan = plan
+        self._out = out
+        self._journal = journal
+        self._threads = max(threads, 1)
+        self._pace = _Pace(rate)
+        self._allow_changes = allow_changes
+        module, _, name = _WRITERS[plan.format].partition(":")
+        make: Any = getattr(import_module(f"mastaba_export.writers.{module}"), name)
+        self._writer: Writer = make(plan, out.part, journal)
+        self._next = self._tiles = self._payload = 0
+        self._since, self._committed = 0, time.monotonic()
+        self._begin = time.monotonic()
+
+    def run(
+        self,
+        state: dict[str, Any],
+        progress: Callable[[Progress], object] | None,
+        should_stop: Callable[[], bool] | None,
+    ) -> Result:
+        if "finished" in state and not self._out.part.exists() and self._out.path.exists():
+            self._load(state)
+            self._writer.clean()
+            return self._result(tuple(state["finished"]))
+        with closing(self._writer):
+            if state:
+                self._restore(state)
+            else:
+                self._writer.start()
+                self._commit()
+            changed = self._changed(resumed=True) if state else ()
+            is_stopped = self._write(progress, should_stop)
+            if is_stopped:
+                self._commit()
+                return self._result((), is_complete=False)
+            self._commit()
+            if not self._tiles:
+                raise EmptyExportError("no tile is stored in the area")
+            changed = tuple(dict.fromkeys((*changed, *self._changed(resumed=False))))
+            self._writer.finish(changed)
+            self._journal.commit({"finished": list(changed)})
+        self._out.publish()
+        self._writer.clean()
+        return self._result(changed)
+
+    def _result(self, changed: tuple[str, ...], *, is_complete: bool = True) -> Result:
+        return Result(
+            self._out.path,
+            self._tiles,
+            self._payload,
+            self._writer.size(self._out.path) if is_complete else 0,
+            round(time.monotonic() - self._begin, 3),
+            is_complete,
+            changed,
+        )
+
+    def _load(self, state: dict[str, Any]) -> None:
+        self._next, self._tiles = state["next"], state["tiles"]
+        self._payload = state["payload"]
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        self._load(state)
+        self._writer.restore(state["writer"])
+        self._writer.undo(islice(self._units(self._next), _HORIZON))
+
+    def _units(self, first: int) -> Iterator[Unit]:
+        return map(self._writer.unit, range(first, self._writer.count))
+
+    def _commit(self) -> None:
+        state = self._writer.sync()
+        self._journal.commit(
+            {
+                "digest": self._plan.digest,
+                "next": self._next,
+                "tiles": self._tiles,
+                "payload": self._payload,
+                "writer": state,
+            }
+        )
+        self._since, self._committed = 0, time.monotonic()
+
+    def _write(
+        self,
+        progress: Callable[[Progress], object] | None,
+        should_stop: Callable[[], bool] | None,
+    ) -> bool:
+        """Write all units from the next one on; return whether the export was stopped."""
+        count, first = self._writer.count, self._next
+        self._check_space()
+        for number, (unit, batch) in enumerate(self._batches(first), first):
+            if should_stop is not None and should_stop():
+                return True
+            self._pace.spend(batch.read, should_stop)
+            self._writer.add(unit, batch)
+            self._journal.note_slab(number, batch.version)
+            self._next = number + 1
+            self._tiles += batch.count
+            self._payload += batch.payload
+            self._since += batch.payload if batch.whole is None else len(batch.whole)
+            if progress is not None:
+                progress(Progress(self._next, count, self._tiles, self._payload))
+            if (
+                self._since >= _CHECKPOINT_BYTES
+                or time.monotonic() - self._committed >= _CHECKPOINT_SECONDS
+                or (self._next - first) % _HORIZON == 0
+            ):
+                self._commit()
+                self._check_space()
+        return False
+
+    def _batches(self, first: int) -> Iterator[tuple[Unit, Batch]]:
+        """Yield units and what was read of them; some are read ahead."""
+        units = self._units(first)
+        ahead = min(self._threads, _MOST_AHEAD)
+        waiting: deque[tuple[Unit, Future[Batch]]] = deque()
+        pool = ThreadPoolExecutor(self._threads, "mastaba-export")
+        try:
+            for unit in islice(units, ahead):
+                waiting.append((unit, pool.submit(self._writer.fetch, unit)))
+            while waiting:
+                unit, future = waiting.popleft()
+                batch = future.result()
+                for another in islice(units, 1):
+                    waiting.append((another, pool.submit(self._writer.fetch, another)))
+                yield unit, batch
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+    def _check_space(self) -> None:
+        if shutil.disk_usage(self._out.path.parent).free < _LEAST_FREE:
+            raise WriteError("the file system is nearly full: make room")
+
+    def _changed(self, *, resumed: bool) -> tuple[str, ...]:
+        """Return the slabs that were replaced since their tiles were written.
+
+        Raises:
+            DataChangedError: there are some, and that is not allowed.
+        """
+        written = [(unit, version) for unit, version in self._journal.slabs() if version != UNKNOWN]
+
+        def name_if_changed(entry: tuple[int, str]) -> str | None:
+            unit = self._plan.unit(entry[0])
+            level = self._plan.levels[unit.level]
+            source = level.source
+            if not isinstance(source, StoredTiles):
+                return None
+            try:
+                if resumed:
+                    source.forget(unit.row, unit.column)
+                now = source.current_version(unit.row, unit.column)
+            except ObjectChangedError:
+                now = None
+            if now == entry[1]:
+                return None
+            return f"{level.matrix.id}/{unit.column}/{unit.row}"
+
+        with ThreadPoolExecutor(_STATS) as pool:
+            found = tuple(name for name in pool.map(name_if_changed, written) if name is not None)
+        if found and not self._allow_changes:
+            listed = ", ".join(found[:3]) + (", …" if len(found) > 3 else "")
+            raise DataChangedError(
+                f"the data changed while it was exported (slabs {listed}); remove the output and "
+                "export it again, or add --allow-changes"
+            )
+        return found
+
+
+class _Pace:
+    """Slows reading down to a number of bytes per second."""
+
+    def __init__(self, rate: float | None) -> None:
+        self._rate = rate
+        self._free = time.monotonic()
+
+    def spend(self, size: int, should_stop: Callable[[], bool] | None) -> None:
+        """Wait until some more bytes are within the rate, or the export should stop."""
+        if self._rate is None:
+            return
+        now = time.monotonic()
+        begin = max(now, self._free)
+        self._free = begin + size / self._rate
+        while (left := begin - time.monotonic()) > 0:
+            if should_stop is not None and should_stop():
+                return
+            time.sleep(min(left, _LONGEST_WAIT))

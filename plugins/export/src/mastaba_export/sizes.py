@@ -1,0 +1,302 @@
+"""How large an export will be: exact where stored tiles are copied."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+
+from mastaba_export.sources import StoredTiles
+
+if TYPE_CHECKING:
+    from mastaba_export.levels import ExportLevel
+    from mastaba_export.sources import DrawnTiles
+
+Estimate: TypeAlias = dict[str, Any]
+"""Keys ``tiles``, ``bytes``, ``payload_bytes``, ``source_reads``, ``source_bytes``, ``seconds`` and
+``levels``; ``is_exact`` is false if slabs or tiles were sampled."""
+
+MOST_INDICES: Final = 50_000
+"""Slabs of a level whose indices are all read; of more, as many are sampled."""
+_SAMPLED_TILES: Final = 64
+_SPAN: Final = 8 * 1024 * 1024
+_TILES_PER_SECOND: Final = 4000
+_BYTES_PER_SECOND: Final = 100e6
+_DRAWN_PER_SECOND: Final = 100
+_DOCUMENTS: Final = 2048
+"""Bytes of metadata, about."""
+PAGE: Final = 32768
+"""Bytes of a page of an archive in SQLite."""
+
+
+class Sizer(Protocol):
+    """Adds up the bytes of a file."""
+
+    def add(self, sizes: Sequence[int]) -> None:
+        """Add tiles, in the order of the archive."""
+
+    def total(self) -> int:
+        """Return the bytes of the file."""
+
+
+class PMTilesSizer:
+    """A PMTiles file: 16 KiB, tiles, and about 4 bytes in the directories for each."""
+
+    def __init__(self) -> None:
+        self._size = self._tiles = 0
+
+    def add(self, sizes: Sequence[int]) -> None:
+        self._size += sum(sizes)
+        self._tiles += len(sizes)
+
+    def total(self) -> int:
+        leaves = 4 * self._tiles if self._tiles > 4096 else 0
+        return 16384 + self._size + leaves + _DOCUMENTS // 2
+
+
+class SQLiteSizer:
+    """A database: rows in leaf pages, whose rest is on overflow pages (SQLite file format 1.6).
+
+    Args:
+        rows: bytes that each tile takes in other tables.
+    """
+
+    def __init__(self, rows: int) -> None:
+        self._rows = rows
+        self._tiles = self._pages = self._left = 0
+
+    def add(self, sizes: Sequence[int]) -> None:
+        most, least = PAGE - 35, (PAGE - 12) * 32 // 255 - 23
+        for size in sizes:
+            payload = size + 8
+            local = payload
+            if payload > most:
+                local = least + (payload - least) % (PAGE - 4)
+                local = local if local <= most else least
+                self._pages += -(-(payload - local) // (PAGE - 4))
+            cell = local + 10
+            if cell > self._left:
+                self._pages += 1
+                self._left = PAGE - 8
+            self._left -= cell
+        self._tiles += len(sizes)
+
+    def total(self) -> int:
+        return PAGE * (self._pages + 12 + self._tiles * self._rows // PAGE)
+
+
+class FilesSizer:
+    """Files with one tile each.
+
+    Args:
+        head: bytes before each payload.
+    """
+
+    def __init__(self, head: int = 0) -> None:
+        self._head = head
+        self._size = _DOCUMENTS
+
+    def add(self, sizes: Sequence[int]) -> None:
+        self._size += sum(sizes) + self._head * len(sizes)
+
+    def total(self) -> int:
+        return self._size
+
+
+class SlabsSizer:
+    """Slabs: header, index, and tiles at multiples of 16 bytes.
+
+    Args:
+        head: bytes of header and index.
+    """
+
+    def __init__(self, head: int) -> None:
+        self._head = head
+        self._size = _DOCUMENTS
+
+    def add(self, sizes: Sequence[int]) -> None:
+        if sizes:
+            self._size += self._head + sum(-(-size // 16) * 16 for size in sizes)
+
+    def total(self) -> int:
+        return self._size
+
+
+def _sizer(form: str, levels: Sequence[ExportLevel]) -> Sizer:
+    if form == "pmtiles":
+        return PMTilesSizer()
+    if form == "mbtiles":
+        return SQLiteSizer(rows=16)
+    if form == "gpkg":
+        return SQLiteSizer(rows=32)
+    if form == "pyramid":
+        source = levels[0].source
+        return SlabsSizer(2048 + 8 * source.height * source.width)
+    return FilesSizer()
+
+
+def of_tiles(
+    form: str, levels: Sequence[ExportLevel], threads: int, *, is_copied: bool
+) -> Estimate:
+    """Return the size and cost of an archive. Errors are those of `ExportPlan.estimate`.
+
+    Args:
+        form: the format.
+        threads: indices that are read at a time.
+        is_copied: whether payloads are the stored bytes.
+    """
+    sizer = _sizer(form, levels)
+    found: dict[str, dict[str, int]] = {}
+    tiles = payload = reads = source = 0
+    is_exact, is_drawn = is_copied, False
+    with ThreadPoolExecutor(threads) as pool:
+        for level in levels:
+            if isinstance(level.source, StoredTiles):
+                one = _of_stored(level, level.source, sizer, pool, is_copied=is_copied)
+            else:
+                one = _of_drawn(level, level.source, sizer)
+                is_drawn = True
+            found[level.matrix.id] = {"tiles": one.tiles, "bytes": one.payload}
+            tiles += one.tiles
+            payload += one.payload
+            reads += one.reads
+            source += one.source
+            is_exact = is_exact and one.is_exact
+    rate = _DRAWN_PER_SECOND if is_drawn else _TILES_PER_SECOND
+    return {
+        "tiles": tiles,
+        "bytes": sizer.total(),
+        "payload_bytes": payload,
+        "source_reads": reads,
+        "source_bytes": source,
+        "seconds": _seconds(tiles / rate, source),
+        "levels": found,
+        "is_exact": is_exact,
+    }
+
+
+def of_file(size: int, tiles: Mapping[str, int]) -> Estimate:
+    """Return the size and cost of a file of which every byte is known.
+
+    Args:
+        size: in bytes.
+        tiles: numbers of tiles by level.
+    """
+    return {
+        "tiles": sum(tiles.values()),
+        "bytes": size,
+        "payload_bytes": size,
+        "source_reads": size // _SPAN + 1,
+        "source_bytes": size,
+        "seconds": _seconds(0.0, size),
+        "levels": {name: {"tiles": count} for name, count in tiles.items()},
+        "is_exact": True,
+    }
+
+
+def _seconds(work: float, size: int) -> float:
+    return round(work + size / _BYTES_PER_SECOND + 0.05, 1)
+
+
+class _Numbers(NamedTuple):
+    tiles: int
+    payload: int
+    reads: int
+    source: int
+    is_exact: bool
+
+
+def _of_stored(
+    level: ExportLevel,
+    source: StoredTiles,
+    sizer: Sizer,
+    pool: ThreadPoolExecutor,
+    *,
+    is_copied: bool,
+) -> _Numbers:
+    """Add a level of stored tiles to the sizer, and return its numbers."""
+    count = len(level.rows)
+    chosen = range(count)
+    if count > MOST_INDICES:
+        # Neighbours are similar, so equal steps along the curve are strata.
+        chosen = range(0, count, -(-count // MOST_INDICES))
+    places = [(int(level.rows[one]), int(level.columns[one])) for one in chosen]
+    tiles = payload = reads = 0
+    ratio = 1.0
+    if not is_copied:
+        ratio = _growth(source, places)
+    share = count / max(len(places), 1)
+    for place, sizes in zip(places, _in_order(pool, source, places), strict=True):
+        stored = sum(sizes)
+        tiles += len(sizes)
+        payload += stored
+        reads += 1 + (stored // _SPAN + 1 if sizes else 0)
+        made = sizes if ratio == 1.0 else [round(size * ratio) for size in sizes]
+        if isinstance(sizer, SlabsSizer) and source.is_whole(*place):
+            # It is copied with the tiles that the level may not have.
+            made = source.all_sizes(*place)
+        for _ in range(round(share)):
+            sizer.add(made)
+    return _Numbers(
+        round(tiles * share),
+        round(payload * share * ratio),
+        round(reads * share),
+        round(payload * share),
+        share == 1.0,
+    )
+
+
+def _in_order(
+    pool: ThreadPoolExecutor, source: StoredTiles, places: Sequence[tuple[int, int]]
+) -> Iterator[list[int]]:
+    """Yield the sizes of the tiles of slabs, some of which are read ahead."""
+    for start in range(0, len(places), 256):
+        part = places[start : start + 256]
+        if source.reader.storage.is_remote:
+            yield from pool.map(lambda place: source.sizes(*place), part)
+        else:
+            yield from (source.sizes(*place) for place in part)
+
+
+def _growth(source: StoredTiles, places: Sequence[tuple[int, int]]) -> float:
+    """Return how much larger converted tiles are than stored ones, from some of them."""
+    before = after = seen = 0
+    for number in np.unique(np.linspace(0, len(places) - 1, 16).astype(int)):
+        stored = sum(source.sizes(*places[number]))
+        if not stored:
+            continue
+        batch = source.read(*places[number])
+        before += batch.read
+        after += sum(len(tile.payload) for tile in batch.tiles)
+        seen += len(batch.tiles)
+        if seen >= _SAMPLED_TILES:
+            break
+    return after / before if before else 1.0
+
+
+def _of_drawn(level: ExportLevel, source: DrawnTiles, sizer: Sizer) -> _Numbers:
+    """Add a drawn level to the sizer, and return its numbers, both from some of its tiles."""
+    count = level.selection.count
+    blocks = np.unique(np.linspace(0, len(level.rows) - 1, 16).astype(int))
+    sizes: list[int] = []
+    tried = 0
+    for number in blocks:
+        places = source.places(int(level.rows[number]), int(level.columns[number]))
+        for place in _some(places, _SAMPLED_TILES // len(blocks)):
+            payload = source.tile(*place)
+            tried += 1
+            if payload is not None:
+                sizes.append(len(payload))
+    tiles = round(count * len(sizes) / tried) if tried else 0
+    total = round(sum(sizes) / len(sizes) * tiles) if sizes else 0
+    repeated = round(tiles / len(sizes)) if sizes else 0
+    for _ in range(repeated):
+        sizer.add(sizes)
+    return _Numbers(tiles, total, tiles, total, False)
+
+
+def _some(places: Sequence[tuple[int, int]], count: int) -> Iterable[tuple[int, int]]:
+    step = max(len(places) // max(count, 1), 1)
+    return places[::step][: max(count, 1)]

@@ -1,0 +1,1 @@
+"""Writers of archives, one module for each format."""

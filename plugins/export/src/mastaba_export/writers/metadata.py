@@ -1,0 +1,75 @@
+"""What an archive says about its layer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mastaba.api.catalogue import WGS84, WORLD, BoundingBox
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mastaba_export.plan import ExportPlan
+
+_LEAST = 1e-7
+"""Degrees; a box without extent is widened by it, because readers refuse such a box."""
+
+
+def bounds_of(plan: ExportPlan) -> BoundingBox:
+    """Return the box of the tiles, as far as the layer has data there, in degrees."""
+    finest = plan.levels[-1]
+    box = finest.matrix.bbox_of(finest.selection.limits)
+    try:
+        found = plan.tile_matrix_set.crs.transform_bbox(box, WGS84).intersection(WORLD)
+    except ValueError:
+        found = None
+    layer = plan.layer.geographic_bbox
+    common = layer if found is None else (found.intersection(layer) or found)
+    return BoundingBox(
+        common.xmin,
+        common.ymin,
+        max(common.xmax, common.xmin + _LEAST),
+        max(common.ymax, common.ymin + _LEAST),
+    )
+
+
+def described(plan: ExportPlan, changed: Sequence[str] = ()) -> dict[str, Any]:
+    """Return name, description, attribution, version, kind and vector layers."""
+    layer = plan.layer
+    found: dict[str, Any] = {
+        "name": layer.title or layer.id,
+        "description": layer.abstract,
+        "version": layer.pyramid.generation,
+        "type": "baselayer",
+    }
+    if layer.attribution is not None:
+        found["attribution"] = layer.attribution.title
+    if layer.is_vector:
+        found["vector_layers"] = vector_layers(plan)
+    if changed:
+        found["changed_slabs"] = list(changed)
+    return {key: value for key, value in found.items() if value != ""}
+
+
+def vector_layers(plan: ExportPlan) -> list[dict[str, Any]]:
+    """Return the tables of vector tiles as MBTiles and PMTiles describe them."""
+    found: dict[str, dict[str, Any]] = {}
+    for level in plan.levels:
+        for table in plan.layer.pyramid.levels[level.matrix.id].tables:
+            one = found.setdefault(
+                table.name, {"id": table.name, "fields": {}, "minzoom": level.zoom}
+            )
+            one["minzoom"] = min(one["minzoom"], level.zoom)
+            one["maxzoom"] = max(one.get("maxzoom", 0), level.zoom)
+            for attribute in table.attributes:
+                kind = attribute.type.lower()
+                is_number = any(word in kind for word in ("int", "real", "double", "float"))
+                text = "Boolean" if "bool" in kind else "Number" if is_number else "String"
+                one["fields"][attribute.name] = text
+    return list(found.values())
+
+
+def zooms(plan: ExportPlan) -> tuple[int, int]:
+    """Return the least and the greatest zoom."""
+    found = [level.zoom for level in plan.levels]
+    return min(found), max(found)

@@ -1,0 +1,231 @@
+"""PMTiles 3, written in one pass: tiles first, directories and metadata last.
+
+The first 16 KiB are reserved for the header and the root directory.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import struct
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from mastaba_export.hilbert import first_number, positions
+from mastaba_export.writers.base import FileWriter
+from mastaba_export.writers.dedup import Seen
+from mastaba_export.writers.metadata import bounds_of, described
+
+if TYPE_CHECKING:
+    from mastaba_export.journal import Journal
+    from mastaba_export.plan import ExportPlan, Unit
+    from mastaba_export.sources import Batch
+
+_RESERVED: Final = 16384
+_HEADER: Final = 127
+_MOST_ROOT: Final = _RESERVED - _HEADER
+_LARGEST_ROOT: Final = 16384
+"""Entries; more would hardly fit."""
+_LEAF: Final = 4096
+"""Entries of a leaf; more if the root would be too large."""
+_ENTRY: Final = np.dtype([("number", "<u8"), ("offset", "<u8"), ("length", "<u4"), ("run", "<u4")])
+_TYPES: Final = {"pbf": 1, "png": 2, "jpg": 3, "webp": 4}
+_NONE, _GZIP = 1, 2
+
+Entries = npt.NDArray[np.void]
+
+
+class PMTilesWriter(FileWriter):
+    """Writes PMTiles. The entries are in a second file, ``….entries``, until the end."""
+
+    reserved = _RESERVED
+
+    def __init__(self, plan: ExportPlan, part: Path, journal: Journal) -> None:
+        super().__init__(plan, part, journal)
+        self._path = part.with_name(f"{part.name}.entries")
+        self._entries = -1
+        self._seen = Seen(journal, everything=plan.request.dedup == "all")
+        self._last: tuple[int, int, int, int] | None = None
+        self._new: list[tuple[int, int, int, int]] = []
+
+    def start(self) -> None:
+        super().start()
+        self._entries = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o666)
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        super().restore(state)
+        self._entries = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
+        os.ftruncate(self._entries, state["entries"] * _ENTRY.itemsize)
+        os.lseek(self._entries, 0, os.SEEK_END)
+        self._last = tuple(state["last"]) if state["last"] else None
+        self._seen.restore()
+
+    def add(self, unit: Unit, batch: Batch) -> None:
+        if not batch.tiles:
+            return
+        zoom = self.plan.levels[unit.level].zoom
+        columns = np.array([tile.column for tile in batch.tiles])
+        rows = np.array([tile.row for tile in batch.tiles])
+        numbers = (positions(columns, rows, zoom) + first_number(zoom)).tolist()
+        for number, tile in zip(numbers, batch.tiles, strict=True):
+            payload = tile.payload
+            digest, place = self._seen.find(payload)
+            if place is None:
+                place = self.append(payload) - _RESERVED
+                self._seen.add(digest, len(payload), place)
+            self._note(number, place, len(payload))
+
+    def _note(self, number: int, offset: int, length: int) -> None:
+        last = self._last
+        if last is not None:
+            if last[1:3] == (offset, length) and number == last[0] + last[3]:
+                self._last = (*last[:3], last[3] + 1)
+                return
+            self._new.append(last)
+        self._last = number, offset, length, 1
+
+    def sync(self) -> dict[str, Any]:
+        state = super().sync()
+        data = memoryview(np.array(self._new, _ENTRY).tobytes())
+        while data:
+            data = data[os.write(self._entries, data) :]
+        self._new.clear()
+        os.fsync(self._entries)
+        self._seen.sync()
+        count = os.fstat(self._entries).st_size // _ENTRY.itemsize
+        return {**state, "entries": count, "last": self._last}
+
+    def finish(self, changed: Sequence[str]) -> None:
+        entries = self._all_entries()
+        is_sorted = bool((entries["number"][1:] > entries["number"][:-1]).all())
+        if not is_sorted:
+            entries = entries[np.argsort(entries["number"], kind="stable")]
+        data_length = self.position - _RESERVED
+        root, leaves = _directories(entries)
+        leaf_offset = self.append(leaves) if leaves else self.position
+        text = json.dumps(described(self.plan, changed), ensure_ascii=False, sort_keys=True)
+        metadata = gzip.compress(text.encode(), mtime=0)
+        metadata_offset = self.append(metadata)
+        _, contents = np.unique(entries["offset"], return_index=True)
+        header = self._header(
+            (_HEADER, len(root)),
+            (metadata_offset, len(metadata)),
+            (leaf_offset, len(leaves)),
+            (_RESERVED, data_length),
+            (int(entries["run"].sum()), len(entries), len(contents)),
+            (_zoom(int(entries["number"][0])), _zoom(int(entries["number"][-1]))),
+            clustered=is_sorted and _is_clustered(entries),
+        )
+        self.write_at((header + root).ljust(_RESERVED, b"\0"), 0)
+        os.fsync(self._file)
+        os.close(self._entries)
+        self._entries = -1
+
+    def clean(self) -> None:
+        """Remove the second file."""
+        self._path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        super().close()
+        if self._entries >= 0:
+            os.close(self._entries)
+            self._entries = -1
+
+    def _all_entries(self) -> Entries:
+        size = os.fstat(self._entries).st_size
+        data = os.pread(self._entries, size, 0) if size else b""
+        last = [] if self._last is None else [self._last]
+        return np.concatenate([np.frombuffer(data, _ENTRY), np.array(last, _ENTRY)])
+
+    def _header(
+        self,
+        root: tuple[int, int],
+        metadata: tuple[int, int],
+        leaves: tuple[int, int],
+        data: tuple[int, int],
+        counts: tuple[int, int, int],
+        zooms: tuple[int, int],
+        *,
+        clustered: bool,
+    ) -> bytes:
+        assert self.plan.kind is not None
+        kind = _TYPES[self.plan.kind.extension]
+        is_gzip = kind == _TYPES["pbf"] and self.plan.request.tile_compression == "gzip"
+        box = bounds_of(self.plan)
+        corners = [round(value * 1e7) for value in (box.xmin, box.ymin, box.xmax, box.ymax)]
+        centre = round((box.xmin + box.xmax) * 5e6), round((box.ymin + box.ymax) * 5e6)
+        return struct.pack(
+            "<7sB8Q3QBBBBBB4iB2i",
+            *(b"PMTiles", 3, *root, *metadata, *leaves, *data, *counts),
+            *(clustered, _GZIP, _GZIP if is_gzip else _NONE, kind, *zooms),
+            *(*corners, sum(zooms) // 2, *centre),
+        )
+
+
+def _zoom(number: int) -> int:
+    """Return the zoom of a tile number."""
+    return ((3 * number + 1).bit_length() - 1) // 2
+
+
+def _is_clustered(entries: Entries) -> bool:
+    """Return whether tiles that are written first come in the order of their numbers."""
+    _, first = np.unique(entries["offset"], return_index=True)
+    return bool((np.diff(first) > 0).all())
+
+
+def _directories(entries: Entries) -> tuple[bytes, bytes]:
+    """Return the root directory and all leaves."""
+    if len(entries) <= _LARGEST_ROOT:
+        root = _directory(entries["number"], entries["run"], entries["length"], entries["offset"])
+        if len(root) <= _MOST_ROOT:
+            return root, b""
+    size = _LEAF
+    while True:
+        leaves = []
+        for start in range(0, len(entries), size):
+            part = entries[start : start + size]
+            leaves.append(_directory(part["number"], part["run"], part["length"], part["offset"]))
+        lengths = np.array([len(leaf) for leaf in leaves], np.uint64)
+        offsets = np.cumsum(lengths) - lengths
+        numbers = entries["number"][::size]
+        root = _directory(numbers, np.zeros(len(numbers), np.uint64), lengths, offsets)
+        if len(root) <= _MOST_ROOT:
+            return root, b"".join(leaves)
+        size *= 2
+
+
+def _directory(
+    numbers: npt.NDArray[Any],
+    runs: npt.NDArray[Any],
+    lengths: npt.NDArray[Any],
+    offsets: npt.NDArray[Any],
+) -> bytes:
+    """Return a directory, compressed."""
+    numbers, offsets = numbers.astype(np.uint64), offsets.astype(np.uint64)
+    lengths = lengths.astype(np.uint64)
+    steps = np.diff(numbers, prepend=np.uint64(0))
+    places = offsets + np.uint64(1)
+    follows = np.zeros(len(numbers), np.bool_)
+    follows[1:] = offsets[1:] == offsets[:-1] + lengths[:-1]
+    places[follows] = 0
+    values = np.concatenate([[np.uint64(len(numbers))], steps, runs, lengths, places])
+    return gzip.compress(_varints(values.astype(np.uint64)), mtime=0)
+
+
+def _varints(values: npt.NDArray[np.uint64]) -> bytes:
+    """Return numbers in 7 bits a byte, the lowest first."""
+    digits = np.empty((len(values), 10), np.uint8)
+    rest = values.copy()
+    for place in range(10):
+        digits[:, place] = (rest & np.uint64(127)).astype(np.uint8) | 128
+        rest >>= np.uint64(7)
+    sizes = np.ones(len(values), np.int64)
+    for place in range(1, 10):
+        sizes += values >= np.uint64(1 << 7 * place)
+    digits[np.arange(len(values)), sizes - 1] &= 127
+    return digits[np.arange(10) < sizes[:, np.newaxis]].tobytes()

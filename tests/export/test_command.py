@@ -1,0 +1,115 @@
+"""The command as users run it, and the estimates that it shows."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.export.ground import LEVELS, planned
+from tests.forked import run as mastaba
+
+from mastaba.api.services import Site
+from mastaba_export.errors import EmptyExportError, InvalidRequestError
+from mastaba_export.run import run
+
+
+def test_export_estimate_and_verification(world: Path, tmp_path: Path) -> None:
+    words = ["export", "-f", str(world), "IMAGES", str(tmp_path / "a.pmtiles"), "--zoom", "5-7"]
+    ended = mastaba(*words, "--dry-run", "--json")
+    assert ended.returncode == 0, ended.stderr
+    estimate = json.loads(ended.stdout)
+    assert set(estimate["levels"]) == {"5", "6", "7"}
+    assert list(tmp_path.iterdir()) == []
+    ended = mastaba(*words, "--json", "--bbox=-180,-90,180,90")
+    assert ended.returncode == 0, ended.stderr
+    result = json.loads(ended.stdout)
+    assert result["tiles"] == estimate["tiles"]
+    assert result["payload_bytes"] == estimate["payload_bytes"]
+    ended = mastaba(*words, "--verify", "--deep")
+    assert ended.returncode == 0, ended.stderr
+    ended = mastaba(*words)
+    assert ended.returncode == 1
+    assert "exists" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["IMAGES", "a.zip"], "--format"),
+        (["NOTHING", "a.pmtiles"], "no layer"),
+        (["IMAGES", "a.pmtiles", "--bbox", "1,2,3"], "bbox"),
+        (["IMAGES", "a.pmtiles", "--bbox", "1,2,3,nan"], "XMIN,YMIN,XMAX,YMAX"),
+        (["IMAGES", "a.pmtiles", "--area", "none.geojson"], "none.geojson"),
+        (["IMAGES", "a.pmtiles", "--zoom", "x"], "A-B"),
+        (["IMAGES", "a.pmtiles", "--rate", "0"], "MB/s"),
+        (["IMAGES", "a.pmtiles", "--deep"], "--verify"),
+        (["none.json", "a.pmtiles"], "none.json"),
+    ],
+)
+def test_wrong_usage(world: Path, words: list[str], said: str) -> None:
+    ended = mastaba("export", "-f", str(world), *words)
+    assert ended.returncode == 2
+    assert said in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_a_descriptor_and_an_area_in_a_file(world: Path, tmp_path: Path) -> None:
+    area = {"type": "Polygon", "coordinates": [[[-30, 60], [30, 60], [0, 10]]]}
+    (tmp_path / "area.geojson").write_text(json.dumps(area))
+    (tmp_path / "out").mkdir()
+    words = ["export", str(world.parent / "pyramids/HEIGHTS.json"), str(tmp_path / "out/h.gpkg")]
+    ended = mastaba(*words)
+    assert ended.returncode == 2
+    assert "--tms-directory" in ended.stderr
+    ended = mastaba(*words, "--tms-directory", str(world.parent / "tilematrixsets"))
+    assert ended.returncode == 0, ended.stderr
+    images = str(world.parent / "pyramids/IMAGES.json")
+    ended = mastaba(
+        "export", images, str(tmp_path / "out/small.json"), "--area", str(tmp_path / "area.geojson")
+    )
+    assert ended.returncode == 0, ended.stderr
+    # The smaller pyramid is a layer like any other.
+    ended = mastaba("export", str(tmp_path / "out/small.json"), str(tmp_path / "out/x.mbtiles"))
+    assert ended.returncode == 0, ended.stderr
+
+
+def random_inputs(chance: random.Random) -> dict[str, Any]:
+    west, south = chance.uniform(-45, 50), chance.uniform(-5, 62)
+    width, height = chance.uniform(1, 60), chance.uniform(1, 40)
+    if chance.random() < 0.5:
+        return {"bbox": [west, south, west + width, south + height]}
+    points = [
+        [west + chance.uniform(0, width), south + chance.uniform(0, height)] for _ in range(6)
+    ]
+    return {"area": {"type": "Polygon", "coordinates": [points]}}
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("format", ["pmtiles", "mbtiles", "gpkg", "dir", "pyramid"])
+def test_estimates_are_exact_for_copies(site: Site, tmp_path: Path, format: str) -> None:
+    """The bytes of all payloads are exact; those of the file are within 2 % and 64 KiB."""
+    chance = random.Random(3)
+    done = 0
+    while done < 30:
+        inputs = random_inputs(chance)
+        if chance.random() < 0.3:
+            inputs["levels"] = [chance.choice(LEVELS).id]
+        try:
+            made = planned(site, "IMAGES", format, **inputs)
+            path = tmp_path / f"a{done}{made.extension}"
+            estimate = made.estimate()
+            result = run(made, path)
+        except (EmptyExportError, InvalidRequestError):
+            continue
+        done += 1
+        assert estimate["is_exact"]
+        assert (result.tiles, result.payload_bytes) == (
+            estimate["tiles"],
+            estimate["payload_bytes"],
+        )
+        if format != "pmtiles" and format != "mbtiles":  # equal tiles are written once there
+            assert abs(result.bytes - estimate["bytes"]) <= 0.02 * result.bytes + 131072
+    assert done == 30

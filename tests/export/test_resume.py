@@ -1,0 +1,338 @@
+"""Exports that are stopped, killed or disturbed: nothing half written looks whole."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.export.ground import opened, planned, write_world
+
+from mastaba.api.services import Site
+from mastaba_export import run as running
+from mastaba_export.errors import DataChangedError, DestinationError
+from mastaba_export.plan import ExportPlan
+from mastaba_export.run import Progress, discard, run
+from mastaba_export.verify import verify
+
+FORMATS = ["pmtiles", "mbtiles", "gpkg", "dir", "pyramid", "cog"]
+LAYERS = {"cog": "HEIGHTS"}
+
+
+def made_for(site: Site, format: str) -> ExportPlan:
+    """Return a plan with enough slabs for some interruptions."""
+    if format == "cog":
+        return planned(site, "HEIGHTS", format)
+    return planned(site, "IMAGES", format, zoom=[5, 7])
+
+
+def content(path: Path) -> Any:
+    """Return what an output contains: bytes of files, or the rows of a database."""
+    if path.suffix in (".mbtiles", ".gpkg"):
+        with sqlite3.connect(path) as database:
+            names = [
+                name
+                for (name,) in database.execute(
+                    "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"
+                )
+            ]
+            rows = {name: database.execute(f"SELECT * FROM {name}").fetchall() for name in names}
+        for row in rows.get("gpkg_contents", []):
+            rows["gpkg_contents"] = [(*row[:4], *row[5:])]  # without the time
+        return rows
+    if path.suffix == ".json":
+        slabs = {
+            str(one.relative_to(path.parent)): one.read_bytes()
+            for one in path.with_suffix("").rglob("*.tif")
+        }
+        return path.read_bytes(), slabs
+    if path.is_dir():
+        files = (one for one in path.rglob("*") if one.is_file())
+        return {str(one.relative_to(path)): one.read_bytes() for one in files}
+    return path.read_bytes()
+
+
+@pytest.fixture(scope="module")
+def whole(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Return what undisturbed exports contain, by format."""
+    found = {}
+
+    def get(format: str) -> Any:
+        if format not in found:
+            made = made_for(site, format)
+            path = tmp_path_factory.mktemp("whole") / f"a{made.extension}"
+            run(made, path)
+            found[format] = content(path)
+        return found[format]
+
+    return get
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_stopped_and_resumed_gives_the_same(
+    site: Site, tmp_path: Path, whole: Any, monkeypatch: pytest.MonkeyPatch, format: str
+) -> None:
+    from mastaba_export.writers import coverage
+
+    monkeypatch.setattr(running, "_HORIZON", 3)
+    monkeypatch.setattr(coverage, "_PART", 100_000)
+    made = made_for(site, format)
+    path = tmp_path / f"a{made.extension}"
+    calls: list[int] = []
+
+    def stop() -> bool:
+        calls.append(1)
+        return len(calls) % 5 == 0
+
+    stops = 0
+    result = run(made, path, should_stop=stop)
+    while not result.is_complete:
+        stops += 1
+        assert not path.exists()
+        result = run(made, path, resume=True, should_stop=stop)
+    assert stops > 1
+    assert content(path) == whole(format)
+    names = {one.name for one in tmp_path.iterdir()}
+    assert not [name for name in names if "part" in name or "journal" in name]
+
+
+class Killed(BaseException):
+    """Stands for a kill: nothing may catch it."""
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_ended_between_checkpoints_and_resumed_gives_the_same(
+    site: Site, tmp_path: Path, whole: Any, monkeypatch: pytest.MonkeyPatch, format: str
+) -> None:
+    from mastaba_export.writers import coverage
+
+    monkeypatch.setattr(running, "_HORIZON", 4)
+    monkeypatch.setattr(coverage, "_PART", 100_000)
+    made = made_for(site, format)
+    path = tmp_path / f"a{made.extension}"
+    chance = random.Random(1)
+    for attempt in range(40):
+        left = chance.randrange(1, 9)
+
+        def progress(_progress: Progress) -> None:
+            nonlocal left
+            left -= 1
+            if left == 0:
+                raise Killed
+
+        try:
+            run(made, path, resume=attempt > 0, progress=progress)
+        except Killed:
+            assert not path.exists()
+        else:
+            break
+    assert attempt > 2
+    assert content(path) == whole(format)
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("moment", ["publish", "unlink"])
+def test_ended_around_the_rename(
+    site: Site,
+    tmp_path: Path,
+    whole: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    format: str,
+    moment: str,
+) -> None:
+    made = made_for(site, format)
+    path = tmp_path / f"a{made.extension}"
+
+    def end(*_: Any) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        if moment == "publish":
+            patch.setattr(running._Output, "publish", end)
+        else:
+            patch.setattr(running._Run, "_result", end)
+        with pytest.raises(Killed):
+            run(made, path)
+    assert path.exists() == (moment == "unlink")
+    result = run(made, path, resume=True)
+    assert result.is_complete
+    assert result.tiles > 0
+    assert content(path) == whole(format)
+    names = {one.name for one in tmp_path.iterdir()}
+    assert not [name for name in names if "part" in name or "journal" in name]
+
+
+def test_other_inputs_are_refused(site: Site, tmp_path: Path) -> None:
+    path = tmp_path / "a.pmtiles"
+    run(planned(site, "IMAGES", "pmtiles"), path, should_stop=lambda: True)
+    with pytest.raises(DestinationError, match="--resume"):
+        run(planned(site, "IMAGES", "pmtiles"), path)
+    with pytest.raises(DestinationError, match="other inputs"):
+        run(planned(site, "IMAGES", "pmtiles", zoom=[5, 7]), path, resume=True)
+    discard(path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_exists_is_not_replaced(site: Site, tmp_path: Path) -> None:
+    made = planned(site, "IMAGES", "pmtiles", levels=["5"])
+    path = tmp_path / "a.pmtiles"
+    path.write_bytes(b"precious")
+    with pytest.raises(DestinationError, match="exists"):
+        run(made, path)
+    slabs = tmp_path / "p"
+    slabs.mkdir()
+    (slabs / "precious").write_bytes(b"")
+    pyramid = planned(site, "IMAGES", "pyramid", levels=["5"])
+    for resume in (False, True):
+        with pytest.raises(DestinationError, match="exists"):
+            run(pyramid, tmp_path / "p.json", resume=resume)
+    discard(tmp_path / "p.json")
+    assert path.read_bytes() == b"precious"
+    assert (slabs / "precious").exists()
+    part = tmp_path / "b.part"
+    part.mkdir()
+    with pytest.raises(DestinationError, match="exists"):
+        run(planned(site, "IMAGES", "dir"), tmp_path / "b")
+    part.rmdir()
+    with pytest.raises(DestinationError, match="no directory"):
+        run(made, tmp_path / "none/a.pmtiles")
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["a.pmtiles", "p"]
+
+
+def test_two_exports_to_one_output(site: Site, tmp_path: Path) -> None:
+    made = planned(site, "IMAGES", "pmtiles", levels=["5"])
+    path = tmp_path / "a.pmtiles"
+    seen = []
+
+    def progress(_progress: Progress) -> None:
+        if not seen:
+            seen.append(1)
+            with pytest.raises(DestinationError, match="another export"):
+                run(made, path, resume=True)
+
+    assert run(made, path, progress=progress).is_complete
+
+
+@pytest.fixture
+def changing(tmp_path: Path) -> Iterator[tuple[Site, Path]]:
+    server = write_world(tmp_path / "changing")
+    site = opened(server)
+    yield site, server.parent
+    site.catalogue.storages.close()
+
+
+def change(directory: Path, level: str, number: int) -> None:
+    """Replace a slab by a copy that is newer."""
+    slabs = sorted((directory / f"pyramids/IMAGES/DATA/{level}").rglob("*.tif"))
+    slab = slabs[number]
+    data = bytearray(slab.read_bytes())
+    data[-1] ^= 1
+    new = slab.with_suffix(".new")
+    new.write_bytes(data)
+    os.utime(new, ns=(1, 1))
+    new.replace(slab)
+
+
+def test_a_slab_that_is_replaced_after_it_was_written(
+    changing: tuple[Site, Path], tmp_path: Path
+) -> None:
+    site, directory = changing
+    made = planned(site, "IMAGES", "pmtiles")
+    path = tmp_path / "a.pmtiles"
+    stops = iter([False] * 6 + [True])
+    assert not run(made, path, should_stop=lambda: next(stops)).is_complete
+    change(directory, "5", 0)
+    with pytest.raises(DataChangedError, match="--allow-changes"):
+        run(made, path, resume=True)
+    assert not path.exists()
+    result = run(made, path, resume=True, allow_changes=True)
+    assert len(result.changed) == 1
+    assert result.changed[0].startswith("5/")
+
+
+def test_a_slab_that_is_replaced_before_it_is_written(
+    changing: tuple[Site, Path], tmp_path: Path
+) -> None:
+    site, directory = changing
+    made = planned(site, "IMAGES", "pmtiles")
+    made.estimate()
+    change(directory, "8", 3)
+    assert run(made, tmp_path / "a.pmtiles").changed == ()
+    verify(made, tmp_path / "a.pmtiles", deep=True)
+
+
+def test_a_slab_that_is_replaced_during_the_export(
+    changing: tuple[Site, Path], tmp_path: Path
+) -> None:
+    site, directory = changing
+    made = planned(site, "IMAGES", "pmtiles")
+
+    def progress(progress: Progress) -> None:
+        if progress.units == progress.of_units:
+            change(directory, "5", 0)
+
+    with pytest.raises(DataChangedError):
+        run(made, tmp_path / "a.pmtiles", progress=progress)
+    assert not (tmp_path / "a.pmtiles").exists()
+
+
+_KILLED = """
+import sys
+from tests.export.ground import opened, planned
+from mastaba_export import run as running
+from mastaba_export.writers import coverage
+running._CHECKPOINT_BYTES = 1_000_000
+coverage._PART = 200_000
+site = opened(sys.argv[1])
+made = planned(site, sys.argv[4], sys.argv[2])
+print("ready", flush=True)
+running.run(made, sys.argv[3], resume=True, rate=float(sys.argv[5]) or None)
+"""
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("format", "kills"),
+    [("pmtiles", 50), ("mbtiles", 25), ("gpkg", 12), ("dir", 12), ("pyramid", 12), ("cog", 12)],
+)
+def test_killed_at_random_moments(tmp_path: Path, format: str, kills: int) -> None:
+    """Kill -9, then resume: the output is that of an undisturbed export."""
+    server = write_world(tmp_path / "world", size=9000)
+    site = opened(server)
+    layer = LAYERS.get(format, "IMAGES")
+    made = planned(site, layer, format)
+    expected = tmp_path / f"whole{made.extension}"
+    run(made, expected)
+    path = tmp_path / f"a{made.extension}"
+    chance = random.Random(7)
+    killed = 0
+    while not path.exists():
+        rate = 6e6 if killed < kills else 0
+        command = [sys.executable, "-c", _KILLED, str(server), format, str(path), layer, str(rate)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+            if killed < kills:
+                time.sleep(chance.uniform(0.0, 0.6))
+                process.send_signal(signal.SIGKILL)
+            status = process.wait()
+        killed += status == -signal.SIGKILL
+    assert killed >= min(kills, 5)
+    if format == "pyramid":
+        assert content(path)[1] == {
+            name.replace("whole/", "a/", 1): data for name, data in content(expected)[1].items()
+        }
+    else:
+        assert content(path) == content(expected)
+    verify(made, path, deep=True)
+    shutil.rmtree(tmp_path / "world")
