@@ -7,6 +7,7 @@ import pytest
 from mastaba import errors
 from mastaba.api.web import Request, Response
 from mastaba_elevation.web.facade import status_of as of_elevation
+from mastaba_export.service.errors import error_response as of_export
 from mastaba_ogcapi.errors import error_response as of_ogcapi
 from mastaba_tms.errors import error_report as of_tms
 from mastaba_wms.errors import error_response as of_wms
@@ -38,6 +39,7 @@ def test_statuses_agree(error: Exception, status: int) -> None:
         "wmts paths": of_wmts(error, restful=True),
         "wms": of_wms(error, Version.V1_3_0),
         "wms 1.1.1": of_wms(error, Version.V1_1_1),
+        "export": of_export(error),
         "ogcapi": of_ogcapi(error, Request("GET", "", "", {})),
     }
     found = {name: response.status for name, response in answers.items()}
