@@ -7,6 +7,7 @@ import pytest
 from mastaba import errors
 from mastaba.api.web import Request, Response
 from mastaba_elevation.web.facade import status_of as of_elevation
+from mastaba_export.service.errors import error_response as of_export
 from mastaba_ogcapi.errors import error_response as of_ogcapi
 from mastaba_tms.errors import error_report as of_tms
 from mastaba_wcs.errors import error_response as of_wcs
@@ -42,6 +43,7 @@ def test_statuses_agree(error: Exception, status: int) -> None:
         "wms 1.1.1": of_wms(error, Version.V1_1_1),
         "wcs": of_wcs(error, WCSVersion.V2_0_1),
         "wcs 1.0.0": of_wcs(error, WCSVersion.V1_0_0),
+        "export": of_export(error),
         "ogcapi": of_ogcapi(error, Request("GET", "", "", {})),
     }
     found = {name: response.status for name, response in answers.items()}

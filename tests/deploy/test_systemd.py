@@ -24,10 +24,13 @@ def units(deploy: Path, tmp_path: Path) -> list[Path]:
     assert f"ExecStart={program_path} " in text
     text = text.replace(program_path, interpreter)
     service.write_text(text, encoding="utf-8")
-    agent = tmp_path / "mastaba-purge-agent.service"
-    sample = (deploy / "systemd" / agent.name).read_text("utf-8")
-    agent.write_text(sample.replace(program_path, interpreter), "utf-8")
-    return [service, tmp_path / "mastaba.socket", agent]
+    others = []
+    for name in ("mastaba-purge-agent.service", "mastaba-export-worker@.service"):
+        sample = (deploy / "systemd" / name).read_text("utf-8")
+        # systemd examines a template as one of its instances.
+        others.append(tmp_path / name.replace("@", "@1"))
+        others[-1].write_text(sample.replace(program_path, interpreter), "utf-8")
+    return [service, tmp_path / "mastaba.socket", *others]
 
 
 def test_systemd_reports_no_problem(units: list[Path]) -> None:

@@ -17,8 +17,8 @@ from tests.server.running import RunningService
 
 # A FastCGI server that answers with its generation and process. The reload fails when the file
 # "broken" exists, hangs when "hang" exists, and makes workers that die when "fatal" exists, that
-# are never ready when "lazy" exists. It follows the file "source" if there is one at the start, and
-# drains while "drain" exists.
+# are never ready when "lazy" exists. It follows the file "source" if there is one at the start,
+# drains while "drain" exists, and has as many companions as the file "companions" says.
 SERVER = """
 import logging, os, signal, sys, threading, time
 from pathlib import Path
@@ -90,6 +90,18 @@ class Served(Epoch):
         self.follows = (home / "source").exists()
         drain = home / "drain"
         self.drain = float(drain.read_text()) if drain.exists() else 0
+
+        self.number = generation
+
+    def companions(self):
+        count = home / "companions"
+        return [self.accompany] * (int(count.read_text()) if count.exists() else 0)
+
+    def accompany(self):
+        say(f"companion of {self.number}: {os.getpid()}")
+        if (home / "fatal").exists():
+            os._exit(3)
+        signal.pause()
 
     def await_change(self):
         say(f"following {os.getpid()}")
@@ -744,3 +756,45 @@ def test_workers_ignore_the_signals_of_a_terminal(run: Any) -> None:
         ignored = int(re.findall(r"^SigIgn:\s*(\w+)", status, re.MULTILINE)[0], 16)
         for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
             assert ignored >> (number - 1) & 1
+
+
+def companion(service: Service, generation: int) -> int:
+    """Wait until a companion of an epoch says that it runs; returns its process."""
+    return int(service.await_line(f"companion of {generation}: ").rpartition(" ")[2])
+
+
+def test_companions_run_beside_the_workers_and_are_replaced(run: Any) -> None:
+    service = run(1)
+    (service.home / "companions").write_text("2")
+    first, second = companion(service, 1), companion(service, 1)
+    assert {first, second} < service.children()
+    os.kill(first, signal.SIGKILL)
+    assert f"process {first}, exited with signal 9" in service.await_line("companion ")
+    third = companion(service, 1)
+    assert third not in (first, second)
+    assert service.ask()[0] == 1
+    service.process.send(signal.SIGTERM)
+    assert service.process.wait() == 0
+    assert not any(map(is_alive, (second, third)))
+
+
+def test_companions_of_a_retired_epoch_are_stopped_before_others_start(run: Any) -> None:
+    service = run(1)
+    (service.home / "companions").write_text("1")
+    before = companion(service, 1)
+    service.process.send(signal.SIGHUP)
+    after = companion(service, 2)
+    assert not is_alive(before)
+    assert is_alive(after)
+    service.process.send(signal.SIGTERM)
+    assert service.process.wait() == 0
+
+
+def test_companions_do_not_outlive_a_parent_that_is_killed(run: Any) -> None:
+    service = run(1)
+    (service.home / "companions").write_text("1")
+    pid = companion(service, 1)
+    os.kill(service.process.pid, signal.SIGKILL)
+    service.process.wait()
+    while is_alive(pid):
+        time.sleep(0.01)

@@ -172,6 +172,17 @@ class Service(ABC):
         last request must be finished, `Site.request_timeout` seconds later.
         """
 
+    def companions(self) -> Sequence[Callable[[], None]]:
+        """Return functions that run beside the workers, each in a process, until SIGTERM arrives.
+
+        After each change of the site, those of the new instance follow.
+        """
+        return ()
+
+    def gauges(self) -> Mapping[str, Mapping[str, float]]:
+        """Return values for monitoring: by name, then by the value of the label ``kind``."""
+        return {}
+
     def root_entry(self) -> RootEntry | None:
         """Return the entry of this service in the list at ``/``; None if it is not listed."""
         return None

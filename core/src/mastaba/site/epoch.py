@@ -158,6 +158,9 @@ class SiteEpoch(Epoch):
         calls = self._plugins.announcements(site, changes) if changes else None
         return functools.partial(announce, calls) if calls else None
 
+    def companions(self) -> list[Callable[[], None]]:
+        return [run for service in self.site.services.values() for run in service.companions()]
+
     def await_change(self) -> None:
         assert self._server.follow is not None
         source, storages = self.updates.source, self.site.catalogue.storages

@@ -59,6 +59,7 @@ class _Collector:
         yield from _caches(self._table)
         yield from _storages(self._table)
         yield from self._server()
+        yield from _gauges(self._site)
 
     def _server(self) -> Iterator[Metric]:
         site, catalogue = self._site, self._site.catalogue
@@ -100,6 +101,17 @@ class _Collector:
             ),
         ):
             yield GaugeMetricFamily(f"mastaba_{name}", description, value)
+
+
+def _gauges(site: Site) -> Iterator[Metric]:
+    for service, item in site.services.items():
+        for name, values in item.gauges().items():
+            family = GaugeMetricFamily(
+                f"mastaba_{service}_{name}", f"Gauge of the service {service}.", labels=("kind",)
+            )
+            for kind, value in values.items():
+                family.add_metric([kind], value)
+            yield family
 
 
 def _requests(table: Table) -> Iterator[Metric]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from mastaba_server.errors import ChangeRefusedError
 from mastaba_server.processes.control import Change, WorkerLink
@@ -50,6 +50,13 @@ class Epoch(ABC):
     def announcement(self) -> Callable[[], None] | None:
         """Return what reports the changes since the last call, or None. It may take long."""
         return None
+
+    def companions(self) -> Sequence[Callable[[], None]]:
+        """Return what runs beside the workers, each in a process of its own until SIGTERM arrives.
+
+        Called often. If the result no longer equals the previous one, it is started again.
+        """
+        return ()
 
     def await_change(self) -> None:
         """Return when the source of the configuration differs from what the last load has read.

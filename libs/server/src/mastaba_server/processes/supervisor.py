@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from mastaba_server.errors import ServerError
+from mastaba_server.processes.companions import Companions
 from mastaba_server.processes.control import Change, Coordinator, Worker, WorkerLink
 from mastaba_server.processes.epoch import Epoch
 from mastaba_server.processes.following import Follower
@@ -66,6 +67,9 @@ class Supervisor:
     has failed, the present epoch stays. A SIGHUP during a reload causes one more
     reload after it. If an epoch `follows`, its changes cause reloads like SIGHUP, and the
     server is not ready from a failed reload until one succeeds.
+
+    The `companions` of the epoch run in processes of their own once its workers are ready. They get
+    SIGTERM when the epoch retires, and at a stop.
 
     With a ``drain`` of the epoch, a stop begins with as many seconds in which the server
     works as before, but is not ready.
@@ -128,6 +132,7 @@ class Supervisor:
         # main thread is doing.
         self._wakeup = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._follower = Follower(self._child)
+        self._companions = Companions(self._child)
 
     def run(self) -> None:
         """Run until a graceful stop.
@@ -181,6 +186,7 @@ class Supervisor:
             self._work()
             if self._is_settled and self._are_ready(self._epoch):
                 self._notifier.ready()
+                self._companions.keep(self._epoch.companions())
             self._coordinator.reload_wanted |= signal.SIGHUP in numbers
             self._follow()
             if self._coordinator.reload_wanted and self._is_settled:
@@ -468,14 +474,16 @@ class Supervisor:
         for child in self._children.values():
             child.signal(signal.SIGTERM)
             child.retired_at = time.monotonic()
-        while self._children and (rest := deadline - time.monotonic()) > 0:
+        self._companions.stop()
+        while self._is_any_left() and (rest := deadline - time.monotonic()) > 0:
             self._wait(rest)
             self._reap()
         for pid, child in self._children.items():
             logger.warning("process %d is killed before its requests are finished", pid)
             child.signal(signal.SIGKILL)
+        self._companions.stop(signal.SIGKILL)
         deadline = time.monotonic() + _KILL_TIMEOUT
-        while self._children and (rest := deadline - time.monotonic()) > 0:
+        while self._is_any_left() and (rest := deadline - time.monotonic()) > 0:
             self._wait(rest)
             self._reap()
         for pid in self._children:
@@ -483,3 +491,7 @@ class Supervisor:
         for pid in self._announcers:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
+
+    def _is_any_left(self) -> bool:
+        """Return whether a worker or a companion still runs."""
+        return bool(self._children) or self._companions.is_any_left()

@@ -1,0 +1,103 @@
+"""The work of a job: an export into its directory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from mastaba_export.errors import ExportTooLargeError, InvalidRequestError
+from mastaba_export.jobs.job import Job, ResultFile
+from mastaba_export.jobs.refusals import DiskFullError
+from mastaba_export.jobs.settings import SWITCH, JobSettings, is_offered
+from mastaba_export.jobs.worker import LostError, Perform, Report, StoppedError
+from mastaba_export.plan import plan
+from mastaba_export.request import ExportRequest
+from mastaba_export.run import discard, run
+
+if TYPE_CHECKING:
+    from mastaba.api.services import Site
+    from mastaba_export.run import Progress
+
+
+FILE_TYPES: Final[Mapping[str, str]] = {
+    "cog": "image/tiff; application=geotiff; profile=cloud-optimized",
+    "tif": "image/tiff; application=geotiff",
+    "pmtiles": "application/vnd.pmtiles",
+    "mbtiles": "application/vnd.mapbox-mbtiles",
+    "gpkg": "application/geopackage+sqlite3",
+}
+"""Media types of the results of jobs by format. Each is one file."""
+
+
+def exporting(site: Site, settings: JobSettings) -> Perform:
+    """Return what exports the layers of a site.
+
+    Args:
+        site: gives the layers.
+        settings: limits. An export whose estimate was too low ends at the limit.
+    """
+
+    def perform(job: Job, folder: str, report: Report) -> Sequence[ResultFile]:
+        layer = site.catalogue.layers.get(job.order.layer)
+        if layer is None or SWITCH in layer.hidden_from or not is_offered(layer):
+            raise InvalidRequestError("the layer is no longer offered", "layer")
+        planned = plan(ExportRequest.from_inputs(job.order.inputs), site)
+        name = f"{_file_name(layer.id)}{planned.extension}"
+        path = Path(folder, name)
+        if not path.exists():
+            if planned.digest != job.order.plan:
+                # The layer changed since, so what an earlier attempt wrote cannot be continued.
+                discard(path)
+            watched = _Watched(report, settings.limits.max_bytes, job)
+            result = run(
+                planned,
+                path,
+                resume=True,
+                progress=watched.note,
+                should_stop=watched.should_stop,
+                rate=settings.rate,
+            )
+            if not result.is_complete:
+                raise watched.reason or StoppedError("the export was stopped")
+        # Otherwise the worker died between the last byte and the note of it.
+        return [ResultFile(name, FILE_TYPES[planned.format], path.stat().st_size)]
+
+    return perform
+
+
+class _Watched:
+    """Watches the progress of one export.
+
+    Attributes:
+        reason: why it must stop; None while it need not.
+    """
+
+    def __init__(self, report: Report, most_bytes: int, job: Job) -> None:
+        self._report = report
+        self._most_bytes = most_bytes
+        # Of an earlier attempt, until the export says how far it is.
+        self._written, self._share = job.checkpoint, job.progress / 100
+        self.reason: Exception | None = None
+
+    def note(self, progress: Progress) -> None:
+        """Note how far the export is."""
+        self._written = progress.bytes
+        self._share = progress.units / max(progress.of_units, 1)
+
+    def should_stop(self) -> bool:
+        """Return whether the export must stop."""
+        try:
+            self._report(self._written, self._share)
+            if self._written > self._most_bytes:
+                text = f"the result is larger than estimated, and the limit is {self._most_bytes}"
+                raise ExportTooLargeError(text, self._written, self._most_bytes)
+        except (StoppedError, LostError, DiskFullError, ExportTooLargeError) as error:
+            self.reason = error
+        return self.reason is not None
+
+
+def _file_name(identifier: str) -> str:
+    """Return a name of a file for a layer: letters, digits, points, hyphens and underscores."""
+    text = "".join(c if c.isascii() and (c.isalnum() or c in ".-_") else "_" for c in identifier)
+    return text.lstrip(".")[:100] or "layer"

@@ -1,0 +1,86 @@
+"""Who orders a job, and how often one client may ask."""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from mastaba_export.jobs.refusals import TooManyError
+from mastaba_export.jobs.settings import JobSettings
+
+_LONGEST: Final = 200
+"""Characters of a name in a header."""
+_OWNERS: Final = 10_000
+_NETWORK: Final = 64
+"""Bits of an IPv6 address that one client may not choose."""
+_LOCAL: Final = ipaddress.IPv4Address("127.0.0.1")
+
+
+def owner_of(environ: Mapping[str, Any], settings: JobSettings) -> str:
+    """Return the owner of the jobs that a request orders.
+
+    It is the value of the header in which a gateway names them, or else the address of the client;
+    for IPv6, the first 64 bits.
+
+    Args:
+        environ: WSGI environment of the request.
+        settings: the header, and the gateways.
+    """
+    address = _address(environ.get("REMOTE_ADDR") or "")
+    if settings.owner_header and any(address in network for network in settings.gateways):
+        name = (environ.get(settings.owner_header) or "").strip()
+        if name:
+            return f"name:{name[:_LONGEST]}"
+    if address.version == 6:
+        return f"address:{ipaddress.ip_network((address, _NETWORK), strict=False)}"
+    return f"address:{address}"
+
+
+def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    try:
+        found = ipaddress.ip_address(text.partition("%")[0])
+    except ValueError:
+        # A program on this machine, at a Unix socket, that does not say who its client is.
+        return _LOCAL
+    mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
+    return mapped or found
+
+
+class Rate:
+    """Limits how often each owner may ask.
+
+    Args:
+        most: requests in a minute; as many may come at once.
+        clock: seconds.
+    """
+
+    def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._most = most
+        self._clock = clock
+        self._lock = threading.Lock()
+        # Requests left, and the time of that number, of the owners that asked last.
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def take(self, owner: str) -> None:
+        """Count a request of an owner.
+
+        Raises:
+            TooManyError: there were too many.
+        """
+        with self._lock:
+            now = self._clock()
+            left, since = self._left.pop(owner, (float(self._most), now))
+            left = min(self._most, left + (now - since) * self._most / 60)
+            is_allowed = left >= 1
+            self._left[owner] = (left - is_allowed, now)
+            if len(self._left) > _OWNERS:
+                self._left.popitem(last=False)
+        if not is_allowed:
+            text = f"you may ask {self._most} times in a minute"
+            wait = math.ceil((1 - left) * 60 / self._most)
+            raise TooManyError(text, {"limit": self._most}, wait)

@@ -1,0 +1,146 @@
+"""From inputs to an accepted job: plan, estimate, limits, queue."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from mastaba.api.web import printable
+from mastaba.errors import InvalidParameterError, MissingParameterError, OverloadedError
+from mastaba_export.errors import ExportTooLargeError, InvalidRequestError
+from mastaba_export.jobs.job import Order
+from mastaba_export.jobs.refusals import TooLargeError
+from mastaba_export.jobs.results import check_room, clean
+from mastaba_export.plan import plan
+from mastaba_export.request import ExportRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mastaba.api.services import Site
+    from mastaba_export.jobs.job import Job
+    from mastaba_export.jobs.queue import Queue
+    from mastaba_export.jobs.results import Results
+    from mastaba_export.jobs.settings import Limits
+    from mastaba_export.service.processes import Process
+
+_AT_A_TIME: Final = 2
+"""Estimates that a process makes at a time: each reads many indices."""
+_RETRY_AFTER: Final = 5
+
+
+class Orders:
+    """Makes estimates, and accepts jobs.
+
+    Args:
+        site: gives the layers.
+        offered: layers that are offered, by process.
+        queue: gets the jobs.
+        results: their directories.
+    """
+
+    def __init__(
+        self, site: Site, offered: Mapping[str, frozenset[str]], queue: Queue, results: Results
+    ) -> None:
+        self._site = site
+        self._offered = offered
+        self._queue = queue
+        self._results = results
+        self._places = threading.BoundedSemaphore(_AT_A_TIME)
+
+    def order(self, process: Process, inputs: Mapping[str, Any], owner: str) -> Order:
+        """Return what the inputs mean, with its estimate; nothing is queued.
+
+        Raises:
+            RequestError: an input is missing or invalid, or the export is too large.
+            OverloadedError: too many estimates are being made.
+            StorageError: the indices cannot be read.
+        """
+        for name in inputs:
+            if name not in process.inputs:
+                text = f"the process {process.id} has no input {printable(name)}"
+                raise InvalidParameterError(text, printable(name))
+        layer = inputs.get("layer")
+        if layer is None:
+            raise MissingParameterError("the input layer is missing", "layer")
+        # What is not offered is unknown, whatever else is wrong.
+        if not isinstance(layer, str) or layer not in self._offered[process.id]:
+            text = f"there is no layer {printable(str(layer))} in this process"
+            raise InvalidParameterError(text, "layer")
+        format = inputs.get("format", process.formats[0])
+        if not isinstance(format, str) or format not in process.formats:
+            text = f"format must be one of {', '.join(process.formats)}"
+            raise InvalidParameterError(text, "format")
+        with self._place(), _as_request_errors():
+            wanted = ExportRequest.from_inputs({**inputs, "format": format})
+            planned = plan(wanted, self._site)
+            estimate = {**planned.estimate(), "pixels": 0}
+        if not planned.layer.is_vector:
+            matrices = planned.tile_matrix_set.matrices
+            estimate["pixels"] = sum(
+                level["tiles"] * matrices[name].tile_width * matrices[name].tile_height
+                for name, level in estimate["levels"].items()
+            )
+        return Order(
+            owner=owner,
+            process=process.id,
+            layer=layer,
+            inputs=wanted.to_inputs(),
+            plan=planned.digest,
+            estimate=estimate,
+            expected_bytes=int(estimate["bytes"]),
+        )
+
+    def submit(self, order: Order) -> Job:
+        """Queue a job that is within the limits.
+
+        Raises:
+            TooLargeError: it exceeds one.
+            TooManyError: too many jobs are waiting.
+            FullError: there is no room for its result.
+            QueueError: the queue cannot be used.
+        """
+        limits = self._queue.settings.limits
+        check_size(order.estimate, limits)
+        clean(self._queue, self._results)
+        check_room(self._results, order.expected_bytes)
+        return self._queue.submit(order, limits.directory_bytes)
+
+    @contextmanager
+    def _place(self) -> Iterator[None]:
+        if not self._places.acquire(blocking=False):
+            raise OverloadedError("too many estimates are being made", _RETRY_AFTER)
+        try:
+            yield
+        finally:
+            self._places.release()
+
+
+@contextmanager
+def _as_request_errors() -> Iterator[None]:
+    """Raise errors of exports as those of requests."""
+    try:
+        yield
+    except ExportTooLargeError as error:
+        raise TooLargeError(str(error), {"size": error.size, "limit": error.limit}) from error
+    except InvalidRequestError as error:
+        raise InvalidParameterError(str(error), error.parameter) from error
+
+
+def check_size(estimate: Mapping[str, Any], limits: Limits) -> None:
+    """Check an estimate against the limits of one job.
+
+    Raises:
+        TooLargeError: it exceeds one.
+    """
+    for name, limit in (
+        ("bytes", limits.max_bytes),
+        ("tiles", limits.max_tiles),
+        ("pixels", limits.max_pixels),
+    ):
+        size = int(estimate[name])
+        if size > limit:
+            text = f"the result would have {size} {name}, and the limit is {limit}"
+            raise TooLargeError(text, {name: size, "limit": limit})
