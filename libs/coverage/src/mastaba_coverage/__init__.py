@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         CoverageTooLargeError,
         InvalidIntervalError,
         InvalidScalingError,
+        NotCopyableError,
         OutsideCoverageError,
         UnknownFieldError,
         UnknownLevelError,
@@ -49,7 +50,7 @@ _MODULES = {
     "drawn": ("DrawnPlan",),
     "errors": (
         *("CoverageTooLargeError", "InvalidIntervalError", "InvalidScalingError"),
-        *("OutsideCoverageError", "UnknownFieldError", "UnknownLevelError"),
+        *("NotCopyableError", "OutsideCoverageError", "UnknownFieldError", "UnknownLevelError"),
     ),
     "extractor": (
         "PICTURES",
@@ -107,6 +108,7 @@ __all__ = [
     "Interval",
     "InvalidIntervalError",
     "InvalidScalingError",
+    "NotCopyableError",
     "OutsideCoverageError",
     "Plan",
     "Scaling",

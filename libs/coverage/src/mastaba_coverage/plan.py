@@ -147,6 +147,10 @@ class CoveragePlan:
         images = tuple(replace(image, is_copied=False) for image in self.images)
         return replace(self, images=images)
 
+    def uncompressed(self) -> CoveragePlan:
+        """Return the plan of an addressable file with the same cells, and without stored tiles."""
+        return replace(self.without_copies(), codec=NONE)
+
     @classmethod
     def exact(
         cls,

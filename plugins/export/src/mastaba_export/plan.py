@@ -15,7 +15,14 @@ import numpy as np
 
 from mastaba.api.tiles import Tiles
 from mastaba.errors import MastabaError
-from mastaba_coverage import Coverage, CoverageLimits, CoveragePlan, extract
+from mastaba_coverage import (
+    Coverage,
+    CoverageLimits,
+    CoveragePlan,
+    NotCopyableError,
+    TiffOptions,
+    extract,
+)
 from mastaba_export.area import area_of
 from mastaba_export.clipping import Clip
 from mastaba_export.errors import ExportTooLargeError, InvalidRequestError
@@ -137,9 +144,10 @@ class ExportPlan:
             SlabFormatError, StorageError: an index cannot be read.
         """
         assert self.coverage is not None
-        return extract(
-            self.coverage, CoverageLimits(stream_bytes=1 << 50, tiles=1 << 26, indices=MOST_BLOCKS)
-        )
+        try:
+            return extract(self.coverage, _COVERAGE_LIMITS)
+        except NotCopyableError:
+            return extract(self.coverage.uncompressed(), _COVERAGE_LIMITS)
 
     def estimate(self, threads: int = 16) -> Estimate:
         """Return what the export will contain and cost.
@@ -344,10 +352,11 @@ def _coverage_plan(request: ExportRequest, layer: Layer, site: Site) -> ExportPl
         if found is None:
             raise InvalidRequestError("bbox: no cell of the layer is in the area", "bbox")
         cells = found
-    copies = request.compression == "stored"
-    is_cog = request.format == "cog" and grid is coverage.finest and request.fit == "tiles"
-    if is_cog:
-        made = CoveragePlan.cog(coverage, cells, coverage.fields, copies=copies)
+    tiff = TiffOptions(request.compression)
+    if request.format == "cog" and grid is coverage.finest and request.fit == "tiles":
+        made = CoveragePlan.cog(coverage, cells, coverage.fields, tiff)
     else:
-        made = CoveragePlan.exact(coverage, grid, cells, coverage.fields, copies=copies)
+        made = CoveragePlan.exact(coverage, grid, cells, coverage.fields, tiff)
+    if not made.is_addressable:
+        made = made.uncompressed()
     return ExportPlan(request, layer, tile_matrix_set, None, (), made, area)

@@ -229,12 +229,12 @@ def _free(require_free: Any, address: str) -> None:
 
 def _defaults(overrides: dict[str, Any], arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the output directory and, from the first source, the name."""
-    from mastaba_build.harvest.address import is_service, name_of
+    from mastaba_build.harvest.address import SERVICE, name_of
 
     document: dict[str, Any] = {"output": "pyramids"}
     if arguments.sources:
         first = arguments.sources[0]
-        stem = name_of(first) if is_service(first) else Path(first).stem
+        stem = name_of(first) if SERVICE.match(first) else Path(first).stem
         name = "".join(letter if letter.isalnum() and letter.isascii() else "_" for letter in stem)
         document["name"] = name.strip("_") or "layer"
     elif arguments.verify and "name" in overrides:

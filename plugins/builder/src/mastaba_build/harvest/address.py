@@ -11,7 +11,8 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsp
 from mastaba.api.catalogue import BoundingBox
 from mastaba_build.errors import PlanError
 
-_SERVICE = re.compile(r"(wms|wmts):")
+SERVICE = re.compile(r"(wms|wmts):")
+"""Beginning of a source that is a service. In capital letters, it is that of a driver of GDAL."""
 _OPTIONS = {
     "wms": ("layers", "styles", "crs", "format", "bbox"),
     "wmts": ("layer", "set", "style", "format", "bbox"),
@@ -92,14 +93,6 @@ class Address:
         for secret in self.secrets:
             text = text.replace(secret, "***")
         return text
-
-
-def is_service(path: str) -> bool:
-    """Return whether a source is a service that is harvested.
-
-    In capital letters, the prefixes are those of drivers of GDAL.
-    """
-    return _SERVICE.match(path) is not None
 
 
 def address_of(path: str) -> Address:

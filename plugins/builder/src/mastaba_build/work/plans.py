@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mastaba_build.config.configuration import Configuration
-from mastaba_build.harvest.address import is_service
+from mastaba_build.harvest.address import SERVICE
 from mastaba_build.harvest.plan import make_harvest_plan
 from mastaba_build.plan.plan import Plan, make_plan
 from mastaba_build.vector.features import is_features, plan_of_features
@@ -18,7 +18,7 @@ def plan_of(configuration: Configuration) -> Plan:
         PlanError: a source, the tile matrix set or an option does not fit.
     """
     first = configuration.sources[0].path
-    if any(is_service(source.path) for source in configuration.sources):
+    if any(SERVICE.match(source.path) for source in configuration.sources):
         return make_harvest_plan(configuration)
     if is_features(first):
         return plan_of_features(configuration)

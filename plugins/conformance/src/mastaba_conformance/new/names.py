@@ -39,6 +39,7 @@ OURS: Final = frozenset(
         "storage_swift",
         "tms",
         "viewer",
+        "wcs",
         "wms",
         "wmts",
         "writer",
