@@ -82,9 +82,9 @@ def kind_of(request: ExportRequest, layer: Layer) -> TileKind:
         raise InvalidRequestError(
             f"{form} contains no vector tiles; use pmtiles, mbtiles or dir", "format"
         )
-    remedy = "draw them with --tile-format png"
+    remedy = "draw them as PNG (tile format)"
     if stored.sample == "float32":
-        remedy = "draw them with --style and a style of the layer, such as one for terrain RGB"
+        remedy = "draw them in a style of the layer, such as one for terrain RGB"
     raise InvalidRequestError(
         f"{form} contains tiles in JPEG, PNG or WEBP, and those of the layer are {stored.name}; "
         f"{remedy}, or use dir, pyramid or cog",
@@ -136,7 +136,7 @@ def zooms_of(
         raise InvalidRequestError(
             f"{form} contains tiles of the Web Mercator quad tree only, and "
             f"{tile_matrix_set.id} is another tile matrix set; use gpkg, dir or pyramid, or draw "
-            "the tiles with --tms and a set that the layer offers",
+            "the tiles in another tile matrix set that the layer offers",
             "format",
         )
     if form == "gpkg":
@@ -151,7 +151,7 @@ def _check_one_origin(tile_matrix_set: TileMatrixSet, matrices: Mapping[str, Til
     if len(origins) > 1:
         raise InvalidRequestError(
             f"the levels of {tile_matrix_set.id} have different origins; a GeoPackage contains "
-            "one of them: state it with --level",
+            "one of them: choose one level",
             "levels",
         )
     spans = [matrix.cell_size * matrix.tile_width for matrix in matrices.values()]
@@ -160,6 +160,6 @@ def _check_one_origin(tile_matrix_set: TileMatrixSet, matrices: Mapping[str, Til
         if abs(factor - round(factor)) > _NEAR * factor:
             raise InvalidRequestError(
                 f"the tiles of the levels of {tile_matrix_set.id} are not whole parts of each "
-                "other; a GeoPackage contains one of them: state it with --level",
+                "other; a GeoPackage contains one of them: choose one level",
                 "levels",
             )

@@ -322,7 +322,7 @@ def _coverage_plan(request: ExportRequest, layer: Layer, site: Site) -> ExportPl
             "format",
         )
     if request.zoom is not None or len(request.levels) > 1:
-        raise InvalidRequestError(f"{request.format} has one level; state it with --level", "zoom")
+        raise InvalidRequestError(f"{request.format} has one level: choose one", "zoom")
     if request.clip:
         raise InvalidRequestError("clip is not offered for tif and cog: remove it", "clip")
     try:
