@@ -4,7 +4,7 @@
 """
 
 from mastaba.model.settings import Contact, MapLimits, MapSettings, ServiceSettings, Settings
-from mastaba.services.base import Installed, RootEntry, Service, Site
+from mastaba.services.base import Download, Installed, RootEntry, Service, Site
 from mastaba.services.change import Action, Change, LayerChange
 from mastaba.services.root import services_xml
 from mastaba_server.processes.scoreboard import Scoreboard, ThreadStatus, WorkerStatus
@@ -13,6 +13,7 @@ __all__ = [
     "Action",
     "Change",
     "Contact",
+    "Download",
     "Installed",
     "LayerChange",
     "MapLimits",

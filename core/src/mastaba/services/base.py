@@ -51,6 +51,29 @@ class RootEntry:
     media_type: str = "application/xml"
 
 
+@dataclass(frozen=True, slots=True)
+class Download:
+    """A file that a service makes of a box of a layer, in the CRS of the layer.
+
+    Attributes:
+        format: name of the format.
+        name: suggested file name.
+        template: address of the file, with ``{xmin}``, ``{ymin}``, ``{xmax}``, ``{ymax}``, and
+            ``{level}`` if it takes one; empty if a job makes it.
+        process: otherwise, address of an OGC API process with the inputs ``bbox`` and ``crs``.
+        inputs: its other inputs.
+        takes: what else it takes: ``area`` (polygons instead of ``bbox``), ``levels`` (any number
+            of them) or ``level`` (one).
+    """
+
+    format: str
+    name: str
+    template: str = ""
+    process: str = ""
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    takes: tuple[str, ...] = ()
+
+
 class Service(ABC):
     """Base class of services, which answer the requests below one root path.
 
@@ -157,6 +180,10 @@ class Service(ABC):
         The server may answer GET requests for these addresses without calling `respond`. Called
         once, after all services are created.
         """
+        return ()
+
+    def downloads(self, layer: Layer) -> Sequence[Download]:
+        """Return the files that clients can get of a published layer. Nothing is read."""
         return ()
 
     def after_fork(self) -> None:  # noqa: B027 - most services need no connections or threads

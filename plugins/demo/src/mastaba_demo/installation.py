@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,9 @@ from mastaba_writer.installation import installed_services, layer_document, writ
 
 PYRAMIDS = "pyramids"
 """Name of the directory of the pyramids inside the installation directory."""
+
+EXPORTS = "exports"
+"""Name of the directory of downloads that are prepared, inside the installation directory."""
 
 _LAYERS: Mapping[str, Mapping[str, Any]] = {
     "imagery": {
@@ -109,6 +113,18 @@ def _write(directory: Path, target: Path, public_url: str) -> None:
     """Write the files of the configuration of a directory into another one."""
     services = installed_services()
     overrides: dict[str, Any] = {"global": {"provider": "Mastaba demo", "cors": True}}
+    switches: dict[str, Any] = {}
+    if "ogcapi" in services:
+        overrides["ogcapi"] = {"coverages": True}
+        switches["coverages"] = True
+    if "export" in entry_points(group="mastaba").names:
+        services.append("export")
+        overrides["export"] = {
+            "directory": str(directory.resolve() / EXPORTS),
+            "workers": 1,
+            "keep": 1,
+        }
+        switches["export"] = {"enabled": True}
     if "elevation" in services:
         overrides["elevation"] = _ELEVATION
     if "viewer" in services:
@@ -118,6 +134,7 @@ def _write(directory: Path, target: Path, public_url: str) -> None:
         name: layer_document(
             directory / PYRAMIDS / f"{name}.json",
             attribution={"title": "A fictional world", "url": f"{public_url}/viewer"},
+            **switches,
             **fields,
         )
         for name, fields in _LAYERS.items()

@@ -36,6 +36,12 @@ _NEAR: Final = 1e-6
 _MERCATOR: Final = frozenset({"EPSG:3857", "EPSG:900913", "EPSG:3785", "EPSG:102100"})
 
 
+def file_name(layer: str, form: str) -> str:
+    """Return a name of a file for a layer: letters, digits, points, hyphens and underscores."""
+    text = "".join(c if c.isascii() and (c.isalnum() or c in ".-_") else "_" for c in layer)
+    return (text.lstrip(".")[:100] or "layer") + EXTENSIONS[form]
+
+
 @dataclass(frozen=True, slots=True)
 class TileKind:
     """The tiles of an archive.

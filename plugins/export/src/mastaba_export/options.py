@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import shlex
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from mastaba_export.request import export_schema
+from mastaba_export.request import export_schema, format_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,10 +33,50 @@ def given_inputs(arguments: argparse.Namespace) -> dict[str, Any]:
     return {key: given[key] for key in keys if key in given and key != "layer"}
 
 
-def _add(parser: argparse.ArgumentParser, key: str, schema: Mapping[str, Any]) -> None:
+def command_of(inputs: Mapping[str, Any], out: str) -> str:
+    """Return the command that does what the inputs of an export say.
+
+    The configuration is ``server.json``; polygons are in a file ``area.geojson``.
+
+    Args:
+        inputs: as `ExportRequest.to_inputs` returns them.
+        out: the output.
+    """
+    words = ["mastaba", "export", inputs["layer"], out, "-f", "server.json"]
+    for key, schema in export_schema()["properties"].items():
+        is_known = key == "layer" or (key == "format" and inputs.get(key) == format_of(out))
+        if is_known or key not in inputs:
+            continue
+        flag, placeholder = _option(key, schema)
+        value = inputs[key]
+        if schema.get("type") == "boolean":
+            words.append(flag)
+        elif schema.get("type") == "object":
+            words.append(f"{flag}=area.geojson")
+        elif schema.get("type") == "array" and schema["items"]["type"] == "string":
+            words += [f"{flag}={one}" for one in value]
+        elif schema.get("type") == "array":
+            separator = _separator(placeholder)
+            words.append(f"{flag}={separator.join(f'{one:.15g}' for one in value)}")
+        else:
+            words.append(f"{flag}={value}")
+    return shlex.join(words)
+
+
+def _option(key: str, schema: Mapping[str, Any]) -> list[str]:
+    """Return the name of an option and the placeholder of its value."""
     values = "|".join(schema.get("enum", [key.upper()]))
-    default = f"--{key.replace('_', '-')} {values}"
-    flag, placeholder = schema.get("x-option", default).split(" ")
+    option: str = schema.get("x-option", f"--{key.replace('_', '-')} {values}")
+    return option.split(" ")
+
+
+def _separator(placeholder: str) -> str:
+    """Return what separates the numbers of a list."""
+    return "-" if "-" in placeholder else ","
+
+
+def _add(parser: argparse.ArgumentParser, key: str, schema: Mapping[str, Any]) -> None:
+    flag, placeholder = _option(key, schema)
     value: dict[str, Any] = {"metavar": placeholder}
     kind = schema.get("type")
     if kind == "boolean":
@@ -47,7 +88,7 @@ def _add(parser: argparse.ArgumentParser, key: str, schema: Mapping[str, Any]) -
     elif kind == "array" and schema["items"]["type"] == "string":
         value["action"] = "append"
     elif kind == "array":
-        separator = "-" if "-" in placeholder else ","
+        separator = _separator(placeholder)
         kind_of_numbers = int if schema["items"]["type"] == "integer" else float
         value["type"] = partial(_numbers, placeholder, separator, kind_of_numbers)
     text = str(schema["description"]).removesuffix(".")

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import PurePosixPath
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from mastaba.api.services import RootEntry, Service, ServiceSettings, Site
+from mastaba.api.services import Download, RootEntry, Service, ServiceSettings, Site
 from mastaba.api.tiles import TilePaths
 from mastaba.api.web import Document, Request, Response
 from mastaba_ogcapi import params
 from mastaba_ogcapi.collections import meeting
+from mastaba_ogcapi.coverages.documents import coverage_downloads
 from mastaba_ogcapi.coverages.getcoverage import GetCoverage
 from mastaba_ogcapi.coverages.settings import LAYER_SCHEMA, SETTINGS_SCHEMA, SWITCH
 from mastaba_ogcapi.dataset import Dataset
@@ -26,6 +27,9 @@ from mastaba_ogcapi.resources import (
     collections_resource,
     find_resource,
 )
+
+if TYPE_CHECKING:
+    from mastaba.api.catalogue import Layer
 
 _DEFAULT_SIZE: Final = 256
 _MAX_DOCUMENTS: Final = 4096
@@ -119,6 +123,12 @@ class OGCAPIService(Service):
         if not self._dataset.tiles:
             return []
         return [TilePaths(self._get_tile.group)]
+
+    def downloads(self, layer: Layer) -> list[Download]:
+        collection = self._dataset.collections.get(layer.id)
+        if collection is None or not collection.has_coverage:
+            return []
+        return coverage_downloads(self._dataset, collection)
 
     def error_response(self, error: Exception, request: Request) -> Response:
         return error_response(error, request)

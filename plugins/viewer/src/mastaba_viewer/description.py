@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from mastaba.api.web import Document
 from mastaba.errors import SlabFormatError, StorageError
 from mastaba_viewer.choices import is_offered
+from mastaba_viewer.downloads import downloads
 from mastaba_viewer.grids import grids
 from mastaba_viewer.kinds import format_label, kind
 from mastaba_viewer.legends import table_colour
@@ -50,6 +51,7 @@ def description(layer: Layer, site: Site) -> dict[str, Any]:
         "tables": _tables(layer),
         "sets": shown,
         "sources": found,
+        "downloads": downloads(layer, site),
         "snippets": snippets(layer, site, found),
         "projections": projections(layer, site),
     }

@@ -100,6 +100,7 @@ def layer_page(
         no_ground=_unless(any("terrain" in one for one in shared["layers"])),
         no_terrain=_unless(found.get("terrain")),
         no_elevation=_unless(found.get("elevation")),
+        no_downloads=_unless(found["downloads"]),
         programs=choices.options(snippets),
         no_programs=_unless(snippets),
         layer_id=escape(layer.id),

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 if TYPE_CHECKING:
     from mastaba.api.services import Service
 
-_SOURCES: Final = ("tms", "wmts", "wms", "ogcapi", "elevation", "terrain")
+_SOURCES: Final = ("tms", "wmts", "wms", "ogcapi", "elevation", "terrain", "export")
 
 
 def content_security_policy(services: Mapping[str, Service], basemap: str | None) -> str:

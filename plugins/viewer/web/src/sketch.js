@@ -1,7 +1,8 @@
 // Drawing of a line or an area on the map.
 
+import Feature from "ol/Feature.js";
 import GeoJSON from "ol/format/GeoJSON.js";
-import Draw from "ol/interaction/Draw.js";
+import Draw, { createBox } from "ol/interaction/Draw.js";
 import VectorLayer from "ol/layer/Vector.js";
 import VectorSource from "ol/source/Vector.js";
 
@@ -14,11 +15,18 @@ const drawn = new VectorLayer({
 const FEWEST = { LineString: 2, Polygon: 3 };
 let drawing = null;
 
-/** Return the geometry that the user draws, as GeoJSON in degrees; null if it is given up. */
-export function drawGeometry(view, kind) {
+/**
+ * Return the geometry that the user draws, as GeoJSON; null if it is given up.
+ *
+ * @param kind "LineString", "Polygon", or "Box": a polygon around two corners
+ * @param crs of the answer, degrees by default
+ */
+export function drawGeometry(view, kind, crs = "CRS:84") {
   removeDrawing(view);
   drawn.setMap(view.map);
-  drawing = new Draw({ source: drawn.getSource(), type: kind });
+  // Unlike a circle with the shape of a box, a line with two points can be drawn by keyboard.
+  const box = { type: "LineString", maxPoints: 2, geometryFunction: createBox() };
+  drawing = new Draw({ source: drawn.getSource(), ...(kind === "Box" ? box : { type: kind }) });
   view.map.addInteraction(drawing);
   const map = view.map.getTargetElement();
   map.classList.add("drawing");
@@ -50,11 +58,18 @@ export function drawGeometry(view, kind) {
       sketch = feature;
     });
     drawing.on("drawend", ({ feature }) => {
-      const options = { featureProjection: view.crs, dataProjection: "CRS:84", decimals: 7 };
+      const options = { featureProjection: view.crs, dataProjection: crs, decimals: 7 };
       // The click that ends the drawing is not a question about features.
       setTimeout(() => finish(new GeoJSON().writeGeometryObject(feature.getGeometry(), options)), 300);
     });
   });
+}
+
+/** Show a geometry in the CRS of the map. */
+export function showGeometry(view, geometry) {
+  removeDrawing(view);
+  drawn.setMap(view.map);
+  drawn.getSource().addFeature(new Feature(geometry));
 }
 
 export function removeDrawing(view) {

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from mastaba_export.errors import ExportTooLargeError, InvalidRequestError
+from mastaba_export.formats import file_name
 from mastaba_export.jobs.job import Job, ResultFile
 from mastaba_export.jobs.refusals import DiskFullError
 from mastaba_export.jobs.settings import SWITCH, JobSettings, is_offered
@@ -43,7 +44,7 @@ def exporting(site: Site, settings: JobSettings) -> Perform:
         if layer is None or SWITCH in layer.hidden_from or not is_offered(layer):
             raise InvalidRequestError("the layer is no longer offered", "layer")
         planned = plan(ExportRequest.from_inputs(job.order.inputs), site)
-        name = f"{_file_name(layer.id)}{planned.extension}"
+        name = file_name(layer.id, planned.format)
         path = Path(folder, name)
         if not path.exists():
             if planned.digest != job.order.plan:
@@ -95,9 +96,3 @@ class _Watched:
         except (StoppedError, LostError, DiskFullError, ExportTooLargeError) as error:
             self.reason = error
         return self.reason is not None
-
-
-def _file_name(identifier: str) -> str:
-    """Return a name of a file for a layer: letters, digits, points, hyphens and underscores."""
-    text = "".join(c if c.isascii() and (c.isalnum() or c in ".-_") else "_" for c in identifier)
-    return text.lstrip(".")[:100] or "layer"

@@ -262,7 +262,9 @@ def _schemas() -> Part:
             outputs=_OBJECT,
             response={"type": "string", "enum": ["document"]},
         ),
-        "estimate": closed(["estimate", "fits"], estimate=_OBJECT, fits={"type": "boolean"}),
+        "estimate": closed(
+            ["estimate", "fits"], estimate=_OBJECT, fits={"type": "boolean"}, command=_TEXT
+        ),
         "statusInfo": closed(
             ["jobID", "status", "type"],
             processID=_TEXT,

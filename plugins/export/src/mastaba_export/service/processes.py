@@ -90,6 +90,11 @@ PROCESSES: Final = {
 }
 
 
+def process_address(process: Process, uri: str) -> str:
+    """Return the address of the description of a process."""
+    return f"{uri}/processes/{process.id}"
+
+
 def process_list(uri: str) -> dict[str, Any]:
     """Return the list of processes."""
     address = f"{uri}/processes"
@@ -138,7 +143,7 @@ def _summary(process: Process, uri: str) -> dict[str, Any]:
         "description": process.description,
         "jobControlOptions": ["async-execute", "dismiss"],
         "outputTransmission": ["reference"],
-        "links": [link(f"{uri}/processes/{process.id}", "self", JSON, process.title)],
+        "links": [link(process_address(process, uri), "self", JSON, process.title)],
     }
 
 

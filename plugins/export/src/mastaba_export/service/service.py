@@ -6,10 +6,10 @@ import json
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from mastaba.api.documents import Fault, Severity
-from mastaba.api.services import RootEntry, Service, ServiceSettings, Site
+from mastaba.api.services import Download, RootEntry, Service, ServiceSettings, Site
 from mastaba.api.web import (
     Document,
     Request,
@@ -21,6 +21,7 @@ from mastaba.api.web import (
     printable,
 )
 from mastaba.errors import ConfigurationError, InvalidParameterError, UnknownPathError
+from mastaba_export.formats import file_name
 from mastaba_export.jobs.job import Job, State, is_identifier
 from mastaba_export.jobs.owners import Rate, owner_of
 from mastaba_export.jobs.queue import Queue
@@ -33,6 +34,7 @@ from mastaba_export.jobs.settings import (
     is_offered,
     job_settings,
 )
+from mastaba_export.options import command_of
 from mastaba_export.service.documents import (
     conformance,
     job_list,
@@ -52,10 +54,20 @@ from mastaba_export.service.errors import (
 )
 from mastaba_export.service.inputs import inputs_of
 from mastaba_export.service.links import HTML, JSON, OPENAPI
+from mastaba_export.service.offers import offers
 from mastaba_export.service.openapi import definition
 from mastaba_export.service.orders import Orders, check_size
 from mastaba_export.service.pages import HEADERS, Pages
-from mastaba_export.service.processes import PROCESSES, Process, description, process_list
+from mastaba_export.service.processes import (
+    PROCESSES,
+    Process,
+    description,
+    process_address,
+    process_list,
+)
+
+if TYPE_CHECKING:
+    from mastaba.api.catalogue import Layer
 
 logger = logging.getLogger("mastaba.export")
 
@@ -151,6 +163,15 @@ class ExportService(Service):
             f"workers: {workers}",
         )
 
+    def downloads(self, layer: Layer) -> list[Download]:
+        uri = self.settings.endpoint_uri
+        return [
+            download
+            for process in PROCESSES.values()
+            if layer.id in self._offered[process.id]
+            for download in offers(process, layer, process_address(process, uri), self.site)
+        ]
+
     def respond(self, request: Request) -> Response:
         """Answer a request.
 
@@ -238,6 +259,7 @@ class ExportService(Service):
             "processID": process.id,
             "inputs": order.inputs,
             "estimate": order.estimate,
+            "command": command_of(order.inputs, file_name(order.layer, order.inputs["format"])),
         }
         limits = self._own.limits
         try:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from mastaba.api.services import Download
 from mastaba_ogcapi.coverages.formats import GEOTIFF
 from mastaba_ogcapi.crs import in_axis_order, ordered_axes, resolvable_crs, rounded
 from mastaba_ogcapi.links import REL, RELS, Link, collection_address, link
 from mastaba_ogcapi.negotiation import JSON
 
 if TYPE_CHECKING:
+    from mastaba.api.catalogue import CRS
     from mastaba_coverage import Coverage
     from mastaba_ogcapi.dataset import Collection, Dataset
 
@@ -70,8 +72,7 @@ def coverage_summary(dataset: Dataset, collection: Collection) -> dict[str, Any]
     x, y = (middle.xmin + middle.xmax) / 2, (middle.ymin + middle.ymax) / 2
     reach = min(500 * finest.matrix.cell_size, (middle.xmax - middle.xmin) / 4)
     east, north = (f"{v - reach:.12g}:{v + reach:.12g}" for v in (x, y))
-    axes = ("Lon", "Lat") if crs.is_geographic else ("E", "N")
-    part = f"subset={axes[0]}({east}),{axes[1]}({north})&subset-crs={resolvable_crs(crs.code)}"
+    part = _part(crs, east, north)
     return {
         "description": collection.layer.abstract,
         "links": [
@@ -93,6 +94,24 @@ def coverage_summary(dataset: Dataset, collection: Collection) -> dict[str, Any]
             for name, grid in reversed(list(coverage.grids.items()))
         ],
     }
+
+
+def coverage_downloads(dataset: Dataset, collection: Collection) -> list[Download]:
+    """Return the files of a part of a coverage: ranges of all of them are served."""
+    href = collection_address(dataset.uri, collection.id, "coverage")
+    part = _part(collection.layer.pyramid.tile_matrix_set.crs, "{xmin}:{xmax}", "{ymin}:{ymax}")
+    exact = f"{href}?f=geotiff&compression=none&level={{level}}&{part}"
+    name = f"{collection.id}.tif"
+    return [
+        Download("cog", name, f"{href}?f=cog&{part}"),
+        Download("tif", name, exact, takes=("level",)),
+    ]
+
+
+def _part(crs: CRS, east: str, north: str) -> str:
+    """Return the parameters that select a part; intervals are of the form ``low:high``."""
+    x, y = ("Lon", "Lat") if crs.is_geographic else ("E", "N")
+    return f"subset={x}({east}),{y}({north})&subset-crs={resolvable_crs(crs.code)}"
 
 
 def schema_document(dataset: Dataset, collection: Collection) -> dict[str, Any]:

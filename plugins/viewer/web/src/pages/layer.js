@@ -58,6 +58,7 @@ class LayerPage extends ShownLayer {
     on("compare", "change", () => this.followCompare());
     on("zoom-to-layer", "click", () => this.view.zoomHome());
     on("graticule", "click", (button) => button.setAttribute("aria-pressed", this.view.toggleGraticule()));
+    on("download", "click", () => this.toggleDownload());
     on("close-identified", "click", () => {
       showFeatures([]);
       byId("map").focus({ preventScroll: true });
@@ -91,6 +92,14 @@ class LayerPage extends ShownLayer {
     for (const id of (values.over ?? "").split(",").filter(Boolean)) this.overlays.add(decodeURIComponent(id));
     this.tools.follow(values);
     this.attribute();
+  }
+
+  /** Open or close the panel for downloads, which is loaded on first use. */
+  async toggleDownload() {
+    const { DownloadArea } = await import("../downloadarea.js");
+    this.downloads ??= new DownloadArea(this);
+    if (this.downloads.isOpen) this.downloads.close();
+    else this.downloads.open();
   }
 
   /** Return the cell size of the map in which a place is shown with all that is known of it. */
