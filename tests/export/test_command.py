@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import random
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,8 @@ from tests.forked import run as mastaba
 
 from mastaba.api.services import Site
 from mastaba_export.errors import EmptyExportError, InvalidRequestError
+from mastaba_export.options import add_options, command_of, given_inputs
+from mastaba_export.request import format_of
 from mastaba_export.run import run
 
 
@@ -54,6 +58,29 @@ def test_wrong_usage(world: Path, words: list[str], said: str) -> None:
     assert ended.returncode == 2
     assert said in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("inputs", "out"),
+    [
+        ({"format": "cog", "bbox": [-1.5, 40, 2, 43.25], "crs": "EPSG:4326"}, "a.tif"),
+        ({"format": "tif", "levels": ["a b", "2"], "fit": "exact"}, "a.tif"),
+        ({"format": "pmtiles", "area": {"type": "Polygon"}, "zoom": [2, 9]}, "a.pmtiles"),
+        ({"format": "gpkg", "style": "it's", "clip": True, "tile_format": "png"}, "a.gpkg"),
+    ],
+)
+def test_the_command_of_inputs_means_the_same(
+    inputs: dict[str, Any], out: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "area.geojson").write_text(json.dumps(inputs.get("area")))
+    command = command_of({"layer": "L $(x)", **inputs}, out)
+    start, options = shlex.split(command)[:6], shlex.split(command)[6:]
+    assert start == ["mastaba", "export", "L $(x)", out, "-f", "server.json"]
+    parser = argparse.ArgumentParser()
+    add_options(parser)
+    parsed = given_inputs(parser.parse_args(options))
+    assert {"format": format_of(out), **parsed} == inputs
 
 
 def test_a_descriptor_and_an_area_in_a_file(world: Path, tmp_path: Path) -> None:

@@ -183,6 +183,23 @@ def test_level_is_sent_as_stored(ground: Ground, client: Client) -> None:
     assert values.shape[1] in (5 * TILE, 17 * TILE // 4)
 
 
+def test_pages_learn_the_addresses_of_downloads(ground: Ground, client: Client) -> None:
+    cog, tif = ground.application.site.services["ogcapi"].downloads(ground.layer)
+    edges = ground.coverage.finest.edges(ground.coverage.finest.window)
+    middle = (edges.xmin + edges.xmax) / 2
+    box = {"xmin": edges.xmin, "ymin": edges.ymin, "xmax": middle, "ymax": edges.ymax}
+    assert (cog.format, tif.format, tif.takes) == ("cog", "tif", ("level",))
+    for download, level in ((cog, ""), (tif, "1")):
+        address = download.template.format(**box, level=level).removeprefix("http://maps.example")
+        whole = client.get(address)
+        values, transform = pixels(whole)
+        assert transform.a == (4 if level else 1)
+        assert values.shape[1] < ground.coverage.finest.window.columns
+        # Any part can be requested on its own.
+        part = client.get(address, headers={"Range": "bytes=10-19"})
+        assert (part.status_code, part.data) == (206, whole.data[10:20])
+
+
 def test_range_resumes_a_download(client: Client) -> None:
     whole = client.get(COVERAGE)
     etag = whole.headers["ETag"]
@@ -321,6 +338,7 @@ def test_nothing_is_offered_unless_both_switches_are_on(
     assert "coverage" not in document
     assert "coverages-1" not in client.get("/ogcapi/conformance?f=json").text
     assert "/coverage" not in client.get("/ogcapi/api?f=json").text
+    assert not ground.application.site.services["ogcapi"].downloads(ground.layer)
     ground.close()
 
 

@@ -12,6 +12,7 @@ import pytest
 from tests.tiny import tiny_installation
 from werkzeug.test import Client, TestResponse
 
+from mastaba.api.services import Site
 from mastaba.api.tools import create_application
 from mastaba_export.jobs.exporting import exporting
 from mastaba_export.jobs.queue import Queue
@@ -53,6 +54,7 @@ class Exports:
     settings: JobSettings
     worker: Worker
     queue: Queue
+    site: Site
 
     def post(self, path: str, inputs: Any, **options: Any) -> TestResponse:
         return self.client.post(path, json={"inputs": inputs}, **options)
@@ -93,7 +95,9 @@ def open_exports(tmp_path: Path) -> Iterator[Callable[..., Exports]]:
         own = job_settings(site.catalogue.services["export"].own)
         queue = Queue(own)
         opened.append((site, queue))
-        return Exports(Client(application), own, Worker(queue, exporting(site, own)), Queue(own))
+        return Exports(
+            Client(application), own, Worker(queue, exporting(site, own)), Queue(own), site
+        )
 
     yield open_it
     for site, queue in opened:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -115,3 +116,27 @@ def test_coverage_of_a_box(exports: Exports, format: str) -> None:
     assert file.data[:4] in (b"II*\0", b"II+\0")
     assert file.content_type.startswith("image/tiff")
     assert len(file.data) == response.get_json()["estimate"]["bytes"]
+
+
+def test_pages_learn_what_jobs_can_make_of_a_layer(open_exports: Callable[..., Exports]) -> None:
+    exports = open_exports(limits={"estimates": 1000})
+    service = exports.site.services["export"]
+    found: dict[str, list[Any]] = {}
+    for layer in exports.site.catalogue.layers.values():
+        for download in service.downloads(layer):
+            box = {"bbox": [0, 0, 5_000_000, 5_000_000], "crs": "EPSG:3857"}
+            path = download.process.removeprefix(HOST)
+            response = exports.post(f"{path}/estimate", {**download.inputs, **box})
+            assert response.status_code == 200, (download, response.text)
+            drawn = download.inputs.get("style")
+            found.setdefault(layer.id, []).append((download.format, drawn))
+    stored = [(format, None) for format in ("pmtiles", "mbtiles", "gpkg")]
+    coverages = [("cog", None), ("tif", None)]
+    assert found["RGB_PNG"] == coverages + stored
+    assert found["VECTOR"] == stored[:2]
+    # Pixels that are no pictures are drawn, as the default style shows them.
+    assert found["RGB_RAW"] == coverages + [(format, "normal") for format, _ in stored]
+    # Heights have no style in which they are pictures.
+    assert found["FLOAT32_ZIP"] == [*coverages, ("gpkg", None)]
+    # It has not the switch.
+    assert "RGBA_PNG" not in found

@@ -184,11 +184,9 @@ export class DownloadArea {
     } catch (error) {
       if (signal.aborted) return;
       this.message = refusalText(error);
-      this.isRefused = true;
     }
     this.isAsking = false;
     this.show();
-    this.isRefused = false;
   }
 
   // The job

@@ -135,7 +135,8 @@ export function timeText(seconds) {
 }
 
 export function estimateText({ tiles, bytes, seconds }) {
-  return t("estimate", { tiles: number(tiles), size: sizeText(bytes), time: timeText(seconds) });
+  const count = t(tiles === 1 ? "one-tile" : "count-tiles", { count: number(tiles) });
+  return t("estimate", { tiles: count, size: sizeText(bytes), time: timeText(seconds) });
 }
 
 /** Return which limit an estimate exceeds, as text. */

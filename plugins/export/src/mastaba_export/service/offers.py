@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mastaba_export.service.processes import Process
 
 _TAKES: Final[Mapping[str, tuple[str, ...]]] = {"cog": (), "tif": ("level",)}
+"""What else formats take than a box, by format: a COG has the coarser levels as overviews."""
 
 
 def offers(process: Process, layer: Layer, address: str, site: Site) -> Iterator[Download]:
@@ -33,7 +34,6 @@ def offers(process: Process, layer: Layer, address: str, site: Site) -> Iterator
     for format in process.formats:
         inputs = _inputs(ExportRequest(layer.id, format=format), layer, site)
         if inputs is not None:
-            # The finest level of a COG has the others as overviews.
             takes = _TAKES.get(format, ("area", "levels"))
             yield Download(
                 format, file_name(layer.id, format), process=address, inputs=inputs, takes=takes
