@@ -36,9 +36,15 @@ def test_no_serve_writes_a_complete_installation(
     assert output.out == f"{directory / 'server.json'}\n"
     assert output.err.splitlines()[-1].startswith("Generating the world: 100 % after ")
     services = json.loads((directory / "services.json").read_text())
-    for name in ("wmts", "tms", "health", "elevation", "terrain", "viewer"):
+    for name in ("wmts", "tms", "health", "elevation", "terrain", "export", "viewer"):
         assert services[name]["enabled"] is True
         assert services[name]["endpoint_uri"].startswith("http://127.0.0.1:9999/")
+    # Downloads are written below the directory, by one worker.
+    assert services["ogcapi"]["coverages"] is True
+    assert services["export"]["directory"] == str(directory / "exports")
+    assert services["export"]["workers"] == 1
+    elevation = json.loads((directory / "layers" / "elevation.json").read_text())
+    assert (elevation["coverages"], elevation["export"]) == (True, {"enabled": True})
     places = services["viewer"]["places"]
     assert all(place["name"] for place in places)
     layers = sorted(path.stem for path in (directory / "layers").iterdir())

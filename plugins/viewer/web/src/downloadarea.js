@@ -30,6 +30,13 @@ import { t, threeDigits } from "./texts.js";
 /** Milliseconds after the last change before an estimate is requested: servers limit their number. */
 const REST = 700;
 const DEGREES = "CRS:84";
+const FORMATS = {
+  cog: t("format-cog"),
+  tif: t("format-tif"),
+  pmtiles: "PMTiles",
+  mbtiles: "MBTiles",
+  gpkg: "GeoPackage",
+};
 const CORNERS = { degrees: ["west", "south", "east", "north"], others: ["xmin", "ymin", "xmax", "ymax"] };
 
 export class DownloadArea {
@@ -298,7 +305,7 @@ export class DownloadArea {
     const { downloads, styles } = this.layer;
     const text = ({ format, inputs }) => {
       const style = inputs?.style && (styles.find(({ id }) => id === inputs.style)?.title ?? inputs.style);
-      const name = t(`format-${format}`);
+      const name = FORMATS[format] ?? format;
       return style ? t("format-drawn", { format: name, style }) : name;
     };
     const group = (label, isJob) => {
@@ -323,7 +330,7 @@ export class DownloadArea {
 
   levelContent(choice) {
     const unit = get(this.set.crs).getUnits() === "degrees" ? "°" : "m";
-    const texts = levelsOf(this.set).map(({ id, cellSize }) => t("level-cell", { id, cell: threeDigits(cellSize), unit }));
+    const texts = levelsOf(this.set).map(({ id, cellSize }) => `${id} (${threeDigits(cellSize)} ${unit})`);
     const choose = (end) => (index) => {
       this.levels[end] = index;
       // The coarsest one is not finer than the finest one.
