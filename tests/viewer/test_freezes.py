@@ -102,8 +102,8 @@ def world(tmp_path_factory: pytest.TempPathFactory, serving: Any) -> Iterator[st
                 tile=tile,
                 **({"tables": TINY_TABLES} if is_vector else {"channels": channels}),
             )
-            layers[name] = layer_document(descriptor, title=name)
-        settings = {"global": {"map": {"crs": list(CRSS)}}}
+            layers[name] = layer_document(descriptor, title=name, coverages=True)
+        settings = {"global": {"map": {"crs": list(CRSS)}}, "ogcapi": {"coverages": True}}
         return ground.install(directory, url, services_overrides=settings, more=layers)
 
     with serving(install) as url:
@@ -276,4 +276,12 @@ def test_comparing_does_not_block(watch: Watch, most: float, world: str) -> None
     watched = watch(f"{world}/viewer/compare/RELIEF/EARTH")
     for cell in CELLS:
         watched.do("(place) => { location.hash = place; }", f"#at=500000,6600000,{cell}")
+    assert watched.longest() < most
+
+
+def test_downloads_do_not_block(watch: Watch, most: float, world: str) -> None:
+    watched = watch(f"{world}/viewer/RELIEF#at=500000,6600000,150")
+    for name in ("#download", "[data-area=area-whole]"):
+        watched.click(name)
+        watched.page.wait_for_selector("#download-file")
     assert watched.longest() < most
