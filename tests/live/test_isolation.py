@@ -80,6 +80,7 @@ DESELECTED = {
         "test_list_links_to_the_pages_of_other_services",
         "test_default_titles_of_services_are_translated",
         "test_translated_titles_are_those_of_the_services",
+        "test_usual_title_of_a_style_is_translated",
     ],
 }
 
