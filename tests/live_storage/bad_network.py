@@ -17,7 +17,7 @@ _FIRST_FAILURE, _FAILS_EVERY = 20, 100
 
 @dataclass(frozen=True, slots=True)
 class Forwarded:
-    """A request that was forwarded, and its time on the monotonic clock in seconds."""
+    """A request that was forwarded, and the time until its answer, monotonic, in seconds."""
 
     method: str
     path: str
@@ -99,15 +99,7 @@ class BadNetwork:
         upstream.request(handler.command, handler.path, body, headers)
         answer = upstream.getresponse()
         data = answer.read()
-        handler.send_response(answer.status)
-        for name, text in answer.getheaders():
-            if name.lower() not in ("connection", "transfer-encoding", "server", "date"):
-                handler.send_header(name, text)
-        if answer.getheader("Content-Length") is None:
-            handler.send_header("Content-Length", str(len(data)))
-        handler.end_headers()
-        handler.wfile.write(data)
-        upstream.close()
+        # Noted before the answer leaves: the client may ask for more as soon as it has it.
         self.forwarded.append(
             Forwarded(
                 handler.command,
@@ -117,3 +109,12 @@ class BadNetwork:
                 time.monotonic(),
             )
         )
+        handler.send_response(answer.status)
+        for name, text in answer.getheaders():
+            if name.lower() not in ("connection", "transfer-encoding", "server", "date"):
+                handler.send_header(name, text)
+        if answer.getheader("Content-Length") is None:
+            handler.send_header("Content-Length", str(len(data)))
+        handler.end_headers()
+        handler.wfile.write(data)
+        upstream.close()
