@@ -1,0 +1,1 @@
+"""Identifiers: who a credential belongs to."""
