@@ -58,7 +58,7 @@ class Hours:
         if found is None:
             raise ValueError("is not in the form 'Mo-Fr 08:00-18:00 Europe/Paris'")
         start, end = _minutes(found["start"]), _minutes(found["end"])
-        if start == end or start == _DAY:
+        if start in (end, _DAY):
             raise ValueError("contains no time: the start is the end")
         try:
             zone = ZoneInfo(found["zone"])
@@ -159,3 +159,6 @@ class Period:
         if at >= self.end:
             return math.inf
         return self.end if self.hours is None else min(self.end, self.hours.next_change(at))
+
+
+ALWAYS: Final = Period()

@@ -17,7 +17,7 @@ _SELECTORS: Final = {
         "items": {"type": "string", "minLength": 1},
         "description": "A selector, or a list of selectors that must all match.",
     },
-    "description": "Selectors such as anonymous, key:ID, group:NAME or [known, address:10.0.0.0/8].",
+    "description": "Selectors such as anonymous, key:ID, group:NAME, [known, address:10.0.0.0/8].",
 }
 
 
