@@ -85,6 +85,7 @@ def hostile(provider: Provider) -> dict[str, str]:
         return f"{signed}.{encoded(made.sign(signed.encode(), private))}"
 
     usual = {"alg": "RS256", "kid": "one"}
+    endless = json.dumps(provider.claims(exp=None)).encode()[1:]
     return {
         "none": f"{encoded({'alg': 'none', 'kid': 'one'})}.{claims}.",
         "none with signature": f"{encoded({'alg': 'none', 'kid': 'one'})}.{claims}.{signature}",
@@ -106,9 +107,7 @@ def hostile(provider: Provider) -> dict[str, str]:
         "no end": provider.token("one", exp=None),
         "end as text": raw(usual, provider.claims(exp="9999999999")),
         "end as boolean": raw(usual, provider.claims(exp=True)),
-        "endless": raw(
-            usual, b'{"exp":1e999,' + json.dumps(provider.claims(exp=None)).encode()[1:]
-        ),
+        "endless": raw(usual, b'{"exp":1e999,' + endless),
         "not a number": raw(usual, b'{"nbf":NaN,' + json.dumps(provider.claims()).encode()[1:]),
         "not yet": provider.token("one", nbf=now + 120),
         "from the future": provider.token("one", iat=now + 120),
@@ -140,59 +139,6 @@ def hostile(provider: Provider) -> dict[str, str]:
     }
 
 
-NAMES = [
-    "none",
-    "none with signature",
-    "None",
-    "public key as secret",
-    "n as secret",
-    "another signature",
-    "another algorithm of the key",
-    "key of another kind",
-    "changed claims",
-    "changed header",
-    "wrong audience",
-    "no audience",
-    "audience as object",
-    "wrong issuer",
-    "no issuer",
-    "issuer as list",
-    "expired",
-    "no end",
-    "end as text",
-    "end as boolean",
-    "endless",
-    "not a number",
-    "not yet",
-    "from the future",
-    "unknown kid",
-    "kid as path",
-    "kid as number",
-    "crit",
-    "unencoded",
-    "jku",
-    "x5u",
-    "embedded key",
-    "claim twice",
-    "header twice",
-    "of another kind",
-    "without a user",
-    "user as list",
-    "user with a newline",
-    "claims as list",
-    "deep",
-    "large",
-    "1 MB",
-    "two parts",
-    "encrypted",
-    "with padding",
-    "with a newline",
-    "not base64",
-    "empty",
-    "JSON",
-]
-
-
 def test_hostile_tokens_are_refused_with_one_request_to_the_provider(provider: Provider) -> None:
     provider.add_key("RS256", "one")
     identifier = opened(provider)
@@ -202,7 +148,6 @@ def test_hostile_tokens_are_refused_with_one_request_to_the_provider(provider: P
     provider.answers["/jwks"] = published
     provider.requests.clear()
     tokens = hostile(provider)
-    assert list(tokens) == NAMES
     for name, token in tokens.items():
         with pytest.raises(UnknownCredentialError) as caught:
             pytest.fail(f"{name}: accepted as {verify(identifier, token)}")
@@ -255,13 +200,15 @@ def test_new_keys_are_fetched_once_a_minute(
     assert verify(identifier, provider.token("two")).id == "anna"
     assert len(provider.requests) == 2
     # A key that was taken back ends the tokens that it has signed.
+    token = provider.token("one")
+    assert verify(identifier, token).id == "anna"
     assert not identifier.poll()
     del provider.keys["one"]
     provider.serve_keys()
     monkeypatch.setattr(keys, "_AGE", 0)
     assert identifier.poll()
     with pytest.raises(UnknownCredentialError):
-        verify(identifier, provider.token("one") if "one" in provider.keys else "ey.ey.ey")
+        verify(identifier, token)
 
 
 def test_a_provider_that_is_down_changes_nothing(
