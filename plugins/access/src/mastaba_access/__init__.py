@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from mastaba import hookimpl
+from mastaba import LazyClass, hookimpl
 from mastaba_access.settings import SETTINGS_SCHEMA
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, _SubParsersAction
+
+    from mastaba.api.access import Identifier
 
 settings_schema = SETTINGS_SCHEMA
 
@@ -18,3 +21,18 @@ def register_commands(subparsers: _SubParsersAction[ArgumentParser]) -> None:
     from mastaba_access.commands import add_commands
 
     add_commands(subparsers)
+
+
+@hookimpl
+def register_identifiers() -> Iterable[type[Identifier] | LazyClass]:
+    places = {
+        "keys": "keys:KeyIdentifier",
+        "basic": "basic:BasicIdentifier",
+        "signed": "signed:SignedIdentifier",
+        "session": "signed:SessionIdentifier",
+        "front": "fronts:FrontIdentifier",
+    }
+    return [
+        LazyClass(f"mastaba_access.identifiers.{place}", name=name)
+        for name, place in places.items()
+    ]

@@ -10,3 +10,7 @@ if TYPE_CHECKING:
 
 def add_commands(subparsers: _SubParsersAction[ArgumentParser]) -> None:
     """Add all commands."""
+    from mastaba_access.commands import key, sign
+
+    key.add(subparsers)
+    sign.add(subparsers)

@@ -1,0 +1,25 @@
+"""The audit log: one line of JSON for each change of who may see what; never a secret."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from typing import Any
+
+from mastaba_access.keystore.record import instant
+
+logger = logging.getLogger("mastaba.audit")
+
+
+def record(event: str, *, at: float | None = None, **details: Any) -> None:
+    """Write a line.
+
+    Args:
+        event: what has happened, such as ``key created``.
+        at: Unix seconds; now by default.
+        details: further members; those without a value are left out.
+    """
+    line = {"time": instant(time.time() if at is None else at), "event": event}
+    line |= {name: value for name, value in details.items() if value not in (None, "", [], {})}
+    logger.info("%s", json.dumps(line, ensure_ascii=False))

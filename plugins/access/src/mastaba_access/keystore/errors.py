@@ -1,0 +1,20 @@
+"""Errors of the stores of keys."""
+
+from __future__ import annotations
+
+from mastaba.errors import MastabaError
+
+
+class KeyStoreError(MastabaError):
+    """The store cannot be read or changed; the message is for operators."""
+
+
+class UnknownKeyError(KeyStoreError):
+    """The store contains no key with this id."""
+
+    def __init__(self, key_id: str) -> None:
+        super().__init__(f"there is no key {key_id!r}")
+
+
+class InvalidKeyRecordError(KeyStoreError):
+    """What is said about a key is invalid."""
