@@ -59,6 +59,7 @@ class _Loader:
         self._abilities = abilities
         self._faults = FileFaults(faults, file)
         self._digest = hashlib.blake2b(digest_size=8)
+        self._files: list[str] = []
 
     def load(self) -> RuleSet:
         document = self._document()
@@ -70,10 +71,17 @@ class _Loader:
                 rules.append(self._rule(found, f"$.rules[{position}]", areas))
         self._require_different_names(document.get("rules", []))
         self._faults.require_usable()
-        digest = self._digest.hexdigest()
-        return RuleSet(document["default"] == "allow", tuple(rules), groups, areas, digest)
+        return RuleSet(
+            document["default"] == "allow",
+            tuple(rules),
+            groups,
+            areas,
+            self._digest.hexdigest(),
+            tuple(self._files),
+        )
 
     def _text(self, file: str, faults: FileFaults, remedy: str) -> str:
+        self._files.append(file)
         try:
             text = read_local_text(file)
         except FileNotFoundError:

@@ -79,6 +79,7 @@ class RuleSet:
         groups: by name.
         areas: by name.
         digest: hexadecimal digits that change with the files.
+        files: from which they were read.
     """
 
     is_open: bool
@@ -86,6 +87,7 @@ class RuleSet:
     groups: Groups = field(default_factory=Groups)
     areas: Mapping[str, Area] = field(default_factory=dict)
     digest: str = ""
+    files: tuple[str, ...] = ()
 
     def applying(self, visit: Visit, at: float) -> tuple[Rule, ...]:
         """Return the rules for a visit at a moment, in order.
