@@ -82,6 +82,16 @@ class KeyIdentifier(Identifier):
         self._store.note_use(key_id, now)
         return principal
 
+    def principal(self, key_id: str) -> Principal | None:
+        """Return the holder of the key with an id, for explanations; None if there is no such key.
+
+        Raises:
+            UnknownCredentialError: the key is revoked, or its time is over or has not begun.
+            OverloadedError: the store cannot be read.
+        """
+        record = None if self._store is None else find_key(self._store, key_id)
+        return None if record is None else principal_of(record, time.time(), record.ends)
+
     def challenge(self) -> str | None:
         return None if self._store is None else 'ApiKey realm="Mastaba", in="query path header"'
 
