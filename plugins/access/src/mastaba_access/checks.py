@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
@@ -146,9 +146,7 @@ class _Check:
                     }
                 if not any(bits.values()):
                     word = "limit" if rule.effect is Effect.LIMIT else "rule"
-                    reason = (
-                        f"the {word} {rule.name!r} never applies: {other.name!r} decides before"
-                    )
+                    reason = f"the {word} {rule.name!r} never applies: {other.name!r} is above"
                     yield self._warn(path, reason, "move it up, or remove it")
                     break
 
@@ -237,6 +235,7 @@ class _Check:
 
     def _of_keys(self) -> Iterator[Fault]:
         now = time.time()
+        uses, oldest = self._last_uses(), time.strftime("%Y-%m-%d", time.gmtime(now - _UNUSED))
         file = str(self._access.get("keys", ""))
         for record in self._keys:
             state, path = record.state(now), f"key {record.id}"
@@ -244,11 +243,15 @@ class _Check:
                 yield self._warn(path, "it has expired", "remove it, or extend it", file)
             elif state == "revoked":
                 continue
-            elif record.last_used is not None and now - record.last_used > _UNUSED:
+            elif uses is not None and uses.get(record.id, oldest) < oldest:
                 yield self._warn(path, "it was not used for 180 days", "revoke it", file)
             if state != "expired" and not self._has_grant(record):
                 reason = "it opens nothing that is not public"
                 yield self._warn(path, reason, "write a rule for it, or revoke it", file)
+
+    def _last_uses(self) -> Mapping[str, str] | None:
+        found = self._gate.identifiers.get("keys")
+        return found.last_uses() if isinstance(found, KeyIdentifier) else None
 
     def _has_grant(self, record: KeyRecord) -> bool:
         from mastaba.api.access import Principal

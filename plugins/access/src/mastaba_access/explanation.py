@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
 from mastaba.api.services import Site
 from mastaba.api.web import parse_query
-from mastaba_access.decisions import AccessClass
+from mastaba_access.decisions import AccessClass, Outcome
 from mastaba_access.rules.ruleset import Rule, RuleSet
 from mastaba_access.rules.what import PLAIN_ABILITIES, Layers
 from mastaba_access.rules.who import Visit
 
 if TYPE_CHECKING:
     from mastaba_access.gate import RulesGate
+
+
+_OF_LAYERS: Final = frozenset(
+    ("layer", "layers", "query_layers", "coverageid", "coverage", "collections", "resource")
+)
+"""Parameters that name layers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +63,7 @@ def parse_address(url: str, site: Site) -> Address:
     words = set(path.split("/"))
     words |= {word.partition(".")[0] for word in words}
     for name, value in parse_query(split.query).items():
-        if name.lower() in (
-            "layer",
-            "layers",
-            "query_layers",
-            "coverageid",
-            "coverage",
-            "collections",
-        ):
+        if name in _OF_LAYERS:
             words.update(value.split(","))
     layers = tuple(name for name in site.catalogue.layers if name in words)
     return Address(*found[1], layers)
@@ -145,10 +144,15 @@ def explain(
             decided_by, is_open = rule.name, False
     positions = {rule.name: number for number, rule in enumerate(rules.rules)}
     tried.sort(key=lambda one: positions.get(one.rule, -1))
-    allowed = bool(outcome.allowed & bit)
-    decision = "allow" if allowed else "lock" if outcome.locked & bit else "hide"
-    limits = outcome.limit(bit).to_json() if allowed else {}
+    decision = _decision(outcome, bit)
+    limits = outcome.limit(bit).to_json() if decision == "allow" else {}
     return Explanation(ability, layer, decision, decided_by, limits, tuple(tried))
+
+
+def _decision(outcome: Outcome, bit: int) -> str:
+    if outcome.allowed & bit:
+        return "allow"
+    return "lock" if outcome.locked & bit else "hide"
 
 
 def _why_not(
@@ -200,18 +204,14 @@ def matrix(gate: RulesGate, visit: Visit, at: float, site: Site) -> list[dict[st
             outcome = found.decide(layers, service, "", ability)
             for layer in layers.names:
                 bit = layers.bit(layer)
-                allowed = outcome.allowed & bit
-                limits = outcome.limit(bit).to_json() if allowed else {}
+                decision = _decision(outcome, bit)
+                limits = outcome.limit(bit).to_json() if decision == "allow" else {}
                 rows.append(
                     {
                         "layer": layer,
                         "service": service,
                         "ability": ability,
-                        "decision": "allow"
-                        if allowed
-                        else "lock"
-                        if outcome.locked & bit
-                        else "hide",
+                        "decision": decision,
                         "limits": "; ".join(f"{key}={value}" for key, value in limits.items()),
                     }
                 )

@@ -61,10 +61,10 @@ def _opened(file: str) -> tuple[Site, RulesGate]:
     from mastaba_access.gate import RulesGate
 
     site = create_application(file).site
-    gate = site.gate
-    if not isinstance(gate, RulesGate):
+    settings = site.plugin_settings.get("access")
+    if settings is None:
         raise MastabaError(f"{file}: there is no section plugins.access: everything is public")
-    return site, gate
+    return site, RulesGate(site, settings)
 
 
 def _fail(error: Exception) -> int:
@@ -179,20 +179,15 @@ def _cache(is_open: bool, is_shared: bool) -> str:
 
 def _print(document: dict[str, Any]) -> None:
     who = document["principal"]
-    print(
-        f"principal: {who['kind']} {who['id']}"
-        if who["kind"] != who["id"]
-        else f"principal: {who['id']}"
-    )
+    print(f"principal: {who['id']}" + (f" ({who['kind']})" if who["kind"] != who["id"] else ""))
     print(f"class: {document['class']}; caches: {document['cache']}")
     virtual = f"@{document['virtual']}" if document["virtual"] else ""
     print(f"service: {document['service']}{virtual}")
     if not document["layers"]:
         print("the address names no published layer")
     for one in document["decisions"]:
-        print(
-            f"{one['layer']} {one['ability']}: {one['decision']} (by {one['decided_by']})".strip()
-        )
+        subject = f"{one['layer']} {one['ability']}".strip()
+        print(f"{subject}: {one['decision']} (by {one['decided_by']})")
         for key, value in one["limits"].items():
             print(f"    limit {key}: {value}")
         for rule in one["tried"]:
