@@ -161,8 +161,7 @@ class World:
             return pixels
         x, y = centres(level, row, col)
         # The pixels of a block of a JPEG depend on each other, and on its neighbours.
-        reach = 0.5
-        _, outside = certain(self.polygons, x, y, reach * cell_size(level))
+        _, outside = certain(self.polygons, x, y, 0.3)
         if "JPG" in self.name:
             outside = far(outside)
         other = made(self.name, self._seed, level, row, col)

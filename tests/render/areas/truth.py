@@ -17,11 +17,10 @@ Mask = npt.NDArray[np.bool_]
 
 CENTRE = (1.4, 47.6)
 """Of all areas but those across the antimeridian, degrees."""
-DIAGONAL = math.sqrt(0.5)
-AROUND = [
-    *((0, 0), (1, 0), (-1, 0), (0, 1), (0, -1)),
-    *((x, y) for x in (-DIAGONAL, DIAGONAL) for y in (-DIAGONAL, DIAGONAL)),
-]
+STEP = 0.1
+"""Pixels between points of an edge."""
+
+_known: list[tuple[Polygons, float, tuple[Floats, Floats]]] = []
 
 
 def star(source: random.Random, x: float, y: float, count: int, low: float, high: float) -> Ring:
@@ -64,7 +63,9 @@ def area(seed: int, centre: tuple[float, float] = CENTRE) -> Polygons:
         case 6:  # larger than everything, with a hole
             return [[box(-180, -80, 180, 80), star(source, x, y, 20, 0.4, 0.9)]]
         case _:
-            return [[star(source, x, y, 50_000 if seed > 30 else 500, 0.5, 1.2)]]
+            if seed > 30:
+                return [[star(source, x, y, 50_000, 1.0, 1.02)]]
+            return [[star(source, x, y, 500, 0.5, 1.2)]]
 
 
 def geojson(polygons: Polygons) -> dict[str, Any]:
@@ -102,23 +103,43 @@ def _odd(ring: Floats, x: Floats, y: Floats) -> Mask:
 
 
 def certain(polygons: Polygons, x: Floats, y: Floats, reach: float) -> tuple[Mask, Mask]:
-    """Return which points are inside, and which outside, wherever they move by a distance.
+    """Return which pixels are inside, and which outside, without those near to an edge.
 
     Args:
-        reach: in units of EPSG:3857.
+        x, y: of the middles of a grid of pixels, EPSG:3857.
+        reach: distance of an edge, in pixels.
     """
-    around = [
-        inside(polygons, x + reach * dx, y + reach * dy)
-        for dx, dy in (
-            (0, 0),
-            (1, 0),
-            (-1, 0),
-            (0, 1),
-            (0, -1),
-            (0.7, 0.7),
-            (-0.7, 0.7),
-            (0.7, -0.7),
-            (-0.7, -0.7),
-        )
-    ]
-    return np.all(around, axis=0), ~np.any(around, axis=0)
+    cell = float(x[0, 1] - x[0, 0])
+    edges = _along(polygons, cell)
+    across = (edges[0] - x[0, 0]) / cell
+    down = (y[0, 0] - edges[1]) / cell
+    rows, columns = x.shape
+    here = (across > -9) & (across < columns + 9) & (down > -9) & (down < rows + 9)
+    across, down = across[here], down[here]
+    near = np.zeros((rows + 40, columns + 40), np.bool_)
+    around = range(-math.ceil(reach) - 1, math.ceil(reach) + 2)
+    for row_step in around:
+        for col_step in around:
+            row, col = np.round(down) + row_step, np.round(across) + col_step
+            meets = np.hypot(row - down, col - across) <= reach + STEP
+            near[row[meets].astype(int) + 20, col[meets].astype(int) + 20] = True
+    near = near[20 : rows + 20, 20 : columns + 20]
+    found = inside(polygons, x, y)
+    return found & ~near, ~found & ~near
+
+
+def _along(polygons: Polygons, cell: float) -> tuple[Floats, Floats]:
+    """Return points on all edges, not further apart than a part of a pixel, EPSG:3857."""
+    if not _known or _known[0][0] is not polygons or _known[0][1] != cell:
+        transformer = pyproj.Transformer.from_crs("OGC:CRS84", "EPSG:3857", always_xy=True)
+        parts = []
+        for ring in (ring for polygon in polygons for ring in polygon):
+            points = np.array(ring)
+            ends = np.stack(transformer.transform(*points.T), axis=1)
+            length = np.abs(np.diff(ends, axis=0)).max(axis=1)
+            # Edges that go around the Earth are not near.
+            counts = np.minimum(np.ceil(length * 1.5 / (STEP * cell)), 100_000).astype(int) + 1
+            for start, end, count in zip(points[:-1], points[1:], counts, strict=True):
+                parts.append(start + np.linspace(0, 1, count)[:, np.newaxis] * (end - start))
+        _known[:] = [(polygons, cell, transformer.transform(*np.concatenate(parts).T))]
+    return _known[0][2]
