@@ -52,6 +52,7 @@ ROOMS = (
     "slab",
     "catalogue",
     "web",
+    "access",
     "services",
     "tiles",
     "plugins",
@@ -76,8 +77,10 @@ ROOMS_OF_PLUGINS = {
 }
 MAX_PACKAGES = 13
 
-MOST_LINES = 12_029
-"""Lines of the modules of the core. Lower it with every change that removes some."""
+MOST_LINES = 12_929
+"""Lines of the modules of the core. Lower it with every change that removes some.
+
+900 of them are for the seam of access: gate, views, guarded tiles, virtual services."""
 
 # library: the modules (or packages) of the core that may know it
 LIBRARIES = {

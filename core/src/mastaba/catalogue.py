@@ -10,7 +10,7 @@ from typing import Any
 
 from mastaba.model.digest import digest_of
 from mastaba.model.layer import Layer
-from mastaba.model.settings import MapLimits, ServiceSettings, Settings
+from mastaba.model.settings import MapLimits, ServiceSettings, Settings, VirtualSettings
 from mastaba.model.style import Style
 from mastaba.model.tile_matrix_set import TileMatrixSet
 from mastaba.slab.index_cache import IndexCache
@@ -38,6 +38,7 @@ class Catalogue:
         missing_layers: configured, but left out because of an error.
         outdated_layers: published in their previous version, because the new one has an error.
         map_limits: limits for all maps of a process together.
+        virtual: virtual services by name.
     """
 
     settings: Settings
@@ -52,6 +53,7 @@ class Catalogue:
     missing_layers: frozenset[str] = frozenset()
     outdated_layers: frozenset[str] = frozenset()
     map_limits: MapLimits = field(default_factory=MapLimits)
+    virtual: Mapping[str, VirtualSettings] = field(default_factory=dict)
 
     @cached_property
     def generation(self) -> str:
@@ -62,6 +64,42 @@ class Catalogue:
         services = {name: replace(one, own=_shown(one.own)) for name, one in self.services.items()}
         layers = {name: layer.generation for name, layer in self.layers.items()}
         return digest_of(self.settings, services, layers)
+
+    def filtered(
+        self,
+        layers: Mapping[str, Layer],
+        readers: Mapping[str, Mapping[str, LevelReader]],
+        settings: Settings,
+        services: Mapping[str, ServiceSettings],
+    ) -> Catalogue:
+        """Return a view: a catalogue in which only some of this one exists.
+
+        Args:
+            layers: those that exist in it, perhaps changed, in any order.
+            readers: of each of them, by tile matrix identifier.
+            settings: of all its services.
+            services: those that exist in it, by name.
+        """
+        shown = in_order({name: (layer, readers[name]) for name, layer in layers.items()})
+        sets = {
+            one.id
+            for layer in layers.values()
+            for one in (layer.pyramid.tile_matrix_set, *layer.extra_tile_matrix_sets)
+        }
+        styles = {style.id for layer in layers.values() for style in layer.styles}
+        return replace(
+            self,
+            settings=settings,
+            services=MappingProxyType(dict(services)),
+            tile_matrix_sets={
+                key: one for key, one in self.tile_matrix_sets.items() if key in sets
+            },
+            styles={key: one for key, one in self.styles.items() if key in styles},
+            missing_layers=frozenset(),
+            outdated_layers=frozenset(),
+            virtual={},
+            **shown,
+        )
 
 
 def _shown(own: Mapping[str, Any]) -> dict[str, Any]:

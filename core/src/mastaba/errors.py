@@ -23,7 +23,10 @@ Each protocol service has its own table that maps them to responses::
     │   ├── TileOutOfRangeError       indices outside the limits of the layer
     │   ├── TileNotFoundError         inside the limits, but not stored
     │   ├── UnknownPathError          no resource at this path
-    │   └── RequestTooLargeError
+    │   ├── RequestTooLargeError
+    │   └── AccessError               status: 401, 403 or 429; challenges, retry_after
+    │       ├── UnknownCredentialError     no one has it, it is damaged, expired or revoked
+    │       └── RestrictedCredentialError  it may not be used from here
     ├── ClientGoneError               the client has hung up
     ├── NoResponseError               an HTTP server did not answer, or not completely
     ├── OverloadedError               retry_after: seconds; the same request may succeed later
@@ -50,6 +53,7 @@ from mastaba_server.errors import (
 
 __all__ = [
     "AccessDeniedError",
+    "AccessError",
     "ChangeRefusedError",
     "ClientGoneError",
     "ConfigurationError",
@@ -66,11 +70,13 @@ __all__ = [
     "PluginLoadError",
     "RequestError",
     "RequestTooLargeError",
+    "RestrictedCredentialError",
     "SlabFormatError",
     "StorageError",
     "StorageUnavailableError",
     "TileNotFoundError",
     "TileOutOfRangeError",
+    "UnknownCredentialError",
     "UnknownNameError",
     "UnknownPathError",
     "UnknownPluginError",
@@ -177,6 +183,44 @@ class UnknownPathError(RequestError):
 
 class RequestTooLargeError(RequestError):
     """The request body is larger than the server accepts."""
+
+
+class AccessError(RequestError):
+    """The client may not have this, or not now; every protocol answers with this status.
+
+    Args:
+        message: why, for the client; names no rule, group or layer.
+        status: 401 (a credential is missing or invalid), 403 or 429.
+        challenges: values of WWW-Authenticate; those of the gate if empty.
+        retry_after: seconds after which another attempt makes sense, or None.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        status: int = 401,
+        challenges: Sequence[str] = (),
+        retry_after: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.challenges = tuple(challenges)
+        self.retry_after = retry_after
+
+
+class UnknownCredentialError(AccessError):
+    """The credential is unknown, damaged, expired or revoked."""
+
+
+class RestrictedCredentialError(AccessError):
+    """The credential is valid, but not from this address or page.
+
+    Args:
+        message: why, for the client.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, 403)
 
 
 class ClientGoneError(MastabaError):

@@ -460,12 +460,15 @@ def test_wrong_settings_are_reported(
 
 def test_every_hook_is_listed() -> None:
     assert hookspecs.hook_names() == [
+        "access_gate",
         "generation_changed",
         "register_commands",
         "register_encoders",
+        "register_identifiers",
         "register_index_stores",
         "register_services",
         "register_storages",
+        "request_meters",
         "wsgi_middleware",
     ]
 

@@ -5,6 +5,7 @@ Plugins import from these modules, from `mastaba` (`hookimpl`, `LazyClass`) and 
 
 =====================  ===============================================================
 ``services``           the base class of services, the site, settings
+``access``             who a client is, and what it may see
 ``web``                requests, responses, bodies, text for URLs and HTML
 ``catalogue``          what is published: layers, pyramids, tile matrix sets, styles
 ``tiles``              what answers a tile, stored or drawn

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import Any
 
 from mastaba.model.crs import Equivalences
-from mastaba.model.layer import Metadata
+from mastaba.model.layer import Layer, Metadata
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,3 +173,27 @@ class ServiceSettings:
     metadata: Metadata | None = None
     own: Mapping[str, Any] = field(default_factory=dict, hash=False)
     cors: bool | str | tuple[str, ...] = False
+
+
+@dataclass(frozen=True, slots=True)
+class VirtualSettings:
+    """A virtual service: some of the layers, with settings and addresses of their own.
+
+    Attributes:
+        layers: which ones: identifiers, patterns (``PLAN_*``) and ``keyword:WORD``.
+        exclusive: whether the main services do not publish these layers.
+        settings: for all its services.
+        services: settings of each of its services, by the name of the main one.
+        root_path: internal path of its list of services.
+    """
+
+    layers: tuple[str, ...]
+    exclusive: bool
+    settings: Settings
+    services: Mapping[str, ServiceSettings]
+    root_path: str
+
+    def includes(self, layer: Layer) -> bool:
+        """Return whether it publishes a layer."""
+        words = {f"keyword:{word}" for word in layer.keywords}
+        return any(one in words or fnmatchcase(layer.id, one) for one in self.layers)

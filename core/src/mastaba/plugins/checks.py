@@ -77,12 +77,26 @@ INDEX_STORES: Final = Kind(
     opened_by="open",
     arguments=1,
 )
+IDENTIFIERS: Final = Kind(
+    "identifier",
+    "register_identifiers",
+    "mastaba.access.gate:Identifier",
+    identifying=("name",),
+    required=("forms",),
+    arguments=2,
+)
 ENCODERS: Final = Kind(
     "encoder",
     "register_encoders",
     "mastaba_render.encoder:Encoder",
     identifying=("media_type", "name", "extension"),
 )
+
+# Hooks that return one object or None, and what its methods are.
+_OBJECTS: Final[Mapping[str, tuple[str, ...]]] = {
+    "access_gate": ("grant", "catalogue", "client_address", "challenges"),
+    "request_meters": ("tile", "request"),
+}
 
 # Keys of the object "storage" in pyramids that the core reads.
 _STORAGE_KEYS: Final = frozenset(
@@ -154,12 +168,19 @@ def unique_values(kind: Kind, attributes: Mapping[str, Any]) -> list[tuple[str, 
 
 
 def items_of(hook: str, result: Any) -> list[Any]:
-    """Return what a hook provides: classes, or one wrapper at most."""
+    """Return what a hook provides: classes, or one object at most."""
     if hook == "wsgi_middleware":
         if result is not None and not callable(result):
             raise BrokenPluginError(
                 f"returns {_shown(result)} from wsgi_middleware; return a function that takes the "
                 "application, or None"
+            )
+        return [] if result is None else [result]
+    if hook in _OBJECTS:
+        missing = [name for name in _OBJECTS[hook] if not callable(getattr(result, name, None))]
+        if result is not None and missing:
+            raise BrokenPluginError(
+                f"returns {_shown(result)} from {hook}, which has no method {missing[0]}"
             )
         return [] if result is None else [result]
     if result is None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication
 
     from mastaba import LazyClass
+    from mastaba.access.gate import Gate, Identifier, Meter
     from mastaba.services.base import Service, Site
     from mastaba.services.change import LayerChange
     from mastaba.slab.stored_indices import IndexStore
@@ -76,6 +77,43 @@ def wsgi_middleware(site: Site) -> Callable[[WSGIApplication], WSGIApplication] 
         that depend on path and query alone do not pass through it either from the second request
         on; the method gets the environment of the first one, and returns a function like
         ``answer``, which takes the headers of a request and returns its response.
+    """
+
+
+@hookspec
+def access_gate(site: Site) -> Gate | None:
+    """Provide what decides who a client is, and what it may see.
+
+    Called once for each loaded configuration. If two plugins provide a gate, the start fails.
+
+    Args:
+        site: the loaded configuration.
+
+    Returns:
+        A `mastaba.api.access.Gate`, or None if access is not limited.
+    """
+
+
+@hookspec
+def register_identifiers() -> Iterable[type[Identifier] | LazyClass]:  # type: ignore[empty-body]
+    """Provide kinds of credentials, for the plugin that provides the gate.
+
+    Returns:
+        Subclasses of `mastaba.api.access.Identifier`.
+    """
+
+
+@hookspec
+def request_meters(site: Site) -> Meter | None:
+    """Provide what counts answered requests, by the principals of a gate.
+
+    Called once for each loaded configuration.
+
+    Args:
+        site: the loaded configuration.
+
+    Returns:
+        A `mastaba.api.access.Meter`, or None if nothing is counted.
     """
 
 

@@ -26,6 +26,7 @@ from mastaba.plugins.registry import Registry
 if TYPE_CHECKING:
     from argparse import ArgumentParser, _SubParsersAction
 
+    from mastaba.access.gate import Gate, Identifier, Meter
     from mastaba.services.base import Service
     from mastaba.slab.stored_indices import IndexStore
     from mastaba.storage.base import Storage
@@ -33,6 +34,12 @@ if TYPE_CHECKING:
 
 CORE: Final = "core"
 _CORE_SOURCE: Final = Source(CORE, "mastaba", __version__, "the core", lambda: builtin)
+_WORDS: Final = (
+    ("wsgi_middleware", "middleware"),
+    ("access_gate", "access"),
+    ("request_meters", "meter"),
+    ("generation_changed", "changes"),
+)
 _IMPORT_LATER: Final = "import libraries on first use"
 
 
@@ -213,6 +220,30 @@ class Plugins:
         results = self._call("wsgi_middleware", site=site)
         return [self._guarded(plugin, wrapper) for plugin, wrapper in results]
 
+    def gate(self, site: Any) -> Gate | None:
+        """Return what decides about access, or None if no plugin does.
+
+        Raises:
+            PluginConflictError: two plugins do.
+            PluginLoadError: a plugin fails.
+        """
+        found = self._call("access_gate", site=site)
+        if len(found) > 1:
+            names = " and ".join(sorted(plugin for plugin, _ in found))
+            raise PluginConflictError(
+                f"{names} both control access, but only one plugin may; block the others with "
+                "--block, or remove their settings"
+            )
+        return found[0][1] if found else None
+
+    def meters(self, site: Any) -> list[Meter]:
+        """Return what counts requests.
+
+        Raises:
+            PluginLoadError: a plugin fails.
+        """
+        return [meter for _, meter in self._call("request_meters", site=site)]
+
     def announcements(self, site: Any, changes: Sequence[Any]) -> dict[str, Callable[[], object]]:
         """Return calls of ``generation_changed``, by plugin."""
         calls: dict[str, Callable[[], object]] = {}
@@ -236,7 +267,7 @@ class Plugins:
 
     @property
     def _registries(self) -> tuple[Registry[Any], ...]:
-        return self.services, self.storages, self.index_stores, self.encoders
+        return self.services, self.storages, self.index_stores, self.encoders, self.identifiers
 
     def load_all(self, broken_rules: Callable[[type], Iterable[str]] | None = None) -> list[str]:
         """Import all classes; return the problems of those that cannot be used.
@@ -271,7 +302,7 @@ class Plugins:
             for item in registry.provided_by(name)
         ]
         provides += [f"command {command}" for command in self._commands[name]]
-        for hook, word in (("wsgi_middleware", "middleware"), ("generation_changed", "changes")):
+        for hook, word in _WORDS:
             implementations = getattr(self._manager.hook, hook).get_hookimpls()
             if any(one.plugin_name == name for one in implementations):
                 provides.append(word)
@@ -388,7 +419,7 @@ class Plugins:
             return None
         items = checks.items_of(hook, result)
         self._offered += [(item, plugin) for item in items]
-        return result if hook == "wsgi_middleware" else items
+        return items if hook.startswith("register_") else result
 
     def _call(self, hook: str, **arguments: Any) -> list[tuple[str, Any]]:
         """Call a hook; return the plugin and the result of each implementation, in order."""
@@ -425,6 +456,7 @@ class Plugins:
                 self.services: Registry[type[Service]] = self._registry(checks.SERVICES)
                 self.storages: Registry[type[Storage]] = self._registry(checks.STORAGES)
                 self.index_stores: Registry[type[IndexStore]] = self._registry(checks.INDEX_STORES)
+                self.identifiers: Registry[type[Identifier]] = self._registry(checks.IDENTIFIERS)
                 self.encoders: Registry[type[Encoder]] = self._registry(checks.ENCODERS)
             except PluginError as error:
                 self._leave_out(error)

@@ -16,6 +16,7 @@ from mastaba.services.change import Change
 from mastaba_server.web.cors import CrossOrigin
 
 if TYPE_CHECKING:
+    from mastaba.access.gate import Gate, Identifier, Meter
     from mastaba.catalogue import Catalogue
     from mastaba.model.layer import Layer
     from mastaba.model.settings import ServiceSettings
@@ -107,6 +108,9 @@ class Service(ABC):
         allowed_methods: supported methods; the core handles HEAD and OPTIONS.
         allows_cors: whether pages of other origins may read its responses at all.
         default_cors: whether they may if no setting says so.
+        abilities: what it offers for a layer, in words of access rules; see `Layer.withheld`.
+        is_viewed: whether each view of the catalogue has an instance of its own; if not, one
+            instance serves all clients.
         exposed_headers: headers that scripts of these pages may read, by its own setting.
         settings: as given.
         site: as given.
@@ -129,6 +133,8 @@ class Service(ABC):
     allows_cors: ClassVar[bool] = True
     default_cors: ClassVar[bool] = False
     exposed_headers: ClassVar[str] = "*"
+    abilities: ClassVar[tuple[str, ...]] = ()
+    is_viewed: ClassVar[bool] = True
 
     def __init__(self, settings: ServiceSettings, site: Site) -> None:
         self.settings = settings
@@ -248,6 +254,10 @@ class Service(ABC):
             if self.name not in layer.hidden_from
         ]
 
+    def offers(self, ability: str, layer: Layer) -> bool:
+        """Return whether the service offers this, one of its `abilities`, for a layer."""
+        return (self.name, ability) not in layer.withheld
+
 
 class Installed(Protocol):
     """What the installed plugins provide (see `mastaba.plugins.manager.Plugins`)."""
@@ -270,6 +280,16 @@ class Installed(Protocol):
     @property
     def storages(self) -> Mapping[str, type[Storage]]:
         """Storage drivers by name."""
+
+    @property
+    def identifiers(self) -> Mapping[str, type[Identifier]]:
+        """Kinds of credentials by name."""
+
+    def gate(self, site: Site) -> Gate | None:
+        """Return what decides about access, or None."""
+
+    def meters(self, site: Site) -> Sequence[Meter]:
+        """Return what counts requests."""
 
     def middleware(self, site: Site) -> Sequence[Callable[[Any], Any]]:
         """Return the WSGI wrappers, the outermost first."""

@@ -23,6 +23,8 @@ class HealthService(Service):
     rank: ClassVar[int] = 10
     title: ClassVar[str] = "Health"
     default_root_path: ClassVar[str | None] = "/healthcheck"
+    abilities: ClassVar[tuple[str, ...]] = ("status",)
+    is_viewed: ClassVar[bool] = False
     always_on: ClassVar[bool] = True
 
     def respond(self, request: Request) -> Response:

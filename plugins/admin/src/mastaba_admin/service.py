@@ -41,6 +41,7 @@ class AdminService(Service):
     name = "admin"
     rank = 20
     title = "Administration"
+    is_viewed: ClassVar[bool] = False
     always_on: ClassVar[bool] = True
     allows_cors: ClassVar[bool] = False
     allowed_methods: ClassVar[tuple[str, ...]] = ("GET", "POST", "PUT", "DELETE")

@@ -38,6 +38,7 @@ class ElevationService(Service):
     is_raster_only = True
     default_cors = True
     allowed_methods: ClassVar[tuple[str, ...]] = ("GET", "POST")
+    abilities: ClassVar[tuple[str, ...]] = ("heights",)
     operations: ClassVar[tuple[str, ...]] = ("native", *FACADES)
     settings_schema: ClassVar[Mapping[str, Any]] = SETTINGS_SCHEMA
     layer_schema: ClassVar[Mapping[str, Any]] = LAYER_SCHEMA

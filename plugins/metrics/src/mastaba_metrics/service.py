@@ -28,6 +28,8 @@ class MetricsService(Service):
     name = "metrics"
     title = "Metrics"
     always_on: ClassVar[bool] = True
+    abilities: ClassVar[tuple[str, ...]] = ("status",)
+    is_viewed: ClassVar[bool] = False
     wants_measurements: ClassVar[bool] = True
 
     def respond(self, request: Request) -> Response:

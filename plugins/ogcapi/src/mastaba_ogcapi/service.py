@@ -62,6 +62,7 @@ class OGCAPIService(Service):
     rank = 50
     title = "OGC API service"
     draws_maps = True
+    abilities: ClassVar[tuple[str, ...]] = ("tiles", "maps", "coverages")
     operations: ClassVar[tuple[str, ...]] = (_DOCUMENT, _GET_MAP, _GET_TILE, _GET_COVERAGE)
     exposed_headers = (
         "Content-Crs, Content-Bbox, Content-Interpolation, Link, Accept-Ranges, Content-Range, "

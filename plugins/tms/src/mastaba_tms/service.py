@@ -29,6 +29,7 @@ class TileMapServer(Service):
     name: ClassVar[str] = "tms"
     rank: ClassVar[int] = 30
     title: ClassVar[str] = "TMS service"
+    abilities: ClassVar[tuple[str, ...]] = ("tiles",)
     operations: ClassVar[tuple[str, ...]] = (_DOCUMENT, _GET_TILE)
     settings_schema: ClassVar[Mapping[str, Any]] = {
         "y_origin": {

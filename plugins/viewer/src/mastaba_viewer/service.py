@@ -43,6 +43,7 @@ class Viewer(Service):
 
     name: ClassVar[str] = "viewer"
     title: ClassVar[str] = "Map viewer"
+    abilities: ClassVar[tuple[str, ...]] = ("pages",)
     settings_schema: ClassVar[Mapping[str, Any]] = SETTINGS
 
     def page_uri(self) -> str:

@@ -29,6 +29,7 @@ class WCSService(Service):
     name = "wcs"
     rank = 55
     title = "WCS service"
+    abilities: ClassVar[tuple[str, ...]] = ("coverages",)
     operations: ClassVar[tuple[str, ...]] = tuple(map(str.lower, Operation))
     draws_maps = True
     is_raster_only: ClassVar[bool] = True

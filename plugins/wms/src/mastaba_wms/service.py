@@ -30,6 +30,7 @@ class WMSService(Service):
     name = "wms"
     rank = 60
     title = "WMS service"
+    abilities: ClassVar[tuple[str, ...]] = ("maps", "info", "legend")
     operations: ClassVar[tuple[str, ...]] = tuple(map(str.lower, Operation))
     draws_maps = True
     is_raster_only: ClassVar[bool] = True

@@ -26,6 +26,7 @@ class WMTSService(Service):
     name = "wmts"
     rank = 40
     title = "WMTS service"
+    abilities: ClassVar[tuple[str, ...]] = ("tiles", "info", "legend")
     operations: ClassVar[tuple[str, ...]] = tuple(map(str.lower, Operation))
     is_raster_only: ClassVar[bool] = True
     allowed_methods: ClassVar[tuple[str, ...]] = ("GET", "POST")

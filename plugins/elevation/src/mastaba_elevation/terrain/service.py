@@ -42,6 +42,7 @@ class TerrainService(Service):
     draws_maps = True
     is_raster_only = True
     default_cors = True
+    abilities: ClassVar[tuple[str, ...]] = ("terrain",)
     operations: ClassVar[tuple[str, ...]] = ("tile", "tilejson", "style", "mesh", "contours")
     settings_schema: ClassVar[Mapping[str, Any]] = SETTINGS_SCHEMA
     layer_schema: ClassVar[Mapping[str, Any]] = LAYER_SCHEMA

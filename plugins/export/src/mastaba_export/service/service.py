@@ -89,6 +89,7 @@ class ExportService(Service):
     name = SWITCH
     rank = 60
     title = "Downloads"
+    abilities: ClassVar[tuple[str, ...]] = ("downloads",)
     operations: ClassVar[tuple[str, ...]] = (_DOCUMENT, _EXECUTE, _ESTIMATE, _JOB, _FILE)
     allowed_methods: ClassVar[tuple[str, ...]] = ("GET", "POST", "DELETE")
     exposed_headers = (

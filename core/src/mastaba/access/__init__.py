@@ -1,0 +1,1 @@
+"""Who a client is, and what it may see: what the core and a gate agree on."""

@@ -1,0 +1,165 @@
+"""What decides who a client is, and what counts its requests. Plugins provide both."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Protocol
+
+from mastaba.access.principal import Form, Grant, Principal, Shown
+from mastaba.catalogue import Catalogue
+from mastaba_server.web.response import Response
+
+
+class Identifier(ABC):
+    """One kind of credentials. The hook ``register_identifiers`` provides subclasses.
+
+    The plugin that provides the gate creates the instances.
+
+    Args:
+        settings: those of this kind.
+        access: the whole section of the gate in server.json.
+
+    Attributes:
+        name: key of its settings.
+        forms: how its credentials arrive.
+        in_addresses: whether they may be written into the addresses in documents.
+        settings_schema: JSON Schema ``properties`` of its settings.
+        settings: as given.
+        access: as given.
+    """
+
+    name: ClassVar[str]
+    forms: ClassVar[frozenset[Form]]
+    in_addresses: ClassVar[bool] = False
+    settings_schema: ClassVar[Mapping[str, Any]] = {}
+
+    def __init__(self, settings: Mapping[str, Any], access: Mapping[str, Any]) -> None:
+        self.settings = settings
+        self.access = access
+
+    @abstractmethod
+    def recognises(self, shown: Shown) -> bool:
+        """Return whether this is a credential of this kind, by its form and spelling alone."""
+
+    @abstractmethod
+    def verify(self, shown: Shown, address: str) -> Principal:
+        """Return who a credential belongs to. Never slow for a text that no one could have.
+
+        Args:
+            shown: one that it recognises.
+            address: of the client.
+
+        Raises:
+            AccessError: it is unknown, damaged, expired or revoked, or too many were tried.
+        """
+
+    def challenge(self) -> str | None:
+        """Return the value of WWW-Authenticate that asks for such a credential, or None."""
+        return None
+
+    def poll(self) -> bool:
+        """Return whether any credential has changed since the last call.
+
+        Called about once a second, in the supervising process.
+        """
+        return False
+
+    def after_fork(self) -> None:  # noqa: B027 - most kinds open nothing
+        """Open what a process that answers requests needs for itself."""
+
+    def close(self) -> None:  # noqa: B027
+        """Release what `after_fork` has opened."""
+
+
+class Gate(ABC):
+    """Decides who a client is, and what it sees. The hook ``access_gate`` provides one.
+
+    The core takes the credentials out of a request before anything else sees it, asks for the
+    grant, and lets the services of its view answer.
+
+    Attributes:
+        query_names: parameters that contain credentials, in lower case.
+        header_keys: keys of the WSGI environment that contain credentials, in order, without
+            ``HTTP_AUTHORIZATION`` and ``HTTP_COOKIE``; all are removed.
+        removed_keys: further keys that are removed after `grant` and `client_address` have seen
+            them.
+        cookie: name of the cookie that contains a credential, or None.
+        vary: names of the request headers that identify clients.
+    """
+
+    query_names: frozenset[str] = frozenset()
+    header_keys: tuple[str, ...] = ()
+    removed_keys: tuple[str, ...] = ()
+    cookie: str | None = None
+    vary: tuple[str, ...] = ()
+
+    @property
+    @abstractmethod
+    def epoch(self) -> int:
+        """A number, the same in all processes, that a change of rules or credentials raises."""
+
+    @abstractmethod
+    def grant(self, shown: Sequence[Shown], headers: Mapping[str, Any], address: str) -> Grant:
+        """Return the grant of a request.
+
+        Args:
+            shown: the credentials, the one that decides first; empty for an anonymous client.
+            headers: of the request, by their keys in the WSGI environment, with `header_keys` and
+                `removed_keys`; not to be changed.
+            address: of the client.
+
+        Raises:
+            AccessError: the credential that decides is not accepted.
+        """
+
+    @abstractmethod
+    def catalogue(self, tag: str, site: Any, virtual: str) -> Catalogue:
+        """Return what a class sees, made from ``site.catalogue`` with `Catalogue.filtered`.
+
+        Args:
+            tag: of the class; also the empty one.
+            site: the `mastaba.api.services.Site` whose view it is, with everything that its
+                services publish.
+            virtual: name of the virtual service that the site is; empty for the main services.
+        """
+
+    def client_address(self, headers: Mapping[str, Any]) -> str:
+        """Return the address of the client, also behind trusted front servers."""
+        return str(headers.get("REMOTE_ADDR") or "")
+
+    def challenges(self, headers: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return the values of WWW-Authenticate for a request that is refused with 401."""
+        return ()
+
+    def after_fork(self) -> None:  # noqa: B027 - most gates open nothing
+        """Open what a process that answers requests needs for itself."""
+
+    def close(self) -> None:  # noqa: B027
+        """Release what `after_fork` has opened."""
+
+    def companions(self) -> Sequence[Callable[[], None]]:
+        """Return functions that run beside the workers, as `Service.companions` does."""
+        return ()
+
+
+class Meter(Protocol):
+    """Counts what was answered to whom. The hook ``request_meters`` provides them."""
+
+    def tile(self, grant: Grant | None, group: Any, response: Response) -> None:
+        """Count a tile or a document that the table has answered.
+
+        Args:
+            grant: of the request; None without a gate.
+            group: the `mastaba.api.tiles.TileGroup`, or None for a document.
+            response: as it is sent.
+        """
+
+    def request(self, environ: Mapping[str, Any], status: int, size: int | None) -> None:
+        """Count any other request: one for each further line of the access log.
+
+        Args:
+            environ: WSGI environment, without credentials, after the response.
+            status: HTTP status.
+            size: bytes of the body; None if they are unknown.
+        """

@@ -1,0 +1,115 @@
+"""Credentials, principals and grants."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+GRANT: Final = "mastaba.grant"
+"""Key of the WSGI environment for the `Grant` of a request, or the `AccessError` of one without."""
+
+
+class Form(StrEnum):
+    """How a credential arrives.
+
+    Attributes:
+        PATH: a segment ``~…`` of the path.
+        QUERY: a parameter of the query.
+        BEARER: ``Authorization: Bearer``.
+        BASIC: ``Authorization: Basic``; the text is what follows the word, still encoded.
+        HEADER: a header of its own.
+        COOKIE: a cookie.
+        FRONT: what a trusted front server says about the client.
+    """
+
+    PATH = "path"
+    QUERY = "query"
+    BEARER = "bearer"
+    BASIC = "basic"
+    HEADER = "header"
+    COOKIE = "cookie"
+    FRONT = "front"
+
+
+class Shown(NamedTuple):
+    """A credential as a request shows it.
+
+    Attributes:
+        form: how it arrived.
+        text: the credential itself; not in ``repr``.
+    """
+
+    form: Form
+    text: str
+
+    def __repr__(self) -> str:
+        return f"Shown({self.form.value})"
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Who a credential belongs to.
+
+    Attributes:
+        id: public name: of a key, a user, or ``anonymous``; for logs, usage and rules.
+        kind: ``anonymous``, ``key``, ``user``, ``signed``, or a word of an identifier.
+        label: for people; may be empty.
+        groups: names of groups.
+        claims: further statements about it.
+        is_strong: whether it is identified by more than a secret in an address.
+        ends: Unix seconds at which the credential expires.
+        addresses: networks (CIDR) from which it may be used; empty for all.
+        referers: host patterns of pages on which it may be used; empty for all.
+        own: grants of a key of its own, such as ``layers``, ``services`` and ``area``.
+        scope: limits that a signed address adds, by the keys of its payload.
+        issuer: principal for whom an address is signed, or None.
+    """
+
+    id: str
+    kind: str
+    label: str = ""
+    groups: frozenset[str] = frozenset()
+    claims: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    is_strong: bool = False
+    ends: float = math.inf
+    addresses: tuple[str, ...] = ()
+    referers: tuple[str, ...] = ()
+    own: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    scope: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    issuer: Principal | None = None
+
+    @property
+    def is_anonymous(self) -> bool:
+        """Whether the client has shown no credential."""
+        return self.kind == "anonymous"
+
+
+@dataclass(slots=True, eq=False)
+class Grant:
+    """What a verified credential gives. Kept by credential in each process.
+
+    Attributes:
+        principal: who it is for.
+        tag: class of the principals that see the same, empty for those that see what the public
+            sees. `Gate.catalogue` makes its view.
+        ends: Unix seconds after which the credential is verified again.
+        epoch: that of the gate when the grant was made; another one makes it invalid.
+        in_addresses: whether the credential may be written into the addresses in documents.
+        finders: of the table of tiles; belongs to the core.
+        narrow: returns the grant for the headers of a request, if rules or restrictions depend on
+            them; None if they do not. It is called for each request, and raises `AccessError`.
+        is_restricted: whether it gives other data than the public gets, so that shared caches must
+            not store them.
+    """
+
+    principal: Principal
+    tag: str = ""
+    ends: float = math.inf
+    epoch: int = 0
+    in_addresses: bool = False
+    finders: dict[Any, Any] = field(default_factory=dict, repr=False)
+    narrow: Callable[[Mapping[str, Any]], Grant] | None = field(default=None, repr=False)
+    is_restricted: bool = False
