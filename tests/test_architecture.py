@@ -77,7 +77,7 @@ ROOMS_OF_PLUGINS = {
 }
 MAX_PACKAGES = 13
 
-MOST_LINES = 12_924
+MOST_LINES = 12_929
 """Lines of the modules of the core. Lower it with every change that removes some.
 
 900 of them are for the seam of access: gate, views, guarded tiles, virtual services."""
