@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.access.conftest import MakeGate
 from tests.access.identification.conftest import Credentials
+from tests.forked import run
 
 from mastaba.api.services import Site
 from mastaba_access.checks import findings
