@@ -12,8 +12,8 @@ from mastaba.api.access import Principal
 from mastaba.api.catalogue import Catalogue, FeatureInfo, Layer
 from mastaba.api.services import Site
 from mastaba.errors import AccessError
-from mastaba_access.gate import ANONYMOUS, RulesGate
-from mastaba_access.rules.who import Visit
+from mastaba_access.gate import RulesGate
+from mastaba_access.rules.who import ANONYMOUS, Visit
 
 ALICE = Principal("alice", "user", groups=frozenset(["staff"]))
 

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import urlsplit
 
+from mastaba.api.access import Identifier, Principal
 from mastaba.api.catalogue import Layer
 from mastaba.api.documents import Fault, Severity
 from mastaba.api.services import Site
+from mastaba_access.decisions import AccessClass
 from mastaba_access.identifiers.keys import KeyIdentifier
+from mastaba_access.rules.kept import KeptRules
 from mastaba_access.rules.limits import combined, media_type
 from mastaba_access.rules.periods import ALWAYS
 from mastaba_access.rules.ruleset import Effect, Rule, RuleSet, own_rules
 from mastaba_access.rules.what import PLAIN_ABILITIES, Layers, What
-from mastaba_access.rules.who import Alternatives
+from mastaba_access.rules.who import ANONYMOUS, Alternatives, Visit
 from mastaba_access.views import layers_of
 
 if TYPE_CHECKING:
-    from mastaba_access.gate import RulesGate
     from mastaba_access.keystore.record import KeyRecord
 
 _UNUSED: Final = 180 * 86400.0
@@ -29,13 +31,28 @@ Place = tuple[str, str, str]
 """Service, virtual service and ability."""
 
 
-def findings(gate: RulesGate, site: Site) -> list[Fault]:
+class Decider(Protocol):
+    """What is checked: the gate.
+
+    Attributes:
+        rules: those in use.
+        identifiers: by name.
+    """
+
+    rules: KeptRules
+    identifiers: dict[str, Identifier]
+
+    def class_of(self, visit: Visit, at: float) -> AccessClass:
+        """Return the class of a principal at a place and a moment."""
+
+
+def findings(gate: Decider, site: Site) -> list[Fault]:
     """Return the mistakes in the rules, the keys and the settings of access."""
     return list(_Check(gate, site).all())
 
 
 class _Check:
-    def __init__(self, gate: RulesGate, site: Site) -> None:
+    def __init__(self, gate: Decider, site: Site) -> None:
         self._gate = gate
         self._site = site
         self._rules: RuleSet = gate.rules.now
@@ -254,10 +271,6 @@ class _Check:
         return found.last_uses() if isinstance(found, KeyIdentifier) else None
 
     def _has_grant(self, record: KeyRecord) -> bool:
-        from mastaba.api.access import Principal
-        from mastaba_access.gate import ANONYMOUS
-        from mastaba_access.rules.who import Visit
-
         now = time.time()
         groups = frozenset(record.groups)
         key = Principal(record.id, "key", record.label, groups, own=record.own or {})
@@ -291,14 +304,12 @@ class _Check:
                     yield self._warn("$", reason, remedy, f"layer {layer.id}")
 
 
-def _keys(gate: RulesGate) -> Iterable[KeyRecord]:
+def _keys(gate: Decider) -> Iterable[KeyRecord]:
     found = gate.identifiers.get("keys")
     return found.records() if isinstance(found, KeyIdentifier) else ()
 
 
 def _own(record: KeyRecord, rules: RuleSet) -> tuple[Rule, ...]:
-    from mastaba.api.access import Principal
-
     return own_rules(Principal(record.id, "key", own=record.own or {}), rules.areas)
 
 

@@ -35,14 +35,13 @@ from mastaba_access.identifiers.signed import secrets_of
 from mastaba_access.rules.kept import KeptRules
 from mastaba_access.rules.ruleset import RuleSet
 from mastaba_access.rules.what import PLAIN_ABILITIES, Layers
-from mastaba_access.rules.who import Visit
+from mastaba_access.rules.who import ANONYMOUS, Visit
 from mastaba_access.views import Parts, ViewMaker, layers_of
 from mastaba_server.processes.scoreboard import Obstacle
 from mastaba_server.threads.shared_memory import SharedMemory
 
 logger = logging.getLogger("mastaba.access")
 
-ANONYMOUS: Final = Principal("anonymous", "anonymous")
 PEER: Final = "mastaba.peer"
 """Key of the WSGI environment for the address of the connection; REMOTE_ADDR is the client's."""
 

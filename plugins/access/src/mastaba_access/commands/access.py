@@ -102,7 +102,7 @@ def _visit(arguments: argparse.Namespace, gate: RulesGate) -> tuple[Any, float]:
 
 def _principal(arguments: argparse.Namespace, gate: RulesGate) -> Principal:
     from mastaba.api.access import Form
-    from mastaba_access.gate import ANONYMOUS
+    from mastaba_access.rules.who import ANONYMOUS
 
     text: str = arguments.principal
     if text == "anonymous":
@@ -129,6 +129,7 @@ def _by_id(text: str, gate: RulesGate) -> Principal:
 
 def _explain(arguments: argparse.Namespace) -> int:
     from mastaba_access.explanation import abilities_of, explain, parse_address
+    from mastaba_access.rules.who import ANONYMOUS, Visit
     from mastaba_access.views import layers_of
 
     try:
@@ -148,7 +149,7 @@ def _explain(arguments: argparse.Namespace) -> int:
         for layer in ("",) if ability in ("status", "usage") else address.layers:
             question = (address.service, address.virtual, ability, layer)
             explanations.append(explain(gate.rules.now, found, visit, at, layers, question))
-    public = gate.class_of(type(visit)(_anonymous()), at)
+    public = gate.class_of(Visit(ANONYMOUS), at)
     document = {
         "principal": {"id": visit.principal.id, "kind": visit.principal.kind},
         "class": "open" if found.tag == public.tag else found.tag,
@@ -163,12 +164,6 @@ def _explain(arguments: argparse.Namespace) -> int:
     else:
         _print(document)
     return 0
-
-
-def _anonymous() -> Principal:
-    from mastaba_access.gate import ANONYMOUS
-
-    return ANONYMOUS
 
 
 def _cache(is_open: bool, is_shared: bool) -> str:
