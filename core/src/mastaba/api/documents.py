@@ -3,9 +3,11 @@
 from mastaba.api._deprecated import moved_names
 from mastaba.config.documents import parse_document, read_local_text
 from mastaba.config.faults import Faults, FileFaults, UnusableError
+from mastaba.config.schema import DocumentValidator
 from mastaba.model.fault import Fault, Severity
 
 __all__ = [
+    "DocumentValidator",
     "Fault",
     "Faults",
     "FileFaults",

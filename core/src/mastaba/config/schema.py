@@ -128,8 +128,8 @@ def schema(name: str, plugins: Plugins, services: Services | None = None) -> dic
     return document
 
 
-class SchemaValidator:
-    """Validator of documents of one kind.
+class DocumentValidator:
+    """Validator of documents with one schema.
 
     An unknown key is removed with a warning. A known key with an invalid value is an error, or a
     warning if the schema says ``"x-on-fault": "default"``: the value is then removed and the
@@ -137,26 +137,21 @@ class SchemaValidator:
     remedy for unknown keys of an object.
 
     Args:
-        name: kind of the documents, one of `SCHEMA_NAMES`.
-        plugins: what they may name.
-        services: those whose keys most documents have, all by default. Others are only imported
-            for a document with further keys.
+        schema: of JSON Schema; an object.
+        is_strict: whether an unknown key is an error.
     """
 
-    def __init__(self, name: str, plugins: Plugins, services: Services | None = None) -> None:
-        self._name, self._plugins = name, plugins
-        self._compile(services)
+    def __init__(self, schema: dict[str, Any], *, is_strict: bool = False) -> None:
+        self._is_strict = is_strict
+        self._use(schema)
 
-    def _compile(self, services: Services | None) -> None:
-        self._schema = _bounded(schema(self._name, self._plugins, services))
+    def _use(self, schema: dict[str, Any]) -> None:
+        self._schema = _bounded(schema)
         self._validator = Draft202012Validator(self._schema, retriever=no_document)
-        self._is_complete = services is None
 
     def validate(self, document: Any, file: str, faults: Faults) -> dict[str, Any] | None:
         """Return the document, or None if it has an error; all problems are recorded."""
-        usable, known = True, self._schema["properties"].keys()
-        if not self._is_complete and isinstance(document, dict) and not document.keys() <= known:
-            self._compile(None)
+        usable = True
         for error in self._errors(document):
             # The attributes of a kind depend on its keyword.
             kind: Any = error.kind
@@ -164,11 +159,16 @@ class SchemaValidator:
             node = reduce(getitem, error.schema_path[:-1], self._schema)
             if keyword == "additionalProperties":
                 known = node.get("properties", {})
+                usable = usable and not self._is_strict
                 for key in kind.unexpected:
-                    _remove(document, [*path, key])
-                    at, reason = json_path([*path, key]), "unknown key, it is ignored"
+                    at = json_path([*path, key])
                     remedy = node.get("x-if-unknown", "remove it, or correct its spelling")
-                    faults.warning(file, at, reason, did_you_mean(key, known) or remedy)
+                    remedy = did_you_mean(key, known) or remedy
+                    if self._is_strict:
+                        faults.error(file, at, "unknown key", remedy)
+                    else:
+                        _remove(document, [*path, key])
+                        faults.warning(file, at, "unknown key, it is ignored", remedy)
                 continue
             reason, remedy = _message(error, node)
             if keyword == "required":
@@ -200,6 +200,29 @@ class SchemaValidator:
             ),
             key=lambda error: [str(part) for part in error.instance_path],
         )
+
+
+class SchemaValidator(DocumentValidator):
+    """Validator of documents of one kind.
+
+    Args:
+        name: kind of the documents, one of `SCHEMA_NAMES`.
+        plugins: what they may name.
+        services: those whose keys most documents have, all by default. Others are only imported
+            for a document with further keys.
+    """
+
+    def __init__(self, name: str, plugins: Plugins, services: Services | None = None) -> None:
+        self._name, self._plugins, self._is_complete = name, plugins, services is None
+        super().__init__(schema(name, plugins, services))
+
+    def validate(self, document: Any, file: str, faults: Faults) -> dict[str, Any] | None:
+        """Return the document, or None if it has an error; all problems are recorded."""
+        known = self._schema["properties"].keys()
+        if not self._is_complete and isinstance(document, dict) and not document.keys() <= known:
+            self._use(schema(self._name, self._plugins))
+            self._is_complete = True
+        return super().validate(document, file, faults)
 
 
 def _bounded(node: Any) -> Any:

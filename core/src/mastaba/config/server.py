@@ -134,8 +134,9 @@ def _has_its_plugins(document: Any, plugins: Plugins, file: str, faults: Faults)
         reason = "the plugin is needed, because it has settings, but it is broken"
         faults.error(file, f"$.plugins.{name}", reason, "repair it, or remove its settings")
     for name in found:
-        # These have no schema: an empty section only says that the plugin is needed.
-        if name in broken or (settings[name] == {} and name in plugins.names):
+        # Without a schema, an empty section only says that the plugin is needed.
+        has_schema = name in plugins.settings_schemas
+        if name in broken or (settings[name] == {} and name in plugins.names and not has_schema):
             del settings[name]
     return not broken
 

@@ -14,6 +14,7 @@ from mastaba_server.processes.scoreboard import Obstacle
 from mastaba_server.web.response import Response, message
 
 _MOST_NAMES: Final = 10
+_FLAWS: Final = frozenset((Obstacle.KEPT, Obstacle.RULES))
 
 
 class HealthService(Service):
@@ -64,7 +65,7 @@ class HealthService(Service):
         """Return why map requests cannot be answered."""
         catalogue = self.site.catalogue
         found = self.site.scoreboard.obstacles
-        reasons: list[str] = [one for one in found if one is not Obstacle.KEPT]
+        reasons: list[str] = [one for one in found if one not in _FLAWS]
         if not catalogue.settings.enabled:
             reasons.append("the services are turned off")
         if catalogue.missing_layers and not catalogue.layers:
@@ -82,7 +83,7 @@ class HealthService(Service):
     def _flaws(self) -> list[str]:
         """Return what is not as configured, although map requests are answered."""
         catalogue = self.site.catalogue
-        flaws: list[str] = [one for one in self.site.scoreboard.obstacles if one is Obstacle.KEPT]
+        flaws: list[str] = [one for one in self.site.scoreboard.obstacles if one in _FLAWS]
         if broken := self.site.plugins.broken:
             flaws.append(f"plugins left out, because they are broken: {_listed(broken)}")
         if catalogue.outdated_layers:

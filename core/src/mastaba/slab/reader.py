@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
 from itertools import count
-from typing import Final
+from typing import ClassVar, Final
 
 from mastaba.errors import MastabaError, ObjectChangedError, ObjectNotFoundError, SlabFormatError
 from mastaba.model.pyramid import Level
@@ -217,8 +217,13 @@ class LevelReader:
         open_container: opens the container that a symbolic object in this storage points to;
             without it, symbolic objects are damaged slabs.
         packs: keys of the index packs of the level; None if there are none.
+
+    Attributes:
+        is_masked: whether its slabs contain more than may be shown, so that they must be read
+            through its tiles only.
     """
 
+    is_masked: ClassVar[bool] = False
     __slots__ = ("_data", "_height", "_indices", "_slabs", "_stored", "_width", "level", "storage")
 
     def __init__(

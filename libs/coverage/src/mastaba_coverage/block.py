@@ -12,14 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from mastaba.api.catalogue import TileLimits
-from mastaba.api.slabs import StoredTile
 from mastaba.api.web import check_wanted
 from mastaba.errors import ObjectChangedError, SlabFormatError, StorageError
 from mastaba_coverage.errors import CoverageTooLargeError
 from mastaba_render.api.decoding import read_located
 
 if TYPE_CHECKING:
-    from mastaba.api.slabs import LevelReader, SlabIndex
+    from mastaba.api.slabs import LevelReader, SlabIndex, StoredTile
 
 _AT_A_TIME: Final = 64
 """Slab indices that are read together; remote storages read them in parallel."""
@@ -222,9 +221,9 @@ class TileBlock:
         index = self._indices.get(slab[1:])
         if index is None:
             index = self._index(row, col)
-        entry = index.tile(number)
-        assert entry is not None
-        return StoredTile(self._reader, slab, index, number, entry)
+        tile = self._reader.stored_tile(slab, index, number)
+        assert tile is not None
+        return tile
 
     def _index(self, row: int, col: int) -> SlabIndex:
         """Read the index of the slab of a tile in a restored block."""

@@ -206,6 +206,7 @@ class Extractor:
         kind: list[Any] = [
             made.fields,
             plan.coverage.layer.id,
+            plan.coverage.layer.pyramid.generation,
             plan.format,
             plan.fields,
             plan.edges,

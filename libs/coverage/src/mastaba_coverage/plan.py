@@ -176,7 +176,7 @@ class CoveragePlan:
         matrix = grid.matrix
         shape = _shape(coverage, matrix, cells, fields, tiff)
         is_corner = cells.top % matrix.tile_height == 0 == cells.left % matrix.tile_width
-        is_copied = is_corner and _is_copyable(coverage, matrix, fields, tiff, shape)
+        is_copied = is_corner and _is_copyable(coverage, grid, fields, tiff, shape)
         name = "deflate" if tiff.compression == "stored" else tiff.compression
         codec = TileCodec.of(name, tiff.predictor, coverage.dtype, len(fields))
         image = ImagePlan(grid, cells, is_copied)
@@ -205,7 +205,7 @@ class CoveragePlan:
         chain = _nested(coverage)
         matrix = chain[0].matrix
         shape = _shape(coverage, matrix, cells, fields, replace(tiff, is_tiled=True))
-        is_copied = not tiff.is_exact and _is_copyable(coverage, matrix, fields, tiff, shape)
+        is_copied = not tiff.is_exact and _is_copyable(coverage, chain[0], fields, tiff, shape)
         name = tiff.compression
         if name == "stored":
             name = "deflate" if tiff.is_exact else "none"
@@ -258,13 +258,16 @@ def _shape(
 
 def _is_copyable(
     coverage: Coverage,
-    matrix: TileMatrix,
+    grid: CoverageGrid,
     fields: tuple[str, ...],
     tiff: TiffOptions,
     shape: TileShape,
 ) -> bool:
+    matrix = grid.matrix
     return (
-        tiff.compression == "stored"
+        # The sizes of tiles that are made are not known before.
+        not grid.reader.is_masked
+        and tiff.compression == "stored"
         and coverage.layer.pyramid.format.codec in STORED
         and fields == coverage.fields
         and shape == TileShape(matrix.tile_width, matrix.tile_height)

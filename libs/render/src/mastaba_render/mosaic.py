@@ -16,6 +16,7 @@ from mastaba.model.format import Codec
 from mastaba.model.pyramid import Level, Pyramid
 from mastaba.slab.reader import LevelReader, StoredTile
 from mastaba_render import native
+from mastaba_render.areas.reader import MaskedLevelReader
 from mastaba_render.codecs import TileDecoder
 from mastaba_render.map_request import MapImage, Mask, Pixels
 from mastaba_render.native import Window
@@ -104,7 +105,9 @@ class LevelPixels:
         self.level = reader.level
         self.area = pixels_within(reader.level)
         self.tile_width: float = matrix.tile_width
-        self._reader = reader
+        # The cache contains tiles without masks, so that all areas share them.
+        self._masked = reader if isinstance(reader, MaskedLevelReader) else None
+        self._locate = reader.locate_all if self._masked is None else self._masked.locate_sources
         self._cache = cache
         self.nodata = pyramid.raster.nodata
         self.dtype = np.dtype(pyramid.format.sample)
@@ -139,7 +142,14 @@ class LevelPixels:
     def locate(self, places: Iterable[TileIndices]) -> StoredTiles:
         """Return some tiles inside the limits; see `stored`."""
         once = list(dict.fromkeys(places))
-        return dict(zip(once, self._reader.locate_all(once), strict=True))
+        return dict(zip(once, self._locate(once), strict=True))
+
+    def mask(self, place: TileIndices) -> Mask | None:
+        """Return which pixels of a tile have data, if the area that is shown cuts it; else None.
+
+        Its other pixels are nodata already in the tiles of this class.
+        """
+        return None if self._masked is None else self._masked.mask(*place)
 
     def read(
         self,
@@ -160,7 +170,10 @@ class LevelPixels:
         """
         places = self._places(window, around)
         stored = self.stored(window, around) if stored is None else stored
-        complete = len(places) == math.prod(map(len, self._touched(window)))
+        # An area may cut any tile.
+        complete = self._masked is None and len(places) == math.prod(
+            map(len, self._touched(window))
+        )
         shape = window.bottom - window.top, window.right - window.left
         pixels = np.empty((*shape, len(self.nodata)), self.dtype)
         valid: Mask | None = None
@@ -187,7 +200,10 @@ class LevelPixels:
                 if tile is None and valid is None:
                     valid = np.ones(shape, np.bool_)
                 if valid is not None:
-                    valid[inside] = tile is not None
+                    mask = None
+                    if tile is not None and self._masked is not None:
+                        mask = self._masked.mask(*place)
+                    valid[inside] = tile is not None if mask is None else mask[part]
                 if tile is None:
                     pixels[inside] = self.nodata
                 elif place not in targets or tile is not targets[place][1]:
@@ -279,6 +295,8 @@ class LevelPixels:
         cached = self._cache.get(keys, [targets.get(place) for place in first])
         for place, pixels in zip(first, cached, strict=True):
             if pixels is not None:
+                if self._masked is not None:
+                    pixels = self._without_outside(place, pixels, targets)
                 ready[place] = pixels
                 del wanted[place]
         if not wanted:
@@ -346,7 +364,22 @@ class LevelPixels:
             elif place in keys and (place not in direct or pixels is not direct[place][1]):
                 # The identity after the read: the slab may have been replaced meanwhile.
                 self._cache.put(keys[place], pixels)
+        if self._masked is not None:
+            for place, pixels in found.items():
+                if pixels is not None:
+                    found[place] = self._without_outside(place, pixels, targets)
         return found
+
+    def _without_outside(self, place: TileIndices, pixels: Pixels, targets: Targets) -> Pixels:
+        """Return a tile, or the part of it that was wanted, with nodata outside of the area."""
+        mask = self.mask(place)
+        if mask is None:
+            return pixels
+        assert self._masked is not None
+        target = targets.get(place)
+        if target is not None and pixels is target[1]:
+            mask = mask[target[0]]
+        return self._masked.masking.pixels(pixels, mask)
 
     def _places(self, window: Window, around: int) -> list[tuple[TileIndices, TileIndices]]:
         """Return the tiles of a window that may be stored: where they are shown, and stored."""

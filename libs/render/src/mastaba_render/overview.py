@@ -106,10 +106,11 @@ class OverviewPixels:
             for (row, col), tile in tiles.items():
                 if tile is not None:
                     rows, cols = down.tiles == row, across.tiles == col
-                    pixels[np.ix_(rows, cols)] = tile[
-                        np.ix_(down.pixels[rows], across.pixels[cols])
-                    ]
-                    valid[np.ix_(rows, cols)] = True
+                    inside = np.ix_(rows, cols)
+                    part = np.ix_(down.pixels[rows], across.pixels[cols])
+                    mask = source.mask((row, col))
+                    pixels[inside] = tile[part]
+                    valid[inside] = True if mask is None else mask[part]
         return mosaic_of(pixels, valid, source.nodata)
 
     def _axes(self, window: Window, around: int) -> tuple[_Axis, _Axis]:

@@ -11,8 +11,8 @@ from mastaba_access.settings import SETTINGS_SCHEMA
 if TYPE_CHECKING:
     from argparse import ArgumentParser, _SubParsersAction
 
-    from mastaba.api.access import Identifier
-    from mastaba.api.services import Service
+    from mastaba.api.access import Gate, Identifier
+    from mastaba.api.services import Service, Site
 
 settings_schema = SETTINGS_SCHEMA
 
@@ -42,3 +42,13 @@ def register_identifiers() -> Iterable[type[Identifier] | LazyClass]:
         LazyClass(f"mastaba_access.identifiers.{place}", name=name)
         for name, place in places.items()
     ]
+
+
+@hookimpl
+def access_gate(site: Site) -> Gate | None:
+    settings = site.plugin_settings.get("access")
+    if settings is None:
+        return None
+    from mastaba_access.gate import RulesGate
+
+    return RulesGate(site, settings)

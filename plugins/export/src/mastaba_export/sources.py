@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 import numpy as np
 
 from mastaba.api.catalogue import TileLimits
+from mastaba.api.slabs import StoredTile
 from mastaba.api.storages import ByteRange
 from mastaba.errors import ObjectChangedError, ObjectNotFoundError, TileNotFoundError
 from mastaba_export.hilbert import positions
@@ -178,6 +179,14 @@ class StoredTiles:
 
     def sizes(self, row: int, column: int) -> list[int]:
         """Return the bytes of the selected tiles of a slab that are stored, in their order."""
+        if self.reader.is_masked:
+            located = self.reader.locate_all(self.places(row, column))
+            # Other kinds of tiles are made when they are read.
+            return [
+                tile.length if type(tile) is StoredTile else len(tile.read())
+                for tile in located
+                if tile is not None
+            ]
         index = self.index(row, column)
         if index is None:
             return []
@@ -196,7 +205,7 @@ class StoredTiles:
 
     def is_whole(self, row: int, column: int) -> bool:
         """Return whether a slab is copied: all tiles that the level may have are selected."""
-        if self.clip is not None:
+        if self.clip is not None or self.reader.is_masked:
             return False
         inside = self._block(row, column).intersection(self.reader.level.limits)
         if inside is None:

@@ -2,6 +2,7 @@
 
 ==============  ==============================================================
 ``maps``        what to draw, the prepared map, and its encoded response
+``areas``       layers of which only a part of the ground is shown
 ``resampling``  resampling of arrays with the kernels of maps
 ``decoding``    many stored tiles, and their pixels
 ``crs``         CRSs in which maps are offered

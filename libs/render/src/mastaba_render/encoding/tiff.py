@@ -75,7 +75,7 @@ class TiffEncoder(StripEncoder):
         sizes: list[int] = []
         with SpooledTemporaryFile(_IN_MEMORY) as waiting:
             for block in raster.regrouped(height * max(1, _BLOCK // (height * row_size))):
-                for encoded in _compressed(_samples(block), name, height):
+                for encoded in compressed_rows(_samples(block), name, height):
                     sizes.append(len(encoded))
                     waiting.write(encoded)
             yield directory(fields, sizes)
@@ -102,7 +102,7 @@ def _compression(options: Mapping[str, str]) -> str:
     return name
 
 
-def _compressed(rows: npt.NDArray[np.uint8], name: str, height: int) -> list[bytes]:
+def compressed_rows(rows: npt.NDArray[np.uint8], name: str, height: int) -> list[bytes]:
     """Return rows as compressed strips.
 
     Args:

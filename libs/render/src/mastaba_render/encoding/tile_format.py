@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
+import simplejpeg
+from isal import isal_zlib
+
+from mastaba.model.bbox import BoundingBox
+from mastaba.model.crs import WGS84
 from mastaba.model.format import Codec, TileFormat
 from mastaba.model.style import Palette
 from mastaba.slab.delivery import TIFF_COMPRESSIONS, palette_delivery
@@ -11,9 +18,14 @@ from mastaba_render.encoder import Raster
 from mastaba_render.encoding.bil import BilEncoder
 from mastaba_render.encoding.jpeg import JpegEncoder
 from mastaba_render.encoding.png import PngEncoder
-from mastaba_render.encoding.tiff import TiffEncoder
+from mastaba_render.encoding.tiff import TiffEncoder, compressed_rows
 
 _QUALITIES: Final = {"TIFF_JPG_UINT8": "75", "TIFF_JPG90_UINT8": "90"}
+_SECOND_QUALITY: Final = 95
+"""Of a tile that is decoded and encoded again: few pixels change by more than one."""
+_DEFLATE_LEVEL: Final = 1
+# Tile formats do not contain a location.
+_NOWHERE: Final = BoundingBox(0.0, 0.0, 1.0, 1.0)
 
 
 def encoded_tile(raster: Raster, tile_format: TileFormat, palette: Palette | None) -> bytes:
@@ -30,3 +42,29 @@ def encoded_tile(raster: Raster, tile_format: TileFormat, palette: Palette | Non
     if tile_format.needs_tiff_header:
         return TiffEncoder().encode(raster, {"compression": TIFF_COMPRESSIONS[tile_format.codec]})
     return BilEncoder().encode(raster, {})
+
+
+def stored_payload(pixels: npt.NDArray[Any], tile_format: TileFormat) -> bytes:
+    """Return the bytes of a tile as slabs contain them.
+
+    All formats but JPEG keep the pixels exactly. JPEG gets a quality for pixels that have been a
+    JPEG before, without subsampling.
+
+    Args:
+        pixels: shape (rows, columns, channels), in the sample type of the format.
+    """
+    samples = np.ascontiguousarray(pixels, pixels.dtype.newbyteorder("<"))
+    match tile_format.codec:
+        case Codec.PNG:
+            return PngEncoder().encode(Raster(samples, _NOWHERE, WGS84), {})
+        case Codec.JPEG:
+            mode = ("GRAY", "Gray") if samples.shape[2] == 1 else ("RGB", "444")
+            payload: bytes = simplejpeg.encode_jpeg(samples, _SECOND_QUALITY, *mode)
+            return payload
+        case Codec.RAW:
+            return samples.tobytes()
+        case Codec.ZIP:
+            return isal_zlib.compress(samples, _DEFLATE_LEVEL)
+    rows = samples.view(np.uint8).reshape(len(samples), -1)
+    (strip,) = compressed_rows(rows, TIFF_COMPRESSIONS[tile_format.codec], len(rows))
+    return strip

@@ -37,12 +37,14 @@ class Obstacle(StrEnum):
         OUTDATED: the newest configuration is not in use.
         UNREADABLE: whether there is a newer configuration is unknown.
         KEPT: a reload by an operator has failed; the server is ready nevertheless.
+        RULES: likewise, a change of the rules of access.
     """
 
     DRAINING = "the server is about to stop"
     OUTDATED = "the newest configuration cannot be loaded"
     UNREADABLE = "the configuration cannot be read"
     KEPT = "the last reload has failed: the configuration before it stays in use"
+    RULES = "the file of access rules has errors: the rules before them stay in use"
 
 
 @dataclass(frozen=True, slots=True)

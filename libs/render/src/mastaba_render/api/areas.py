@@ -1,0 +1,6 @@
+"""Areas: layers of which only a part of the ground is shown."""
+
+from mastaba_render.areas.area import Area, Cut
+from mastaba_render.areas.views import masked_readers, narrowed
+
+__all__ = ["Area", "Cut", "masked_readers", "narrowed"]

@@ -1,0 +1,267 @@
+"""A reader of a level that shows an area: what is outside does not exist."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar, Final
+
+import numpy as np
+
+from mastaba.errors import SlabFormatError
+from mastaba.model.pyramid import Level, Pyramid
+from mastaba.slab.index import SlabIndex
+from mastaba.slab.index_cache import IndexCache
+from mastaba.slab.reader import LevelReader, SlabKey, StoredTile
+from mastaba.storage.base import Storage
+from mastaba_render.areas.level import CUT, INSIDE, OUTSIDE, LevelArea, Mask
+from mastaba_render.codecs import Pixels, TileDecoder
+from mastaba_render.encoding.tile_format import stored_payload
+
+_WITH_ALPHA: Final = (2, 4)
+"""Numbers of channels of which the last one is alpha."""
+
+
+class Masking:
+    """Takes the data of pixels that are not in a mask.
+
+    Args:
+        pyramid: a raster pyramid.
+        level: one of its levels.
+    """
+
+    def __init__(self, pyramid: Pyramid, level: Level) -> None:
+        raster = pyramid.raster
+        assert raster is not None
+        self._format = pyramid.format
+        matrix = level.matrix
+        self._decoder = TileDecoder(
+            pyramid.format, raster.channels, matrix.tile_width, matrix.tile_height
+        )
+        blank = np.array(raster.nodata, pyramid.format.sample)
+        if raster.channels in _WITH_ALPHA:
+            blank[-1] = 0
+        self.blank = blank
+
+    def pixels(self, pixels: Pixels, mask: Mask) -> Pixels:
+        """Return pixels with nodata outside of the mask: the same array if it is writeable.
+
+        Args:
+            pixels: shape (rows, columns, channels).
+            mask: shape (rows, columns).
+        """
+        if not pixels.flags.writeable:
+            pixels = pixels.copy()
+        pixels[~mask] = self.blank
+        return pixels
+
+    def payload(self, payload: bytes, mask: Mask) -> bytes:
+        """Return a stored tile with nodata outside of the mask, in the same encoding.
+
+        Raises:
+            SlabFormatError: the tile is damaged.
+        """
+        if mask.all():
+            return payload
+        return stored_payload(self.pixels(self._decoder.decode(payload), mask), self._format)
+
+
+class MaskedTile(StoredTile):
+    """A tile that the edge of an area passes: its bytes are made when they are read.
+
+    Offset, length and version are those of the stored tile.
+
+    Args:
+        source: the stored tile.
+        change: makes its bytes.
+    """
+
+    __slots__ = ("_change", "_source")
+
+    def __init__(self, source: StoredTile, change: Callable[[bytes], bytes]) -> None:
+        place = source.offset, source.length
+        super().__init__(source.reader, source.slab, source.index, source.number, place)
+        self._source = source
+        self._change = change
+
+    def read(self) -> bytes:
+        """Return the bytes without what is outside; see `StoredTile.read`."""
+        payload = self._source.read()
+        self._follow()
+        return self._changed(payload)
+
+    def move_to(self, index: SlabIndex) -> bool:
+        """Become the same tile of another version; see `StoredTile.move_to`."""
+        is_there = self._source.move_to(index)
+        self._follow()
+        return is_there
+
+    def confirm(self) -> None:
+        """Make sure that the version is current; see `StoredTile.confirm`."""
+        self._source.confirm()
+        self._follow()
+
+    def whole(self, data: bytes) -> bytes:
+        """Return the bytes without what is outside, given those that were read for the tile."""
+        return self._changed(self._source.whole(data))
+
+    def _changed(self, payload: bytes) -> bytes:
+        try:
+            return self._change(payload)
+        except SlabFormatError as error:
+            self.forget_index()
+            raise SlabFormatError(f"slab {self.index.name}: tile {self.number}: {error}") from error
+
+    def _follow(self) -> None:
+        source = self._source
+        self.index, self.offset, self.length = source.index, source.offset, source.length
+
+
+class _ShownIndex(SlabIndex):
+    """The index of a slab, in which tiles outside of an area do not exist.
+
+    Args:
+        source: the index.
+        is_shown: says for the number of a tile whether it exists.
+    """
+
+    __slots__ = ("_is_shown", "source")
+
+    def __init__(self, source: SlabIndex, is_shown: Callable[[int], bool]) -> None:
+        self.source = source
+        self._is_shown = is_shown
+        self.storage, self.key, self.version = source.storage, source.key, source.version
+        self.identity, self.modified = source.identity, source.modified
+
+    @property
+    def nbytes(self) -> int:
+        return self.source.nbytes
+
+    def tile(self, number: int) -> tuple[int, int] | None:
+        return self.source.tile(number) if self._is_shown(number) else None
+
+
+class MaskedLevelReader(LevelReader):
+    """Finds and reads the tiles of one level inside an area; used in place of a `LevelReader`.
+
+    Tiles wholly inside are those of the other reader. It gives no access to slabs: what reads
+    them as a whole must look at `is_masked`.
+
+    Args:
+        plain: reader of the whole level.
+        level: the level, with limits around the area.
+        pyramid: of the level.
+        area: what is shown of it.
+    """
+
+    __slots__ = ("_area", "_change", "_plain", "_pyramid")
+    is_masked: ClassVar[bool] = True
+
+    def __init__(self, plain: LevelReader, level: Level, pyramid: Pyramid, area: LevelArea) -> None:
+        # Without the attributes of its base, nothing can be read by a method that is not here.
+        self.level = level
+        self.storage = plain.storage
+        self._plain = plain
+        self._pyramid = pyramid
+        self._area = area
+        self._change = None if pyramid.raster is None else Masking(pyramid, level)
+
+    @property
+    def masking(self) -> Masking:
+        """What takes the data of pixels outside, of a raster level."""
+        assert self._change is not None
+        return self._change
+
+    def moved(self, storage: Storage, indices: IndexCache) -> LevelReader:
+        plain = self._plain.moved(storage, indices)
+        return MaskedLevelReader(plain, self.level, self._pyramid, self._area)
+
+    def locate(self, tile_row: int, tile_col: int) -> StoredTile | None:
+        state = self._area.state(tile_row, tile_col)
+        if state == INSIDE:
+            return self._plain.locate(tile_row, tile_col)
+        return self._shown(self._plain.locate, tile_row, tile_col) if state else None
+
+    def locate_all(self, tiles: Sequence[tuple[int, int]]) -> list[StoredTile | None]:
+        found = self.locate_sources(tiles)
+        for number, (place, tile) in enumerate(zip(tiles, found, strict=True)):
+            if tile is not None and self._area.state(*place) == CUT:
+                found[number] = self._masked(tile, *place)
+        return found
+
+    def locate_sources(self, tiles: Sequence[tuple[int, int]]) -> list[StoredTile | None]:
+        """Return tiles as `locate_all` does, with those that are cut as they are stored.
+
+        For a caller that masks their pixels itself (`mask`).
+        """
+        shown = [number for number, place in enumerate(tiles) if self._area.state(*place)]
+        located = self._plain.locate_all([tiles[number] for number in shown])
+        found: list[StoredTile | None] = [None] * len(tiles)
+        for number, tile in zip(shown, located, strict=True):
+            found[number] = tile
+        return found
+
+    def mask(self, tile_row: int, tile_col: int) -> Mask | None:
+        """Return which pixels of a tile are shown; None for all."""
+        if self._area.state(tile_row, tile_col) != CUT:
+            return None
+        return self._area.mask(tile_row, tile_col)
+
+    def expect(self, tile_row: int, tile_col: int) -> StoredTile | None:
+        return self._shown(self._plain.expect, tile_row, tile_col)
+
+    def known(self, tile_row: int, tile_col: int) -> StoredTile | None:
+        return self._shown(self._plain.known, tile_row, tile_col)
+
+    def stored_tile(self, slab: SlabKey, index: SlabIndex, number: int) -> StoredTile | None:
+        row, col = self._place(slab, number)
+        found = self._plain.stored_tile(slab, _source(index), number)
+        return self._shown(lambda _row, _col: found, row, col)
+
+    def place_of(self, tile_row: int, tile_col: int) -> tuple[SlabKey, int]:
+        return self._plain.place_of(tile_row, tile_col)
+
+    def key_of(self, slab: SlabKey) -> str:
+        return self._plain.key_of(slab)
+
+    def name_of(self, slab: SlabKey) -> str:
+        return self._plain.name_of(slab)
+
+    def index(self, slab: SlabKey) -> SlabIndex | None:
+        """Return the index of a slab, in which tiles outside do not exist."""
+        found = self._plain.index(slab)
+        return None if found is None else self._shown_index(slab, found)
+
+    def keep(self, slab: SlabKey, index: SlabIndex) -> None:
+        self._plain.keep(slab, _source(index))
+
+    def forget(self, slab: SlabKey, index: SlabIndex) -> None:
+        self._plain.forget(slab, _source(index))
+
+    def refresh(self, slab: SlabKey, stale: SlabIndex, *, alone: bool = False) -> SlabIndex:
+        return self._shown_index(slab, self._plain.refresh(slab, _source(stale), alone=alone))
+
+    def _shown(
+        self, find: Callable[[int, int], StoredTile | None], tile_row: int, tile_col: int
+    ) -> StoredTile | None:
+        state = self._area.state(tile_row, tile_col)
+        tile = None if state == OUTSIDE else find(tile_row, tile_col)
+        return tile if tile is None or state == INSIDE else self._masked(tile, tile_row, tile_col)
+
+    def _masked(self, tile: StoredTile, row: int, col: int) -> MaskedTile:
+        area, change = self._area, self.masking
+        return MaskedTile(tile, lambda payload: change.payload(payload, area.mask(row, col)))
+
+    def _shown_index(self, slab: SlabKey, index: SlabIndex) -> SlabIndex:
+        area = self._area
+        return _ShownIndex(index, lambda number: area.state(*self._place(slab, number)) != OUTSIDE)
+
+    def _place(self, slab: SlabKey, number: int) -> tuple[int, int]:
+        """Return row and column of a tile by its number in a slab."""
+        _, slab_col, slab_row = slab
+        width, height = self.level.tiles_per_width, self.level.tiles_per_height
+        row, col = divmod(number, width)
+        return slab_row * height + row, slab_col * width + col
+
+
+def _source(index: SlabIndex) -> SlabIndex:
+    return index.source if isinstance(index, _ShownIndex) else index

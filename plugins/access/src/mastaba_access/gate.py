@@ -1,0 +1,450 @@
+"""The gate: who a request is from, and what it sees."""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+from weakref import WeakValueDictionary
+
+from mastaba.api.access import Form, Gate, Grant, Identifier, Principal, Shown
+from mastaba.api.catalogue import Catalogue
+from mastaba.api.services import Site
+from mastaba.errors import (
+    MastabaError,
+    OverloadedError,
+    RestrictedCredentialError,
+    UnknownCredentialError,
+)
+from mastaba_access import audit
+from mastaba_access.conditions import host_of, matches_address, matches_host
+from mastaba_access.decisions import AccessClass
+from mastaba_access.identifiers.faults import refuse
+from mastaba_access.identifiers.fronts import Fronts
+from mastaba_access.identifiers.shared import Failures, SharedClaims
+from mastaba_access.identifiers.signed import secrets_of
+from mastaba_access.rules.kept import KeptRules
+from mastaba_access.rules.ruleset import RuleSet
+from mastaba_access.rules.what import PLAIN_ABILITIES, Layers
+from mastaba_access.rules.who import Visit
+from mastaba_access.views import Parts, ViewMaker, layers_of
+from mastaba_server.processes.scoreboard import Obstacle
+from mastaba_server.threads.shared_memory import SharedMemory
+
+logger = logging.getLogger("mastaba.access")
+
+ANONYMOUS: Final = Principal("anonymous", "anonymous")
+PEER: Final = "mastaba.peer"
+"""Key of the WSGI environment for the address of the connection; REMOTE_ADDR is the client's."""
+
+_COOKIE: Final = "__Host-mastaba"
+_POLL_PERIOD: Final = 0.75
+"""Seconds between two looks at files and stores."""
+_LONGEST_GRANT: Final = 3600.0
+_MOST_CATALOGUES: Final = 256
+_MOST_VIEWS: Final = 256
+_MOST_CLASSES: Final = 4096
+_MOST_PLACES: Final = 4096
+
+# Nodes without a file of secrets need not agree about tags; the workers of one must.
+_KEY: Final = secrets.token_bytes(32)
+
+
+@dataclass(slots=True, eq=False)
+class ClassGrant(Grant):
+    """A grant that keeps its class."""
+
+    found: AccessClass | None = None
+
+
+class _InUse:
+    """Rules in use, and what depends on them.
+
+    Args:
+        rules: never changed.
+        key: secret of tags.
+        by_tag: all classes that are in use, by tag.
+    """
+
+    def __init__(
+        self, rules: RuleSet, key: bytes, by_tag: WeakValueDictionary[str, AccessClass]
+    ) -> None:
+        self.rules = rules
+        self.places: dict[Any, Grant] = {}
+        self._key = key
+        self._by_tag = by_tag
+        self._positions = {id(rule): n for n, rule in enumerate(rules.rules)}
+        self._by_rules: dict[Any, AccessClass] = {}
+        self._public, self._public_ends = self.class_at(Visit(ANONYMOUS), time.time())
+
+    def class_at(self, visit: Visit, at: float) -> tuple[AccessClass, float]:
+        """Return the class of a visit at a moment, and until when it remains."""
+        applying = self.rules.applying(visit, at)
+        # Hashing rules would take longer than finding the class.
+        key = tuple(self._positions.get(id(rule), rule) for rule in applying)
+        found = self._by_rules.get(key)
+        if found is None:
+            rules = self.rules
+            found = AccessClass(applying, rules.is_open, rules.areas, self._key)
+            # Rules with other names may have the same effect.
+            found = self._by_tag.setdefault(found.tag, found)
+            if len(self._by_rules) >= _MOST_CLASSES:
+                self._by_rules.clear()
+            self._by_rules[key] = found
+        return found, self.rules.next_change(at)
+
+    def public(self) -> AccessClass:
+        """Return the class of those who show nothing, wherever they are."""
+        if time.time() >= self._public_ends:
+            self._public, self._public_ends = self.class_at(Visit(ANONYMOUS), time.time())
+        return self._public
+
+
+class RulesGate(Gate):
+    """Identifies by the installed identifiers, and decides by the file of rules.
+
+    Args:
+        site: the loaded configuration.
+        access: the section ``plugins.access``.
+
+    Attributes:
+        rules: those in use.
+        identifiers: by name.
+
+    Raises:
+        ConfigurationError: there is no file of rules, or a setting or the file cannot be used.
+    """
+
+    def __init__(self, site: Site, access: Mapping[str, Any]) -> None:
+        if not access.get("rules"):
+            remedy = "name a file of rules, or remove the section plugins.access"
+            refuse("rules", "is missing: nothing says who may see what", remedy)
+        self._services = {name: one.abilities for name, one in site.plugins.services.items()}
+        self.rules = KeptRules(access["rules"], self._services)
+        self._scoreboard = site.scoreboard
+        self._fronts = Fronts(access)
+        self.identifiers = self._made_identifiers(site, access)
+        self._log_new_faults = SharedClaims()
+        self._failures = Failures()
+        # The epoch.
+        self._shared = SharedMemory(8)
+        found = secrets_of(access)
+        self._key = _KEY if found is None else found.by_id[found.first]
+        forms = {form for one in self._enabled for form in one.forms}
+        names = access.get("names", ())
+        headers = access.get("headers", ())
+        self.query_names = frozenset(name.lower() for name in names)
+        self.header_keys = tuple(f"HTTP_{name.upper().replace('-', '_')}" for name in headers)
+        self.removed_keys = self._fronts.removed_keys
+        self.cookie = _COOKIE if Form.COOKIE in forms else None
+        self.vary = (*headers, "Authorization", *(["Cookie"] if self.cookie else ()))
+        self._lock = threading.Lock()
+        self._by_tag: WeakValueDictionary[str, AccessClass] = WeakValueDictionary()
+        self._in_use = _InUse(self.rules.now, self._key, self._by_tag)
+        self._catalogues: OrderedDict[int, tuple[Catalogue, Layers, Parts]] = OrderedDict()
+        self._views: OrderedDict[Any, ViewMaker] = OrderedDict()
+        self._period_ends = self.rules.now.next_change(time.time())
+        self._stop = threading.Event()
+        self._thread: tuple[int, threading.Thread] | None = None
+        self._report()
+
+    def _made_identifiers(self, site: Site, access: Mapping[str, Any]) -> dict[str, Identifier]:
+        settings = access.get("identifiers", {})
+        classes = site.plugins.identifiers
+        for name in settings:
+            if name not in classes:
+                remedy = "install the plugin that provides it, or remove its settings"
+                refuse(f"identifiers.{name}", "no plugin provides this identifier", remedy)
+        return {name: made(settings.get(name, {}), access) for name, made in classes.items()}
+
+    @property
+    def _enabled(self) -> list[Identifier]:
+        return [one for one in self.identifiers.values() if getattr(one, "is_enabled", True)]
+
+    # ------------------------------------------------------------ who
+
+    @property
+    def epoch(self) -> int:
+        """A number that a change of rules or credentials raises in all processes."""
+        return int.from_bytes(self._shared.memory[:8], "little")
+
+    def client_address(self, headers: Mapping[str, Any]) -> str:
+        """Return the address of the client; empty if it is unknown."""
+        return self._fronts.client_address(headers)
+
+    def challenges(self, headers: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return the values of WWW-Authenticate; Basic only where a browser may ask the user."""
+        found = [text for one in self._enabled if (text := one.challenge()) is not None]
+        if headers.get("HTTP_SEC_FETCH_MODE", "navigate") != "navigate":
+            found = [text for text in found if not text.lower().startswith("basic")]
+        return tuple(found)
+
+    def grant(self, shown: Sequence[Shown], headers: Mapping[str, Any], address: str) -> Grant:
+        """Return the grant of a request; see `Gate.grant`."""
+        epoch = self.epoch
+        for one in shown:
+            identifiers = [item for item in self._enabled if one.form in item.forms]
+            if identifiers and one.text:
+                return self._granted(one, identifiers, headers, address, epoch)
+        if not self._fronts.identify:
+            return self._placed(ANONYMOUS, headers, address, in_addresses=False, epoch=epoch)
+        front = self._fronts.shown(_with_peer(headers))
+        grant = (
+            self._placed(ANONYMOUS, headers, address, in_addresses=False, epoch=epoch)
+            if front is None
+            else self._granted(front, [self.identifiers["front"]], headers, address, epoch)
+        )
+        # The next request without a credential may come through a front server that names another.
+        grant.narrow = partial(self._of_front, epoch)
+        return grant
+
+    def _of_front(self, epoch: int, headers: Mapping[str, Any]) -> Grant:
+        front = self._fronts.shown(_with_peer(headers))
+        address = str(headers.get("REMOTE_ADDR") or "")
+        key = front, address, host_of(headers.get("HTTP_REFERER") or ""), epoch
+
+        def make() -> Grant:
+            if front is None:
+                return self._placed(ANONYMOUS, headers, address, in_addresses=False, epoch=epoch)
+            return self._granted(front, [self.identifiers["front"]], headers, address, epoch)
+
+        return self._kept(key, make)
+
+    def _granted(
+        self,
+        shown: Shown,
+        identifiers: Sequence[Identifier],
+        headers: Mapping[str, Any],
+        address: str,
+        epoch: int,
+    ) -> Grant:
+        self._failures.check(address)
+        try:
+            for one in identifiers:
+                if one.recognises(shown):
+                    principal = one.verify(shown, address)
+                    break
+            else:
+                raise UnknownCredentialError("the credential is unknown")
+        except UnknownCredentialError:
+            self._failures.count(address)
+            raise
+        in_addresses = one.in_addresses and shown.form in (Form.PATH, Form.QUERY)
+        return self._placed(principal, headers, address, in_addresses=in_addresses, epoch=epoch)
+
+    def _placed(
+        self,
+        principal: Principal,
+        headers: Mapping[str, Any],
+        address: str,
+        *,
+        in_addresses: bool,
+        epoch: int,
+    ) -> ClassGrant:
+        """Return the grant of a principal at a place.
+
+        Raises:
+            RestrictedCredentialError: the credential may not be used there.
+        """
+        referer = headers.get("HTTP_REFERER") or ""
+        grant = self._of_place(principal, address, referer, in_addresses, epoch)
+        restricted = [one for one in (principal, principal.issuer) if one is not None]
+        if self._in_use.rules.depends_on_place or any(
+            one.addresses or one.referers for one in restricted
+        ):
+            grant.narrow = partial(self._narrowed, principal, in_addresses, epoch)
+        return grant
+
+    def _narrowed(
+        self, principal: Principal, in_addresses: bool, epoch: int, headers: Mapping[str, Any]
+    ) -> Grant:
+        address = str(headers.get("REMOTE_ADDR") or "")
+        host = host_of(headers.get("HTTP_REFERER") or "")
+        key = principal.kind, principal.id, id(principal), address, host, epoch
+        return self._kept(
+            key, lambda: self._of_place(principal, address, host, in_addresses, epoch)
+        )
+
+    def _kept(self, key: Any, make: Callable[[], Grant]) -> Grant:
+        places = self._in_use.places
+        found = places.get(key)
+        if found is None or found.ends <= time.time():
+            found = make()
+            found.narrow = None
+            if len(places) >= _MOST_PLACES:
+                places.clear()
+            places[key] = found
+        return found
+
+    def _of_place(
+        self, principal: Principal, address: str, referer: str, in_addresses: bool, epoch: int
+    ) -> ClassGrant:
+        for one in (principal, principal.issuer):
+            if one is not None:
+                _require_place(one, address, referer)
+        now, in_use = time.time(), self._in_use
+        found, ends = in_use.class_at(Visit(principal, address, referer), now)
+        public = in_use.public()
+        return ClassGrant(
+            principal=principal,
+            tag="" if found.tag == public.tag else found.tag,
+            ends=min(principal.ends, now + _LONGEST_GRANT, ends),
+            epoch=epoch,
+            in_addresses=in_addresses,
+            is_restricted=found.tag != public.tag and not found.is_shared,
+            found=found,
+            **self._plain_abilities(found),
+        )
+
+    def _plain_abilities(self, found: AccessClass) -> dict[str, Any]:
+        """Return the abilities without layers, for the attribute of the grant."""
+        pairs = frozenset(
+            (name, word)
+            for name, words in self._services.items()
+            for word in PLAIN_ABILITIES.intersection(words)
+            if found.decide(_NO_LAYERS, name, "", word).allowed
+        )
+        return {"abilities": pairs}
+
+    # ------------------------------------------------------------ what
+
+    def class_of(self, visit: Visit, at: float) -> AccessClass:
+        """Return the class of a principal at a place and a moment, Unix seconds."""
+        return self._in_use.class_at(visit, at)[0]
+
+    def catalogue(self, tag: str, site: Site, virtual: str, service: str = "") -> Catalogue:
+        """Return what a class sees; see `Gate.catalogue`.
+
+        Args:
+            service: that sees it; by default one without abilities, which sees what any sees.
+
+        Raises:
+            OverloadedError: the class is no longer known: its rules have changed.
+        """
+        found = self._by_tag.get(tag) if tag else self._in_use.public()
+        if found is None:
+            raise OverloadedError("the rules have changed; try again")
+        with self._lock:
+            return self._maker(found, site, virtual).view(service)
+
+    def maker(self, found: AccessClass, site: Site, virtual: str) -> ViewMaker:
+        """Return what makes the views of a class."""
+        with self._lock:
+            return self._maker(found, site, virtual)
+
+    def _maker(self, found: AccessClass, site: Site, virtual: str) -> ViewMaker:
+        base = site.catalogue
+        known = self._catalogues.get(id(base))
+        if known is None:
+            known = base, layers_of(base), {}
+            self._catalogues[id(base)] = known
+            if len(self._catalogues) > _MOST_CATALOGUES:
+                self._catalogues.popitem(last=False)
+        _, layers, parts = known
+        key = id(base), found, virtual
+        made = self._views.get(key)
+        if made is None:
+            made = ViewMaker(found, layers, site, virtual, parts)
+            self._views[key] = made
+            if len(self._views) > _MOST_VIEWS:
+                self._views.popitem(last=False)
+        self._views.move_to_end(key)
+        return made
+
+    # ------------------------------------------------------------ changes
+
+    def after_fork(self) -> None:
+        """Look for changes from now on."""
+        if self._thread is not None and self._thread[0] == os.getpid():
+            return
+        for one in self.identifiers.values():
+            one.after_fork()
+        self._stop = threading.Event()
+        thread = threading.Thread(target=self._watch, args=(self._stop,), daemon=True)
+        self._thread = os.getpid(), thread
+        thread.start()
+
+    def close(self) -> None:
+        """Look for changes no longer."""
+        self._stop.set()
+        self._thread = None
+        for one in self.identifiers.values():
+            one.close()
+
+    def _watch(self, stop: threading.Event) -> None:
+        while not stop.wait(_POLL_PERIOD):
+            self.poll()
+
+    def poll(self) -> bool:
+        """Apply changes of files and stores in this process; return whether there were any.
+
+        The epoch is raised afterwards: whatever was granted before is granted again.
+        """
+        before = self.rules.now
+        has_changed = self.rules.poll()
+        if has_changed:
+            self._in_use = _InUse(self.rules.now, self._key, self._by_tag)
+            self._note_change(before, self.rules.now)
+        self._report()
+        if time.time() >= self._period_ends:
+            # Rules with periods: the public may see something else.
+            self._period_ends = self._in_use.rules.next_change(time.time())
+            has_changed = True
+        for name, one in self.identifiers.items():
+            try:
+                has_changed = one.poll() or has_changed
+            except MastabaError as error:
+                logger.error("the identifier %s cannot look for changes: %s", name, error)
+        if has_changed:
+            self.raise_epoch()
+        return has_changed
+
+    def _note_change(self, before: RuleSet, now: RuleSet) -> None:
+        if not self._log_new_faults.take(f"changed {before.digest} {now.digest}"):
+            return
+        old, new = ({rule.name: rule for rule in one.rules} for one in (before, now))
+        both = new.keys() & old.keys()
+        audit.record(
+            "rules changed",
+            digest=now.digest,
+            added=sorted(new.keys() - old.keys()),
+            removed=sorted(old.keys() - new.keys()),
+            changed=sorted(name for name in both if new[name] != old[name]),
+        )
+
+    def raise_epoch(self) -> None:
+        """Make all processes grant again what they have granted."""
+        with self._shared.locked() as memory:
+            number = int.from_bytes(memory[:8], "little") + 1
+            memory[:8] = number.to_bytes(8, "little")
+
+    def _report(self) -> None:
+        rules = self.rules
+        if rules.is_outdated:
+            for fault in rules.faults:
+                if self._log_new_faults.take(f"{rules.now.digest} {fault}"):
+                    logger.error("%s", fault)
+        self._scoreboard.report(Obstacle.RULES, rules.is_outdated)
+
+
+_NO_LAYERS: Final = Layers({})
+
+
+def _with_peer(headers: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return headers with the address of the connection, if it was replaced."""
+    peer = headers.get(PEER)
+    return headers if peer is None else {**headers, "REMOTE_ADDR": peer}
+
+
+def _require_place(principal: Principal, address: str, referer: str) -> None:
+    if principal.addresses and not matches_address(principal.addresses, address):
+        raise RestrictedCredentialError("the credential may not be used from this address")
+    if principal.referers and not matches_host(principal.referers, referer):
+        raise RestrictedCredentialError("the credential may not be used on this page")

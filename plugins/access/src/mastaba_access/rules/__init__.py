@@ -1,0 +1,1 @@
+"""The file of rules: its schema, selectors, periods and limits."""

@@ -1,0 +1,127 @@
+"""Limits of what a rule allows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+_CUTS: Final = ("keep", "mask", "drop")
+"""From the most generous to the strictest."""
+
+_NUMBERS: Final = ("pixels", "width", "height", "layers", "points", "tiles")
+
+Range = tuple[float, float]
+EVERYTHING: Final[Range] = (0.0, math.inf)
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """Limits, of one rule or of several together.
+
+    Attributes:
+        areas: names of areas; only what is in all of them is shown.
+        boxes: likewise of boxes west, south, east, north in WGS 84 degrees.
+        cut: what happens to cut tiles; empty for the default, ``mask``.
+        resolution: least and greatest size of a pixel, metres.
+        scale: least and greatest scale denominator.
+        formats: media types in lower case; None for all.
+        pixels, width, height, layers: of a map; None for no limit.
+        points, tiles: of a query of heights; None for no limit.
+    """
+
+    areas: frozenset[str] = frozenset()
+    boxes: frozenset[tuple[float, ...]] = frozenset()
+    cut: str = ""
+    resolution: Range = EVERYTHING
+    scale: Range = EVERYTHING
+    formats: frozenset[str] | None = None
+    pixels: int | None = None
+    width: int | None = None
+    height: int | None = None
+    layers: int | None = None
+    points: int | None = None
+    tiles: int | None = None
+
+    @classmethod
+    def of(cls, body: Mapping[str, Any]) -> Limit:
+        """Return the limits in the body of a rule, which is valid."""
+        formats = body.get("formats")
+        numbers: dict[str, Any] = {name: body.get(name) for name in _NUMBERS}
+        return cls(
+            areas=frozenset([body["area"]] if "area" in body else ()),
+            cut=body.get("cut", ""),
+            resolution=_range(body.get("resolution", EVERYTHING)),
+            scale=_range(body.get("scale", EVERYTHING)),
+            formats=None if formats is None else frozenset(map(media_type, formats)),
+            **numbers,
+        )
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing can be within these limits, whatever the layer."""
+        ranges = (self.resolution, self.scale)
+        return any(low > high for low, high in ranges) or self.formats == frozenset()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what differs from no limit, for explanations and digests."""
+        found: dict[str, Any] = {
+            "areas": sorted(self.areas),
+            "boxes": sorted(map(list, self.boxes)),
+            "cut": self.cut,
+            "formats": sorted(self.formats) if self.formats is not None else None,
+            **{name: getattr(self, name) for name in _NUMBERS},
+        }
+        for name in ("resolution", "scale"):
+            low, high = getattr(self, name)
+            if (low, high) != EVERYTHING:
+                found[name] = [low, None if math.isinf(high) else high]
+        return {key: value for key, value in found.items() if value not in (None, [], "")}
+
+
+NO_LIMIT: Final = Limit()
+
+
+def combined(limits: Iterable[Limit]) -> Limit:
+    """Return what is within all of some limits; it may be empty."""
+    result = NO_LIMIT
+    for one in limits:
+        formats = result.formats
+        if one.formats is not None:
+            formats = one.formats if formats is None else formats & one.formats
+        numbers: dict[str, Any] = {
+            name: _least(getattr(result, name), getattr(one, name)) for name in _NUMBERS
+        }
+        result = Limit(
+            areas=result.areas | one.areas,
+            boxes=result.boxes | one.boxes,
+            cut=max(result.cut, one.cut, key=_strictness),
+            resolution=_common(result.resolution, one.resolution),
+            scale=_common(result.scale, one.scale),
+            formats=formats,
+            **numbers,
+        )
+    return result
+
+
+def media_type(text: str) -> str:
+    """Return a media type in the spelling in which they are compared."""
+    return text.replace(" ", "").lower()
+
+
+def _range(found: Iterable[float]) -> Range:
+    low, high = found
+    return float(low), float(high)
+
+
+def _common(one: Range, other: Range) -> Range:
+    return max(one[0], other[0]), min(one[1], other[1])
+
+
+def _least(one: int | None, other: int | None) -> int | None:
+    return other if one is None else one if other is None else min(one, other)
+
+
+def _strictness(cut: str) -> int:
+    return _CUTS.index(cut) if cut else -1

@@ -1,0 +1,365 @@
+"""Views: what a class sees of a catalogue.
+
+A service sees a catalogue in which what it may not show does not exist. Rules may differ by
+service, so each service has a view of its own; most of them are equal, and then the same object.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import and_, or_
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from mastaba.api.access import LockedReader
+from mastaba.api.catalogue import WGS84, Catalogue, FeatureInfo, Layer, transform_points
+from mastaba.api.services import Service, Settings, Site
+from mastaba_access.decisions import AccessClass, Outcome
+from mastaba_access.rules.limits import EVERYTHING, NO_LIMIT, Limit, Range, combined, media_type
+from mastaba_access.rules.what import PLAIN_ABILITIES, Layers
+
+if TYPE_CHECKING:
+    from mastaba.api.slabs import LevelReader
+
+    Readers = Mapping[str, LevelReader]
+
+_ASIDE: Final = frozenset(("info", "legend"))
+"""Abilities for which alone a layer is not listed."""
+
+_RADIUS: Final = 6_371_008.8
+"""Metres; mean radius of the Earth."""
+
+# Sizes of maps: the field of a limit, and of MapSettings.
+_OF_MAPS: Final = (
+    ("pixels", "max_pixels"),
+    ("width", "max_width"),
+    ("height", "max_height"),
+    ("layers", "max_layers"),
+)
+
+
+Part = tuple[Layer, "Readers"]
+Parts = dict[Any, Part | None]
+"""Layers and readers of all views of a catalogue: equal ones are the same objects."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """How a service shows a layer.
+
+    Attributes:
+        withheld: abilities of the service that it does not have for the layer.
+        is_locked: whether its data are withheld.
+        limit: all limits.
+        hidden_styles: public names of styles that do not exist.
+    """
+
+    withheld: frozenset[str] = frozenset()
+    is_locked: bool = False
+    limit: Limit = NO_LIMIT
+    hidden_styles: frozenset[str] = frozenset()
+
+    @property
+    def part(self) -> tuple[Any, ...]:
+        """What layers and readers depend on."""
+        limit = self.limit
+        of_levels = limit.areas, limit.boxes, limit.cut, limit.resolution, limit.scale
+        return self.is_locked, "info" in self.withheld, self.hidden_styles, of_levels
+
+
+def layers_of(catalogue: Catalogue) -> Layers:
+    """Return the layers of a catalogue with the stacks that its services name."""
+    datasets: dict[str, list[str]] = {}
+    for settings in catalogue.services.values():
+        for stack in settings.own.get("datasets", ()):
+            datasets.setdefault(stack["id"], []).extend(stack["layers"])
+    return Layers(catalogue.layers, datasets)
+
+
+def shown_layers(
+    found: AccessClass, layers: Layers, service: str, virtual: str, abilities: Sequence[str]
+) -> dict[str, Shown]:
+    """Return how a service shows each layer that exists for a class.
+
+    A layer exists if an ability other than feature info and legends is allowed. If none is, but one
+    is locked, the layer is described without its data.
+
+    Args:
+        abilities: of the service.
+    """
+    words = [word for word in abilities if word not in PLAIN_ABILITIES]
+    outcomes = {word: found.decide(layers, service, virtual, word) for word in words}
+    data = [outcome for word, outcome in outcomes.items() if word not in _ASIDE]
+    allowed = _union(outcome.allowed for outcome in data)
+    locked = _union(outcome.locked for outcome in data) & ~allowed
+    hidden_styles = {
+        style: _union(
+            outcome.allowed & ~found.decide(layers, service, virtual, word, style).allowed
+            for word, outcome in outcomes.items()
+        )
+        for style in {style for rule in found.rules for style in rule.what.styles or ()}
+    }
+    shown = {}
+    known: dict[tuple[Any, ...], Shown] = {}
+    for name in layers.of(allowed | locked):
+        bit = layers.bit(name)
+        styles = frozenset(style for style, bits in hidden_styles.items() if bits & bit)
+        state = styles, *(_state(outcome, bit) for outcome in outcomes.values())
+        if state not in known:
+            known[state] = _shown(outcomes, bit, bool(locked & bit), styles)
+        if not known[state].limit.is_empty:
+            shown[name] = known[state]
+    return shown
+
+
+def _union(bits: Iterable[int]) -> int:
+    return reduce(or_, bits, 0)
+
+
+def _state(outcome: Outcome, bit: int) -> tuple[Any, ...]:
+    limits = tuple(bool(bits & bit) for bits, _ in outcome.limits)
+    return bool(outcome.allowed & bit), bool(outcome.locked & bit), limits
+
+
+def _shown(
+    outcomes: Mapping[str, Outcome], bit: int, is_locked: bool, styles: frozenset[str]
+) -> Shown:
+    withheld, limits = set(), []
+    for word, outcome in outcomes.items():
+        if outcome.allowed & bit:
+            if word != "legend":
+                limits.append(outcome.limit(bit))
+        elif not (is_locked and outcome.locked & bit):
+            withheld.add(word)
+    return Shown(frozenset(withheld), is_locked, combined(limits), styles)
+
+
+class ViewMaker:
+    """Makes the views of one class of one catalogue, for each service.
+
+    Args:
+        found: the class.
+        layers: those of the catalogue of the site.
+        site: with the public catalogue, or with that of a virtual service.
+        virtual: name of the virtual service; empty for the main services.
+        parts: of all views of this catalogue.
+    """
+
+    def __init__(
+        self, found: AccessClass, layers: Layers, site: Site, virtual: str, parts: Parts
+    ) -> None:
+        self._class = found
+        self._catalogue = site.catalogue
+        self._parts = parts
+        self._made: dict[Any, Catalogue] = {}
+        classes = {name: site.plugins.services[name] for name in site.catalogue.services}
+        self._shown = {
+            name: self._possible(
+                shown_layers(found, layers, name, virtual, service.abilities), service
+            )
+            for name, service in classes.items()
+            if any(word not in PLAIN_ABILITIES for word in service.abilities)
+        }
+        # The first service that shows a layer also says how those do that have no abilities.
+        self._anywhere: dict[str, Shown] = {}
+        for shown in self._shown.values():
+            for name, how in shown.items():
+                self._anywhere.setdefault(name, how)
+
+    def shown(self, service: str) -> Mapping[str, Shown]:
+        """Return how a service shows the layers that exist for it."""
+        return self._shown.get(service, self._anywhere)
+
+    def view(self, service: str) -> Catalogue:
+        """Return what a service sees; equal views are the same object.
+
+        Args:
+            service: name; one without abilities, or an empty one, sees what any service shows.
+        """
+        base, own = self._catalogue, self.shown(service)
+        settings, limits = self._settings(own.values()), self._query_limits(own.values(), service)
+        # Layers that other services show exist too: pages link to them.
+        shown = {**self._anywhere, **own}
+        hows = tuple((name, shown[name].part) for name in sorted(shown))
+        key = hows, settings, service if limits else ""
+        if key not in self._made:
+            layers, readers = {}, {}
+            for name, how in shown.items():
+                layers[name], readers[name] = self._part(name, how)
+            services = dict(base.services)
+            if limits:
+                changed = {**services[service].own, "limits": limits}
+                services[service] = replace(services[service], own=MappingProxyType(changed))
+            is_base = layers.keys() == base.layers.keys() and all(
+                layers[name] is base.layers[name] and readers[name] is base.readers[name]
+                for name in layers
+            )
+            self._made[key] = (
+                base
+                if is_base and settings is base.settings and not limits
+                else base.filtered(layers, readers, settings, services)
+            )
+        return self._made[key]
+
+    # ------------------------------------------------------------ layers
+
+    def _possible(self, shown: Mapping[str, Shown], service: type[Service]) -> dict[str, Shown]:
+        """Return the layers of which something is left, as they can be shown."""
+        found = {}
+        of_tiles = {"tiles"}.intersection(service.abilities)
+        for name, how in shown.items():
+            layer = self._catalogue.layers[name]
+            formats, stored = how.limit.formats, layer.pyramid.format.media_type
+            if formats is not None and media_type(stored) not in formats:
+                how = replace(how, withheld=how.withheld | of_tiles)
+            left = set(service.abilities) - how.withheld - _ASIDE
+            if left and self._limited(layer, how) is not None:
+                found[name] = how
+        if not self._map_formats(found.values()):
+            return {name: how for name, how in found.items() if how.limit.formats is None}
+        return found
+
+    def _map_formats(self, shown: Iterable[Shown]) -> tuple[str, ...]:
+        formats = combined(how.limit for how in set(shown)).formats
+        offered = self._catalogue.settings.map.formats
+        return tuple(one for one in offered if formats is None or media_type(one) in formats)
+
+    def _part(self, name: str, how: Shown) -> Part:
+        base = self._catalogue.layers[name]
+        hidden = frozenset(one for one, shown in self._shown.items() if name not in shown)
+        withheld = frozenset(
+            (one, word)
+            for one, shown in self._shown.items()
+            if name in shown
+            for word in shown[name].withheld
+        )
+        areas = tuple(sorted(self._class.areas[one].digest for one in how.limit.areas))
+        key = name, hidden, withheld, areas, how.part
+        if key not in self._parts:
+            self._parts[key] = self._made_part(base, how, hidden, withheld)
+        part = self._parts[key]
+        assert part is not None, "it was possible before"
+        return part
+
+    def _made_part(
+        self,
+        base: Layer,
+        how: Shown,
+        hidden: frozenset[str],
+        withheld: frozenset[tuple[str, str]],
+    ) -> Part | None:
+        changes: dict[str, Any] = {}
+        if not hidden <= base.hidden_from:
+            changes["hidden_from"] = base.hidden_from | hidden
+        if not withheld <= base.withheld:
+            changes["withheld"] = base.withheld | withheld
+        if base.feature_info is not None and "info" in how.withheld:
+            changes["feature_info"] = None
+        elif base.feature_info is not None and how.is_locked:
+            # An external WMS would answer; the reader refuses.
+            changes["feature_info"] = FeatureInfo()
+        limited = self._limited(replace(base, **changes) if changes else base, how)
+        if limited is not None and how.is_locked:
+            layer, readers = limited
+            locked = {key: LockedReader(one) for key, one in readers.items()}
+            return layer, MappingProxyType(locked)
+        return limited
+
+    def _limited(self, layer: Layer, how: Shown) -> Part | None:
+        """Return a layer and its readers within limits, or None if nothing is left."""
+        limit, readers = how.limit, self._catalogue.readers[layer.id]
+        if limit == NO_LIMIT and not how.hidden_styles:
+            return layer, readers
+        styles = tuple(one for one in layer.styles if one.identifier not in how.hidden_styles)
+        if styles != layer.styles:
+            if not styles:
+                return None
+            layer = replace(layer, styles=styles)
+        kept = {
+            key: level
+            for key, level in layer.pyramid.levels.items()
+            if _is_within(layer, level.matrix.cell_size, limit.resolution, limit.scale)
+        }
+        if not kept:
+            return None
+        if len(kept) < len(layer.pyramid.levels):
+            pyramid = replace(layer.pyramid, levels=MappingProxyType(kept))
+            layer = replace(layer, pyramid=pyramid)
+            readers = MappingProxyType({key: readers[key] for key in kept})
+        if not (limit.areas or limit.boxes):
+            return layer, readers
+        from mastaba_render.api.areas import Area, Cut, masked_readers, narrowed
+
+        areas = [self._class.areas[one] for one in sorted(limit.areas)]
+        areas += [Area.from_geojson(_box(box)) for box in sorted(limit.boxes)]
+        area, cut = reduce(and_, areas), Cut(limit.cut or "mask")
+        narrow = narrowed(layer, area, cut)
+        return None if narrow is None else (narrow, masked_readers(narrow, readers, area, cut))
+
+    # ------------------------------------------------------------ settings
+
+    def _settings(self, shown: Iterable[Shown]) -> Settings:
+        """Return the settings with the smallest limits of maps of any layer."""
+        base = self._catalogue.settings
+        limit = combined(how.limit for how in set(shown))
+        changes: dict[str, Any] = {}
+        for ours, theirs in _OF_MAPS:
+            value, most = getattr(limit, ours), getattr(base.map, theirs)
+            if value is not None and value < most:
+                changes[theirs] = value
+        settings, formats = base, limit.formats
+        if formats is not None:
+            changes["formats"] = self._map_formats(shown)
+            tiles = tuple(one for one in base.tile_formats if media_type(one) in formats)
+            settings = replace(settings, tile_formats=tiles)
+        return replace(settings, map=replace(base.map, **changes)) if changes else settings
+
+    def _query_limits(self, shown: Iterable[Shown], service: str) -> dict[str, Any]:
+        """Return the limits of queries of heights of a service if they are smaller than its own."""
+        settings = self._catalogue.services.get(service)
+        limits = dict(settings.own.get("limits", {})) if settings is not None else {}
+        limit = combined(how.limit for how in set(shown))
+        smaller = {
+            name: value
+            for name in ("points", "tiles")
+            if (value := getattr(limit, name)) is not None and value < limits.get(name, 0)
+        }
+        return {**limits, **smaller} if smaller else {}
+
+
+def _box(box: Sequence[float]) -> dict[str, Any]:
+    west, south, east, north = box
+    ring = [[west, south], [east, south], [east, north], [west, north], [west, south]]
+    return {"type": "Polygon", "coordinates": [ring]}
+
+
+def _is_within(layer: Layer, cell_size: float, resolution: Range, scale: Range) -> bool:
+    if resolution != EVERYTHING:
+        metres = pixel_size(layer, cell_size)
+        if not resolution[0] * (1 - 1e-9) <= metres <= resolution[1] * (1 + 1e-9):
+            return False
+    denominator = cell_size * layer.pyramid.tile_matrix_set.crs.metres_per_unit / 0.00028
+    return scale[0] * (1 - 1e-9) <= denominator <= scale[1] * (1 + 1e-9)
+
+
+def pixel_size(layer: Layer, cell_size: float) -> float:
+    """Return the height of a pixel at the centre of a layer, in metres on the ground.
+
+    Args:
+        cell_size: of the level, in units of its CRS.
+    """
+    box, crs = layer.native_bbox, layer.pyramid.tile_matrix_set.crs
+    x, y = (box.xmin + box.xmax) / 2, (box.ymin + box.ymax) / 2
+    # A step that is small, but large enough for the digits of coordinates.
+    step = max(cell_size, (box.ymax - box.ymin) * 1e-6)
+    xs, ys = np.array([x, x]), np.array([y - step / 2, y + step / 2])
+    lon, lat = (np.radians(one) for one in transform_points(crs, WGS84, xs, ys))
+    half = np.sin(np.diff(lat) / 2) ** 2
+    half += np.cos(lat[0]) * np.cos(lat[1]) * np.sin(np.diff(lon) / 2) ** 2
+    metres = float(2 * _RADIUS * np.arcsin(np.sqrt(half))[0])
+    return metres / step * cell_size if math.isfinite(metres) else cell_size * crs.metres_per_unit
