@@ -167,10 +167,11 @@ class AuthService(Service):
         checked = taken_apart(target, self._prefix, self._known_roots(), gate.query_names)
         environ = request.environ
         if checked.shown:
-            grant = self._grant(gate, checked.shown, environ)
+            referer = environ.get(_REFERER)
+            sent = {**environ, "HTTP_REFERER": referer} if referer else environ
+            grant = self._grant(gate, checked.shown, sent)
             if grant.narrow is not None:
-                referer = environ.get(_REFERER)
-                grant = grant.narrow({**environ, "HTTP_REFERER": referer} if referer else environ)
+                grant = grant.narrow(sent)
         else:
             # Headers and cookies of the client: the gate has seen them on the way here.
             grant = _grant_of(request)
