@@ -12,9 +12,12 @@ from typing import Any
 
 import pytest
 from tests.access.identification.conftest import Credentials
+from tests.support.mutations import mutations
 from tests.tiny import tiny_installation
 
 from mastaba.api.tools import Application, create_application
+from mastaba.errors import AccessError
+from mastaba_access.auth.addresses import taken_apart
 from mastaba_access.identifiers.secret_file import read_secrets
 from mastaba_access.identifiers.tokens import Token, sign
 
@@ -275,3 +278,31 @@ def test_signed_addresses_without_an_issuer(installed: Installed) -> None:
     assert installed.ask(f"/tms/~{text}{tile}")[0] == 200
     text = sign(Token("old", int(time.time()) + 60, {}), secrets)
     assert installed.ask(f"/tms/~{text}{tile}")[0] == 404
+
+
+def check_addresses(count: int) -> None:
+    """Whatever a client sends: an address as it stands in a header, or a refusal."""
+    address = "/maps/tms/~mk_0123abcd_key/1.0.0/RGB%20PNG/2/2/1.png?a=b&apikey=mk_0123abcd_other"
+    accepted = 0
+    for text in mutations(address, count, seed=33):
+        try:
+            found = taken_apart(text, "/maps", {"/tms", ""}, {"apikey"})
+        except AccessError:
+            continue
+        accepted += 1
+        assert found.uri.startswith("/maps/"), text
+        assert found.uri.isascii(), text
+        assert found.uri.isprintable(), text
+        # What is left contains no credential where the server looks for one.
+        again = taken_apart(found.uri, "/maps", {"/tms", ""}, {"apikey"})
+        assert again.shown == () or text.count("~") > 1, text
+    assert accepted
+
+
+def test_changed_addresses_are_refused_or_taken_apart() -> None:
+    check_addresses(1000)
+
+
+@pytest.mark.thorough
+def test_many_changed_addresses_are_refused_or_taken_apart() -> None:
+    check_addresses(100_000)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container
 from typing import Final, NamedTuple
 from urllib.parse import quote, unquote_to_bytes
 
-from mastaba_server.web.credentials import is_ambiguous, without_parameters, without_segment
-
 from mastaba.api.access import Form, Shown
 from mastaba.errors import AccessError
+from mastaba_server.web.credentials import is_ambiguous, without_parameters, without_segment
 
 _LONGEST: Final = 65_535
 # What RFC 3986 allows in a path, and nothing that would be read otherwise.
 _UNQUOTED: Final = "/~:@!$&'()*+,;=-._"
+_PLAIN: Final = re.compile(r"[/~:@!$&'()*+,;=\-.\w]*", re.ASCII)
 
 
 class CheckedAddress(NamedTuple):
@@ -63,8 +64,13 @@ def taken_apart(
     shown = [Shown(Form.PATH, segment)] if segment else []
     shown += [Shown(Form.QUERY, value) for value in values]
     # One spelling of each path: front servers keep one response for all of them.
-    uri = prefix + quote(decoded, safe=_UNQUOTED) + (f"?{query}" if query else "")
+    uri = prefix + quoted(decoded) + (f"?{query}" if query else "")
     return CheckedAddress(tuple(shown), uri)
+
+
+def quoted(text: str) -> str:
+    """Return a text as it stands in a path and in a header. Most texts stay as they are."""
+    return text if _PLAIN.fullmatch(text) else quote(text, safe=_UNQUOTED)
 
 
 def _refused() -> AccessError:

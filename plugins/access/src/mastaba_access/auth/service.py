@@ -7,7 +7,6 @@ import json
 import time
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
-from urllib.parse import quote
 
 from mastaba.api.access import GRANT, Gate, Grant, Shown
 from mastaba.api.services import Service, ServiceSettings, Site
@@ -22,7 +21,7 @@ from mastaba.errors import (
     public_message,
 )
 from mastaba_access import audit
-from mastaba_access.auth.addresses import taken_apart
+from mastaba_access.auth.addresses import quoted, taken_apart
 from mastaba_access.auth.returning import safe_return
 from mastaba_access.auth.signing import NotAllowedError, signed
 from mastaba_access.identifiers.faults import refuse
@@ -156,7 +155,7 @@ class AuthService(Service):
         if self._header:
             found: str | None = environ.get(self._header) if request.path == "/check" else None
             return found
-        below = quote(request.path.removeprefix("/check"), safe="/~:@!$&'()*+,;=-._")
+        below = quoted(request.path.removeprefix("/check"))
         query = f"?{request.query_string}" if request.query_string else ""
         return (below or "/") + query
 
@@ -176,7 +175,7 @@ class AuthService(Service):
             # Headers and cookies of the client: the gate has seen them on the way here.
             grant = _grant_of(request)
         headers = [
-            ("X-Mastaba-Grant", quote(grant.principal.id, safe=" !#$&'()*+,-./:;<=>?@[]^_`{|}~")),
+            ("X-Mastaba-Grant", quoted(grant.principal.id)),
             ("X-Mastaba-Uri", checked.uri),
             ("X-Mastaba-Class", grant.tag or "open"),
             self._caching,
