@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, _SubParsersAction
 
     from mastaba.api.access import Gate, Identifier
-    from mastaba.api.services import Site
+    from mastaba.api.services import Service, Site
 
 settings_schema = SETTINGS_SCHEMA
 
@@ -22,6 +22,11 @@ def register_commands(subparsers: _SubParsersAction[ArgumentParser]) -> None:
     from mastaba_access.commands import add_commands
 
     add_commands(subparsers)
+
+
+@hookimpl
+def register_services() -> Iterable[type[Service] | LazyClass]:
+    return [LazyClass("mastaba_access.auth.service:AuthService", name="auth")]
 
 
 @hookimpl

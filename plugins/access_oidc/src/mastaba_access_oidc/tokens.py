@@ -61,6 +61,8 @@ def header_of(text: str, algorithms: frozenset[str]) -> Header:
     found = _TOKEN.fullmatch(text) if len(text) <= LARGEST else None
     if found is None:
         raise InvalidTokenError("not a token")
+    if any(map(_is_respelled, found.groups())):
+        raise InvalidTokenError("not in its shortest form")
     header = _document(found[1])
     algorithm, key_id = header.get("alg"), header.get("kid")
     if not isinstance(algorithm, str) or algorithm not in algorithms:
@@ -143,6 +145,15 @@ def groups_of(claims: Mapping[str, Any], provider: Provider) -> frozenset[str]:
     if not isinstance(items, list):
         return frozenset()
     return frozenset(item for item in items if isinstance(item, str) and item)
+
+
+def _is_respelled(part: str) -> bool:
+    """Return whether the last character of a part has bits that mean nothing."""
+    try:
+        data = base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))
+    except (ValueError, binascii.Error):
+        return True
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode() != part
 
 
 def _number(claims: Mapping[str, Any], name: str) -> float | None:

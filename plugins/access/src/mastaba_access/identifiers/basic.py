@@ -149,6 +149,9 @@ def _pair(text: str) -> tuple[str, str]:
             decoded = base64.b64decode(text, validate=True)
         except (binascii.Error, ValueError):
             decoded = b""
+        # One spelling of each pair.
+        if base64.b64encode(decoded).decode() != text:
+            raise unknown()
         try:
             name, colon, password = decoded.decode("utf-8").partition(":")
         except UnicodeDecodeError:

@@ -35,6 +35,7 @@ class Fronts:
         access: the section ``plugins.access``.
 
     Attributes:
+        by_fastcgi: whether front servers that speak FastCGI are trusted.
         removed_keys: keys in the WSGI environment that no service sees.
 
     Raises:
@@ -54,7 +55,7 @@ class Fronts:
                 refuse(f"trusted_fronts[{number}]", reason, "correct it")
         self._networks = tuple(networks)
         self._by_socket = "unix:" in names
-        self._by_fastcgi = "fastcgi" in names
+        self.by_fastcgi = "fastcgi" in names
         self._user, self._groups, self._certificate = (
             _key(access.get(name))
             for name in ("user_header", "groups_header", "client_certificate_header")
@@ -70,7 +71,7 @@ class Fronts:
     @property
     def identify(self) -> bool:
         """Whether front servers may say who the client is."""
-        return self._by_fastcgi or bool(
+        return self.by_fastcgi or bool(
             (self._networks or self._by_socket) and (self._user or self._certificate)
         )
 
@@ -106,7 +107,7 @@ class Fronts:
             headers: as for `is_trusted`, before any of them is removed.
         """
         user = certificate = groups = ""
-        if self._by_fastcgi:
+        if self.by_fastcgi:
             user = headers.get(_USER) or ""
             certificate = headers.get(_CERTIFICATE) or ""
             if self._groups:

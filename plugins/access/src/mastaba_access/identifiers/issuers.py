@@ -57,6 +57,8 @@ class Issuers:
             return None
         if not isinstance(issuer, str):
             name = issuer["u"]
+            if issuer["f"] == "basic":
+                return self._user(name)
             is_strong = SESSION in issuer
             groups = frozenset(issuer.get("g", ()))
             return Principal(id=name, kind="user", label=name, groups=groups, is_strong=is_strong)
@@ -66,9 +68,12 @@ class Issuers:
                 raise unknown()
             now = time.time()
             return principal_of(record, now, max(one.ends for one in record.secrets))
-        if self._users is None or self._users.hash_of(issuer) is None:
+        return self._user(issuer)
+
+    def _user(self, name: str) -> Principal:
+        if self._users is None or self._users.hash_of(name) is None:
             raise revoked()
-        return user(issuer, math.inf)
+        return user(name, math.inf)
 
     def has_changed(self) -> bool:
         """Return whether a key or a user has changed since the last call."""

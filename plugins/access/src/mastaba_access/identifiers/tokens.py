@@ -9,7 +9,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from mastaba_access.identifiers.refusals import expired, unknown
@@ -47,7 +47,7 @@ class Token:
 
     signer: str
     ends: float
-    scope: Mapping[str, Any] = field(default_factory=dict)
+    scope: Mapping[str, Any]
     issuer: str | Mapping[str, Any] | None = None
 
 
