@@ -109,6 +109,7 @@ LIBRARIES = {
 
 # module: why it names a protocol that a plugin provides
 PLUGIN_NAMES = {
+    "mastaba.api.commands": "USAGE is the exit status of a command that was called wrongly",
     "mastaba.commands.plugins": "plugins --check applies the rules of the kit, if it is installed",
     "mastaba.config.services": "wms is a key of files of ROK4 version 6, which are refused",
     "mastaba.services.health": "clients of existing servers read the key 'tms'",
