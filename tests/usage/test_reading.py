@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from tests.tiny import tiny_installation
@@ -26,6 +25,13 @@ EVER = "from=2000-01-01&to=2100-01-01"
 PARTNER = Grant(Principal("7f3k9q2d", "key"))
 
 Rows = list[dict[str, Any]]
+
+
+class Group(NamedTuple):
+    """What the meter reads of a group of tiles."""
+
+    layer: str
+    level: str
 
 
 @pytest.fixture
@@ -132,7 +138,7 @@ def test_tiles_and_documents_of_the_table_are_counted(
     counted: Callable[..., Rows], site: Site
 ) -> None:
     meter: UsageMeter = counted.meter  # type: ignore[attr-defined]
-    group = SimpleNamespace(layer="RGB_PNG", level="1")
+    group = Group("RGB_PNG", "1")
     for _ in range(3):
         meter.tile(PARTNER, group, Response(200, [], b"12345"), "wmts", "")
     meter.tile(None, group, Response(304, []), "wmts", "")
