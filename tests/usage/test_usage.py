@@ -88,14 +88,16 @@ def test_killed_processes_lose_one_hit_at_most(
         pid = os.fork()
         if pid == 0:
             _answer_requests(tmp_path, log, number)
-        adder = os.fork()
-        if adder == 0:
-            while True:
-                roll_up(tmp_path, database)
+        adders = []
+        for _ in range(2):
+            adders.append(os.fork())
+            if adders[-1] == 0:
+                while True:
+                    roll_up(tmp_path, database)
         lines += 200 + source.randrange(300)
         while log.exists() is False or log.read_bytes().count(b"\n") < lines:
             time.sleep(0.005)
-        for one in (adder, pid):
+        for one in (*adders, pid):
             os.kill(one, signal.SIGKILL)
             os.waitpid(one, 0)
         lines = log.read_bytes().count(b"\n")

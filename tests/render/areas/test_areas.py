@@ -29,6 +29,7 @@ from werkzeug.test import Client
 
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS
+from mastaba.model.layer import FeatureInfo
 from mastaba.model.tile_matrix_set import TileLimits, TileMatrix
 from mastaba_render.api.areas import Area, Cut, masked_readers, narrowed
 from mastaba_render.api.decoding import TileDecoder
@@ -264,6 +265,18 @@ def test_documents_describe_the_area(open_world: OpenWorld) -> None:
     assert "<MinTileRow>178</MinTileRow>" in capabilities
     collection = client.get("/ogcapi/collections/ground?f=json").json
     assert collection["extent"]["spatial"]["bbox"][0] == pytest.approx([0.9, 47.2, 1.6, 47.9])
+
+
+def test_another_server_is_not_asked_for_features(open_world: OpenWorld) -> None:
+    world = open_world("TIFF_RAW_FLOAT32", area(0))
+    layer = world.application.site.catalogue.layers["ground"]
+    own = narrowed(layer, world.area)
+    assert own is not None
+    assert own.feature_info is not None
+    foreign = replace(layer, feature_info=FeatureInfo("http://other.example/wms"))
+    shown = narrowed(foreign, world.area)
+    assert shown is not None
+    assert shown.feature_info is None
 
 
 def test_nothing_is_left_of_an_area_elsewhere(open_world: OpenWorld) -> None:

@@ -96,6 +96,9 @@ def _odd(ring: Floats, x: Floats, y: Floats) -> Mask:
         part = slice(start, start + 256)
         px, py = x[part, np.newaxis], y[part, np.newaxis]
         (x0, y0), (x1, y1) = ring[:-1].T, ring[1:].T
+        # Others are not crossed.
+        meets = (np.maximum(y0, y1) >= py.min()) & (np.minimum(y0, y1) <= py.max())
+        x0, y0, x1, y1 = x0[meets], y0[meets], x1[meets], y1[meets]
         with np.errstate(divide="ignore", invalid="ignore"):
             at = x0 + (py - y0) * (x1 - x0) / (y1 - y0)
         odd[part] = (((y0 > py) != (y1 > py)) & (px < at)).sum(axis=1) % 2 == 1

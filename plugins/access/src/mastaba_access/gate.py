@@ -133,7 +133,8 @@ class RulesGate(Gate):
         if not access.get("rules"):
             remedy = "name a file of rules, or remove the section plugins.access"
             refuse("rules", "is missing: nothing says who may see what", remedy)
-        self._services = {name: one.abilities for name, one in site.plugins.services.items()}
+        installed = site.plugins.services
+        self._services = {name: installed[name].abilities for name in site.catalogue.services}
         self._plain_words = PLAIN_ABILITIES.intersection(chain(*self._services.values()))
         self.rules = KeptRules(access["rules"], self._services)
         self._scoreboard = site.scoreboard

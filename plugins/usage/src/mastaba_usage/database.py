@@ -70,6 +70,8 @@ class Database:
         """
         slot = int(now // SLOT * SLOT)
         with closing(self._open()) as db, db:
+            # Two processes may add at a time, during a reload: one waits for the other.
+            db.execute("BEGIN IMMEDIATE")
             known = {
                 number: counts
                 for number, *counts in db.execute(
@@ -101,8 +103,9 @@ class Database:
         Args:
             files: those that exist.
         """
+        there = set(files)
         with closing(self._open()) as db, db:
-            there = set(files)
+            db.execute("BEGIN IMMEDIATE")
             for (file,) in db.execute("SELECT DISTINCT file FROM position").fetchall():
                 if file not in there:
                     db.execute("DELETE FROM position WHERE file = ?", (file,))
@@ -188,6 +191,7 @@ class Database:
             Number of rows that had it.
         """
         with closing(self._open()) as db, db:
+            db.execute("BEGIN IMMEDIATE")
             db.execute("INSERT OR IGNORE INTO forgotten VALUES (?)", (key,))
             rows = db.execute("SELECT * FROM day WHERE key = ?", (key,)).fetchall()
             db.execute("DELETE FROM day WHERE key = ?", (key,))

@@ -7,7 +7,7 @@ import os
 import threading
 import time
 from datetime import UTC, datetime
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -64,7 +64,7 @@ class Counters:
             self._until = (now // _DAY + 1) * _DAY
 
 
-@cache
+@lru_cache(maxsize=8)
 def counters(directory: Path) -> Counters:
     """Return the counters of this process: all configurations that it serves share them."""
     return Counters(directory)

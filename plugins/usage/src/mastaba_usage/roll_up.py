@@ -33,10 +33,13 @@ def roll_up(directory: Path, database: Database, now: float | None = None) -> No
     """
     now = time.time() if now is None else now
     for path in sorted(directory.glob(f"*{SUFFIX}")):
-        # Before it is read: what is counted afterwards is for the next call.
-        is_final = is_closed(path)
         try:
+            # Before it is read: what is counted afterwards is for the next call.
+            is_final = is_closed(path)
             database.count(path.name, path.name[:10], read_cells(path), now)
+        except FileNotFoundError:
+            # Another process has counted and removed it.
+            continue
         except ValueError as error:
             logger.error("%s", error)
             continue

@@ -36,6 +36,7 @@ class UsageService(Service):
     title = "Usage"
     abilities: ClassVar[tuple[str, ...]] = ("usage",)
     is_viewed: ClassVar[bool] = False
+    always_on: ClassVar[bool] = True
 
     def __init__(self, settings: ServiceSettings, site: Site) -> None:
         super().__init__(settings, site)
