@@ -102,7 +102,7 @@ class KeyGate(Gate):
             abilities=rights.abilities,
         )
 
-    def catalogue(self, tag: str, site: Site, virtual: str) -> Catalogue:
+    def catalogue(self, tag: str, site: Site, virtual: str, service: str = "") -> Catalogue:
         rights, base = self.classes[tag], site.catalogue
         layers: dict[str, Layer] = {
             name: replace(layer, withheld=rights.withheld) if rights.withheld else layer

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from mastaba.catalogue import Catalogue
@@ -60,19 +61,38 @@ class Views:
     def _made(self, tag: str, virtual: str) -> Site:
         site = self._site
         catalogue = _published(site.catalogue, virtual)
+        if site.gate is None and catalogue is site.catalogue:
+            return site
+        shown: Callable[[str], Catalogue] = lambda service: catalogue  # noqa: E731
         if site.gate is not None:
             whole = replace(site, catalogue=catalogue, virtual=virtual, main=site)
-            catalogue = site.gate.catalogue(tag, whole, virtual)
-            services = {
-                name: replace(one, endpoint_uri=f"{one.endpoint_uri}/~{site.mark}")
-                for name, one in catalogue.services.items()
-            }
-            catalogue = replace(catalogue, services=services, mark=f"/~{site.mark}")
-        elif catalogue is site.catalogue:
-            return site
-        view = replace(site, catalogue=catalogue, virtual=virtual, main=site, application=None)
-        view.services = _Services(view)
+            # Equal catalogues are the same object, also with the mark.
+            shown = _Marked(partial(site.gate.catalogue, tag, whole, virtual), site.mark)
+        view = replace(site, catalogue=shown(""), virtual=virtual, main=site, application=None)
+        view.services = _Services(view, shown)
         return view
+
+
+class _Marked:
+    """The catalogues of the services of a view, with the mark in their addresses."""
+
+    def __init__(self, catalogue_of: Callable[[str], Catalogue], mark: str) -> None:
+        self._catalogue_of = catalogue_of
+        self._mark = f"/~{mark}"
+        self._made: dict[int, tuple[Catalogue, Catalogue]] = {}
+
+    def __call__(self, service: str) -> Catalogue:
+        """Return the catalogue that a service sees; an empty name is that of the view."""
+        plain = self._catalogue_of(service)
+        known = self._made.get(id(plain))
+        if known is None:
+            services = {
+                name: replace(one, endpoint_uri=one.endpoint_uri + self._mark)
+                for name, one in plain.services.items()
+            }
+            known = plain, replace(plain, services=services, mark=self._mark)
+            self._made[id(plain)] = known
+        return known[1]
 
 
 def _published(catalogue: Catalogue, virtual: str) -> Catalogue:
@@ -94,12 +114,19 @@ def _published(catalogue: Catalogue, virtual: str) -> Catalogue:
 
 
 class _Services(dict[str, Any]):
-    """The services of a view, each opened on first use."""
+    """The services of a view, each opened on first use.
 
-    def __init__(self, view: Site) -> None:
+    Args:
+        view: to which they belong.
+        shown: returns the catalogue that a service sees.
+    """
+
+    def __init__(self, view: Site, shown: Callable[[str], Catalogue]) -> None:
         assert view.main is not None
         super().__init__(dict.fromkeys(view.catalogue.services))
         self._view = view
+        self._shown = shown
+        self._sites = {id(view.catalogue): view}
         self._lock = threading.RLock()
         for name, service in view.main.services.items():
             if not service.is_viewed and not view.virtual:
@@ -111,11 +138,21 @@ class _Services(dict[str, Any]):
             with self._lock:
                 found = super().__getitem__(name)
                 if found is None:
-                    found = self._view.open_service(name)
+                    found = self._site_of(name).open_service(name)
                     if self._view.is_serving:
                         found.after_fork()
                     self[name] = found
         return found
+
+    def _site_of(self, name: str) -> Site:
+        """Return the view with the catalogue of a service; rules may differ by service."""
+        catalogue = self._shown(name)
+        site = self._sites.get(id(catalogue))
+        if site is None:
+            site = replace(self._view, catalogue=catalogue)
+            site.services = self
+            self._sites[id(catalogue)] = site
+        return site
 
     def get(self, name: str, default: Any = None) -> Any:
         return self[name] if name in self else default  # noqa: SIM401 - opens it

@@ -157,6 +157,8 @@ class RulesGate(Gate):
         self._lock = threading.Lock()
         self._by_tag: WeakValueDictionary[str, AccessClass] = WeakValueDictionary()
         self._in_use = _InUse(self.rules.now, self._key, self._by_tag)
+        # A tag never changes its meaning, so the empty one is for what the public sees at first.
+        self._first = self._in_use.public()
         self._catalogues: OrderedDict[int, tuple[Catalogue, Layers, Parts]] = OrderedDict()
         self._views: OrderedDict[Any, ViewMaker] = OrderedDict()
         self._period_ends = self.rules.now.next_change(time.time())
@@ -303,7 +305,7 @@ class RulesGate(Gate):
         public = in_use.public()
         return ClassGrant(
             principal=principal,
-            tag="" if found.tag == public.tag else found.tag,
+            tag="" if found.tag == self._first.tag else found.tag,
             ends=min(principal.ends, now + _LONGEST_GRANT, ends),
             epoch=epoch,
             in_addresses=in_addresses,
@@ -339,7 +341,7 @@ class RulesGate(Gate):
         Raises:
             OverloadedError: the class is no longer known: its rules have changed.
         """
-        found = self._by_tag.get(tag) if tag else self._in_use.public()
+        found = self._by_tag.get(tag) if tag else self._first
         if found is None:
             raise OverloadedError("the rules have changed; try again")
         with self._lock:

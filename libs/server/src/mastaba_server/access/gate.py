@@ -118,7 +118,7 @@ class Gate(ABC):
         """
 
     @abstractmethod
-    def catalogue(self, tag: str, site: Any, virtual: str) -> Any:
+    def catalogue(self, tag: str, site: Any, virtual: str, service: str = "") -> Any:
         """Return the `mastaba.api.catalogue.Catalogue` that a class sees.
 
         It is made from ``site.catalogue`` with `Catalogue.filtered`.
@@ -128,6 +128,8 @@ class Gate(ABC):
             site: the `mastaba.api.services.Site` whose view it is, with everything that its
                 services publish.
             virtual: name of the virtual service that the site is; empty for the main services.
+            service: name of the service that sees it; empty for what is said about all. Equal
+                catalogues of one class are the same object.
         """
 
     def client_address(self, headers: Mapping[str, Any]) -> str:
