@@ -116,6 +116,7 @@ PLUGIN_NAMES = {
 # Every stored tile passes through these: nothing is decoded, drawn or routed by plugins there.
 TILE_PATH = (
     "mastaba.site.application",
+    "mastaba.site.site_application",
     "mastaba.site.tile_table",
     "mastaba.services.addresses",
     "mastaba.web.request",
