@@ -18,6 +18,7 @@ from tests.key_gate import GatePlugin, KeyGate, Rights
 from werkzeug.test import Client
 
 from mastaba import hookimpl
+from mastaba.errors import ConfigurationError
 from mastaba.model.settings import VirtualSettings
 from mastaba.plugins.manager import Plugins
 from mastaba.services.base import Site
@@ -539,3 +540,49 @@ def test_class_of_clients_sees_its_part_of_a_virtual_service(folder: Path) -> No
     text = client.get(f"/v/partner/wmts/~{KEY}?SERVICE=WMTS&REQUEST=GetCapabilities").text
     assert f"http://localhost/v/partner/wmts/~{KEY}" in text
     assert served.site.mark not in text
+
+
+def test_services_json_names_virtual_services(tmp_path: Path) -> None:
+    virtual = {
+        "partner": {
+            "layers": ["RGB_PNG", "keyword:none"],
+            "title": "For partners",
+            "provider": "Partner",
+            "map": {"limits": {"width": 77}},
+            "services": {"wmts": {}, "wms": {"title": "Maps"}, "tms": {"root_path": "/partner"}},
+        }
+    }
+    file = tiny_installation(tmp_path, services_overrides={"virtual": virtual})
+    client = Client(create_application(str(file), Plugins()))
+    text = client.get("/wmts/v/partner?SERVICE=WMTS&REQUEST=GetCapabilities").text
+    assert "<ows:Title>For partners<" in text
+    assert "<ows:ProviderName>Partner<" in text
+    assert "/wmts/v/partner" in text
+    assert "RGB_JPG" not in text
+    assert "<Title>Maps<" in client.get("/wms/v/partner?SERVICE=WMS&REQUEST=GetCapabilities").text
+    assert client.get("/partner/1.0.0/RGB_PNG/2/2/1.png").status_code == 200
+    assert client.get("/partner/1.0.0/RGB_JPG/2/2/1.jpg").status_code == 404
+    listed = client.get("/v/partner?f=xml").text
+    assert "/v/partner" in listed
+    assert "/ogcapi" not in listed
+    assert "/v/partner" not in client.get("/?f=xml").text
+
+
+@pytest.mark.parametrize(
+    ("name", "section", "reason"),
+    [
+        ("Partner", {"layers": ["A"]}, "not a valid name"),
+        ("partner", {}, "needs layers"),
+        ("partner", {"layers": ["A"], "owner": "x"}, "unknown keys: owner"),
+        ("partner", {"layers": ["A"], "services": {"wfs": {}}}, "not enabled: wfs"),
+        ("partner", {"layers": ["A"], "services": {"wms": []}}, "an object of objects"),
+        ("partner", {"layers": ["A"], "exclusive": 1}, "exclusive"),
+        ("partner", {"layers": ["A"], "fee": 5}, "fee"),
+    ],
+)
+def test_wrong_virtual_service_is_reported(
+    tmp_path: Path, name: str, section: dict[str, Any], reason: str
+) -> None:
+    file = tiny_installation(tmp_path, services_overrides={"virtual": {name: section}})
+    with pytest.raises(ConfigurationError, match=reason):
+        create_application(str(file), Plugins())
