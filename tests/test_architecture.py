@@ -76,10 +76,10 @@ ROOMS_OF_PLUGINS = {
 }
 MAX_PACKAGES = 13
 
-MOST_LINES = 13_082
+MOST_LINES = 13_103
 """Lines of the modules of the core. Lower it with every change that removes some.
 
-977 of them are for the seam of access: views, guarded tiles, virtual services, hooks."""
+1,079 of them are for the seam of access: views, guarded tiles, virtual services, hooks."""
 
 # library: the modules (or packages) of the core that may know it
 LIBRARIES = {
@@ -119,6 +119,7 @@ PLUGIN_NAMES = {
 # Every stored tile passes through these: nothing is decoded, drawn or routed by plugins there.
 TILE_PATH = (
     "mastaba.site.application",
+    "mastaba.site.site_application",
     "mastaba.site.tile_table",
     "mastaba.services.addresses",
     "mastaba.web.request",

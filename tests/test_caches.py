@@ -21,7 +21,7 @@ MAPPINGS = {"dict", "OrderedDict", "defaultdict", "WeakKeyDictionary", "WeakValu
 
 # What maps are kept for that is not a cache: it holds what exists at the time, and drops it.
 STATE = {
-    "mastaba.site.application": "services by their paths",
+    "mastaba.site.site_application": "services by their paths",
     "mastaba.model.crs.Equivalences._equal": "what is declared in a configuration",
     "mastaba.services.base.Site.services": "services of the configuration",
     "mastaba.trace.Trace.steps": "times of one request",

@@ -8,6 +8,7 @@ import logging
 import random
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,10 @@ from tests.key_gate import GatePlugin, KeyGate, Rights
 from werkzeug.test import Client
 
 from mastaba import hookimpl
+from mastaba.errors import ConfigurationError
+from mastaba.model.settings import VirtualSettings
 from mastaba.plugins.manager import Plugins
+from mastaba.services.base import Site
 from mastaba.site.application import Application
 from mastaba.wsgi import create_application
 from mastaba_conformance.tiny_installation import tiny_installation
@@ -480,3 +484,105 @@ def test_table_and_general_path_answer_the_same_to_each_client(
             headers = {**headers, "Authorization": f"Bearer {key}"}
         transport.check(method, target, headers)
     assert transport.answered > FEW / 12
+
+
+def with_partner(site: Site, **others: Any) -> Site:
+    """Return a site with the virtual service ``partner`` of two layers."""
+    before, catalogue = site.catalogue.services["wmts"], site.catalogue
+    own = replace(
+        before, endpoint_uri="http://localhost/v/partner/wmts", root_path="/v/partner/wmts"
+    )
+    settings = replace(catalogue.settings, provider="Partner")
+    virtual = VirtualSettings(
+        ("RGB_P*", "GREY_PNG"),
+        settings=settings,
+        services={"wmts": own},
+        root_path="/v/partner",
+        **{"exclusive": False, **others},
+    )
+    return site.changed(replace(catalogue, virtual={"partner": virtual}))
+
+
+@pytest.mark.parametrize("exclusive", [False, True])
+def test_virtual_service_publishes_some_layers(folder: Path, exclusive: bool) -> None:
+    site = create_application(str(folder), Plugins()).site
+    served = Application(with_partner(site, exclusive=exclusive))
+    client = Client(served)
+    document = "/wmts?SERVICE=WMTS&REQUEST=GetCapabilities"
+    text = client.get(f"/v/partner{document}").text
+    assert "<ows:Identifier>RGB_PNG<" in text
+    assert "RGB_JPG" not in text
+    assert "<ows:ProviderName>Partner<" in text
+    assert "http://localhost/v/partner/wmts" in text
+    main = client.get(document).text
+    assert ("<ows:Identifier>RGB_PNG<" in main) is not exclusive
+    assert "/v/partner" not in main
+    for name, extension in (("RGB_PNG", "png"), ("RGB_JPG", "jpg")):
+        path = TILE.format(name, extension)
+        own, first = client.get(f"/v/partner{path}"), client.get(path)
+        assert own.status_code == (200 if name == "RGB_PNG" else 404)
+        assert first.status_code == (404 if exclusive and name == "RGB_PNG" else 200)
+        for address, response in ((f"/v/partner{path}", own), (path, first)):
+            quick = tile_of(served, address)
+            assert (quick is None) is (response.status_code == 404)
+            assert quick is None or quick.body == response.data
+
+
+def test_class_of_clients_sees_its_part_of_a_virtual_service(folder: Path) -> None:
+    served = Application(with_partner(application(folder, gate()).site))
+    client = Client(served)
+    path = f"/v/partner{TILE.format(HIDDEN, 'png')}"
+    assert client.get(path).status_code == 404
+    with_key = path.replace("/wmts", f"/wmts/~{KEY}")
+    assert client.get(with_key).status_code == 200
+    assert tile_of(served, with_key).status == 200
+    assert tile_of(served, path) is None
+    text = client.get(f"/v/partner/wmts/~{KEY}?SERVICE=WMTS&REQUEST=GetCapabilities").text
+    assert f"http://localhost/v/partner/wmts/~{KEY}" in text
+    assert served.site.mark not in text
+
+
+def test_services_json_names_virtual_services(tmp_path: Path) -> None:
+    virtual = {
+        "partner": {
+            "layers": ["RGB_PNG", "keyword:none"],
+            "title": "For partners",
+            "provider": "Partner",
+            "map": {"limits": {"width": 77}},
+            "services": {"wmts": {}, "wms": {"title": "Maps"}, "tms": {"root_path": "/partner"}},
+        }
+    }
+    file = tiny_installation(tmp_path, services_overrides={"virtual": virtual})
+    client = Client(create_application(str(file), Plugins()))
+    text = client.get("/wmts/v/partner?SERVICE=WMTS&REQUEST=GetCapabilities").text
+    assert "<ows:Title>For partners<" in text
+    assert "<ows:ProviderName>Partner<" in text
+    assert "/wmts/v/partner" in text
+    assert "RGB_JPG" not in text
+    assert "<Title>Maps<" in client.get("/wms/v/partner?SERVICE=WMS&REQUEST=GetCapabilities").text
+    assert client.get("/partner/1.0.0/RGB_PNG/2/2/1.png").status_code == 200
+    assert client.get("/partner/1.0.0/RGB_JPG/2/2/1.jpg").status_code == 404
+    listed = client.get("/v/partner?f=xml").text
+    assert "/v/partner" in listed
+    assert "/ogcapi" not in listed
+    assert "/v/partner" not in client.get("/?f=xml").text
+
+
+@pytest.mark.parametrize(
+    ("name", "section", "reason"),
+    [
+        ("Partner", {"layers": ["A"]}, "not a valid name"),
+        ("partner", {}, "needs layers"),
+        ("partner", {"layers": ["A"], "owner": "x"}, "unknown keys: owner"),
+        ("partner", {"layers": ["A"], "services": {"wfs": {}}}, "not enabled: wfs"),
+        ("partner", {"layers": ["A"], "services": {"wms": []}}, "an object of objects"),
+        ("partner", {"layers": ["A"], "exclusive": 1}, "exclusive"),
+        ("partner", {"layers": ["A"], "fee": 5}, "fee"),
+    ],
+)
+def test_wrong_virtual_service_is_reported(
+    tmp_path: Path, name: str, section: dict[str, Any], reason: str
+) -> None:
+    file = tiny_installation(tmp_path, services_overrides={"virtual": {name: section}})
+    with pytest.raises(ConfigurationError, match=reason):
+        create_application(str(file), Plugins())

@@ -84,6 +84,7 @@ def load_catalogue(
     return Catalogue(
         settings=services.settings,
         services=MappingProxyType(services.services),
+        virtual=services.virtual,
         tile_matrix_sets=MappingProxyType(old_sets | dict(loader.tile_matrix_sets.loaded)),
         styles=MappingProxyType(old_styles | dict(loader.styles.loaded)),
         storages=pool,

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -11,7 +14,14 @@ from mastaba.config.faults import FileFaults, UnusableError
 from mastaba.config.schema import SchemaValidator
 from mastaba.model.crs import Equivalences, is_known_crs
 from mastaba.model.layer import Metadata
-from mastaba.model.settings import CachingSettings, Contact, MapSettings, ServiceSettings, Settings
+from mastaba.model.settings import (
+    CachingSettings,
+    Contact,
+    MapSettings,
+    ServiceSettings,
+    Settings,
+    VirtualSettings,
+)
 from mastaba.plugins.manager import Plugins
 from mastaba.storage.path import ResourcePath
 
@@ -21,16 +31,24 @@ if TYPE_CHECKING:
 _COMMON = frozenset(
     ("enabled", "endpoint_uri", "root_path", "title", "abstract", "keywords", "metadata", "cors")
 )
+_OF_VIRTUAL = frozenset(("layers", "exclusive", "services", "title", "abstract", "keywords"))
+_SHARED_BY_VIRTUAL = frozenset(
+    ("provider", "site", "contact", "fee", "access_constraint", "inspire", "map", "caching")
+)
 _NO_ENCODER = "image/gif"
 _ROK4_V6_KEYS = frozenset(("contact", "provider", "tiles", "ogctiles", "common"))
 _ROK4_V6_KEYS_OF_MAPS = frozenset(("limits", "formats", "crs"))
 
 
 class ServicesConfig(NamedTuple):
-    """Contents of services.json: shared settings, and those of each enabled service."""
+    """Contents of services.json: shared settings, and those of each enabled service.
+
+    ``virtual`` contains the virtual services by name.
+    """
 
     settings: Settings
     services: dict[str, ServiceSettings]
+    virtual: Mapping[str, VirtualSettings] = {}
 
 
 def load_services(
@@ -42,6 +60,8 @@ def load_services(
         remedy = f"convert it with: mastaba convert-services {faults.file} NEW"
         faults.refuse("$", "has the format of ROK4 version 6", remedy)
     _drop_foreign_sections(document, plugins, faults)
+    named = document.pop("virtual", {}) if isinstance(document, dict) else {}
+    raw = copy.deepcopy(document)
     # Without a section, only a fallback is enabled. The classes of others are not imported.
     keys = document if isinstance(document, dict) else {}
     classes = {
@@ -50,6 +70,87 @@ def load_services(
         if name in keys or root_path == "/"
     }
     validator = SchemaValidator("services", plugins, classes)
+    found = _read(document, classes, validator, plugins, faults, reader)
+    virtual = {}
+    if not isinstance(named, dict):
+        faults.error("$.virtual", "must be an object", 'write {"partner": {"layers": ["PLAN_*"]}}')
+        named = {}
+    for name, section in named.items():
+        at = f"$.virtual.{name}"
+        problem = _problem_of_virtual(name, section, found)
+        if problem:
+            faults.error(at, problem, "see docs/virtual-services.md")
+            continue
+        merged = _merged(raw, name, section, found)
+        own = _read(merged, classes, validator, plugins, faults, reader)
+        # A list of services has no section.
+        services = {
+            key: replace(one, root_path=f"{one.root_path}/v/{name}")
+            for key, one in own.services.items()
+            if classes[key].is_fallback and key not in merged
+        }
+        virtual[name] = VirtualSettings(
+            tuple(section["layers"]),
+            section.get("exclusive", False),
+            own.settings,
+            {**services, **{key: one for key, one in own.services.items() if key in merged}},
+            f"/v/{name}",
+        )
+    faults.require_usable()
+    return found._replace(virtual=virtual)
+
+
+def _problem_of_virtual(name: str, section: Any, main: ServicesConfig) -> str | None:
+    """Return what is wrong with a virtual service that the schema of services.json cannot say."""
+    if not re.fullmatch(r"[a-z0-9-]{1,32}", name):
+        return "is not a valid name: 1 to 32 characters of a-z, 0-9 and the hyphen"
+    if not isinstance(section, dict):
+        return "must be an object"
+    unknown = ", ".join(sorted(section.keys() - _OF_VIRTUAL - _SHARED_BY_VIRTUAL))
+    if unknown:
+        return f"has unknown keys: {unknown}"
+    layers, services = section.get("layers"), section.get("services", {})
+    if not isinstance(layers, list) or not layers or not all(isinstance(x, str) for x in layers):
+        return "needs layers: a list of identifiers, patterns or keyword:WORD"
+    if not isinstance(section.get("exclusive", False), bool):
+        return "has a value of exclusive that is not true or false"
+    if not isinstance(services, dict) or not all(isinstance(x, dict) for x in services.values()):
+        return "needs services: an object of objects, which may be empty"
+    missing = ", ".join(sorted(services.keys() - main.services.keys()))
+    return f"names services that are not enabled: {missing}" if missing else None
+
+
+def _merged(
+    raw: dict[str, Any], name: str, section: dict[str, Any], main: ServicesConfig
+) -> dict[str, Any]:
+    """Return a virtual service as contents of a services.json of its own."""
+    shared = dict(raw.get("global", {}))
+    for key in _SHARED_BY_VIRTUAL & section.keys():
+        value = section[key]
+        is_partial = isinstance(value, dict) and isinstance(shared.get(key), dict)
+        shared[key] = {**shared[key], **value} if is_partial else value
+    described = {key: section[key] for key in ("title", "abstract", "keywords") if key in section}
+    merged: dict[str, Any] = {"enabled": raw.get("enabled", True), "global": shared}
+    for kind, own in section.get("services", {}).items():
+        before = main.services[kind]
+        place = {
+            "enabled": True,
+            "root_path": f"{before.root_path}/v/{name}",
+            "endpoint_uri": f"{before.endpoint_uri}/v/{name}",
+        }
+        merged[kind] = {**raw.get(kind, {}), **described, **place, **own}
+    return merged
+
+
+def _read(
+    document: Any,
+    classes: Mapping[str, type[Service]],
+    validator: SchemaValidator,
+    plugins: Plugins,
+    faults: FileFaults,
+    reader: DocumentReader,
+) -> ServicesConfig:
+    """Return the settings in a document."""
     document = validator.validate(document, faults.file, reader.faults)
     if document is None:
         raise UnusableError
