@@ -22,7 +22,7 @@ from tests.support.sampling import mark_unsampled
 from tests.tiny import changed_slabs, folders, tiny_installation
 from werkzeug.test import Client
 
-from mastaba.config.schema import SchemaValidator, Services, schema
+from mastaba.config.schema import DocumentValidator
 from mastaba.plugins import discovery
 from mastaba.plugins.manager import Plugins
 from mastaba.site.application import Application
@@ -253,19 +253,18 @@ def _plugins_found_once() -> Iterator[None]:
 @pytest.fixture(scope="session", autouse=True)
 def _schemas_compiled_once() -> Iterator[None]:
     """Compile equal schemas once: each installation that a test opens needs several of them."""
-    compile_schema = SchemaValidator._compile
+    compile_schema = DocumentValidator._use
     known: dict[str, tuple[Any, Any]] = {}
 
-    def compiled(validator: SchemaValidator, services: Services | None) -> None:
-        text = json.dumps(schema(validator._name, validator._plugins, services))
+    def compiled(validator: DocumentValidator, schema: dict[str, Any]) -> None:
+        text = json.dumps(schema)
         if text not in known:
-            compile_schema(validator, services)
+            compile_schema(validator, schema)
             known[text] = validator._schema, validator._validator
         validator._schema, validator._validator = known[text]
-        validator._is_complete = services is None
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(SchemaValidator, "_compile", compiled)
+        patch.setattr(DocumentValidator, "_use", compiled)
         yield
 
 

@@ -16,7 +16,13 @@ import pluggy
 
 from mastaba import LazyClass, __version__
 from mastaba.environment import Environment
-from mastaba.errors import PluginConflictError, PluginError, PluginLoadError, escaped
+from mastaba.errors import (
+    ConfigurationError,
+    PluginConflictError,
+    PluginError,
+    PluginLoadError,
+    escaped,
+)
 from mastaba.plugins import builtin, calls, checks, hookspecs
 from mastaba.plugins.calls import BrokenPluginError, blame, culprit, described
 from mastaba.plugins.containment import FOR_THE_PROGRAM, contained, threads_reported
@@ -224,10 +230,16 @@ class Plugins:
         """Return what decides about access, or None if no plugin does.
 
         Raises:
+            ConfigurationError: its settings, or the files that they name, cannot be used.
             PluginConflictError: two plugins do.
             PluginLoadError: a plugin fails.
         """
-        found = self._call("access_gate", site=site)
+        try:
+            found = self._call("access_gate", site=site)
+        except PluginError as error:
+            if isinstance(error.__cause__, ConfigurationError):
+                raise error.__cause__ from None
+            raise
         if len(found) > 1:
             names = " and ".join(sorted(plugin for plugin, _ in found))
             raise PluginConflictError(

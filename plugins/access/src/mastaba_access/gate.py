@@ -11,11 +11,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
 from mastaba.api.access import Form, Gate, Grant, Identifier, Principal, Shown
 from mastaba.api.catalogue import Catalogue
+from mastaba.api.documents import Fault
 from mastaba.api.services import Site
 from mastaba.errors import (
     MastabaError,
@@ -33,14 +35,13 @@ from mastaba_access.identifiers.signed import secrets_of
 from mastaba_access.rules.kept import KeptRules
 from mastaba_access.rules.ruleset import RuleSet
 from mastaba_access.rules.what import PLAIN_ABILITIES, Layers
-from mastaba_access.rules.who import Visit
+from mastaba_access.rules.who import ANONYMOUS, Visit
 from mastaba_access.views import Parts, ViewMaker, layers_of
 from mastaba_server.processes.scoreboard import Obstacle
 from mastaba_server.threads.shared_memory import SharedMemory
 
 logger = logging.getLogger("mastaba.access")
 
-ANONYMOUS: Final = Principal("anonymous", "anonymous")
 PEER: Final = "mastaba.peer"
 """Key of the WSGI environment for the address of the connection; REMOTE_ADDR is the client's."""
 
@@ -59,8 +60,14 @@ _KEY: Final = secrets.token_bytes(32)
 
 @dataclass(slots=True, eq=False)
 class ClassGrant(Grant):
-    """A grant that keeps its class."""
+    """A grant that keeps its class.
 
+    Attributes:
+        abilities: abilities that do not belong to layers.
+        found: the class.
+    """
+
+    abilities: frozenset[str] = frozenset()
     found: AccessClass | None = None
 
 
@@ -126,7 +133,9 @@ class RulesGate(Gate):
         if not access.get("rules"):
             remedy = "name a file of rules, or remove the section plugins.access"
             refuse("rules", "is missing: nothing says who may see what", remedy)
-        self._services = {name: one.abilities for name, one in site.plugins.services.items()}
+        installed = site.plugins.services
+        self._services = {name: installed[name].abilities for name in site.catalogue.services}
+        self._plain_words = PLAIN_ABILITIES.intersection(chain(*self._services.values()))
         self.rules = KeptRules(access["rules"], self._services)
         self._scoreboard = site.scoreboard
         self._fronts = Fronts(access)
@@ -300,18 +309,20 @@ class RulesGate(Gate):
             in_addresses=in_addresses,
             is_restricted=found.tag != public.tag and not found.is_shared,
             found=found,
-            **self._plain_abilities(found),
+            abilities=self._plain_abilities(found),
         )
 
-    def _plain_abilities(self, found: AccessClass) -> dict[str, Any]:
-        """Return the abilities without layers, for the attribute of the grant."""
-        pairs = frozenset(
-            (name, word)
-            for name, words in self._services.items()
-            for word in PLAIN_ABILITIES.intersection(words)
-            if found.decide(_NO_LAYERS, name, "", word).allowed
+    def _plain_abilities(self, found: AccessClass) -> frozenset[str]:
+        """Return the abilities without layers that all services with them grant."""
+        return frozenset(
+            word
+            for word in self._plain_words
+            if all(
+                found.decide(_NO_LAYERS, name, "", word).allowed
+                for name, words in self._services.items()
+                if word in words
+            )
         )
-        return {"abilities": pairs}
 
     # ------------------------------------------------------------ what
 
@@ -357,6 +368,12 @@ class RulesGate(Gate):
                 self._views.popitem(last=False)
         self._views.move_to_end(key)
         return made
+
+    def findings(self, site: Site) -> Sequence[Fault]:
+        """Return mistakes in the rules, the keys and the settings."""
+        from mastaba_access.checks import findings
+
+        return findings(self, site)
 
     # ------------------------------------------------------------ changes
 

@@ -142,7 +142,7 @@ def _bbox(part: Part) -> BoundingBox:
     for polygon in part.polygons:
         low, high = polygon[0].min(axis=0), polygon[0].max(axis=0)
         box = BoundingBox(float(low[0]), float(low[1]), float(high[0]), float(high[1]))
-        if box.xmin < WORLD.xmin or box.xmax > WORLD.xmax:
+        if part.crs.is_geographic and not WORLD.contains(box):
             # Both sides of the antimeridian.
             box = BoundingBox(WORLD.xmin, box.ymin, WORLD.xmax, box.ymax)
         boxes.append(box)

@@ -147,8 +147,8 @@ def _clipped(
         return points, ring, polygon
     after = _following(ring)
     crosses = (above >= 0) != (above[after] >= 0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        share = above / (above - above[after])
+    share = np.zeros(len(points))
+    np.divide(above, above - above[after], out=share, where=crosses)
     met = points + share[:, np.newaxis] * (points[after] - points)
     met[:, axis] = limit
     kept = np.stack([above >= 0, crosses], axis=1)

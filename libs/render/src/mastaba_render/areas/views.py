@@ -50,6 +50,8 @@ def masked_readers(
 def narrowed(layer: Layer, area: Area, cut: Cut = Cut.MASK) -> Layer | None:
     """Return a layer with the levels, limits and boxes of an area; None if nothing is left.
 
+    Feature info of another server is left out: it knows nothing of the area.
+
     Its generation, and that of its pyramid, change with the area: they are in ETags, and in what
     identifies a map.
 
@@ -73,6 +75,10 @@ def narrowed(layer: Layer, area: Area, cut: Cut = Cut.MASK) -> Layer | None:
             levels[name] = replace(level, limits=limits)
     if native is None or not levels:
         return None
+    info = layer.feature_info
+    if info is not None and info.url is not None:
+        # Another server answers with whole features, and with those near a point.
+        info = None
     digest = blake2b(f"{area.digest} {_cut(layer, cut)}".encode(), digest_size=4).hexdigest()
     shown = replace(
         pyramid,
@@ -85,6 +91,7 @@ def narrowed(layer: Layer, area: Area, cut: Cut = Cut.MASK) -> Layer | None:
         pyramid=shown,
         native_bbox=native,
         geographic_bbox=geographic,
+        feature_info=info,
         generation=f"{layer.generation}-a{digest}",
     )
 

@@ -6,7 +6,6 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-import simplejpeg
 from isal import isal_zlib
 
 from mastaba.model.bbox import BoundingBox
@@ -16,13 +15,11 @@ from mastaba.model.style import Palette
 from mastaba.slab.delivery import TIFF_COMPRESSIONS, palette_delivery
 from mastaba_render.encoder import Raster
 from mastaba_render.encoding.bil import BilEncoder
-from mastaba_render.encoding.jpeg import JpegEncoder
+from mastaba_render.encoding.jpeg import JpegEncoder, second_jpeg
 from mastaba_render.encoding.png import PngEncoder
 from mastaba_render.encoding.tiff import TiffEncoder, compressed_rows
 
 _QUALITIES: Final = {"TIFF_JPG_UINT8": "75", "TIFF_JPG90_UINT8": "90"}
-_SECOND_QUALITY: Final = 95
-"""Of a tile that is decoded and encoded again: few pixels change by more than one."""
 _DEFLATE_LEVEL: Final = 1
 # Tile formats do not contain a location.
 _NOWHERE: Final = BoundingBox(0.0, 0.0, 1.0, 1.0)
@@ -47,8 +44,7 @@ def encoded_tile(raster: Raster, tile_format: TileFormat, palette: Palette | Non
 def stored_payload(pixels: npt.NDArray[Any], tile_format: TileFormat) -> bytes:
     """Return the bytes of a tile as slabs contain them.
 
-    All formats but JPEG keep the pixels exactly. JPEG gets a quality for pixels that have been a
-    JPEG before, without subsampling.
+    All formats but JPEG keep the pixels exactly. JPEG changes them by 3 at most.
 
     Args:
         pixels: shape (rows, columns, channels), in the sample type of the format.
@@ -58,9 +54,7 @@ def stored_payload(pixels: npt.NDArray[Any], tile_format: TileFormat) -> bytes:
         case Codec.PNG:
             return PngEncoder().encode(Raster(samples, _NOWHERE, WGS84), {})
         case Codec.JPEG:
-            mode = ("GRAY", "Gray") if samples.shape[2] == 1 else ("RGB", "444")
-            payload: bytes = simplejpeg.encode_jpeg(samples, _SECOND_QUALITY, *mode)
-            return payload
+            return second_jpeg(samples)
         case Codec.RAW:
             return samples.tobytes()
         case Codec.ZIP:

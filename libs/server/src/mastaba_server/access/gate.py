@@ -144,6 +144,14 @@ class Gate(ABC):
     def close(self) -> None:  # noqa: B027
         """Release what `after_fork` has opened."""
 
+    def findings(self, site: Any) -> Sequence[Any]:
+        """Return mistakes for ``mastaba check``, as `mastaba.api.documents.Fault`.
+
+        Args:
+            site: as for `catalogue`.
+        """
+        return ()
+
     def companions(self) -> Sequence[Callable[[], None]]:
         """Return functions that run beside the workers, as `Service.companions` does."""
         return ()

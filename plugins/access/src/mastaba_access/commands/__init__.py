@@ -10,7 +10,8 @@ if TYPE_CHECKING:
 
 def add_commands(subparsers: _SubParsersAction[ArgumentParser]) -> None:
     """Add all commands."""
-    from mastaba_access.commands import key, sign
+    from mastaba_access.commands import access, key, sign
 
+    access.add(subparsers)
     key.add(subparsers)
     sign.add(subparsers)

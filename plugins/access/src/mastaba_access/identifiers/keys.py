@@ -5,7 +5,7 @@ from __future__ import annotations
 import hmac
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from mastaba.api.access import Form, Identifier, Principal, Shown
@@ -81,6 +81,24 @@ class KeyIdentifier(Identifier):
         principal = principal_of(record, now, ends)
         self._store.note_use(key_id, now)
         return principal
+
+    def principal(self, key_id: str) -> Principal | None:
+        """Return the holder of the key with an id, for explanations; None if there is no such key.
+
+        Raises:
+            UnknownCredentialError: the key is revoked, or its time is over or has not begun.
+            OverloadedError: the store cannot be read.
+        """
+        record = None if self._store is None else find_key(self._store, key_id)
+        return None if record is None else principal_of(record, time.time(), record.ends)
+
+    def records(self) -> Iterator[KeyRecord]:
+        """Return all keys, for checks."""
+        return iter(()) if self._store is None else self._store.records()
+
+    def last_uses(self) -> Mapping[str, str] | None:
+        """Return the day of the last use by id, as 2026-11-24; None if the store does not know."""
+        return None if self._store is None else self._store.last_uses()
 
     def challenge(self) -> str | None:
         return None if self._store is None else 'ApiKey realm="Mastaba", in="query path header"'

@@ -41,7 +41,7 @@ def load_rules(file: str, abilities: Mapping[str, Sequence[str]], faults: Faults
     """Read a file of rules, JSON or YAML, and the areas that it names.
 
     Args:
-        abilities: those of each installed service.
+        abilities: those of each enabled service.
         faults: gets all problems.
 
     Raises:

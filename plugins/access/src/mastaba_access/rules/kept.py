@@ -22,7 +22,7 @@ class KeptRules:
 
     Args:
         file: of the rules.
-        abilities: those of each installed service.
+        abilities: those of each enabled service.
 
     Attributes:
         now: the rules in use.

@@ -10,6 +10,8 @@ from typing import Any, Final
 from mastaba.api.access import Principal
 from mastaba_access.conditions import matches_address, matches_host, network
 
+ANONYMOUS: Final = Principal("anonymous", "anonymous")
+
 
 @dataclass(frozen=True, slots=True)
 class Visit:

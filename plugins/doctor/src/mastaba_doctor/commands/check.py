@@ -85,6 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
             if site is not None:
                 report.served = _summaries(site, server.services, faults)
                 faults.extend(address_faults(site, server.services))
+                _check_access(site, plugins, faults)
             if site is not None and is_deep:
                 report.examined = _examined(server, site, samples or DEFAULT_SAMPLES, faults)
         finally:
@@ -119,6 +120,18 @@ def _check_extra_sets(catalogue: Catalogue, faults: Faults) -> None:
                     "another area, or none of its matrices has about the cell size of a level",
                     "remove it from the list",
                 )
+
+
+def _check_access(site: Site, plugins: Plugins, faults: Faults) -> None:
+    """Add the problems that the plugin which controls access finds."""
+    try:
+        gate = plugins.gate(site)
+        if gate is not None:
+            faults.extend(gate.findings(site))
+    except ConfigurationError as error:
+        faults.extend(error.faults)
+    except MastabaError as error:
+        faults.error("server.json", "$.plugins", str(error), "fix the plugin, or block it")
 
 
 def _grey_in_pictures(catalogue: Catalogue) -> list[str]:

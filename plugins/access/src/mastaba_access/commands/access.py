@@ -1,0 +1,215 @@
+"""The command ``mastaba access``: check, explain, matrix, schema."""
+
+from __future__ import annotations
+
+import csv
+import sys
+import time
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from mastaba.api.access import Principal, Shown
+from mastaba.api.commands import USAGE, add_server_json, print_json
+from mastaba.errors import ConfigurationError, MastabaError
+
+if TYPE_CHECKING:
+    import argparse
+
+    from mastaba.api.services import Site
+    from mastaba_access.gate import RulesGate
+
+
+def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command."""
+    parser = subparsers.add_parser("access", help="check and explain the rules of access")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    check = commands.add_parser("check", help="report mistakes in the rules")
+    add_server_json(check)
+    check.set_defaults(run=_check)
+    explain = commands.add_parser("explain", help="say which rules decide about an address")
+    add_server_json(explain)
+    explain.add_argument("url", metavar="URL", help="address of a request, or its path and query")
+    _add_visit(explain)
+    explain.add_argument("--json", action="store_true", help="print JSON")
+    explain.set_defaults(run=_explain)
+    matrix = commands.add_parser("matrix", help="print who may do what as CSV")
+    add_server_json(matrix)
+    _add_visit(matrix)
+    matrix.set_defaults(run=_matrix)
+    schema = commands.add_parser("schema", help="print the JSON Schema of the file of rules")
+    schema.set_defaults(run=_schema)
+
+
+def _add_visit(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--as",
+        dest="principal",
+        default="anonymous",
+        metavar="WHO",
+        help="anonymous (the default), a key or its id, a signed address's token, or user:NAME",
+    )
+    parser.add_argument(
+        "--group", action="append", default=[], metavar="NAME", help="group of user:NAME"
+    )
+    parser.add_argument("--from", dest="address", default="", help="address of the client")
+    parser.add_argument("--referer", default="", help="page that asks")
+    parser.add_argument("--at", metavar="TIME", help="such as 2026-12-01T08:00:00Z; now by default")
+
+
+def _opened(file: str) -> tuple[Site, RulesGate]:
+    from mastaba.api.tools import create_application
+    from mastaba_access.gate import RulesGate
+
+    site = create_application(file).site
+    settings = site.plugin_settings.get("access")
+    if settings is None:
+        raise MastabaError(f"{file}: there is no section plugins.access: everything is public")
+    return site, RulesGate(site, settings)
+
+
+def _fail(error: Exception) -> int:
+    sys.stderr.write(f"mastaba: {error}\n")
+    return 1
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    from mastaba_access.checks import findings
+
+    try:
+        site, gate = _opened(arguments.file)
+    except ConfigurationError as error:
+        for fault in error.faults:
+            print(fault)
+        return 1
+    except MastabaError as error:
+        return _fail(error)
+    found = findings(gate, site)
+    for fault in found:
+        print(fault)
+    errors = sum(fault.severity == "error" for fault in found)
+    print(f"{errors} errors, {len(found) - errors} warnings, {len(gate.rules.now.rules)} rules")
+    return 1 if errors else 0
+
+
+def _visit(arguments: argparse.Namespace, gate: RulesGate) -> tuple[Any, float]:
+    from mastaba_access.rules.periods import moment
+    from mastaba_access.rules.who import Visit
+
+    at = time.time() if arguments.at is None else moment(arguments.at)
+    principal = _principal(arguments, gate)
+    return Visit(principal, arguments.address, arguments.referer), at
+
+
+def _principal(arguments: argparse.Namespace, gate: RulesGate) -> Principal:
+    from mastaba.api.access import Form
+    from mastaba_access.rules.who import ANONYMOUS
+
+    text: str = arguments.principal
+    if text == "anonymous":
+        return ANONYMOUS
+    if text.startswith("user:"):
+        return Principal(text[5:], "user", groups=frozenset(arguments.group), is_strong=True)
+    for form in (Form.PATH, Form.BEARER):
+        shown = Shown(form, text)
+        for one in gate.identifiers.values():
+            if form in one.forms and one.recognises(shown):
+                return one.verify(shown, arguments.address)
+    return _by_id(text, gate)
+
+
+def _by_id(text: str, gate: RulesGate) -> Principal:
+    from mastaba_access.identifiers.keys import KeyIdentifier
+
+    keys = gate.identifiers.get("keys")
+    principal = keys.principal(text) if isinstance(keys, KeyIdentifier) else None
+    if principal is None:
+        raise MastabaError(f"--as {text!r} is not a key, the id of one, user:NAME or anonymous")
+    return principal
+
+
+def _explain(arguments: argparse.Namespace) -> int:
+    from mastaba_access.explanation import abilities_of, explain, parse_address
+    from mastaba_access.rules.who import ANONYMOUS, Visit
+    from mastaba_access.views import layers_of
+
+    try:
+        site, gate = _opened(arguments.file)
+        visit, at = _visit(arguments, gate)
+    except ValueError as error:
+        sys.stderr.write(f"mastaba: --at {arguments.at!r} {error}\n")
+        return USAGE
+    except MastabaError as error:
+        return _fail(error)
+    address = parse_address(arguments.url, site)
+    if not address.service:
+        return _fail(MastabaError("no service answers this address"))
+    found, layers = gate.class_of(visit, at), layers_of(site.catalogue)
+    explanations = []
+    for ability in abilities_of(site, address.service):
+        for layer in ("",) if ability in ("status", "usage") else address.layers:
+            question = (address.service, address.virtual, ability, layer)
+            explanations.append(explain(gate.rules.now, found, visit, at, layers, question))
+    public = gate.class_of(Visit(ANONYMOUS), at)
+    document = {
+        "principal": {"id": visit.principal.id, "kind": visit.principal.kind},
+        "class": "open" if found.tag == public.tag else found.tag,
+        "service": address.service,
+        "virtual": address.virtual,
+        "layers": list(address.layers),
+        "decisions": [asdict(one) for one in explanations],
+        "cache": _cache(found.tag == public.tag, found.is_shared),
+    }
+    if arguments.json:
+        print_json(document)
+    else:
+        _print(document)
+    return 0
+
+
+def _cache(is_open: bool, is_shared: bool) -> str:
+    if is_open:
+        return "as for everybody"
+    return "as for everybody, by the rules" if is_shared else "private"
+
+
+def _print(document: dict[str, Any]) -> None:
+    who = document["principal"]
+    print(f"principal: {who['id']}" + (f" ({who['kind']})" if who["kind"] != who["id"] else ""))
+    print(f"class: {document['class']}; caches: {document['cache']}")
+    virtual = f"@{document['virtual']}" if document["virtual"] else ""
+    print(f"service: {document['service']}{virtual}")
+    if not document["layers"]:
+        print("the address names no published layer")
+    for one in document["decisions"]:
+        subject = f"{one['layer']} {one['ability']}".strip()
+        print(f"{subject}: {one['decision']} (by {one['decided_by']})")
+        for key, value in one["limits"].items():
+            print(f"    limit {key}: {value}")
+        for rule in one["tried"]:
+            state = "yes" if rule["applies"] else f"no, {rule['reason']}"
+            print(f"    {rule['effect']} {rule['rule']!r}: {state}")
+
+
+def _matrix(arguments: argparse.Namespace) -> int:
+    from mastaba_access.explanation import matrix
+
+    try:
+        site, gate = _opened(arguments.file)
+        visit, at = _visit(arguments, gate)
+    except ValueError as error:
+        sys.stderr.write(f"mastaba: --at {arguments.at!r} {error}\n")
+        return USAGE
+    except MastabaError as error:
+        return _fail(error)
+    names = ("layer", "service", "ability", "decision", "limits")
+    writer = csv.DictWriter(sys.stdout, names, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(matrix(gate, visit, at, site))
+    return 0
+
+
+def _schema(arguments: argparse.Namespace) -> int:
+    from mastaba_access.rules.schema import ACCESS_SCHEMA
+
+    print_json(ACCESS_SCHEMA)
+    return 0

@@ -1,0 +1,218 @@
+"""Explanations: who may do what, by the rules that decide it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote, urlsplit
+
+from mastaba.api.services import Site
+from mastaba.api.web import parse_query
+from mastaba_access.decisions import AccessClass, Outcome
+from mastaba_access.rules.ruleset import Rule, RuleSet
+from mastaba_access.rules.what import PLAIN_ABILITIES, Layers
+from mastaba_access.rules.who import Visit
+
+if TYPE_CHECKING:
+    from mastaba_access.gate import RulesGate
+
+
+_OF_LAYERS: Final = frozenset(
+    ("layer", "layers", "query_layers", "coverageid", "coverage", "collections", "resource")
+)
+"""Parameters that name layers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """What an address is about.
+
+    Attributes:
+        service: name of the service that answers; empty if none does.
+        virtual: name of its virtual service; empty for the main services.
+        layers: published layers that it names.
+    """
+
+    service: str
+    virtual: str
+    layers: tuple[str, ...]
+
+
+def parse_address(url: str, site: Site) -> Address:
+    """Return what the address of a request is about."""
+    split = urlsplit(url)
+    path = unquote(split.path)
+    roots = {one.root_path: (name, "") for name, one in site.catalogue.services.items()}
+    for virtual, settings in site.catalogue.virtual.items():
+        for name, one in settings.services.items():
+            roots[one.root_path] = name, virtual
+    # Public addresses may have further segments in front.
+    prefixes = {
+        urlsplit(one.endpoint_uri).path.rstrip("/"): (name, "")
+        for name, one in site.catalogue.services.items()
+    }
+    found = max(
+        (
+            (len(root), owner)
+            for root, owner in {**prefixes, **roots}.items()
+            if path == root or path.startswith(f"{root}/")
+        ),
+        default=(0, ("", "")),
+    )
+    words = set(path.split("/"))
+    words |= {word.partition(".")[0] for word in words}
+    for name, value in parse_query(split.query).items():
+        if name in _OF_LAYERS:
+            words.update(value.split(","))
+    layers = tuple(name for name in site.catalogue.layers if name in words)
+    return Address(*found[1], layers)
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """A rule that was tried for one layer and ability.
+
+    Attributes:
+        rule: name of the rule.
+        effect: what it does.
+        applies: whether it decided or limited.
+        reason: why it does not apply; empty if it does.
+    """
+
+    rule: str
+    effect: str
+    applies: bool
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """A decision and how it came about.
+
+    Attributes:
+        ability: word.
+        layer: identifier; empty for abilities without layers.
+        decision: ``allow``, ``hide`` or ``lock``.
+        decided_by: name of the rule; ``default`` if none decided.
+        limits: that hold, as in the file.
+        tried: all rules, in order.
+    """
+
+    ability: str
+    layer: str
+    decision: str
+    decided_by: str
+    limits: Mapping[str, Any] = field(default_factory=dict)
+    tried: tuple[Tried, ...] = ()
+
+
+def explain(
+    rules: RuleSet,
+    found: AccessClass,
+    visit: Visit,
+    at: float,
+    layers: Layers,
+    question: tuple[str, str, str, str],
+) -> Explanation:
+    """Explain a decision, which is made as for a request.
+
+    Args:
+        found: class of the visit at that moment.
+        at: Unix seconds.
+        question: service, virtual service, ability and layer.
+    """
+    service, virtual, ability, layer = question
+    bit = 1 if ability in PLAIN_ABILITIES else layers.bit(layer)
+    hits: dict[int, int] = {}
+    order: list[Rule] = []
+
+    def note(rule: Rule, bits: int) -> None:
+        order.append(rule)
+        hits[id(rule)] = bits & bit
+
+    outcome = found.decide(layers, service, virtual, ability, among=bit, note=note)
+    decided_by, is_open = "default", True
+    tried = []
+    # Those of the file that do not apply to the visit were not even tried.
+    further = [rule for rule in rules.rules if id(rule) not in hits]
+    for rule in [*order, *further]:
+        hit = hits.get(id(rule), 0)
+        reason = "" if hit else _why_not(rule, rules, visit, at, question, layers, bit, is_open)
+        tried.append(Tried(rule.name, rule.effect, bool(hit), reason))
+        if hit and rule.effect != "limit":
+            decided_by, is_open = rule.name, False
+    positions = {rule.name: number for number, rule in enumerate(rules.rules)}
+    tried.sort(key=lambda one: positions.get(one.rule, -1))
+    decision = _decision(outcome, bit)
+    limits = outcome.limit(bit).to_json() if decision == "allow" else {}
+    return Explanation(ability, layer, decision, decided_by, limits, tuple(tried))
+
+
+def _decision(outcome: Outcome, bit: int) -> str:
+    if outcome.allowed & bit:
+        return "allow"
+    return "lock" if outcome.locked & bit else "hide"
+
+
+def _why_not(
+    rule: Rule,
+    rules: RuleSet,
+    visit: Visit,
+    at: float,
+    question: tuple[str, str, str, str],
+    layers: Layers,
+    bit: int,
+    is_open: bool,
+) -> str:
+    service, virtual, ability, _ = question
+    what = rule.what
+    if not rule.period.holds(at):
+        return "it does not hold at this time"
+    if rule.who is not None and not rule.matches(visit, rules.groups, at):
+        failed = [
+            one.text for every in rule.who for one in every if not one.matches(visit, rules.groups)
+        ]
+        return f"who: {', '.join(failed)}"
+    if what.styles is not None:
+        return "it is about styles"
+    if not what.has_service(service, virtual):
+        return f"services: {', '.join(what.services or ())}"
+    if not what.has_ability(ability):
+        return f"abilities: {', '.join(sorted(what.abilities or ())) or 'not named'}"
+    if ability not in PLAIN_ABILITIES and not what.layers_of(layers) & bit:
+        return f"layers: {', '.join(what.layers or ())}"
+    return "a rule above has decided" if not is_open else ""
+
+
+def abilities_of(site: Site, service: str) -> tuple[str, ...]:
+    """Return the abilities of an installed service."""
+    found = site.plugins.services.get(service)
+    return () if found is None else found.abilities
+
+
+def matrix(gate: RulesGate, visit: Visit, at: float, site: Site) -> list[dict[str, str]]:
+    """Return a row for each layer, service and ability: the decision and the limits."""
+    from mastaba_access.views import layers_of
+
+    layers, found = layers_of(site.catalogue), gate.class_of(visit, at)
+    rows = []
+    for service in site.catalogue.services:
+        for ability in abilities_of(site, service):
+            if ability in PLAIN_ABILITIES:
+                continue
+            outcome = found.decide(layers, service, "", ability)
+            for layer in layers.names:
+                bit = layers.bit(layer)
+                decision = _decision(outcome, bit)
+                limits = outcome.limit(bit).to_json() if decision == "allow" else {}
+                rows.append(
+                    {
+                        "layer": layer,
+                        "service": service,
+                        "ability": ability,
+                        "decision": decision,
+                        "limits": "; ".join(f"{key}={value}" for key, value in limits.items()),
+                    }
+                )
+    return sorted(rows, key=lambda row: row["layer"])

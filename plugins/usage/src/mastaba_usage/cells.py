@@ -1,0 +1,207 @@
+"""Counters of one process in a mapped file, which outlives the process however it ends.
+
+```text
+header      64 bytes: signature, number of cells, length of the directory
+counters    65,536 cells of four unsigned integers of 64 bits: hits, bytes, uses, and one reserved
+directory   for each cell, in order: length and CRC-32 of its name, then the name as JSON
+```
+
+The kernel keeps what was written when a process is killed. A name that was written in part is the
+last one, and its cell is empty.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import mmap
+import os
+import secrets
+import struct
+import threading
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+SUFFIX: Final = ".cells"
+MOST_CELLS: Final = 65_536
+"""Of one process and day: 2 MiB."""
+OTHER: Final = "other"
+"""Layer and level when there are many cells, and key when there are too many."""
+
+_MAGIC: Final = b"mastaba usage 1\n"
+_HEADER: Final = 64
+_WORDS: Final = 4
+_COUNTERS: Final = MOST_CELLS * 8 * _WORDS
+_DIRECTORY: Final = 8 * 1024**2
+_SIZE: Final = _HEADER + _COUNTERS + _DIRECTORY
+_ENTRY: Final = struct.Struct("<II")
+_KEPT: Final = 4096
+"""Cells that are left for names without layers."""
+_LONGEST: Final = 100
+"""Characters of one part of a name."""
+
+
+class Cell(NamedTuple):
+    """What is counted together in one day.
+
+    Attributes:
+        service: name; empty for requests that no service answered.
+        virtual: identifier of the virtual service; empty for the main ones.
+        layer: identifier; empty for none, ``unknown`` for one that does not exist.
+        level: identifier of the tile matrix; empty for none.
+        ability: what was asked for: ``tiles``, or the operation of the service.
+        key: public identifier of the principal; ``anonymous`` without one.
+        status: ``ok``, ``unchanged``, ``missing``, ``refused``, ``limited`` or ``error``.
+    """
+
+    service: str
+    virtual: str = ""
+    layer: str = ""
+    level: str = ""
+    ability: str = ""
+    key: str = "anonymous"
+    status: str = "ok"
+
+
+class Counts(NamedTuple):
+    """Counters of a cell.
+
+    Attributes:
+        hits: answers.
+        size: bytes of their bodies.
+        uses: answers in which the layer was one of several.
+    """
+
+    hits: int
+    size: int
+    uses: int
+
+
+class CellFile:
+    """The counters of this process for one day. Its methods may be called in several threads.
+
+    A lock on the file shows that its process lives.
+
+    Args:
+        directory: of all files.
+        day: ISO 8601 date, UTC.
+    """
+
+    def __init__(self, directory: Path, day: str) -> None:
+        self.day = day
+        self.pid = os.getpid()
+        self._lock = threading.Lock()
+        self._numbers: dict[Cell, int] = {}
+        self._end = 0
+        # Under another name first, so that nobody reads it before it is locked.
+        path = directory / f"{day}-{self.pid}-{secrets.token_hex(6)}{SUFFIX}"
+        part = path.with_suffix(".part")
+        self._fd = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o640)
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_SH)
+            os.ftruncate(self._fd, _SIZE)
+            self._map = mmap.mmap(self._fd, _SIZE)
+            self._map[: len(_MAGIC)] = _MAGIC
+            part.rename(path)
+        except BaseException:
+            os.close(self._fd)
+            part.unlink(missing_ok=True)
+            raise
+        end = _HEADER + _COUNTERS
+        self._words = memoryview(self._map)[_HEADER:end].cast("Q")
+        # For what has no room.
+        self._added(Cell(OTHER))
+
+    def number(self, cell: Cell) -> int:
+        """Return the number of a cell, which is new if it has not been counted before."""
+        known = self._numbers.get(cell)
+        if known is not None:
+            return known
+        with self._lock:
+            known = self._numbers.get(cell)
+            return self._added(cell) if known is None else known
+
+    def add(self, number: int, size: int) -> None:
+        """Count one hit.
+
+        Args:
+            number: of the cell.
+            size: bytes.
+        """
+        place = number * _WORDS
+        words = self._words
+        with self._lock:
+            words[place] += 1
+            words[place + 1] += size
+
+    def use(self, number: int) -> None:
+        """Count one use."""
+        with self._lock:
+            self._words[number * _WORDS + 2] += 1
+
+    def close(self) -> None:
+        """Let others remove the file once they have counted it. Nothing may be counted any more."""
+        with self._lock:
+            self._words.release()
+            self._map.close()
+            os.close(self._fd)
+
+    def _added(self, cell: Cell) -> int:
+        count = len(self._numbers)
+        if count >= MOST_CELLS - _KEPT and cell.layer not in ("", OTHER):
+            return self._placed(cell._replace(layer=OTHER, level=""))
+        if count >= MOST_CELLS - _KEPT // 2 and cell.key != OTHER:
+            return self._placed(cell._replace(key=OTHER))
+        if count >= MOST_CELLS:
+            return 0
+        name = json.dumps([part[:_LONGEST] for part in cell]).encode()
+        length = _ENTRY.size + len(name)
+        if self._end + length > _DIRECTORY:
+            return 0
+        start = _HEADER + _COUNTERS + self._end
+        self._map[start + _ENTRY.size : start + length] = name
+        # Last, so that a reader sees whole names only.
+        self._map[start : start + _ENTRY.size] = _ENTRY.pack(len(name), zlib.crc32(name))
+        self._end += length
+        self._numbers[cell] = count
+        return count
+
+    def _placed(self, cell: Cell) -> int:
+        known = self._numbers.get(cell)
+        return self._added(cell) if known is None else known
+
+
+def read_cells(path: Path) -> Iterator[tuple[Cell, Counts]]:
+    """Yield the cells of a file in order, also while its process counts.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: it is not such a file.
+    """
+    data = path.read_bytes()
+    if len(data) != _SIZE or not data.startswith(_MAGIC):
+        raise ValueError(f"{path.name} is not a file of counters")
+    end = _HEADER + _COUNTERS
+    words = memoryview(data)[_HEADER:end].cast("Q")
+    for number in range(MOST_CELLS):
+        if end + _ENTRY.size > len(data):
+            return
+        length, checksum = _ENTRY.unpack_from(data, end)
+        name = data[end + _ENTRY.size : end + _ENTRY.size + length]
+        if not length or zlib.crc32(name) != checksum:
+            return
+        end += _ENTRY.size + length
+        place = number * _WORDS
+        yield Cell(*json.loads(name)), Counts(*words[place : place + 3])
+
+
+def is_closed(path: Path) -> bool:
+    """Return whether the process of a file has closed it, or has ended."""
+    with path.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        return True

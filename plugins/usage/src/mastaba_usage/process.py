@@ -1,0 +1,70 @@
+"""The file in which a process counts: a new one each day, and in each process."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+from mastaba_usage.cells import CellFile
+
+logger = logging.getLogger("mastaba.usage")
+
+_DAY: Final = 86400
+_AGAIN: Final = 10
+"""Seconds after which a file that could not be made is tried again."""
+
+
+class Counters:
+    """Gives the file of this process and day. Its methods may be called in several threads.
+
+    Args:
+        directory: of the files.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._forget()
+        os.register_at_fork(after_in_child=self._forget)
+
+    def file(self) -> CellFile | None:
+        """Return the file to count in; None if there can be none."""
+        if time.time() >= self._until:
+            self._open()
+        return self._file
+
+    def _forget(self) -> None:
+        # The files of a parent are its own.
+        self._lock = threading.Lock()
+        self._file: CellFile | None = None
+        self._before: CellFile | None = None
+        self._until = 0.0
+
+    def _open(self) -> None:
+        with self._lock:
+            now = time.time()
+            if now < self._until:
+                return
+            day = datetime.fromtimestamp(now, UTC).date().isoformat()
+            try:
+                made = CellFile(self._directory, day)
+            except OSError as error:
+                logger.error("usage is not counted: %s", error)
+                self._until = now + _AGAIN
+                return
+            if self._before is not None:
+                # Not that of yesterday: other threads may still count in it.
+                self._before.close()
+            self._before, self._file = self._file, made
+            self._until = (now // _DAY + 1) * _DAY
+
+
+@lru_cache(maxsize=8)
+def counters(directory: Path) -> Counters:
+    """Return the counters of this process: all configurations that it serves share them."""
+    return Counters(directory)

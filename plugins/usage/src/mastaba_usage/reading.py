@@ -1,0 +1,91 @@
+"""What is read of usage, for the command and the service: inputs, and forms of tables."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime
+from typing import Any, Final
+
+from mastaba_usage.database import GROUPS
+
+DEFAULT: Final = "day,service,layer,key,status"
+"""Columns, if none are named."""
+
+
+def days(first: str | None, last: str | None) -> tuple[str, str]:
+    """Return the days of a period; without them, the current month.
+
+    Raises:
+        ValueError: one is not an ISO 8601 date, or the first is after the last.
+    """
+    today = datetime.now(UTC).date()
+    one = today.replace(day=1) if not first else _day(first)
+    other = today if not last else _day(last)
+    if one > other:
+        raise ValueError(f"the period ends on {other}, before it begins on {one}")
+    return one.isoformat(), other.isoformat()
+
+
+def columns(text: str) -> list[str]:
+    """Return the columns of a list with commas.
+
+    Raises:
+        ValueError: one is unknown.
+    """
+    found = list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    for name in found:
+        if name not in GROUPS:
+            raise ValueError(f"{name[:40]!r} is not one of {', '.join(GROUPS)}")
+    return found
+
+
+def conditions(texts: Iterable[str]) -> dict[str, str]:
+    """Return the values of columns from texts such as ``service=wmts``.
+
+    Raises:
+        ValueError: a text has another form, or its column is unknown.
+    """
+    found: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not columns(name):
+            raise ValueError(f"{text[:40]!r} is not COLUMN=VALUE")
+        found[name] = value
+    return found
+
+
+def as_csv(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> str:
+    """Return rows as CSV (RFC 4180), with a line of names."""
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, names)
+    writer.writeheader()
+    writer.writerows(rows)
+    return stream.getvalue()
+
+
+def as_table(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> str:
+    """Return rows in columns of equal width, for people."""
+    lines = [list(names), *([_shown(row[name]) for name in names] for row in rows)]
+    widths = [max(len(line[number]) for line in lines) for number in range(len(names))]
+    is_number = [name in ("hits", "bytes", "uses") for name in names]
+    return "".join(
+        "  ".join(
+            text.rjust(width) if right else text.ljust(width)
+            for text, width, right in zip(line, widths, is_number, strict=True)
+        ).rstrip()
+        + "\n"
+        for line in lines
+    )
+
+
+def _shown(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) else str(value) or "-"
+
+
+def _day(text: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"{text[:40]!r} is not a day such as 2026-11-30") from None

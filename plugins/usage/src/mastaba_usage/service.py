@@ -1,0 +1,101 @@
+"""The service ``usage``: principals read their own usage, administrators that of all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import ClassVar
+
+from mastaba.api.access import GRANT, Grant
+from mastaba.api.documents import Fault, Severity
+from mastaba.api.services import Service, ServiceSettings, Site
+from mastaba.api.web import Request, Response, message
+from mastaba.errors import (
+    ConfigurationError,
+    InvalidParameterError,
+    RequestError,
+    UnknownPathError,
+    public_message,
+)
+from mastaba_usage.reading import DEFAULT, as_csv, columns, conditions, days
+from mastaba_usage.roll_up import run
+from mastaba_usage.settings import UsageSettings
+
+_PRIVATE = ("Cache-Control", "private, no-store")
+
+
+class UsageService(Service):
+    """Adds up the counters of all workers, and answers questions about them.
+
+    Raises:
+        ConfigurationError: ``plugins.usage.directory`` is missing or cannot be written.
+    """
+
+    name = "usage"
+    title = "Usage"
+    abilities: ClassVar[tuple[str, ...]] = ("usage",)
+    is_viewed: ClassVar[bool] = False
+    always_on: ClassVar[bool] = True
+
+    def __init__(self, settings: ServiceSettings, site: Site) -> None:
+        super().__init__(settings, site)
+        own = UsageSettings.of(site.plugin_settings.get("usage", {}))
+        if own is None:
+            raise _fault("is missing", "name a directory on a local disk")
+        try:
+            own.directory.mkdir(mode=0o750, parents=True, exist_ok=True)
+        except OSError as error:
+            raise _fault(f"cannot be created: {error.strerror}", "make it writable") from error
+        self._own = own
+
+    def companions(self) -> Sequence[Callable[[], None]]:
+        own = self._own
+        return [partial(run, own.directory, own.database, own.retention)]
+
+    def respond(self, request: Request) -> Response:
+        """Return the usage of a period.
+
+        Raises:
+            UnknownPathError: the path is not the root path, or the client is unknown.
+            InvalidParameterError: a parameter is invalid.
+            UsageError: the database cannot be read.
+        """
+        if request.path:
+            raise UnknownPathError("there is nothing at this path")
+        grant = request.environ.get(GRANT)
+        query = request.query
+        try:
+            first, last = days(query.get("from"), query.get("to"))
+            by = columns(query.get("by", DEFAULT))
+            where = conditions(filter(None, query.get("where", "").split(",")))
+        except ValueError as error:
+            raise InvalidParameterError(str(error), "query") from None
+        if not _reads_all(grant):
+            # Without a key there is nothing of one's own.
+            if not isinstance(grant, Grant) or grant.principal.is_anonymous:
+                raise UnknownPathError("there is nothing at this path")
+            where["key"] = grant.principal.id
+        rows = self._own.database.sums(first, last, by, where)
+        if query.get("f", "json") == "csv":
+            body = as_csv(rows, [*by, "hits", "bytes", "uses"])
+            headers = [("Content-Type", "text/csv; charset=utf-8"), _PRIVATE]
+            return Response(200, headers, body.encode())
+        document = {"from": first, "to": last, "usage": rows}
+        headers = [("Content-Type", "application/json"), _PRIVATE]
+        return Response(200, headers, json.dumps(document, ensure_ascii=False).encode())
+
+    def error_response(self, error: Exception, request: Request) -> Response:
+        status = 500
+        if isinstance(error, RequestError):
+            status = 404 if isinstance(error, UnknownPathError) else 400
+        return message(status, public_message(error) + "\n", "text/plain")
+
+
+def _reads_all(grant: object) -> bool:
+    return isinstance(grant, Grant) and ("usage", "usage") in getattr(grant, "abilities", ())
+
+
+def _fault(reason: str, remedy: str) -> ConfigurationError:
+    path = "$.plugins.usage.directory"
+    return ConfigurationError([Fault(Severity.ERROR, "server.json", path, reason, remedy)])

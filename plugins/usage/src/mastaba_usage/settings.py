@@ -1,0 +1,41 @@
+"""The section ``plugins.usage`` of server.json."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from mastaba_usage.database import Database
+
+_RETENTION = 800
+
+
+@dataclass(frozen=True, slots=True)
+class UsageSettings:
+    """Where usage is kept.
+
+    Attributes:
+        directory: of the counters and the database.
+        retention: days that are kept.
+        node: name of this node.
+    """
+
+    directory: Path
+    retention: int = _RETENTION
+    node: str = ""
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> Self | None:
+        """Return the settings of a section; None without a directory."""
+        directory = settings.get("directory")
+        if not directory:
+            return None
+        node = settings.get("node", "")
+        return cls(Path(directory), settings.get("retention", _RETENTION), node)
+
+    @property
+    def database(self) -> Database:
+        """The database of the node."""
+        return Database(self.directory, self.node)

@@ -1,0 +1,167 @@
+"""``mastaba access check`` finds planted mistakes; ``explain`` and ``matrix`` say what decides."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.access.conftest import MakeGate
+from tests.access.identification.conftest import Credentials
+from tests.forked import run
+
+from mastaba.api.services import Site
+from mastaba_access.checks import findings
+
+AREAS = {
+    "far": {"wkt": "POLYGON((-170 -80, -169 -80, -169 -79, -170 -79, -170 -80))", "crs": "CRS:84"},
+    "world": {"wkt": "POLYGON((-180 -85, 180 -85, 180 85, -180 85, -180 -85))", "crs": "CRS:84"},
+}
+
+
+def rule(**members: Any) -> dict[str, Any]:
+    return {"name": members.pop("name", "one"), **members}
+
+
+OPEN = rule(name="open", allow={})
+
+
+def of(**what: Any) -> dict[str, Any]:
+    return {"what": {name: [value] for name, value in what.items()}}
+
+
+FORMATS = ["image/heic", "image/png", "image/jpeg"]
+FAR = "the area 'far' is outside the layer"
+PLANTED: dict[str, tuple[list[dict[str, Any]], str]] = {
+    "a layer for nobody": ([rule(**of(layers="RGB_*"), allow={})], "nobody may see the layer 'GR"),
+    "an unknown service": ([rule(**of(services="wfs"), deny={}), OPEN], "no service 'wfs' is"),
+    "an unknown virtual": ([rule(**of(services="wms@x"), deny={}), OPEN], "no service 'wms@x'"),
+    "an unknown layer": ([rule(**of(layers="NOPE"), deny={}), OPEN], "no layer matches 'NOPE'"),
+    "an unknown keyword": ([rule(**of(layers="keyword:x"), deny={}), OPEN], "'keyword:x'"),
+    "an unknown style": ([rule(**of(styles="x"), deny={}), OPEN], "no layer has the style 'x'"),
+    "an unknown group": ([rule(who=["group:x"], deny={}), OPEN], "there is no group 'x'"),
+    "nothing": ([rule(**of(services="tms", abilities="maps"), deny={}), OPEN], "never matches"),
+    "a rule behind all": ([OPEN, rule(**of(layers="RGB_*"), deny={})], "the rule 'one' never"),
+    "a limit behind an allow": ([OPEN, rule(limit={"pixels": 9})], "the limit 'one' never"),
+    "referer alone": ([rule(who=["referer:*.org"], allow={}), OPEN], "anybody can send it"),
+    "an address": ([rule(who=["address:10.0.0.0/8"], deny={}), OPEN], "without trusted_fronts"),
+    "an area elsewhere": ([rule(limit={"area": "far"}), OPEN], FAR),
+    "masked vectors": ([rule(limit={"area": "world"}), OPEN], "vector tiles that the edge"),
+    "pixels of tiles": ([rule(**of(services="tms"), limit={"pixels": 9}), OPEN], "limits maps"),
+    "a format of nothing": ([rule(limit={"formats": FORMATS}), OPEN], "in the format image/heic"),
+}
+
+
+def texts(
+    make_gate: MakeGate, site: Site, found: list[dict[str, Any]], **further: Any
+) -> list[str]:
+    document = {"default": "deny", "areas": AREAS, "rules": found}
+    gate = make_gate(document, **further)
+    return [str(fault) for fault in findings(gate, site)]
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_planted_mistakes_are_found(name: str, make_gate: MakeGate, site: Site) -> None:
+    found, expected = PLANTED[name]
+    assert any(expected in text for text in texts(make_gate, site, found))
+
+
+def test_rules_without_mistakes_have_no_findings(make_gate: MakeGate, site: Site) -> None:
+    limit = rule(what={"services": ["wms"]}, limit={"pixels": 4000000})
+    assert texts(make_gate, site, [limit, OPEN]) == []
+
+
+def test_areas_without_common_part_are_found(make_gate: MakeGate, site: Site) -> None:
+    box = site.catalogue.layers["RGB_JPG"].geographic_bbox
+    x, width = (box.xmin + box.xmax) / 2, box.xmax - box.xmin
+    areas = {}
+    for name, low, high in (("left", box.xmin, x - width / 9), ("right", x, box.xmax)):
+        ring = f"{low} {box.ymin}, {high} {box.ymin}, {high} {box.ymax}, {low} {box.ymin}"
+        areas[name] = {"wkt": f"POLYGON(({ring}))", "crs": "CRS:84"}
+    limits = [rule(name=name, limit={"area": name}) for name in areas]
+    gate = make_gate({"default": "allow", "areas": areas, "rules": limits})
+    found = [str(fault) for fault in findings(gate, site)]
+    assert any("the areas left, right have nothing of 'RGB_JPG' in common" in one for one in found)
+
+
+def test_a_default_that_allows_needs_more_than_names(make_gate: MakeGate, site: Site) -> None:
+    gate = make_gate({"default": "allow", "rules": [rule(what={"layers": ["RGB_JPG"]}, deny={})]})
+    assert any("a layer that is renamed becomes public" in str(one) for one in findings(gate, site))
+
+
+def test_keys_are_examined(make_gate: MakeGate, site: Site, tmp_path: Path) -> None:
+    credentials = Credentials(tmp_path)
+    credentials.user("anna", "x")
+    credentials.key(until="2020-01-01")
+    credentials.key(label="useful", groups=["town"])
+    credentials.key(label="useless")
+    town = rule(who=["group:town"], what={"layers": ["GREY_*"]}, allow={})
+    public = rule(name="public", what={"layers": ["RGB_*"]}, allow={})
+    found = texts(make_gate, site, [town, public], **credentials.section())
+    assert sum("it has expired" in text for text in found) == 1
+    assert sum("it opens nothing that is not public" in text for text in found) == 1
+    assert any("passwords of HTTP Basic travel unencrypted" in text for text in found)
+
+
+RULES = {
+    "default": "deny",
+    "rules": [
+        {"name": "open", "what": {"layers": ["RGB_*", "NOPE"]}, "allow": {}},
+        {
+            "name": "shop",
+            "who": ["anonymous"],
+            "what": {"layers": ["GREY_PNG"]},
+            "deny": {"as": "lock"},
+        },
+        {"name": "town", "who": ["group:town"], "allow": {"pixels": 5000}},
+    ],
+}
+
+
+@pytest.fixture
+def restricted(tiny: Path, tmp_path: Path) -> Path:
+    """Return server.json of the tiny installation with rules."""
+    server = json.loads(tiny.read_text())
+    (tmp_path / "access.json").write_text(json.dumps(RULES))
+    server["plugins"] = {"access": {"rules": str(tmp_path / "access.json")}}
+    (tmp_path / "server.json").write_text(json.dumps(server))
+    return tmp_path / "server.json"
+
+
+def test_check_prints_findings(restricted: Path) -> None:
+    for words in (("access", "check"), ("check",)):
+        done = run(*words, "-f", str(restricted))
+        assert "no layer matches 'NOPE'" in done.stdout
+    (restricted.parent / "access.json").write_text("{}")
+    for words in (("access", "check"), ("check",)):
+        done = run(*words, "-f", str(restricted))
+        assert done.returncode == 1
+        assert "default" in done.stdout
+
+
+def test_explain_names_the_rule_that_decides_and_what_failed(restricted: Path) -> None:
+    url = "http://localhost/wms?SERVICE=WMS&REQUEST=GetMap&LAYERS=GREY_PNG"
+    options = ("-f", str(restricted), url, "--json")
+    locked = json.loads(run("access", "explain", *options).stdout)
+    assert (locked["class"], locked["service"], locked["layers"]) == ("open", "wms", ["GREY_PNG"])
+    maps = locked["decisions"][0]
+    assert (maps["ability"], maps["decision"], maps["decided_by"]) == ("maps", "lock", "shop")
+    assert [one["reason"] for one in maps["tried"]] == [
+        "layers: RGB_*, NOPE",
+        "",
+        "who: group:town",
+    ]
+    town = ("--as", "user:anna", "--group", "town")
+    allowed = json.loads(run("access", "explain", *options, *town).stdout)
+    maps = allowed["decisions"][0]
+    assert (maps["decision"], maps["decided_by"]) == ("allow", "town")
+    assert maps["limits"] == {"pixels": 5000}
+    assert allowed["cache"] == "private"
+
+
+def test_matrix_is_csv(restricted: Path) -> None:
+    lines = run("access", "matrix", "-f", str(restricted)).stdout.splitlines()
+    assert lines[0] == "layer,service,ability,decision,limits"
+    assert "GREY_PNG,wms,maps,lock," in lines
+    assert "RGB_JPG,tms,tiles,allow," in lines

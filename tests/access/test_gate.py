@@ -1,0 +1,214 @@
+"""The gate: grants, places, changes of rules and keys."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.access.conftest import MakeGate
+from tests.access.identification.conftest import Credentials
+
+from mastaba.api.access import Form, Grant, Shown
+from mastaba.api.services import Site
+from mastaba.errors import (
+    AccessError,
+    ConfigurationError,
+    OverloadedError,
+    RestrictedCredentialError,
+    UnknownCredentialError,
+)
+from mastaba_access.gate import RulesGate
+from mastaba_server.processes.scoreboard import Obstacle
+
+RULES: dict[str, Any] = {
+    "default": "deny",
+    "rules": [
+        {"name": "open", "what": {"layers": ["RGB_JPG"]}, "allow": {}},
+        {"name": "town", "who": ["group:town"], "what": {"layers": ["GREY_*"]}, "allow": {}},
+        {"name": "ops", "who": ["label:ops"], "what": {"abilities": ["status"]}, "allow": {}},
+    ],
+}
+
+
+@pytest.fixture
+def credentials(tmp_path: Path) -> Credentials:
+    return Credentials(tmp_path)
+
+
+def grant(gate: RulesGate, key: str | None = None, form: Form = Form.PATH, **headers: str) -> Grant:
+    address = headers.setdefault("REMOTE_ADDR", "192.0.2.1")
+    return gate.grant([] if key is None else [Shown(form, key)], headers, address)
+
+
+def layers(gate: RulesGate, site: Site, found: Grant) -> set[str]:
+    return set(gate.catalogue(found.tag, site, "", "wmts").layers)
+
+
+def test_a_section_without_rules_fails(site: Site) -> None:
+    with pytest.raises(ConfigurationError, match="nothing says who may see what"):
+        RulesGate(site, {})
+
+
+def test_grants_of_a_class_share_a_tag(
+    make_gate: MakeGate, credentials: Credentials, site: Site
+) -> None:
+    gate = make_gate(RULES, **credentials.section())
+    public = grant(gate)
+    assert (public.principal.id, public.tag, public.is_restricted) == ("anonymous", "", False)
+    assert layers(gate, site, public) == {"RGB_JPG"}
+    one, other, stranger = (
+        grant(gate, credentials.key(groups=groups)) for groups in (["town"], ["town"], [])
+    )
+    assert one.tag == other.tag != ""
+    assert one.in_addresses
+    assert one.is_restricted
+    assert layers(gate, site, one) == {"RGB_JPG", "GREY_PNG"}
+    # A key without rules sees what everybody sees.
+    assert (stranger.tag, stranger.is_restricted) == ("", False)
+    assert not grant(gate, credentials.key(), Form.HEADER).in_addresses
+
+
+def test_unknown_credentials_are_refused_and_counted(
+    make_gate: MakeGate, credentials: Credentials
+) -> None:
+    gate = make_gate(RULES, **credentials.section())
+    for _ in range(31):
+        with pytest.raises(UnknownCredentialError):
+            grant(gate, "mk_nonsense")
+    with pytest.raises(AccessError) as caught:
+        grant(gate, credentials.key())
+    assert caught.value.status == 429
+    # Others, and requests without credentials from there, are answered.
+    assert grant(gate).tag == ""
+    assert grant(gate, credentials.key(), REMOTE_ADDR="192.0.2.2").tag == ""
+
+
+def test_forms_without_identifier_and_empty_credentials_are_none(make_gate: MakeGate) -> None:
+    gate = make_gate(RULES)
+    assert grant(gate, "whatever", Form.BASIC).principal.is_anonymous
+    gate = make_gate(RULES)
+    assert grant(gate, "", Form.QUERY).principal.is_anonymous
+
+
+def test_keys_are_restricted_to_addresses_and_pages(
+    make_gate: MakeGate, credentials: Credentials
+) -> None:
+    gate = make_gate(RULES, **credentials.section())
+    key = credentials.key(groups=["town"], addresses=["10.0.0.0/8"], referers=["*.example.org"])
+    page = "https://maps.example.org/a"
+    found = grant(gate, key, REMOTE_ADDR="10.1.1.1", HTTP_REFERER=page)
+    assert found.narrow is not None
+    inside = {"REMOTE_ADDR": "10.9.9.9", "HTTP_REFERER": page}
+    assert found.narrow(inside) is found.narrow(inside)
+    assert found.narrow(inside).tag == found.tag
+    for refused in ({**inside, "REMOTE_ADDR": "192.0.2.1"}, {"REMOTE_ADDR": "10.1.1.1"}):
+        with pytest.raises(RestrictedCredentialError):
+            found.narrow(refused)
+
+
+def test_rules_by_address_narrow_the_grant_of_the_public(make_gate: MakeGate, site: Site) -> None:
+    inside = {"name": "office", "who": ["address:10.0.0.0/8"], "allow": {}}
+    gate = make_gate({"default": "deny", "rules": [inside]})
+    public = grant(gate)
+    assert public.narrow is not None
+    assert layers(gate, site, public) == set()
+    office = public.narrow({"REMOTE_ADDR": "10.2.3.4"})
+    assert layers(gate, site, office) == set(site.catalogue.layers)
+    assert public.narrow({"REMOTE_ADDR": "192.0.2.9"}).tag == ""
+
+
+def test_changed_rules_hold_without_a_reload(
+    make_gate: MakeGate, site: Site, tmp_path: Path
+) -> None:
+    gate = make_gate(RULES)
+    before = grant(gate)
+    assert not gate.poll()
+    changed = {"default": "allow", "rules": []}
+    (tmp_path / "access.json").write_text(json.dumps(changed))
+    assert gate.poll()
+    assert gate.epoch > before.epoch
+    assert layers(gate, site, grant(gate)) == set(site.catalogue.layers)
+    assert not gate.poll()
+
+
+def test_faulty_rules_keep_those_before_them_and_show_in_health(
+    make_gate: MakeGate, site: Site, tmp_path: Path
+) -> None:
+    gate = make_gate(RULES)
+    file = tmp_path / "access.json"
+    file.write_text('{"default": "open"}')
+    assert not gate.poll()
+    assert layers(gate, site, grant(gate)) == {"RGB_JPG"}
+    assert Obstacle.RULES in site.scoreboard.obstacles
+    # Also a whole reload, which opens another gate.
+    again = RulesGate(site, {"rules": str(file)})
+    assert layers(again, site, grant(again)) == {"RGB_JPG"}
+    file.write_text(json.dumps(RULES))
+    gate.poll()
+    assert Obstacle.RULES not in site.scoreboard.obstacles
+
+
+def test_revoked_keys_end_with_the_next_poll(make_gate: MakeGate, credentials: Credentials) -> None:
+    gate = make_gate(RULES, **credentials.section())
+    key = credentials.key(groups=["town"])
+    found = grant(gate, key)
+    gate.poll()
+    (record,) = credentials.store.records()
+    credentials.store.save([replace(record, revoked=1.0)], "revoked")
+    assert gate.poll()
+    assert gate.epoch > found.epoch
+    with pytest.raises(UnknownCredentialError):
+        grant(gate, key)
+
+
+def test_processes_share_the_epoch(make_gate: MakeGate) -> None:
+    gate = make_gate(RULES)
+    child = os.fork()
+    if child == 0:
+        gate.raise_epoch()
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert gate.epoch == 1
+
+
+def test_abilities_without_layers_must_be_named(
+    make_gate: MakeGate, credentials: Credentials
+) -> None:
+    gate = make_gate(RULES, **credentials.section())
+    assert grant(gate, credentials.key(label="ops")).abilities == {"status"}
+    assert not grant(gate, credentials.key(groups=["town"])).abilities
+    everything = make_gate({"default": "allow", "rules": [{"name": "all", "allow": {}}]})
+    assert not grant(everything).abilities
+
+
+def test_an_unknown_class_is_an_overload_not_a_view(make_gate: MakeGate, site: Site) -> None:
+    with pytest.raises(OverloadedError):
+        make_gate(RULES).catalogue("0123456789ab", site, "", "wmts")
+
+
+def test_basic_is_offered_to_those_who_can_ask(
+    make_gate: MakeGate, credentials: Credentials
+) -> None:
+    credentials.user("anna", "secret")
+    gate = make_gate(RULES, **credentials.section())
+    of_page = gate.challenges({"HTTP_SEC_FETCH_MODE": "navigate"})
+    of_image = gate.challenges({"HTTP_SEC_FETCH_MODE": "no-cors"})
+    assert any(text.startswith("Basic") for text in of_page)
+    assert of_page == gate.challenges({})
+    assert [text for text in of_page if not text.startswith("Basic")] == list(of_image)
+
+
+def test_rules_with_periods_end_grants(make_gate: MakeGate) -> None:
+    rule = {
+        "name": "soon",
+        "until": "2099-01-01T00:00:00Z",
+        "hours": "00:00-24:00 UTC",
+        "allow": {},
+    }
+    gate = make_gate({"default": "deny", "rules": [rule]})
+    assert time.time() < grant(gate).ends <= time.time() + 3600

@@ -1,0 +1,163 @@
+"""Views: what the services of a class see of the tiny installation."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.access.conftest import MakeGate
+
+from mastaba.api.access import Principal
+from mastaba.api.catalogue import Catalogue, FeatureInfo, Layer
+from mastaba.api.services import Site
+from mastaba.errors import AccessError
+from mastaba_access.gate import RulesGate
+from mastaba_access.rules.who import ANONYMOUS, Visit
+
+ALICE = Principal("alice", "user", groups=frozenset(["staff"]))
+
+
+def rules(*found: dict[str, Any], default: str = "deny", **further: Any) -> dict[str, Any]:
+    named = [{"name": f"rule {number}", **rule} for number, rule in enumerate(found)]
+    return {"default": default, "rules": named, **further}
+
+
+def view(gate: RulesGate, site: Site, service: str, who: Principal = ANONYMOUS) -> Catalogue:
+    found = gate.class_of(Visit(who), 1_795_600_000.0)
+    return gate.maker(found, site, "").view(service)
+
+
+def published(catalogue: Catalogue, service: str) -> set[str]:
+    layers = catalogue.layers.values()
+    return {layer.id for layer in layers if service not in layer.hidden_from}
+
+
+def test_without_restrictions_the_view_is_the_catalogue(make_gate: MakeGate, site: Site) -> None:
+    gate = make_gate(rules(default="allow"))
+    assert view(gate, site, "wms") is site.catalogue
+    assert view(gate, site, "root") is site.catalogue
+
+
+def test_hidden_layers_do_not_exist(make_gate: MakeGate, site: Site) -> None:
+    gate = make_gate(rules({"what": {"layers": ["RGB_*"], "services": ["wmts"]}, "allow": {}}))
+    found = view(gate, site, "wmts")
+    assert set(found.layers) == {name for name in site.catalogue.layers if name.startswith("RGB_")}
+    assert found.readers.keys() == found.layers.keys()
+    assert published(found, "wmts") == set(found.layers)
+    assert not published(found, "wms")
+    assert found.readers["RGB_JPG"] is site.catalogue.readers["RGB_JPG"]
+
+
+def test_abilities_are_withheld_by_service(make_gate: MakeGate, site: Site) -> None:
+    gate = make_gate(
+        rules(
+            {"what": {"abilities": ["info"], "services": ["wms"]}, "deny": {}},
+            {"what": {"abilities": ["legend"], "services": ["wmts"]}, "deny": {}},
+            {"what": {"abilities": ["tiles"], "services": ["ogcapi"]}, "deny": {}},
+            {"allow": {}},
+        )
+    )
+    layer = replace(site.catalogue.layers["RGB_JPG"], feature_info=FeatureInfo())
+    layers = {**site.catalogue.layers, "RGB_JPG": layer}
+    asked = replace(site, catalogue=replace(site.catalogue, layers=layers))
+    wms, wmts = view(gate, asked, "wms").layers, view(gate, asked, "wmts").layers
+    assert wms["RGB_JPG"].feature_info is None
+    assert wmts["RGB_JPG"].feature_info == FeatureInfo()
+    for layer in wmts.values():
+        assert {("wms", "info"), ("wmts", "legend"), ("ogcapi", "tiles")} <= layer.withheld
+
+
+def test_a_layer_with_legends_alone_is_hidden(make_gate: MakeGate, site: Site) -> None:
+    gate = make_gate(rules({"what": {"abilities": ["info", "legend"]}, "allow": {}}))
+    assert not view(gate, site, "wms").layers
+
+
+def test_locked_layers_are_described_without_data(make_gate: MakeGate, site: Site) -> None:
+    gate = make_gate(
+        rules(
+            {"who": ["known"], "allow": {}}, {"what": {"layers": ["RGB_*"]}, "deny": {"as": "lock"}}
+        )
+    )
+    found = view(gate, site, "wms")
+    assert published(found, "wms") >= {"RGB_JPG", "RGB_PNG"}
+    assert "GREY_PNG" not in found.layers
+    for reader in found.readers["RGB_JPG"].values():
+        with pytest.raises(AccessError):
+            reader.locate(6, 9)
+    assert view(gate, site, "wms", ALICE) is site.catalogue
+
+
+def test_levels_outside_a_resolution_do_not_exist(make_gate: MakeGate, site: Site) -> None:
+    layer = site.catalogue.layers["RGB_JPG"]
+    cells = [level.matrix.cell_size for level in layer.pyramid.levels.values()]
+    assert len(cells) > 1
+    middle = (cells[-1] * cells[-2]) ** 0.5 * layer.pyramid.tile_matrix_set.crs.metres_per_unit
+    scale = middle / 0.00028
+    gate = make_gate(rules({"what": {"layers": ["RGB_JPG"]}, "allow": {"scale": [scale, 1e12]}}))
+    found = view(gate, site, "wmts")
+    assert list(found.layers["RGB_JPG"].pyramid.levels) == list(layer.pyramid.levels)[:-1]
+    assert found.readers["RGB_JPG"].keys() == found.layers["RGB_JPG"].pyramid.levels.keys()
+    gate = make_gate(rules({"allow": {"scale": [0, 1e-9]}}))
+    assert not view(gate, site, "wmts").layers
+
+
+def test_the_smallest_limits_of_maps_hold(make_gate: MakeGate, site: Site) -> None:
+    gate = make_gate(
+        rules(
+            {"what": {"services": ["wms"]}, "limit": {"pixels": 5000, "formats": ["image/png"]}},
+            {"what": {"layers": ["RGB_JPG"], "services": ["wms"]}, "limit": {"width": 70}},
+            {"allow": {}},
+        )
+    )
+    limited, free = view(gate, site, "wms").settings.map, view(gate, site, "ogcapi").settings.map
+    assert (limited.max_pixels, limited.max_width) == (5000, 70)
+    assert limited.formats == ("image/png",)
+    assert limited.max_height == free.max_height
+    assert free == site.catalogue.settings.map
+
+
+def test_tiles_in_another_format_than_allowed_are_withheld(make_gate: MakeGate, site: Site) -> None:
+    gate = make_gate(rules({"what": {"services": ["tms"]}, "allow": {"formats": ["image/png"]}}))
+    found = published(view(gate, site, "tms"), "tms")
+    assert "RGB_PNG" in found
+    assert "RGB_JPG" not in found
+
+
+def test_styles_that_are_denied_do_not_exist(make_gate: MakeGate, site: Site) -> None:
+    layer = next(one for one in site.catalogue.layers.values() if len(one.styles) > 1)
+    name = layer.styles[0].identifier
+    denied = {"what": {"styles": [name], "services": ["wms"]}, "deny": {}}
+    gate = make_gate(rules(denied, {"allow": {}}))
+    changed = view(gate, site, "wms").layers[layer.id]
+    assert [one.identifier for one in changed.styles] == [
+        one.identifier for one in layer.styles if one.identifier != name
+    ]
+    assert view(gate, site, "wmts").layers[layer.id].styles == layer.styles
+
+
+def test_areas_change_readers_and_boxes(make_gate: MakeGate, site: Site) -> None:
+    layer: Layer = site.catalogue.layers["RGB_JPG"]
+    box = layer.geographic_bbox
+    x, y = (box.xmin + box.xmax) / 2, (box.ymin + box.ymax) / 2
+    ring = f"{box.xmin} {box.ymin}, {x} {box.ymin}, {x} {y}, {box.xmin} {y}, {box.xmin} {box.ymin}"
+    areas = {"corner": {"wkt": f"POLYGON(({ring}))", "crs": "CRS:84"}}
+    limit = {"what": {"services": ["wmts"]}, "limit": {"area": "corner"}}
+    gate = make_gate(rules(limit, default="allow", areas=areas))
+    found = view(gate, site, "wmts")
+    assert found.layers["RGB_JPG"].geographic_bbox.xmax == pytest.approx(x)
+    assert found.readers["RGB_JPG"] is not site.catalogue.readers["RGB_JPG"]
+    assert view(gate, site, "wms").readers["RGB_JPG"] is site.catalogue.readers["RGB_JPG"]
+    # Equal parts of views of other classes are the same objects.
+    other = gate.class_of(Visit(Principal("s", "signed", scope={"l": ["RGB_JPG"]})), 0.0)
+    scoped = gate.maker(other, site, "").view("wmts")
+    assert set(scoped.layers) == {"RGB_JPG"}
+
+
+def test_own_grants_and_scopes(make_gate: MakeGate, site: Site) -> None:
+    gate = make_gate(rules())
+    key = Principal("k1", "key", own={"layers": ["RGB_JPG", "GREY_PNG"], "services": ["tms"]})
+    assert published(view(gate, site, "tms", key), "tms") == {"RGB_JPG", "GREY_PNG"}
+    assert not published(view(gate, site, "wms", key), "wms")
+    signed = Principal("s1", "signed", scope={"l": ["RGB_JPG"]}, issuer=key)
+    assert published(view(gate, site, "tms", signed), "tms") == {"RGB_JPG"}

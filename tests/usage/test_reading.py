@@ -1,0 +1,212 @@
+"""What the meter counts of a request, and who may read it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from tests.tiny import tiny_installation
+from werkzeug.test import Client
+
+from mastaba.api.access import GRANT, Grant, Principal
+from mastaba.api.services import Site
+from mastaba.api.web import OPERATION, Response
+from mastaba.commands.main import main
+from mastaba.wsgi import create_application
+from mastaba_usage.database import Database
+from mastaba_usage.meter import UsageMeter
+from mastaba_usage.process import Counters
+from mastaba_usage.roll_up import roll_up
+
+EVER = "from=2000-01-01&to=2100-01-01"
+PARTNER = Grant(Principal("7f3k9q2d", "key"))
+
+Rows = list[dict[str, Any]]
+
+
+class Group(NamedTuple):
+    """What the meter reads of a group of tiles."""
+
+    layer: str
+    level: str
+
+
+@pytest.fixture
+def server_json(tmp_path: Path) -> Path:
+    path = tiny_installation(tmp_path)
+    services = tmp_path / "services.json"
+    section = {"enabled": True, "endpoint_uri": "http://localhost/usage", "root_path": "/usage"}
+    document = json.loads(services.read_text())
+    services.write_text(json.dumps(document | {"usage": section}))
+    document = json.loads(path.read_text())
+    settings = {"usage": {"directory": str(tmp_path / "usage")}}
+    path.write_text(json.dumps(document | {"plugins": settings}))
+    return path
+
+
+@pytest.fixture
+def site(server_json: Path) -> Site:
+    return create_application(str(server_json)).site
+
+
+@pytest.fixture
+def counted(site: Site, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Rows]:
+    """Return a function that counts a request, and returns all rows."""
+    directory = site.plugin_settings["usage"]["directory"]
+    counters = Counters(Path(directory))
+    monkeypatch.setattr("mastaba_usage.meter.counters", lambda _: counters)
+    (meter,) = [one for one in [_meter(site)] if one is not None]
+
+    def it(path: str = "", status: int = 200, size: int | None = 10, **environ: Any) -> Rows:
+        path, _, query = path.partition("?")
+        service = path.split("/")[1] if path else ""
+        meter.request(
+            {
+                "PATH_INFO": path,
+                "QUERY_STRING": query,
+                "mastaba.service": (service, ""),
+                OPERATION: "answer",
+                **environ,
+            },
+            status,
+            size,
+        )
+        return rows(directory)
+
+    it.meter = meter  # type: ignore[attr-defined]
+    return it
+
+
+def _meter(site: Site) -> UsageMeter | None:
+    from mastaba_usage import request_meters
+
+    return request_meters(site)  # type: ignore[return-value]
+
+
+def rows(directory: str) -> Rows:
+    database = Database(Path(directory))
+    roll_up(Path(directory), database)
+    columns = ("service", "virtual", "layer", "level", "ability", "key", "status")
+    return database.sums("0000-00-00", "9999-99-99", columns)
+
+
+def test_a_map_counts_once_and_uses_each_of_its_layers(counted: Callable[..., Rows]) -> None:
+    found = counted("/wms?SERVICE=WMS&REQUEST=GetMap&LAYERS=RGB_PNG,nowhere,RGB_PNG", status=400)
+    assert [(row["layer"], row["hits"], row["bytes"], row["uses"]) for row in found] == [
+        ("RGB_PNG", 1, 10, 1),
+        ("unknown", 0, 0, 1),
+    ]
+    assert {(row["service"], row["status"], row["key"]) for row in found} == {
+        ("wms", "error", "anonymous")
+    }
+
+
+@pytest.mark.parametrize(
+    ("path", "layer"),
+    [
+        ("/wmts?LAYER=RGB_PNG&TILEMATRIX=1", "RGB_PNG"),
+        ("/wmts?layer=%52GB_PNG", "RGB_PNG"),
+        ("/ogcapi/collections/RGB_PNG/map", "RGB_PNG"),
+        ("/ogcapi/collections/secret/map", ""),
+        ("/wmts?LAYER=secret", "unknown"),
+        ("/wmts?%zz=&&&=%ff", ""),
+        ("/caf\xc3\xa9/\xff", ""),
+    ],
+)
+def test_layers_are_those_of_the_catalogue(
+    path: str, layer: str, counted: Callable[..., Rows]
+) -> None:
+    (row,) = counted(path)
+    assert (row["layer"], row["hits"]) == (layer, 1)
+
+
+def test_the_key_is_that_of_the_grant(counted: Callable[..., Rows]) -> None:
+    counted("/wms", **{GRANT: PARTNER})
+    counted("/wms", **{GRANT: ValueError("refused")}, status=401, size=None)
+    found = counted("/wms", **{"mastaba.virtual": "partners"})
+    assert {(row["key"], row["virtual"], row["status"], row["bytes"]) for row in found} == {
+        ("7f3k9q2d", "", "ok", 10),
+        ("anonymous", "", "refused", 0),
+        ("anonymous", "partners", "ok", 10),
+    }
+
+
+def test_tiles_and_documents_of_the_table_are_counted(
+    counted: Callable[..., Rows], site: Site
+) -> None:
+    meter: UsageMeter = counted.meter  # type: ignore[attr-defined]
+    group = Group("RGB_PNG", "1")
+    for _ in range(3):
+        meter.tile(PARTNER, group, Response(200, [], b"12345"), "wmts", "")
+    meter.tile(None, group, Response(304, []), "wmts", "")
+    meter.tile(None, None, Response(200, [], b"12"), "wms", "")
+    found = rows(site.plugin_settings["usage"]["directory"])
+    assert [
+        (*map(row.get, ("service", "layer", "level", "ability", "key", "status", "hits", "bytes")),)
+        for row in found
+    ] == [
+        ("wms", "", "", "documents", "anonymous", "ok", 1, 2),
+        ("wmts", "RGB_PNG", "1", "tiles", "7f3k9q2d", "ok", 3, 15),
+        ("wmts", "RGB_PNG", "1", "tiles", "anonymous", "unchanged", 1, 0),
+    ]
+
+
+def test_principals_read_their_own_usage_only(
+    counted: Callable[..., Rows], site: Site, server_json: Path
+) -> None:
+    counted("/wms", **{GRANT: PARTNER})
+    counted("/wms")
+    client = Client(create_application(str(server_json)))
+    path = f"/usage?{EVER}&by=key,service"
+    assert client.get(path).status_code == 404
+    anonymous = Grant(Principal("anonymous", "anonymous"))
+    assert client.get(path, environ_overrides={GRANT: anonymous}).status_code == 404
+    own = client.get(path, environ_overrides={GRANT: PARTNER})
+    assert own.headers["Cache-Control"] == "private, no-store"
+    assert [(row["key"], row["hits"]) for row in own.json["usage"]] == [("7f3k9q2d", 1)]
+    other = client.get(f"{path}&where=key=anonymous", environ_overrides={GRANT: PARTNER})
+    assert [row["key"] for row in other.json["usage"]] == ["7f3k9q2d"]
+    table = client.get(f"{path}&f=csv", environ_overrides={GRANT: PARTNER})
+    assert table.text == "key,service,hits,bytes,uses\r\n7f3k9q2d,wms,1,10,0\r\n"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "from=yesterday",
+        "from=2026-02-30",
+        "from=2026-02-02&to=2026-01-01",
+        "by=secret",
+        "by=day;drop",
+        "where=service",
+        "where=x=1",
+    ],
+)
+def test_invalid_questions_are_client_errors(query: str, server_json: Path) -> None:
+    client = Client(create_application(str(server_json)))
+    response = client.get(f"/usage?{query}", environ_overrides={GRANT: PARTNER})
+    assert response.status_code == 400
+    assert "Traceback" not in response.text
+
+
+def test_command_shows_the_same(
+    counted: Callable[..., Rows], server_json: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    counted("/wms", **{GRANT: PARTNER})
+    arguments = ["usage", "-f", str(server_json), "--by", "key", "--where", "service=wms"]
+    assert main([*arguments, "--format", "csv"]) == 0
+    assert capsys.readouterr().out == "key,hits,bytes,uses\r\n7f3k9q2d,1,10,0\r\n"
+    assert main([*arguments, "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["usage"][0]["hits"] == 1
+    assert main(arguments) == 0
+    assert capsys.readouterr().out.splitlines()[1].split() == ["7f3k9q2d", "1", "10", "0"]
+    assert main([*arguments, "forget", "7f3k9q2d"]) == 0
+    capsys.readouterr()
+    assert main([*arguments, "--format", "csv"]) == 0
+    assert "removed" in capsys.readouterr().out
+    assert main([*arguments, "merge", "/nowhere.sqlite"]) == 1
+    assert "there is no database" in capsys.readouterr().err
+    assert main([*arguments[:-2], "--by", "secret"]) == 2

@@ -1,0 +1,241 @@
+"""Counters survive their processes, and sums are those of the answers."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sqlite3
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mastaba_usage import cells, process
+from mastaba_usage.cells import OTHER, Cell, CellFile, is_closed, read_cells
+from mastaba_usage.database import REMOVED, Database
+from mastaba_usage.errors import UsageError
+from mastaba_usage.meter import outcome
+from mastaba_usage.roll_up import roll_up
+
+DAY = "2026-11-24"
+EVER = ("0000-00-00", "9999-99-99")
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Database:
+    return Database(tmp_path, "here")
+
+
+def sums(database: Database, *by: str) -> dict[tuple[Any, ...], tuple[int, int]]:
+    rows = database.sums(*EVER, by)
+    return {tuple(row[name] for name in by): (row["hits"], row["bytes"]) for row in rows}
+
+
+def count(directory: Path, *hits: tuple[Cell, int]) -> CellFile:
+    file = CellFile(directory, DAY)
+    for cell, size in hits:
+        file.add(file.number(cell), size)
+    return file
+
+
+def test_sums_are_those_of_the_hits(tmp_path: Path, database: Database) -> None:
+    tile = Cell("wmts", layer="ORTHO", level="14", ability="tiles", key="7f3k9q2d")
+    other = Cell("wms", layer="PLAN", status="missing")
+    file = count(tmp_path, (tile, 100), (tile, 50), (other, 7))
+    roll_up(tmp_path, database)
+    roll_up(tmp_path, database)
+    assert sums(database, "service", "layer", "key") == {
+        ("wmts", "ORTHO", "7f3k9q2d"): (2, 150),
+        ("wms", "PLAN", "anonymous"): (1, 7),
+    }
+    file.add(file.number(tile), 1)
+    roll_up(tmp_path, database)
+    assert sums(database, "service")[("wmts",)] == (3, 151)
+    assert sums(database, "month", "level") == {
+        ("2026-11", "14"): (3, 151),
+        ("2026-11", ""): (1, 7),
+    }
+
+
+def test_files_of_ended_processes_are_removed_once_counted(
+    tmp_path: Path, database: Database
+) -> None:
+    file = count(tmp_path, (Cell("tms"), 5))
+    (path,) = tmp_path.glob("*.cells")
+    roll_up(tmp_path, database)
+    assert path.exists()
+    file.close()
+    assert is_closed(path)
+    roll_up(tmp_path, database)
+    assert not path.exists()
+    assert sums(database, "service") == {("tms",): (1, 5)}
+    with sqlite3.connect(database.path) as opened:
+        assert opened.execute("SELECT count(*) FROM position").fetchone() == (0,)
+
+
+@pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.thorough)])
+def test_killed_processes_lose_one_hit_at_most(
+    kills: int, tmp_path: Path, database: Database
+) -> None:
+    """A roll-up that is killed counts nothing twice either."""
+    log = tmp_path / "log"
+    source = random.Random(5)
+    lines = 0
+    for number in range(kills):
+        pid = os.fork()
+        if pid == 0:
+            _answer_requests(tmp_path, log, number)
+        adders = []
+        for _ in range(2):
+            adders.append(os.fork())
+            if adders[-1] == 0:
+                while True:
+                    roll_up(tmp_path, database)
+        lines += 200 + source.randrange(300)
+        while log.exists() is False or log.read_bytes().count(b"\n") < lines:
+            time.sleep(0.005)
+        for one in (*adders, pid):
+            os.kill(one, signal.SIGKILL)
+            os.waitpid(one, 0)
+        lines = log.read_bytes().count(b"\n")
+    roll_up(tmp_path, database)
+    assert not list(tmp_path.glob("*.cells"))
+    expected: Counter[tuple[str, str, str]] = Counter()
+    sizes: Counter[tuple[str, str, str]] = Counter()
+    for line in log.read_text().splitlines():
+        service, layer, key, size = line.split()
+        expected[service, layer, key] += 1
+        sizes[service, layer, key] += int(size)
+    found = sums(database, "service", "layer", "key")
+    hits = {key: hits for key, (hits, _) in found.items()}
+    # The hit is counted before its line is written.
+    assert all(hits.get(key, 0) >= times for key, times in expected.items())
+    assert sum(hits.values()) - lines <= kills
+    assert sum(size for _, size in found.values()) - sum(sizes.values()) <= kills * 9
+
+
+def _answer_requests(directory: Path, log: Path, seed: int) -> None:
+    source = random.Random(seed)
+    file = CellFile(directory, DAY)
+    opened = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    while True:
+        service, layer, key = (source.choice(names) for names in ("ab", "cdefg", "hijk"))
+        size = source.randrange(10)
+        file.add(file.number(Cell(service, layer=layer, key=key)), size)
+        os.write(opened, f"{service} {layer} {key} {size}\n".encode())
+
+
+def test_a_name_that_was_written_in_part_is_not_read(tmp_path: Path) -> None:
+    count(tmp_path, (Cell("wms"), 1), (Cell("wmts"), 2))
+    (path,) = tmp_path.glob("*.cells")
+    data = bytearray(path.read_bytes())
+    place = data.rindex(b'"wmts"')
+    data[place] ^= 1
+    path.write_bytes(data)
+    assert [cell.service for cell, _ in read_cells(path)] == [OTHER, "wms"]
+
+
+def test_cells_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cells, "MOST_CELLS", 30)
+    monkeypatch.setattr(cells, "_KEPT", 10)
+    file = CellFile(tmp_path, DAY)
+    for number in range(100):
+        file.add(file.number(Cell("wms", layer=f"L{number}", key=f"k{number}")), 1)
+    (path,) = tmp_path.glob("*.cells")
+    found = dict(read_cells(path))
+    assert len(found) <= 30
+    assert sum(counts.hits for counts in found.values()) == 100
+    assert any(cell.layer == OTHER and cell.key.startswith("k") for cell in found)
+    assert Cell("wms", layer=OTHER, key=OTHER) in found
+
+
+def test_a_file_that_is_something_else_stops_nothing(tmp_path: Path, database: Database) -> None:
+    (tmp_path / f"{DAY}-1-aa.cells").write_bytes(b"x" * 100)
+    count(tmp_path, (Cell("wms"), 1))
+    roll_up(tmp_path, database)
+    assert sums(database, "service") == {("wms",): (1, 1)}
+
+
+def test_nodes_are_merged_by_day(tmp_path: Path, database: Database) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    there = Database(other, "there")
+    count(tmp_path, (Cell("wms"), 1))
+    file = count(other, (Cell("wms"), 10))
+    roll_up(tmp_path, database)
+    roll_up(other, there)
+    for _ in range(2):
+        database.merge(there.path)
+        assert sums(database, "service") == {("wms",): (2, 11)}
+    file.add(file.number(Cell("wms")), 10)
+    roll_up(other, there)
+    database.merge(there.path)
+    assert sums(database, "service") == {("wms",): (3, 21)}
+    with pytest.raises(UsageError, match="is the database itself"):
+        database.merge(database.path)
+    with pytest.raises(UsageError, match="there is no database"):
+        database.merge(tmp_path / "nowhere")
+    with pytest.raises(UsageError, match="of the node"):
+        Database(other, "here").merge(database.path)
+
+
+def test_a_forgotten_key_is_not_counted_by_name_again(tmp_path: Path, database: Database) -> None:
+    file = count(tmp_path, (Cell("wms", key="one"), 1), (Cell("wms", key="two"), 1))
+    roll_up(tmp_path, database)
+    assert database.forget("one") == 1
+    file.add(file.number(Cell("wms", key="one")), 5)
+    roll_up(tmp_path, database)
+    assert sums(database, "key") == {(REMOVED,): (2, 6), ("two",): (1, 1)}
+
+
+def test_old_days_are_removed(tmp_path: Path, database: Database) -> None:
+    count(tmp_path, (Cell("wms"), 1))
+    roll_up(tmp_path, database)
+    database.retire(DAY, 0)
+    assert sums(database, "day")
+    database.retire("2026-11-25", time.time() + 1)
+    assert not sums(database, "day")
+
+
+def test_each_day_and_each_process_has_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1_000_000.0
+    monkeypatch.setattr(process.time, "time", lambda: now)
+    counters = process.Counters(tmp_path)
+    first = counters.file()
+    assert first is counters.file()
+    now += 86400
+    second = counters.file()
+    assert second is not None
+    assert first is not None
+    assert (first.day, second.day) == ("1970-01-12", "1970-01-13")
+    pid = os.fork()
+    if pid == 0:
+        os._exit(counters.file() is second)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+def test_a_directory_that_cannot_be_written_stops_no_request(tmp_path: Path) -> None:
+    assert process.Counters(tmp_path / "nowhere").file() is None
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        (200, "ok"),
+        (204, "ok"),
+        (304, "unchanged"),
+        (404, "missing"),
+        (401, "refused"),
+        (403, "refused"),
+        (429, "limited"),
+        (400, "error"),
+        (500, "error"),
+    ],
+)
+def test_outcomes(status: int, expected: str) -> None:
+    assert outcome(status) == expected
