@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -11,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from tests.access.identification.conftest import Credentials
+from tests.deploy.samples import PROXY, SOCKET, apache, sample
 from tests.live.client import Answer, ask, ask_raw
 from tests.live.fronts import Front, nginx_with
 from tests.live.processes import (
@@ -79,15 +82,6 @@ class Checking:
     def get(self, path: str, **options: Any) -> Answer:
         return ask(self.url, path, **options)
 
-    def _sample(self, path: Path, replaced: dict[str, str]) -> Path:
-        text = path.read_text("utf-8")
-        for old, new in replaced.items():
-            assert old in text, old
-            text = text.replace(old, new)
-        copy = self.folder / path.name
-        copy.write_text(text, "utf-8")
-        return copy
-
     def _start_nginx(self, stack: ExitStack) -> None:
         replaced = {
             "server 127.0.0.1:8080": f"server 127.0.0.1:{self._backend}",
@@ -95,16 +89,16 @@ class Checking:
             "/var/cache/nginx/mastaba": str(self.folder / "cache"),
             "/var/log/nginx/mastaba.log": str(self.log),
         }
-        sample = self._sample(DEPLOY / "nginx" / "mastaba-auth.conf", replaced)
-        stack.enter_context(nginx_with(self.folder, f"include {sample};", [self.port]))
+        file = sample(DEPLOY / "nginx" / "mastaba-auth.conf", self.folder, replaced)
+        stack.enter_context(nginx_with(self.folder, f"include {file};", [self.port]))
 
     def _start_varnish(self, stack: ExitStack) -> None:
         binary = program("varnishd", "varnish")
         if not Path("/var/lib/dpkg/info/varnish-modules.list").exists():
             pytest.skip("install the Debian package varnish-modules (make live)")
         replaced = {'.port = "8080"': f'.port = "{self._backend}"'}
-        sample = self._sample(DEPLOY / "varnish" / "mastaba-auth.vcl", replaced)
-        command: list[str | Path] = [binary, "-F", "-f", sample, "-T", "none", "-s", "malloc,64m"]
+        file = sample(DEPLOY / "varnish" / "mastaba-auth.vcl", self.folder, replaced)
+        command: list[str | Path] = [binary, "-F", "-f", file, "-T", "none", "-s", "malloc,64m"]
         command += ["-a", f"127.0.0.1:{self.port}", "-n", self.folder / "varnish"]
         stack.enter_context(Front("varnish", command, self.folder, [self.port]))
 
@@ -222,3 +216,52 @@ def test_too_many_arrives_as_it_is(checking: Checking) -> None:
     assert 0 < int(answers[-1].headers["retry-after"]) <= 60
     # Requests without a credential are answered.
     assert checking.get(OPEN).status == 200
+
+
+# ---------------------------------------------------------------- samples without a cache
+
+
+def test_haproxy_accepts_the_sample(tmp_path: Path) -> None:
+    text = (DEPLOY / "haproxy" / "haproxy.cfg").read_text("utf-8")
+    lines = (DEPLOY / "haproxy" / "mastaba-auth.cfg").read_text("utf-8")
+    assert "    bind :80\n" in text
+    text = text.replace("    bind :80\n", f"    bind :80\n{lines}")
+    conf = tmp_path / "haproxy.cfg"
+    conf.write_text(text)
+    command = [program("haproxy", "haproxy"), "-c", "-f", conf]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "warn" not in done.stderr.lower(), done.stderr
+
+
+def test_apache_logs_no_credentials() -> None:
+    """Apache in front of a server that answers nothing: only its log matters."""
+    with public_folder() as folder, ExitStack() as stack:
+        port, log = free_port(), folder / "mastaba.log"
+        text = (DEPLOY / "apache" / "mastaba-proxy.conf").read_text("utf-8")
+        lines = (DEPLOY / "apache" / "mastaba-auth.conf").read_text("utf-8")
+        text = text.replace("</VirtualHost>", f"{lines}</VirtualHost>")
+        for old, new in {
+            "*:80": f"127.0.0.1:{port}",
+            SOCKET: str(folder / "absent.sock"),
+            "${APACHE_LOG_DIR}": str(folder),
+        }.items():
+            assert old in text, old
+            text = text.replace(old, new)
+        host = folder / "host.conf"
+        host.write_text(text)
+        stack.enter_context(apache(folder, host, port, (*PROXY, "setenvif")))
+        url = f"http://127.0.0.1:{port}"
+        for path in ("/~secret/x", "/x?key=secret", "/x?%6bey=secret", "/%7Esecret/x"):
+            assert ask(url, f"/maps/tms{path}").status == 503
+        assert ask(url, "/maps/auth/check").status == 403
+        assert ask(url, "/maps/tms/plain").status == 503
+        wait_until(lambda: "/maps/tms/plain" in log.read_text())
+        assert "secret" not in log.read_text()
+
+
+@pytest.mark.parametrize("name", ["traefik/mastaba-auth.yml", "envoy/mastaba-auth.yaml"])
+def test_samples_name_the_check(name: str) -> None:
+    text = (DEPLOY / name).read_text("utf-8")
+    assert yaml.safe_load(text)
+    assert "/auth/check" in text

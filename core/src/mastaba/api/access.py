@@ -2,10 +2,11 @@
 
 from mastaba.slab.locked import LockedReader
 from mastaba_server.access.gate import Gate, Identifier, Meter
-from mastaba_server.access.principal import GRANT, Form, Grant, Principal, Shown
+from mastaba_server.access.principal import GRANT, PEER, Form, Grant, Principal, Shown
 
 __all__ = [
     "GRANT",
+    "PEER",
     "Form",
     "Gate",
     "Grant",

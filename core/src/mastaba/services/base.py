@@ -112,6 +112,8 @@ class Service(ABC):
         allows_cors: whether pages of other origins may read its responses at all.
         default_cors: whether they may if no setting says so.
         abilities: what it offers for a layer, in words of access rules; see `Layer.withheld`.
+        sees_refusals: whether it answers requests whose credential was refused itself; the error
+            is then in the environment in place of the grant.
         is_viewed: whether each view of the catalogue has an instance of its own; if not, one
             instance serves all clients.
         exposed_headers: headers that scripts of these pages may read, by its own setting.
@@ -138,6 +140,7 @@ class Service(ABC):
     exposed_headers: ClassVar[str] = "*"
     abilities: ClassVar[tuple[str, ...]] = ()
     is_viewed: ClassVar[bool] = True
+    sees_refusals: ClassVar[bool] = False
 
     def __init__(self, settings: ServiceSettings, site: Site) -> None:
         self.settings = settings

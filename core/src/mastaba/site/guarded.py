@@ -123,6 +123,8 @@ class ViewApplication(SiteApplication):
                 status, "Refused", str(error) if status < 500 else "Internal issue"
             )
             return self._with_status_of(error, report, environ)
+        if service.sees_refusals:
+            return super()._answer(environ)
         environ["mastaba.service"] = service.name, below
         method = environ["REQUEST_METHOD"]
         query = environ.get("QUERY_STRING", "")

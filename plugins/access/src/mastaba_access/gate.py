@@ -15,7 +15,7 @@ from itertools import chain
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
-from mastaba.api.access import Form, Gate, Grant, Identifier, Principal, Shown
+from mastaba.api.access import PEER, Form, Gate, Grant, Identifier, Principal, Shown
 from mastaba.api.catalogue import Catalogue
 from mastaba.api.documents import Fault
 from mastaba.api.services import Site
@@ -41,9 +41,6 @@ from mastaba_server.processes.scoreboard import Obstacle
 from mastaba_server.threads.shared_memory import SharedMemory
 
 logger = logging.getLogger("mastaba.access")
-
-PEER: Final = "mastaba.peer"
-"""Key of the WSGI environment for the address of the connection; REMOTE_ADDR is the client's."""
 
 _COOKIE: Final = "__Host-mastaba"
 _POLL_PERIOD: Final = 0.75

@@ -9,7 +9,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from mastaba_server.access.gate import Gate
-from mastaba_server.access.principal import GRANT, Form, Grant, Shown
+from mastaba_server.access.principal import GRANT, PEER, Form, Grant, Shown
 from mastaba_server.web.credentials import (
     Addresses,
     Written,
@@ -172,6 +172,7 @@ class Door:
         environ["QUERY_STRING"] = kept
         for key in self._removed:
             environ.pop(key, None)
+        environ[PEER] = environ.get("REMOTE_ADDR") or ""
         environ["REMOTE_ADDR"] = address
 
     def _shown(self, text: str, values: list[str], environ: Mapping[str, Any]) -> list[Shown]:
@@ -192,7 +193,9 @@ class Door:
         self, shown: tuple[Shown, ...], headers: Mapping[str, Any], address: str
     ) -> Visit:
         """Return the visit for credentials. Raises the errors of `Gate.grant`."""
-        visit = self._kept.get(shown) or self._older.get(shown)
+        visit: Visit | None = self._anonymous
+        if shown:
+            visit = self._kept.get(shown) or self._older.get(shown)
         if visit is None or visit.grant.epoch != self._gate.epoch or visit.grant.ends < time():
             visit = self._visit(self._gate.grant(shown, headers, address), shown)
             if not shown:

@@ -11,6 +11,9 @@ from typing import Any, Final, NamedTuple
 GRANT: Final = "mastaba.grant"
 """Key of the WSGI environment for the `Grant` of a request, or the error of one without."""
 
+PEER: Final = "mastaba.peer"
+"""Key of the WSGI environment for the address of the connection; REMOTE_ADDR is the client's."""
+
 
 class Form(StrEnum):
     """How a credential arrives.

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
-from mastaba.api.access import GRANT, Gate, Grant, Shown
+from mastaba.api.access import GRANT, PEER, Gate, Grant, Shown
 from mastaba.api.services import Service, ServiceSettings, Site
 from mastaba.api.web import Request, Response
 from mastaba.errors import (
@@ -34,7 +34,6 @@ from mastaba_access.keystore.record import instant
 COOKIE: Final = "__Host-mastaba"
 """Name of the cookie of a session: browsers accept it over https only, for all of a host."""
 
-_PEER: Final = "mastaba.peer"
 _REFERER: Final = "HTTP_X_ORIGINAL_REFERER"
 _FASTCGI: Final = "ORIGINAL_URI"
 _MOST_KEPT: Final = 16_384
@@ -149,7 +148,7 @@ class AuthService(Service):
         if self._fronts.by_fastcgi and (target := environ.get(_FASTCGI)):
             # A parameter without HTTP_ is never a header of the client.
             return str(target)
-        peer = environ.get(_PEER, environ.get("REMOTE_ADDR", ""))
+        peer = environ.get(PEER, environ.get("REMOTE_ADDR", ""))
         if not self._fronts.is_trusted({"REMOTE_ADDR": peer}):
             return None
         if self._header:
