@@ -52,7 +52,6 @@ ROOMS = (
     "slab",
     "catalogue",
     "web",
-    "access",
     "services",
     "tiles",
     "plugins",
@@ -77,10 +76,10 @@ ROOMS_OF_PLUGINS = {
 }
 MAX_PACKAGES = 13
 
-MOST_LINES = 12_929
+MOST_LINES = 13_006
 """Lines of the modules of the core. Lower it with every change that removes some.
 
-900 of them are for the seam of access: gate, views, guarded tiles, virtual services."""
+977 of them are for the seam of access: views, guarded tiles, virtual services, hooks."""
 
 # library: the modules (or packages) of the core that may know it
 LIBRARIES = {

@@ -39,6 +39,7 @@ class Catalogue:
         outdated_layers: published in their previous version, because the new one has an error.
         map_limits: limits for all maps of a process together.
         virtual: virtual services by name.
+        mark: part of the addresses of services that is no part of what is published.
     """
 
     settings: Settings
@@ -54,6 +55,7 @@ class Catalogue:
     outdated_layers: frozenset[str] = frozenset()
     map_limits: MapLimits = field(default_factory=MapLimits)
     virtual: Mapping[str, VirtualSettings] = field(default_factory=dict)
+    mark: str = ""
 
     @cached_property
     def generation(self) -> str:
@@ -61,7 +63,16 @@ class Catalogue:
 
         Equal on all nodes that read equal files.
         """
-        services = {name: replace(one, own=_shown(one.own)) for name, one in self.services.items()}
+        services = {
+            name: replace(
+                one,
+                own=_shown(one.own),
+                endpoint_uri=one.endpoint_uri.replace(self.mark, "")
+                if self.mark
+                else one.endpoint_uri,
+            )
+            for name, one in self.services.items()
+        }
         layers = {name: layer.generation for name, layer in self.layers.items()}
         return digest_of(self.settings, services, layers)
 

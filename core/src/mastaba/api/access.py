@@ -1,8 +1,8 @@
 """Access: who a client is, and what it may see. For the plugin that decides it."""
 
-from mastaba.access.gate import Gate, Identifier, Meter
-from mastaba.access.locked import LockedReader
-from mastaba.access.principal import GRANT, Form, Grant, Principal, Shown
+from mastaba.slab.locked import LockedReader
+from mastaba_server.access.gate import Gate, Identifier, Meter
+from mastaba_server.access.principal import GRANT, Form, Grant, Principal, Shown
 
 __all__ = [
     "GRANT",

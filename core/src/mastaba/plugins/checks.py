@@ -80,7 +80,7 @@ INDEX_STORES: Final = Kind(
 IDENTIFIERS: Final = Kind(
     "identifier",
     "register_identifiers",
-    "mastaba.access.gate:Identifier",
+    "mastaba_server.access.gate:Identifier",
     identifying=("name",),
     required=("forms",),
     arguments=2,

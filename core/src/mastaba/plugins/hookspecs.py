@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication
 
     from mastaba import LazyClass
-    from mastaba.access.gate import Gate, Identifier, Meter
     from mastaba.services.base import Service, Site
     from mastaba.services.change import LayerChange
     from mastaba.slab.stored_indices import IndexStore
     from mastaba.storage.base import Storage
     from mastaba_render.encoder import Encoder
+    from mastaba_server.access.gate import Gate, Identifier, Meter
 
 hookspec = pluggy.HookspecMarker("mastaba")
 

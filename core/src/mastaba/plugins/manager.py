@@ -26,11 +26,11 @@ from mastaba.plugins.registry import Registry
 if TYPE_CHECKING:
     from argparse import ArgumentParser, _SubParsersAction
 
-    from mastaba.access.gate import Gate, Identifier, Meter
     from mastaba.services.base import Service
     from mastaba.slab.stored_indices import IndexStore
     from mastaba.storage.base import Storage
     from mastaba_render.encoder import Encoder
+    from mastaba_server.access.gate import Gate, Identifier, Meter
 
 CORE: Final = "core"
 _CORE_SOURCE: Final = Source(CORE, "mastaba", __version__, "the core", lambda: builtin)

@@ -39,6 +39,8 @@ class TileGroup:
         last_row: rows are counted from this one upwards; None if they are counted from the top.
         accepts: returns whether an Accept header, which is not empty, requests the tile as stored;
             None if the header does not matter.
+        layer: identifier of their layer; if it is empty, views never share the tiles.
+        level: identifier of their tile matrix.
     """
 
     tiles: TileFinder
@@ -46,6 +48,8 @@ class TileGroup:
     endings: frozenset[str] = frozenset(("",))
     last_row: int | None = None
     accepts: Callable[[str], bool] | None = None
+    layer: str = ""
+    level: str = ""
 
 
 @dataclass(frozen=True, slots=True)

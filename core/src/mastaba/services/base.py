@@ -7,16 +7,18 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from mastaba.errors import ChangeRefusedError, MastabaError, PluginError
 from mastaba.services import drawing
 from mastaba.services.change import Change
+from mastaba.services.views import Views
+from mastaba_server.access.principal import GRANT
 from mastaba_server.web.cors import CrossOrigin
 
 if TYPE_CHECKING:
-    from mastaba.access.gate import Gate, Identifier, Meter
     from mastaba.catalogue import Catalogue
     from mastaba.model.layer import Layer
     from mastaba.model.settings import ServiceSettings
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from mastaba.web.request import Request
     from mastaba_render.encoder import Encoder
     from mastaba_render.engine import Renderer
+    from mastaba_server.access.gate import Gate, Identifier, Meter
     from mastaba_server.processes.scoreboard import Scoreboard
     from mastaba_server.web.response import Response
 
@@ -254,6 +257,11 @@ class Service(ABC):
             if self.name not in layer.hidden_from
         ]
 
+    def shows_status(self, request: Request) -> bool:
+        """Return whether a client may see the state of the server: anyone without a gate."""
+        grant = request.environ.get(GRANT)
+        return self.site.gate is None or "status" in getattr(grant, "abilities", ())
+
     def offers(self, ability: str, layer: Layer) -> bool:
         """Return whether the service offers this, one of its `abilities`, for a layer."""
         return (self.name, ability) not in layer.withheld
@@ -353,6 +361,11 @@ class Site:
         debug: whether responses show which process and configuration made them.
         access: format of the line for each request: ``off``, ``text`` or ``json``.
         request_timeout: seconds after which an unfinished request is abandoned.
+        gate: decides who a client is and what it sees; None if access is not limited.
+        virtual: name of the virtual service that this view is; empty for the main services.
+        main: the site whose view this is; None if it is no view.
+        mark: what the addresses in documents of views contain in place of a credential.
+        application: of this view; belongs to the server.
     """
 
     catalogue: Catalogue
@@ -371,6 +384,11 @@ class Site:
     plugin_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     encoder_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     is_serving: bool = False
+    gate: Gate | None = None
+    virtual: str = ""
+    main: Site | None = field(default=None, repr=False)
+    mark: str = field(default_factory=partial(token_hex, 12), repr=False)
+    application: Any = field(default=None, repr=False)
 
     @property
     def generation(self) -> int:
@@ -386,7 +404,12 @@ class Site:
             MastabaError: a service cannot be opened.
         """
         site = replace(
-            self, catalogue=catalogue, revision=self.revision + 1, services={}, encoders={}
+            self,
+            catalogue=catalogue,
+            revision=self.revision + 1,
+            services={},
+            encoders={},
+            application=None,
         )
         if "renderer" in vars(self):
             site.renderer = self.renderer.of(catalogue)
@@ -407,6 +430,8 @@ class Site:
         Raises:
             RendererMissingError: mastaba-render is not installed.
         """
+        if self.main is not None:
+            return self.main.renderer.of(self.catalogue)
         renderer: Renderer = drawing.load("engine").Renderer(self.catalogue)
         return renderer
 
@@ -417,15 +442,38 @@ class Site:
             MastabaError: a service cannot be opened.
         """
         self.encoders = _Encoders(self.plugins.encoders, self.encoder_settings)
-        for name, settings in self.catalogue.services.items():
-            try:
-                self.services[name] = self.plugins.services[name](settings, self)
-            except MastabaError:
-                raise
-            except Exception as error:
-                raise PluginError(
-                    f"the service {name!r} cannot be opened: {type(error).__name__}: {error}"
-                ) from error
+        for name in self.catalogue.services:
+            self.services[name] = self.open_service(name)
+
+    def open_service(self, name: str) -> Service:
+        """Create a service that services.json enables.
+
+        Raises:
+            MastabaError: it cannot be opened.
+        """
+        try:
+            return self.plugins.services[name](self.catalogue.services[name], self)
+        except MastabaError:
+            raise
+        except Exception as error:
+            raise PluginError(
+                f"the service {name!r} cannot be opened: {type(error).__name__}: {error}"
+            ) from error
+
+    @cached_property
+    def views(self) -> Views:
+        """What classes of clients, and the clients of virtual services, see of this site."""
+        return Views(self)
+
+    def view(self, tag: str, virtual: str = "") -> Site:
+        """Return what a class of clients sees: the site itself if nothing limits it.
+
+        Args:
+            tag: of the class; see `mastaba.api.access.Grant`.
+            virtual: name of a virtual service; empty for the main services.
+        """
+        found: Site = self.views.get(tag, virtual)
+        return found
 
     def start_services(self) -> None:
         """Prepare the services in a process that answers requests now.
@@ -434,6 +482,9 @@ class Site:
             PluginError: a service fails.
         """
         self.is_serving = True
+        # After a change, the gate is the same.
+        if self.gate is not None and self.revision == 0:
+            self.gate.after_fork()
         for name, service in self.services.items():
             try:
                 service.after_fork()
@@ -444,7 +495,12 @@ class Site:
 
     def close_services(self) -> None:
         """Close the services, in a process that answers no more requests with them."""
-        for name, service in self.services.items():
+        if "views" in vars(self):
+            self.views.close()
+        # Of a view: those that are open.
+        for name, service in dict.items(self.services):
+            if service is None or (self.main and service.site is not self):
+                continue
             try:
                 service.close()
             except Exception:

@@ -7,13 +7,14 @@ from collections.abc import Iterable
 from typing import Any, ClassVar, Final
 
 import mastaba
-from mastaba.errors import RequestError, UnknownPathError, public_message
+from mastaba.errors import AccessError, RequestError, UnknownPathError, public_message
 from mastaba.services.base import Service
 from mastaba.web.request import Request
 from mastaba_server.processes.scoreboard import Obstacle
 from mastaba_server.web.response import Response, message
 
 _MOST_NAMES: Final = 10
+_DETAILS: Final = ("/info", "/threads", "/depends")
 
 
 class HealthService(Service):
@@ -29,10 +30,12 @@ class HealthService(Service):
 
     def respond(self, request: Request) -> Response:
         """Return one of the reports."""
-        status = 200
+        status, is_open = 200, self.shows_status(request)
+        if request.path in _DETAILS and not is_open:
+            raise AccessError("details of the server need a credential that may see them")
         match request.path:
             case "":
-                report = self._status()
+                report = self._status(is_open)
             case "/info":
                 report = self._info()
             case "/threads":
@@ -43,14 +46,11 @@ class HealthService(Service):
                 # Any response shows that the process is alive.
                 report = {"status": "OK"}
             case "/ready":
-                reasons, flaws = self._obstacles(), self._flaws()
+                reasons, flaws = self._obstacles(), self._flaws(is_open)
                 status = 503 if reasons else 200
                 able = "DEGRADED" if flaws else "OK"
-                report = {
-                    "status": "UNAVAILABLE" if reasons else able,
-                    "reasons": reasons + flaws,
-                    "generation": self.site.catalogue.generation,
-                }
+                report = {"status": "UNAVAILABLE" if reasons else able, "reasons": reasons + flaws}
+                report |= self._generation(is_open)
             case _:
                 raise UnknownPathError("Unknown health request path")
         return message(status, json.dumps(report, ensure_ascii=False), "application/json")
@@ -79,12 +79,17 @@ class HealthService(Service):
         reasons += [f"a storage does not answer: {name}" for name in sorted(suspended)]
         return reasons
 
-    def _flaws(self) -> list[str]:
+    def _generation(self, is_open: bool) -> dict[str, Any]:
+        return {"generation": self.site.catalogue.generation} if is_open else {}
+
+    def _flaws(self, is_open: bool) -> list[str]:
         """Return what is not as configured, although map requests are answered."""
         catalogue = self.site.catalogue
         flaws: list[str] = [one for one in self.site.scoreboard.obstacles if one is Obstacle.KEPT]
         if broken := self.site.plugins.broken:
             flaws.append(f"plugins left out, because they are broken: {_listed(broken)}")
+        if not is_open and (catalogue.outdated_layers or catalogue.missing_layers):
+            return [*flaws, "errors in files of layers"]
         if catalogue.outdated_layers:
             names = _listed(catalogue.outdated_layers)
             flaws.append(f"layers kept as they were, because of errors in their files: {names}")
@@ -93,14 +98,14 @@ class HealthService(Service):
             flaws.append(f"layers left out, because of errors in their files: {names}")
         return flaws
 
-    def _status(self) -> dict[str, Any]:
+    def _status(self, is_open: bool) -> dict[str, Any]:
         enabled = self.site.catalogue.settings.enabled
         return {
             "version": mastaba.__version__,
             "pid": self.site.main_pid,
             "time": int(self.site.started),
             "status": "OK" if enabled else "DISABLED",
-            "generation": self.site.catalogue.generation,
+            **self._generation(is_open),
         }
 
     def _info(self) -> dict[str, Any]:

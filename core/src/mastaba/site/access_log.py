@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from time import perf_counter
 from typing import Any
 
 from mastaba import trace
 from mastaba.site.logs import destination
+from mastaba_server.access.gate import Meter
 from mastaba_server.body import SizedBody
-from mastaba_server.web.masking import masked
+from mastaba_server.web.masking import masked, masked_path
 from mastaba_server.web.response import Response
 from mastaba_server.web.text import utf8
 
@@ -31,9 +32,22 @@ class AccessLines:
     Args:
         style: ``json`` or ``text``.
         steps: whether lines contain the time of each step.
+        meters: count the requests that do not come from the table, with or without lines.
+        address: returns the address of a client for the headers of a request to the table; None
+            if it is the one in them.
     """
 
-    def __init__(self, style: str, *, steps: bool) -> None:
+    def __init__(
+        self,
+        style: str,
+        *,
+        steps: bool,
+        meters: Sequence[Meter] = (),
+        address: Callable[[Mapping[str, Any]], str] | None = None,
+    ) -> None:
+        self._is_off = style == "off"
+        self._meters = meters
+        self._address = address
         self._is_json = style == "json"
         self._steps = steps
 
@@ -57,22 +71,40 @@ class AccessLines:
                 trace.end()
                 path = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
                 query = environ.get("QUERY_STRING", "")
-                log = partial(self._log, notes, environ, path, query, int(status[:3] or 500))
+                log = partial(self._ended, notes, environ, path, query, int(status[:3] or 500))
                 if not (isinstance(result, SizedBody) and result.report(log)):
                     log(_size(result))
 
         return wrapped
 
-    def around_tiles(self, find: FindTile) -> FindTile:
+    def _ended(
+        self,
+        notes: trace.Trace,
+        environ: Mapping[str, Any],
+        path: str,
+        query: str,
+        status: int,
+        size: int | None,
+    ) -> None:
+        for meter in self._meters:
+            meter.request(environ, status, size)
+        if not self._is_off:
+            self._log(notes, environ, path, query, status, size)
+
+    def around_tiles(self, find: Callable[..., Response | None]) -> Callable[..., Response | None]:
         """Wrap what `Application.stored_tile` calls; requests without a tile are not logged."""
 
-        def wrapped(path: str, query: str, headers: Mapping[str, Any]) -> Response | None:
+        def wrapped(
+            path: str, query: str, headers: Mapping[str, Any], *visit: Any
+        ) -> Response | None:
             notes = trace.begin(is_timed=self._steps)
             try:
-                response = find(path, query, headers)
+                response = find(path, query, headers, *visit)
             finally:
                 trace.end()
             if response is not None:
+                if self._address is not None:
+                    headers = {**headers, "REMOTE_ADDR": self._address(headers)}
                 self._log(notes, headers, path, query, response.status, len(response.body))
             return response
 
@@ -92,6 +124,8 @@ class AccessLines:
         # A transport may leave it out of the headers of a GET request.
         method = sent.get("REQUEST_METHOD", "GET")
         path = (path if path.isascii() else utf8(path)) or "/"
+        if "/~" in path:
+            path = masked_path(path)
         if query:
             query = masked(query)
         text, fields = "", None

@@ -105,6 +105,7 @@ class SiteEpoch(Epoch):
         begin_batches()
         self.site.scoreboard.bind_worker(0 if link is None else link.index)
         self.site.start_services()
+        gate = self.site.gate
         threading.Thread(target=self._tick, args=(link,), name="tick", daemon=True).start()
         if link is not None:
             self.updates.connect(link)
@@ -124,6 +125,8 @@ class SiteEpoch(Epoch):
             server.run()
         finally:
             self.site.close_services()
+            if gate is not None:
+                gate.close()
 
     def _tick(self, link: WorkerLink | None) -> None:
         most = self._server.worker_requests
@@ -159,7 +162,9 @@ class SiteEpoch(Epoch):
         return functools.partial(announce, calls) if calls else None
 
     def companions(self) -> list[Callable[[], None]]:
-        return [run for service in self.site.services.values() for run in service.companions()]
+        site = self.site
+        found = [run for service in site.services.values() for run in service.companions()]
+        return found if site.gate is None else [*found, *site.gate.companions()]
 
     def await_change(self) -> None:
         assert self._server.follow is not None

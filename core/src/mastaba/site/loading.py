@@ -62,6 +62,7 @@ def open_site(
         encoder_settings=plugins.encoders.settings(server.plugins),
     )
     site.open_services()
+    site.gate = plugins.gate(site)
     return site
 
 

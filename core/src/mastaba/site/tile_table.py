@@ -15,7 +15,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 from mastaba.errors import MastabaError
 from mastaba.services.addresses import TileGroup, TilePaths, TileQueries
@@ -44,12 +44,17 @@ AllHeaders = Callable[[Response, Mapping[str, Any]], Headers]
 request."""
 
 
-class _Known(NamedTuple):
+@dataclass(eq=False, slots=True)
+class Known:
+    """The tiles with one base; compared by identity."""
+
     group: TileGroup
     all_headers: AllHeaders
 
 
-_Groups = dict[str, _Known | None]
+Form = TilePaths | TileQueries
+Wrap = Callable[[FindStored], FindStored]
+_Groups = dict[str, Known | None]
 _T = TypeVar("_T")
 
 
@@ -77,23 +82,34 @@ class TileTable:
         self._scoreboard = site.scoreboard
         self._find_service = find_service
         self._roots = [service.settings.root_path for service in site.services.values()]
-        self._by_service: dict[str, Callable[[str], _Known | None]] = {}
+        self._by_service: dict[str, Callable[[Any], Known | None]] = {}
         self._by_path: _Groups = {}
         self._by_query: dict[str, _QueryTable] = {}
-        self._documents: dict[tuple[str, str], tuple[AnswerDocument, AllHeaders]] = {}
+        self._documents: dict[tuple[str, str, str], tuple[AnswerDocument, AllHeaders]] = {}
         self._around_documents = around_documents
         for service in site.services.values():
             root = service.settings.root_path
-            for form in _forms(service):
+            for form in forms_of(service):
                 if find_service(root)[0] is not service:
                     continue  # another service has the same root path
                 wraps = [partial(wrap, service.name) for wrap in around]
-                all_headers = headers_of(service)
+                find = self._finder(service, form, wraps, headers_of(service))
                 if isinstance(form, TilePaths):
-                    self._by_service[service.name] = partial(_known, form.group, wraps, all_headers)
+                    self._by_service[service.name] = find
                 else:
-                    table = _QueryTable(form, partial(_known, form.group, wraps, all_headers))
-                    self._by_query.update({root: table, f"{root}/": table})
+                    self._add_queries(root, form, find)
+
+    def _finder(
+        self, service: Service, form: Form, wraps: Sequence[Wrap], all_headers: AllHeaders
+    ) -> Callable[[Any], Known | None]:
+        """Return what finds the tiles with a base in the form of a service."""
+        return partial(known, form.group, wraps, all_headers)
+
+    def _add_queries(
+        self, root: str, form: TileQueries, find: Callable[[Any], Known | None]
+    ) -> None:
+        table = _QueryTable(form, find)
+        self._by_query.update({root: table, f"{root}/": table})
 
     def answer(self, path: str, query: str, headers: Mapping[str, Any]) -> Response | None:
         """Return the response to a GET request; None leaves it to the general path.
@@ -116,7 +132,8 @@ class TileTable:
             found = self._find_path(path)
         if found is None:
             return self._document(path, query, headers)
-        (group, all_headers), row, column = found
+        found_group, row, column = found
+        group = found_group.group
         if group.last_row is not None:
             row = group.last_row - row
         if group.accepts is not None:
@@ -130,16 +147,21 @@ class TileTable:
         finally:
             self._scoreboard.end(state, answered=response is not None)
         if response is not None:
-            response.headers = all_headers(response, headers)
+            response.headers = found_group.all_headers(response, headers)
         return response
 
     def add_document(
-        self, environ: Mapping[str, Any], answer: AnswerDocument, all_headers: AllHeaders
+        self,
+        environ: Mapping[str, Any],
+        answer: AnswerDocument,
+        all_headers: AllHeaders,
+        tag: str = "",
     ) -> None:
         """Answer further GET requests for the same document, unless middleware must see them.
 
         Args:
             environ: of a request that the service has answered with the document.
+            tag: of the class of clients that gets it.
         """
         path = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
         query = environ.get("QUERY_STRING", "")
@@ -151,10 +173,12 @@ class TileTable:
         except Exception:
             logger.exception("around_document failed for %r", path)
             return
-        _remember(self._documents, (path, query), (answer, all_headers))
+        _remember(self._documents, (path, query, tag), (answer, all_headers))
 
-    def _document(self, path: str, query: str, headers: Mapping[str, Any]) -> Response | None:
-        found = self._documents.get((path, query))
+    def _document(
+        self, path: str, query: str, headers: Mapping[str, Any], tag: str = ""
+    ) -> Response | None:
+        found = self._documents.get((path, query, tag))
         if found is None:
             return None
         answer, all_headers = found
@@ -166,46 +190,46 @@ class TileTable:
         response.headers = all_headers(response, headers)
         return response
 
-    def _find_path(self, path: str) -> tuple[_Known, int, int] | None:
+    def _find_path(self, path: str) -> tuple[Known, int, int] | None:
         if not path.isascii():
             return None  # digits of other scripts are not numbers here
         start, _, last = path.rpartition("/")
         base, _, first = start.rpartition("/")
         try:
-            known = self._by_path[base]
+            found = self._by_path[base]
         except KeyError:
-            known = self._open_path(base, path)
-        if known is None:
+            found = self._open_path(base, path)
+        if found is None:
             return None
-        group = known.group
+        group = found.group
         second, dot, extension = last.partition(".")
         if dot + extension not in group.endings or not (first.isdigit() and second.isdigit()):
             return None
         if len(first) > _MAX_DIGITS or len(second) > _MAX_DIGITS:
             return None
         row, column = int(first), int(second)
-        return known, *((column, row) if group.column_first else (row, column))
+        return found, *((column, row) if group.column_first else (row, column))
 
-    def _open_path(self, base: str, path: str) -> _Known | None:
+    def _open_path(self, base: str, path: str) -> Known | None:
         """Ask the service for the tiles with the base of a path, and remember the answer."""
         service, below = self._find_service(path)
-        known = None
+        found = None
         # A service with a longer root path may answer some paths with this base.
         if service is not None and not any(root.startswith(f"{base}/") for root in self._roots):
             find = self._by_service.get(service.name)
             end = len(base) - (len(path) - len(below))
             if find is not None and end >= 0:
-                known = find(below[:end])
+                found = find(below[:end])
         if len(base) <= _MAX_BASE:
-            _remember(self._by_path, base, known)
-        return known
+            _remember(self._by_path, base, found)
+        return found
 
 
 class _QueryTable:
     """The groups of a service by the parameters other than row and column."""
 
     def __init__(
-        self, form: TileQueries, group: Callable[[Mapping[str, str]], _Known | None]
+        self, form: TileQueries, group: Callable[[Mapping[str, str]], Known | None]
     ) -> None:
         self._group = group
         # In the spelling of nearly all clients.
@@ -213,7 +237,7 @@ class _QueryTable:
         self._column = f"&{form.column.upper()}="
         self._groups: _Groups = {}
 
-    def find(self, query: str) -> tuple[_Known, int, int] | None:
+    def find(self, query: str) -> tuple[Known, int, int] | None:
         """Return the tiles that a query requests, row and column."""
         if not query.isascii():
             return None
@@ -252,7 +276,8 @@ class _Wrapped:
     find: FindStored
 
 
-def _forms(service: Service) -> list[TilePaths | TileQueries]:
+def forms_of(service: Service) -> list[Form]:
+    """Return the forms of addresses of a service; none if it fails."""
     try:
         forms = list(service.tile_addresses())
         if not all(isinstance(form, TilePaths | TileQueries) for form in forms):
@@ -266,12 +291,13 @@ def _forms(service: Service) -> list[TilePaths | TileQueries]:
         return []
 
 
-def _known(
+def known(
     find: Callable[[_T], TileGroup | None],
-    wraps: Sequence[Callable[[FindStored], FindStored]],
+    wraps: Sequence[Wrap],
     all_headers: AllHeaders,
     address: _T,
-) -> _Known | None:
+) -> Known | None:
+    """Return the tiles with a base, in their wrappers, or None."""
     try:
         group = find(address)
         if group is None:
@@ -283,7 +309,7 @@ def _known(
     except Exception:
         logger.exception("tile_addresses failed for %r", address)
         return None
-    return _Known(group, all_headers)
+    return Known(group, all_headers)
 
 
 def _remember(known: dict[_T, Any], address: _T, found: object) -> None:

@@ -18,7 +18,7 @@ from prometheus_client.metrics_core import (
 import mastaba
 from mastaba.api.services import Service, Site, WorkerStatus
 from mastaba.api.web import Request, Response, message
-from mastaba.errors import RequestError, UnknownPathError, public_message
+from mastaba.errors import AccessError, RequestError, UnknownPathError, public_message
 from mastaba_metrics.table import BOUNDS, BUCKETS, BYTES, SECONDS, STATUSES, Table, table_of
 
 
@@ -37,9 +37,12 @@ class MetricsService(Service):
 
         Raises:
             UnknownPathError: the path is not the root path.
+            AccessError: the client may not see the state of the server.
         """
         if request.path:
             raise UnknownPathError("there is nothing at this path")
+        if not self.shows_status(request):
+            raise AccessError("metrics need a credential that may see them")
         encode, media_type = choose_encoder(request.header("Accept") or "")
         return Response(200, [("Content-Type", media_type)], encode(_Collector(self.site)))
 

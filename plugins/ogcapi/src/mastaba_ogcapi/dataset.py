@@ -32,21 +32,34 @@ class Collection:
         self.id = layer.id
         self._dataset = dataset
 
+    def offers(self, ability: str) -> bool:
+        """Return whether ``tiles``, ``maps`` or ``coverages`` of the layer are offered."""
+        return ("ogcapi", ability) not in self.layer.withheld
+
     @property
     def has_map_tiles(self) -> bool:
-        return self._dataset.tiles and not self.layer.is_vector
+        return self._dataset.tiles and not self.layer.is_vector and self.offers("tiles")
 
     @property
     def has_vector_tiles(self) -> bool:
-        return self._dataset.tiles and self.layer.is_vector
+        return self._dataset.tiles and self.layer.is_vector and self.offers("tiles")
 
     @property
     def has_map(self) -> bool:
-        return self._dataset.maps and not self.layer.is_vector and bool(self._dataset.formats.all)
+        return (
+            self._dataset.maps
+            and not self.layer.is_vector
+            and bool(self._dataset.formats.all)
+            and self.offers("maps")
+        )
 
     @property
     def has_coverage(self) -> bool:
-        return self._dataset.coverages is not None and is_offered(self.layer)
+        return (
+            self._dataset.coverages is not None
+            and is_offered(self.layer)
+            and self.offers("coverages")
+        )
 
     @cached_property
     def coverage(self) -> Coverage:
@@ -141,25 +154,31 @@ class Dataset:
         own = self._crs_offer.of(layer).own
         return tuple(dict.fromkeys((own[0], *self.shared_crs[:1], *own, *self.shared_crs)))
 
-    def collection(self, identifier: str) -> Collection:
+    def collection(self, identifier: str, ability: str = "") -> Collection:
         """Return a collection.
+
+        Args:
+            ability: what it must offer, see `Collection.offers`; empty for nothing.
 
         Raises:
             UnknownPathError: there is no such collection.
         """
         found = self.collections.get(identifier)
-        if found is None:
+        if found is None or not found.offers(ability):
             raise UnknownPathError(f"there is no collection {printable(identifier)}")
         return found
 
-    def raster_collection(self, identifier: str) -> Collection:
+    def raster_collection(self, identifier: str, ability: str = "") -> Collection:
         """Return a collection of maps.
+
+        Args:
+            ability: as in `collection`.
 
         Raises:
             UnknownPathError: there is no such collection.
             InvalidParameterError: it has vector tiles.
         """
-        found = self.collection(identifier)
+        found = self.collection(identifier, ability)
         if found.layer.is_vector:
             raise InvalidParameterError("this collection has vector tiles, no maps", "collectionId")
         return found
@@ -171,7 +190,7 @@ class Dataset:
             UnknownPathError: there is no such collection.
             InvalidParameterError: it has maps.
         """
-        found = self.collection(identifier)
+        found = self.collection(identifier, "tiles")
         if not found.layer.is_vector:
             raise InvalidParameterError("this collection has maps, no vector tiles", "collectionId")
         return found
@@ -210,7 +229,8 @@ class Dataset:
         """The collections that are 8-bit images in their default style."""
         from mastaba_render.api.maps import is_bytes
 
-        return tuple(item for item in self.raster if is_bytes(item.layer, item.layer.default_style))
+        drawn = (item for item in self.raster if item.offers("maps"))
+        return tuple(item for item in drawn if is_bytes(item.layer, item.layer.default_style))
 
     @cached_property
     def default_collections(self) -> tuple[Collection, ...]:

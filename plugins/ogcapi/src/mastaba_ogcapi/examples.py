@@ -7,7 +7,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final
 
 from mastaba.api.catalogue import WGS84
-from mastaba.errors import SlabFormatError, StorageError
+from mastaba.errors import AccessError, SlabFormatError, StorageError
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import BoundingBox, Layer, Level, TileLimits
@@ -99,7 +99,7 @@ def _stored_tile(dataset: Dataset, layer: Layer) -> tuple[Level, int, int]:
     places = list(islice(_from_the_middle(level.limits), _SEARCHED))
     try:
         row, col = next((place for place in places if reader.locate(*place)), places[0])
-    except (SlabFormatError, StorageError):
+    except (AccessError, SlabFormatError, StorageError):
         row, col = places[0]
     return level, row, col
 

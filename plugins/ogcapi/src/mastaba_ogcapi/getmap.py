@@ -40,7 +40,7 @@ class GetMap:
             RequestError: the request is invalid or exceeds a limit.
             SlabFormatError, StorageError: the data cannot be read.
         """
-        found = self._dataset.raster_collection(identifier)
+        found = self._dataset.raster_collection(identifier, "maps")
         wanted = found.layer.default_style if style is None else found.style(style)
         return self._map(request, found, wanted)
 

@@ -48,6 +48,14 @@ class GetTile:
         self._dataset = dataset
         self._tiles = dataset.tiles_by_name
 
+    def _offered(self, identifier: str) -> LayerTiles:
+        """Return the tiles of a collection. Raises `UnknownNameError` if it offers none."""
+        collection = self._dataset.collections.get(identifier)
+        if collection is not None and not collection.offers("tiles"):
+            noun = self._tiles.noun
+            raise UnknownNameError(f"there is no {noun} {printable(identifier)}", "layer")
+        return self._tiles.layer(identifier)
+
     def vector(self, request: Request, identifier: str, address: list[str]) -> Response:
         """Return a vector tile.
 
@@ -62,7 +70,7 @@ class GetTile:
             TileOutOfRangeError: the collection has no such tile.
             TileNotFoundError, SlabFormatError, StorageError: as in `TilePublisher.respond`.
         """
-        tiles = self._tiles.layer(identifier)
+        tiles = self._offered(identifier)
         if not tiles.is_vector:
             self._dataset.vector_collection(identifier)
         in_matrix, tile_row, tile_col = _find(tiles, address)
@@ -93,7 +101,7 @@ class GetTile:
             TileOutOfRangeError: the collection has no such tile.
             TileNotFoundError, SlabFormatError, StorageError: as in `TilePublisher.respond`.
         """
-        tiles = self._tiles.layer(identifier)
+        tiles = self._offered(identifier)
         if tiles.is_vector:
             self._dataset.raster_collection(identifier)
         in_matrix, tile_row, tile_col = _find(tiles, address)
@@ -158,12 +166,17 @@ class GetTile:
                 pass
             case _:
                 return None
-        tiles = self._tiles.layer(identifier)
+        tiles = self._offered(identifier)
         stored = tiles.matrix(tile_matrix_set, tile_matrix).stored(style)
         if stored is None or tiles.is_vector:
             return None
         collection = self._dataset.collections[identifier]
-        return TileGroup(stored, accepts=lambda header: self._preferred(header, collection) == 0)
+        return TileGroup(
+            stored,
+            accepts=lambda header: self._preferred(header, collection) == 0,
+            layer=stored.layer.id,
+            level=stored.reader.level.matrix.id,
+        )
 
     def _drawn(
         self,

@@ -188,7 +188,7 @@ class MapQueries:
         if name.startswith(prefix):
             name = unquote(name[len(prefix) :].partition("?")[0].rstrip("/"))
         found = self._dataset.collections.get(name)
-        if found is None or found.layer.is_vector:
+        if found is None or found.layer.is_vector or not found.offers("maps"):
             raise InvalidParameterError(
                 f"there is no collection of maps {printable(name)}", "collections"
             )

@@ -112,9 +112,9 @@ def find_resource(dataset: Dataset, path: list[str]) -> Resource:
         case ["collections", identifier, "tiles", *rest] if dataset.tiles:
             return _tiles(Tiles(dataset, dataset.vector_collection(identifier)), rest)
         case ["collections", identifier, "map", "tiles", *rest] if dataset.tiles:
-            return _tiles(Tiles(dataset, dataset.raster_collection(identifier)), rest)
+            return _tiles(Tiles(dataset, dataset.raster_collection(identifier, "tiles")), rest)
         case ["collections", identifier, "styles", style, "map", "tiles", *rest] if dataset.tiles:
-            raster = dataset.raster_collection(identifier)
+            raster = dataset.raster_collection(identifier, "tiles")
             return _tiles(Tiles(dataset, raster, raster.style(style)), rest)
         case _:
             raise _unknown_path()

@@ -113,7 +113,14 @@ class GetTile:
             return None
         endings = frozenset(f".{extension}" for extension in tiles.extensions)
         last_row = self._last_row(in_matrix, mirrored=mirrored)
-        return TileGroup(stored, column_first=True, endings=endings, last_row=last_row)
+        return TileGroup(
+            stored,
+            column_first=True,
+            endings=endings,
+            last_row=last_row,
+            layer=stored.layer.id,
+            level=stored.reader.level.matrix.id,
+        )
 
     def _last_row(self, in_matrix: MatrixTiles, *, mirrored: bool) -> int | None:
         """Return the row from which rows are counted upwards; None if counted from the top."""

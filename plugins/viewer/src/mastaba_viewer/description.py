@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from mastaba.api.web import Document
-from mastaba.errors import SlabFormatError, StorageError
+from mastaba.errors import AccessError, SlabFormatError, StorageError
 from mastaba_viewer.choices import is_offered
 from mastaba_viewer.downloads import downloads
 from mastaba_viewer.grids import grids
@@ -110,7 +110,7 @@ def _values(layer: Layer, site: Site) -> tuple[float, float] | None:
     """Return the range of the values of a float layer; None if they cannot be read."""
     try:
         return site.renderer.value_range(layer)
-    except (SlabFormatError, StorageError):
+    except (AccessError, SlabFormatError, StorageError):
         return None
 
 

@@ -58,7 +58,8 @@ class GetLegendGraphic:
         from mastaba_wms.legend import Symbol, draw_legend, legend_of, with_values
 
         identifier, name = params.required(parameters, "LAYER"), parameters.get("style", "")
-        if identifier not in self._layers:
+        found = self._layers.get(identifier)
+        if found is None or ("wms", "legend") in found.layer.withheld:
             raise unknown_layer(identifier, "LAYER")
         published = self._layers[identifier]
         if name not in published.styled:

@@ -182,6 +182,8 @@ class LayerWriter:
         element = self.add(parent, "Style")
         self.add(element, "Name", style.identifier)
         self.add_texts(element, style.title or style.identifier, style.abstract)
+        if ("wms", "legend") in layer.withheld:
+            return
         if legend := style.legend:
             size = legend.width, legend.height
             self._add_image(element, "LegendURL", legend.media_type, legend.url, *size)

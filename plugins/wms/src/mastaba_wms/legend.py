@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from PIL import Image, ImageDraw
 
 from mastaba.api.catalogue import Layer, Palette, PaletteEntry, Style
-from mastaba.errors import SlabFormatError, StorageError
+from mastaba.errors import AccessError, SlabFormatError, StorageError
 from mastaba_render.api.maps import MapLayer, is_bytes, legend_palette, legend_unit
 from mastaba_wms.drawing import LINE_HEIGHT, Colour, canvas, font, text_width
 
@@ -98,7 +98,7 @@ def with_values(legend: Legend, layer: Layer, style: Style, renderer: Renderer) 
             assert drawn is not None
             return replace(legend, shown=_with_middle(drawn.palette))
         values = renderer.value_range(layer)
-    except (SlabFormatError, StorageError):
+    except (AccessError, SlabFormatError, StorageError):
         return legend
     return replace(legend, shown=legend_palette(layer, style, values))
 

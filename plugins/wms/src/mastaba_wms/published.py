@@ -36,7 +36,8 @@ class PublishedLayer:
 
     @property
     def is_queryable(self) -> bool:
-        return self.layer.feature_info is not None
+        is_offered = ("wms", "info") not in self.layer.withheld
+        return self.layer.feature_info is not None and is_offered
 
     def unknown_style(self, identifier: str) -> StyleNotDefinedError:
         """Return the error for a style that the layer does not have."""

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from mastaba.api.services import RootEntry, Service, ServiceSettings, Site
 from mastaba.api.web import Request, Response
-from mastaba.errors import RequestError, UnknownPathError, public_message
+from mastaba.errors import AccessError, RequestError, UnknownPathError, public_message
 from mastaba_render.api.crs import CRSOffer
 from mastaba_wms import params, post
 from mastaba_wms.errors import error_response
@@ -61,7 +61,9 @@ class WMSService(Service):
         general = site.catalogue.settings
         offer = CRSOffer(general)
         layers = {
-            layer.id: PublishedLayer.of(layer, offer.of(layer)) for layer in self.published_layers()
+            layer.id: PublishedLayer.of(layer, offer.of(layer))
+            for layer in self.published_layers()
+            if self.offers("maps", layer)
         }
         encoders = {
             name.lower(): site.encoders[name.lower()]
@@ -111,7 +113,8 @@ class WMSService(Service):
 
     def error_response(self, error: Exception, request: Request) -> Response:
         parameters: Mapping[str, str] = request.environ.get(_PARAMETERS, request.query)
-        blank = self._blank_image(parameters)
+        # Clients ask for a password if they see the status, which an image would hide.
+        blank = None if isinstance(error, AccessError) else self._blank_image(parameters)
         if blank is not None:
             # Loaded on first use: see GetLegendGraphic.
             from mastaba_wms.report import drawn_report

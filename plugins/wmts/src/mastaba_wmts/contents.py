@@ -114,7 +114,8 @@ def add_contents(
 def _is_queryable(layer: Layer) -> bool:
     """Say whether GetFeatureInfo can be answered: values of pixels need mastaba-render."""
     source = layer.feature_info
-    return source is not None and (source.url is not None or can_draw())
+    is_offered = source is not None and ("wmts", "info") not in layer.withheld
+    return is_offered and ((source is not None and source.url is not None) or can_draw())
 
 
 def add_description(element: Element, title: str, abstract: str, keywords: Iterable[str]) -> None:
@@ -178,7 +179,7 @@ def _add_styles(
         described = add(element, f"{WMTS}Style", attributes={"isDefault": is_default})
         add_description(described, style.title, style.abstract, style.keywords)
         add(described, f"{OWS}Identifier", style.identifier)
-        if style.legend:
+        if style.legend and ("wmts", "legend") not in layer.withheld:
             denominators = {matrix.scale_denominator(crs) for matrix in offered} | {
                 matrix.scale_denominator(link.tile_matrix_set.crs)
                 for link in extra

@@ -138,7 +138,10 @@ class GetCapabilities:
         endpoint = self._settings.endpoint_uri
         get = endpoint + ("?INSPIRE=1&SERVICE=WMTS&" if is_inspire else "?")
         operations = {"GetCapabilities": ["KVP", "XML"], "GetTile": ["KVP", "XML"]}
-        if any(layer.feature_info is not None for layer in self._layers):
+        if any(
+            layer.feature_info is not None and ("wmts", "info") not in layer.withheld
+            for layer in self._layers
+        ):
             operations["GetFeatureInfo"] = ["KVP"]
         section = add(root, f"{OWS}OperationsMetadata")
         for name, post_encodings in operations.items():

@@ -51,7 +51,7 @@ class GetFeatureInfo:
 
         layer = self._tiles.layer(wanted.tile.layer)
         source = layer.feature_info
-        if source is None:
+        if source is None or ("wmts", "info") in layer.withheld:
             raise UnsupportedOperationError("the layer is not queryable", "GetFeatureInfo")
         tile = wanted.tile
         if not wanted.with_format:

@@ -122,7 +122,13 @@ class GetTile:
         tiles = self._tiles.layer(wanted.layer or "")
         in_matrix = tiles.matrix(wanted.tile_matrix_set or "", wanted.tile_matrix or "")
         stored = in_matrix.stored(wanted.style)
-        return None if stored is None else TileGroup(stored, endings=endings)
+        return (
+            None
+            if stored is None
+            else TileGroup(
+                stored, endings=endings, layer=stored.layer.id, level=stored.reader.level.matrix.id
+            )
+        )
 
     def layer(self, name: str | None) -> Layer:
         """Return a published layer.

@@ -349,6 +349,7 @@ class HTTPExchange(Exchange):
         return {
             **self.connection.owner.environ,
             **self.params,
+            **({"REQUEST_URI": target} if "%" in path else {}),
             "REQUEST_METHOD": self.method,
             "SERVER_PROTOCOL": f"HTTP/{self.version}",
             "PATH_INFO": unquote_to_bytes(path).decode("latin-1") if "%" in path else path,

@@ -1,4 +1,4 @@
-"""Query strings for logs: the values of secrets are masked."""
+"""Paths and queries for logs: secrets in them are masked."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Final
 
 from mastaba_server.web.text import decode
 
-_SECRET_NAMES: Final = ("secret", "token", "password")
+_SECRET_NAMES: Final = ("secret", "token", "password", "key", "sig")
 _MASK: Final = "***"
 
 
@@ -24,6 +24,13 @@ def masked(query: str) -> str:
         else:
             return query
     return "&".join(_masked_item(item) for item in query.split("&"))
+
+
+def masked_path(path: str) -> str:
+    """Return a path with its segments that begin with ``~`` masked: they are credentials."""
+    if "/~" not in path:
+        return path
+    return "/".join(f"~{_MASK}" if one.startswith("~") else one for one in path.split("/"))
 
 
 def _masked_item(item: str) -> str:

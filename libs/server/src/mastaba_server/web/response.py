@@ -21,6 +21,10 @@ DOCUMENT: Final = "mastaba.document"
 """Key in the WSGI environment, present if the response is a `Document`: what answers further GET
 requests for the same path and query from their headers, or None if other things matter."""
 
+ADDRESSES: Final = "mastaba.addresses"
+"""Key in the WSGI environment for the `mastaba_server.web.credentials.Addresses` of the answer;
+absent if addresses are sent as services write them."""
+
 _FILE_NAMES: Final = {
     "image/tiff": "image.tif",
     "image/jpeg": "image.jpg",
@@ -116,9 +120,12 @@ class Document:
 
     @cached_property
     def _is_worth_compressing(self) -> bool:
-        kind = self.media_type.partition(";")[0]
-        is_text = kind.startswith("text/") or kind.endswith(("xml", "json", "javascript", "yaml"))
-        return is_text and len(self.body) >= _GZIP_FROM
+        return is_text(self.media_type) and len(self.body) >= _GZIP_FROM
+
+    @property
+    def hash(self) -> str:
+        """Digest of the document, for its ETag."""
+        return self._hash
 
     @cached_property
     def _hash(self) -> str:
@@ -146,16 +153,25 @@ class Document:
         return answer(request.environ)
 
     def _answer(self, media_type: str, sent: Mapping[str, Any]) -> Response:
-        compress = self._is_worth_compressing and accepts_coding(sent, "gzip")
-        etag = f'"{self._hash}-gz"' if compress else f'"{self._hash}"'
+        document = self
+        if ADDRESSES in sent:
+            document = sent[ADDRESSES].document(self)
+        compress = document._is_worth_compressing and accepts_coding(sent, "gzip")
+        etag = f'"{document._hash}-gz"' if compress else f'"{document._hash}"'
         headers = [("ETag", etag), ("Vary", "Accept-Encoding, Accept")]
         if etag_matches(sent.get("HTTP_IF_NONE_MATCH"), etag):
             return Response(304, headers)
         headers.append(("Content-Type", media_type))
-        headers.append(("Content-Disposition", content_disposition(media_type, self.file_name)))
+        headers.append(("Content-Disposition", content_disposition(media_type, document.file_name)))
         if compress:
             headers.append(("Content-Encoding", "gzip"))
-        return Response(200, headers, self._compressed if compress else self.body)
+        return Response(200, headers, document._compressed if compress else document.body)
+
+
+def is_text(media_type: str) -> bool:
+    """Return whether a media type is one of texts: XML, JSON, HTML and others."""
+    kind = media_type.partition(";")[0]
+    return kind.startswith("text/") or kind.endswith(("xml", "json", "javascript", "yaml"))
 
 
 def message(status: int, text: str | bytes, media_type: str) -> Response:

@@ -31,6 +31,8 @@ def tile_source(layer: Layer, site: Site) -> dict[str, Any] | None:
     service = publisher("ogcapi", layer, site)
     if service is None or not service.settings.own.get("tiles", True):
         return None
+    if not service.offers("tiles", layer):
+        return None
     base = _collection(service, layer)
     family = "tiles" if layer.is_vector else "map/tiles"
     styles = [_vector_tiles(base)] if layer.is_vector else _raster_tiles(layer, base, site)
@@ -53,6 +55,8 @@ def map_source(layer: Layer, site: Site) -> dict[str, Any] | None:
     """Return the source of maps, or None if OGC API publishes no maps of the layer."""
     service = publisher("ogcapi", layer, site)
     if service is None or layer.is_vector or not service.settings.own.get("maps", True):
+        return None
+    if not service.offers("maps", layer):
         return None
     base = _collection(service, layer)
     pictures, data = picture_formats(site), data_formats(site)

@@ -79,7 +79,7 @@ def _style(layer: Layer, style: Style, uri: str, site: Site) -> dict[str, Any] |
 
 def _feature_info(layer: Layer, uri: str, site: Site) -> str | None:
     formats = [*picture_formats(site), *data_formats(site)]
-    if layer.feature_info is None or not formats:
+    if layer.feature_info is None or not formats or ("wms", "info") in layer.withheld:
         return None
     parameters = _common(layer, "", "GetFeatureInfo") | {
         "QUERY_LAYERS": layer.id,

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 GRANT: Final = "mastaba.grant"
-"""Key of the WSGI environment for the `Grant` of a request, or the `AccessError` of one without."""
+"""Key of the WSGI environment for the `Grant` of a request, or the error of one without."""
 
 
 class Form(StrEnum):
@@ -98,11 +98,12 @@ class Grant:
         ends: Unix seconds after which the credential is verified again.
         epoch: that of the gate when the grant was made; another one makes it invalid.
         in_addresses: whether the credential may be written into the addresses in documents.
-        finders: of the table of tiles; belongs to the core.
         narrow: returns the grant for the headers of a request, if rules or restrictions depend on
-            them; None if they do not. It is called for each request, and raises `AccessError`.
+            them; None if they do not. It is called for each request, with the address of the
+            connection, and raises `AccessError`. It should return the same object again.
         is_restricted: whether it gives other data than the public gets, so that shared caches must
             not store them.
+        abilities: words that belong to no layer, such as ``status``.
     """
 
     principal: Principal
@@ -110,6 +111,6 @@ class Grant:
     ends: float = math.inf
     epoch: int = 0
     in_addresses: bool = False
-    finders: dict[Any, Any] = field(default_factory=dict, repr=False)
     narrow: Callable[[Mapping[str, Any]], Grant] | None = field(default=None, repr=False)
     is_restricted: bool = False
+    abilities: frozenset[str] = frozenset()

@@ -6,8 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
-from mastaba.access.principal import Form, Grant, Principal, Shown
-from mastaba.catalogue import Catalogue
+from mastaba_server.access.principal import Form, Grant, Principal, Shown
 from mastaba_server.web.response import Response
 
 
@@ -86,6 +85,8 @@ class Gate(ABC):
             them.
         cookie: name of the cookie that contains a credential, or None.
         vary: names of the request headers that identify clients.
+        secret: key of the digests of credentials in ETags, the same on all nodes; empty for a
+            random one.
     """
 
     query_names: frozenset[str] = frozenset()
@@ -93,6 +94,7 @@ class Gate(ABC):
     removed_keys: tuple[str, ...] = ()
     cookie: str | None = None
     vary: tuple[str, ...] = ()
+    secret: bytes = b""
 
     @property
     @abstractmethod
@@ -101,7 +103,9 @@ class Gate(ABC):
 
     @abstractmethod
     def grant(self, shown: Sequence[Shown], headers: Mapping[str, Any], address: str) -> Grant:
-        """Return the grant of a request.
+        """Return the grant of a request, which is kept by ``shown``.
+
+        What depends on the headers belongs to `Grant.narrow`.
 
         Args:
             shown: the credentials, the one that decides first; empty for an anonymous client.
@@ -110,12 +114,14 @@ class Gate(ABC):
             address: of the client.
 
         Raises:
-            AccessError: the credential that decides is not accepted.
+            AccessError: the credential that decides is not accepted. Never for anonymous clients.
         """
 
     @abstractmethod
-    def catalogue(self, tag: str, site: Any, virtual: str) -> Catalogue:
-        """Return what a class sees, made from ``site.catalogue`` with `Catalogue.filtered`.
+    def catalogue(self, tag: str, site: Any, virtual: str) -> Any:
+        """Return the `mastaba.api.catalogue.Catalogue` that a class sees.
+
+        It is made from ``site.catalogue`` with `Catalogue.filtered`.
 
         Args:
             tag: of the class; also the empty one.

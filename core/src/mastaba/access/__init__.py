@@ -1,1 +1,0 @@
-"""Who a client is, and what it may see: what the core and a gate agree on."""

@@ -1,0 +1,388 @@
+"""The application of a site with views: each request is answered by the services of one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from mastaba.errors import AccessError
+from mastaba.services.addresses import TilePaths, TileQueries
+from mastaba.services.base import Service, Site
+from mastaba.site.site_application import Routes, SiteApplication, StartResponse
+from mastaba.site.tile_table import (
+    AllHeaders,
+    AroundDocument,
+    AroundTiles,
+    Form,
+    Known,
+    TileTable,
+    Wrap,
+    forms_of,
+    known,
+)
+from mastaba.web.request import Request
+from mastaba_server.access.caching import secure
+from mastaba_server.access.door import VISIT, Visit
+from mastaba_server.access.gate import Meter
+from mastaba_server.access.principal import GRANT
+from mastaba_server.web.cors import CrossOrigin
+from mastaba_server.web.response import ADDRESSES, DOCUMENT, Headers, Response, plain_error
+from mastaba_server.web.text import utf8
+
+
+class GuardedApplication:
+    """The WSGI application of a site with a gate, virtual services or meters.
+
+    Args:
+        site: with everything that is published.
+        meters: count what the table answers.
+    """
+
+    def __init__(self, site: Site, meters: Sequence[Meter] = ()) -> None:
+        self._site = site
+        self._meters = meters
+        self._table: GuardedTileTable | None = None
+        self._virtual = {
+            root: name
+            for name, one in site.catalogue.virtual.items()
+            for root in (one.root_path, *(item.root_path for item in one.services.values()))
+        }
+        main = {service.settings.root_path for service in site.services.values()}
+        self.roots = main | self._virtual.keys()
+        self._depths = sorted({path.count("/") for path in self.roots}, reverse=True)
+
+    def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
+        path = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
+        visit: Visit | None = environ.get(VISIT)
+        tag = "" if visit is None else visit.grant.tag
+        name = self.virtual_of(path if path.isascii() else utf8(path))
+        return self.of(tag, name)(environ, start_response)
+
+    def of(self, tag: str, virtual: str) -> ViewApplication:
+        """Return the application of a view."""
+        view = self._site.view(tag, virtual)
+        if view.application is None:
+            table = None if self._table is None else _Documents(self._table, tag)
+            view.application = ViewApplication(view, table)
+        found: ViewApplication = view.application
+        return found
+
+    def virtual_of(self, path: str) -> str:
+        """Return the virtual service that answers a path; empty for the main services."""
+        if self._virtual:
+            segments = path.split("/")
+            for depth in self._depths:
+                root = "/".join(segments[: depth + 1])
+                if root in self.roots:
+                    return self._virtual.get(root, "")
+        return ""
+
+    def tile_table(
+        self,
+        around: Sequence[AroundTiles] = (),
+        around_documents: Sequence[AroundDocument] | None = (),
+    ) -> GuardedTileTable | None:
+        """Return the table of the stored tiles; None while services are turned off."""
+        if self._site.catalogue.settings.enabled:
+            self._table = GuardedTileTable(self._site, self, self._meters, around, around_documents)
+            self._site.views.closed = self._table.forget
+        return self._table
+
+
+class _Documents:
+    """The documents of one view in a table."""
+
+    def __init__(self, table: GuardedTileTable, tag: str) -> None:
+        self.add_document = partial(table.add_document, tag=tag)
+
+
+class ViewApplication(SiteApplication):
+    """The WSGI application of one view."""
+
+    def __init__(self, view: Site, table: Any) -> None:
+        super().__init__(view)
+        self._table = table
+
+    def _cross_origins(self) -> dict[str, CrossOrigin | None]:
+        return _CrossOrigins(self._site)
+
+    def _routes_of(self, site: Site) -> Routes:
+        return _ViewRoutes(site)
+
+    def _answer(self, environ: dict[str, Any]) -> Response:
+        error = environ.get(GRANT)
+        if not isinstance(error, Exception) or environ["REQUEST_METHOD"] == "OPTIONS":
+            return super()._answer(environ)
+        path = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
+        service, below = self._routes.find(utf8(path).removesuffix("/"))
+        if service is None:
+            status = error.status if isinstance(error, AccessError) else 500
+            report = plain_error(
+                status, "Refused", str(error) if status < 500 else "Internal issue"
+            )
+            return self._with_status_of(error, report, environ)
+        environ["mastaba.service"] = service.name, below
+        method = environ["REQUEST_METHOD"]
+        query = environ.get("QUERY_STRING", "")
+        request = Request("GET" if method == "HEAD" else method, below, query, environ)
+        return self._report(error, request, service)
+
+    def _with_status_of(
+        self, error: Exception, report: Response, environ: Mapping[str, Any]
+    ) -> Response:
+        if not isinstance(error, AccessError):
+            return super()._with_status_of(error, report, environ)
+        report.status = error.status
+        gate, grant = self._site.gate, environ.get(GRANT)
+        principal = getattr(grant, "principal", None)
+        if report.status == 401 and principal is not None and not principal.is_anonymous:
+            report.status = 403
+        if report.status == 401:
+            mode = environ.get("HTTP_SEC_FETCH_MODE", "navigate")
+            shown = error.challenges or (gate.challenges(environ) if gate else ())
+            report.headers += [
+                ("WWW-Authenticate", one)
+                for one in shown
+                # An image must not open a window for a password.
+                if mode == "navigate" or not one.lower().startswith("basic")
+            ]
+        if error.retry_after is not None:
+            report.headers.append(("Retry-After", str(error.retry_after)))
+        return report
+
+    def _all_headers(
+        self, cors: CrossOrigin | None, response: Response, environ: Mapping[str, Any]
+    ) -> Headers:
+        visit: Visit | None = environ.get(VISIT)
+        if visit is not None and self._site.gate is not None:
+            visit.addresses.write(response)
+            secure(response, visit, self._site.gate.vary, is_document=DOCUMENT in environ)
+        return super()._all_headers(cors, response, environ)
+
+
+class _ViewRoutes(Routes):
+    """The routes to the services of a view, which are opened when they are found."""
+
+    def __init__(self, view: Site) -> None:
+        found = view.catalogue.services.items()
+        super().__init__([_Closed.of(view.plugins.services[name], one) for name, one in found])
+        self._view = view
+
+    def find(self, path: str) -> tuple[Service | None, str]:
+        service, below = super().find(path)
+        return None if service is None else self._view.services[service.name], below
+
+
+@dataclass(frozen=True, slots=True)
+class _Closed:
+    """What routes need to know about a service."""
+
+    name: str
+    rank: int
+    is_fallback: bool
+    fallback_paths: frozenset[str]
+    settings: Any
+
+    @classmethod
+    def of(cls, kind: type[Service], settings: Any) -> Any:
+        return cls(kind.name, kind.rank, kind.is_fallback, kind.fallback_paths, settings)
+
+
+class _CrossOrigins(dict[str, "CrossOrigin | None"]):
+    """The origins of services of a view, which are opened when they are asked for."""
+
+    def __init__(self, view: Site) -> None:
+        super().__init__()
+        self._view = view
+
+    def __missing__(self, name: str) -> CrossOrigin | None:
+        found = self[name] = self._view.services[name].cross_origin or None
+        return found
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self[name] if name in self._view.services else default
+
+
+@dataclass(eq=False, slots=True)
+class _Guarded(Known):
+    """Tiles with one base, as the service that publishes everything has them."""
+
+    service: str = ""
+    kind: type = object
+    address: Any = None
+    wraps: Sequence[Wrap] = ()
+    virtual: str = ""
+
+
+class GuardedTileTable(TileTable):
+    """The stored tiles of a site and of its views.
+
+    What an address means is known once, from the services that publish everything. What a class
+    of clients gets there is decided once for each class.
+    """
+
+    def __init__(
+        self,
+        site: Site,
+        application: GuardedApplication,
+        meters: Sequence[Meter] = (),
+        around: Sequence[AroundTiles] = (),
+        around_documents: Sequence[AroundDocument] | None = (),
+    ) -> None:
+        self._site = site
+        self._application = application
+        self._meters = meters
+        self._vary = () if site.gate is None else site.gate.vary
+        self._main = Routes(site.services.values())
+        self._decided: dict[str, dict[Known, Known | None]] = {}
+        # For each internal path of a virtual service, the one of the main service.
+        self._virtual = {
+            settings.root_path: (site.services[name].settings.root_path, virtual)
+            for virtual, one in site.catalogue.virtual.items()
+            for name, settings in one.services.items()
+            if name in site.services
+        }
+        super().__init__(
+            site,
+            self._find_main,
+            lambda _service: lambda response, _: response.headers,
+            around,
+            around_documents,
+        )
+        self._roots += self._virtual
+
+    def visit(
+        self, path: str, query: str, headers: Mapping[str, Any], visit: Visit | None
+    ) -> Response | None:
+        """Return the response to a GET request of a visit, None without a gate; see `answer`."""
+        tag = "" if visit is None else visit.grant.tag
+        if query:
+            table = self._by_query.get(path)
+            found = None if table is None else table.find(query)
+        else:
+            found = self._find_path(path)
+        if found is None:
+            return self._visited_document(path, query, headers, visit)
+        guarded, row, column = found
+        try:
+            decided = self._decided[tag][guarded]
+        except KeyError:
+            decided = self._decide(tag, guarded)
+        if decided is None:
+            return None
+        group = decided.group
+        if group.last_row is not None:
+            row = group.last_row - row
+        if group.accepts is not None:
+            accepted = headers.get("HTTP_ACCEPT")
+            if accepted and not group.accepts(accepted):
+                return None
+        response = None
+        state = self._scoreboard.begin()
+        try:
+            response = group.tiles.find(headers, row, column)
+        finally:
+            self._scoreboard.end(state, answered=response is not None)
+        if response is not None:
+            if visit is not None and visit.is_private:
+                secure(response, visit, self._vary, is_document=False)
+            response.headers = decided.all_headers(response, headers)
+            for meter in self._meters:
+                meter.tile(None if visit is None else visit.grant, group, response)
+        return response
+
+    def forget(self) -> None:
+        """Forget what classes of clients get: some views were closed."""
+        self._documents.clear()
+        self._decided = {}
+
+    def _visited_document(
+        self, path: str, query: str, headers: Mapping[str, Any], visit: Visit | None
+    ) -> Response | None:
+        sent, tag, grant = headers, "", None
+        if visit is not None:
+            sent = {**headers, VISIT: visit, DOCUMENT: None, ADDRESSES: visit.addresses}
+            tag, grant = visit.grant.tag, visit.grant
+        response = self._document(path, query, sent, tag)
+        if response is not None:
+            for meter in self._meters:
+                meter.tile(grant, None, response)
+        return response
+
+    def _find_main(self, path: str) -> tuple[Service | None, str]:
+        segments = path.split("/")
+        for end in range(len(segments), 0, -1):
+            root = "/".join(segments[:end])
+            if root in self._virtual:
+                main, _ = self._virtual[root]
+                service, _ = self._main.find(main)
+                return service, path[len(root) :]
+            if root in self._application.roots:
+                break
+        return self._main.find(path)
+
+    def _finder(
+        self, service: Service, form: Form, wraps: Sequence[Wrap], all_headers: AllHeaders
+    ) -> Callable[[Any], Known | None]:
+        def find(address: Any, virtual: str = "") -> Known | None:
+            found = known(form.group, wraps, all_headers, address)
+            if found is None:
+                return None
+            return _Guarded(
+                found.group, all_headers, service.name, type(form), address, wraps, virtual
+            )
+
+        return find
+
+    def _add_queries(self, root: str, form: TileQueries, find: Callable[..., Known | None]) -> None:
+        super()._add_queries(root, form, find)
+        for path, (main, virtual) in self._virtual.items():
+            if main == root:
+                super()._add_queries(path, form, partial(find, virtual=virtual))
+
+    def _open_path(self, base: str, path: str) -> Known | None:
+        found = super()._open_path(base, path)
+        virtual = self._application.virtual_of(path)
+        if virtual and isinstance(found, _Guarded):
+            found = self._by_path[base] = replace(found, virtual=virtual)
+        return found
+
+    def _decide(self, tag: str, found: Known) -> Known | None:
+        """Return what a class of clients gets at an address, and remember it."""
+        assert isinstance(found, _Guarded)
+        application = self._application.of(tag, found.virtual)
+        view, main, decided = application.site, self._site, None
+        settings = view.catalogue.services.get(found.service)
+        if settings is not None:
+            service, name = view.services[found.service], found.group.layer
+            before = main.catalogue.services[found.service]
+            same = replace(settings, endpoint_uri=before.endpoint_uri, root_path=before.root_path)
+            layer = view.catalogue.layers.get(name)
+            if (
+                layer is not None
+                and layer is main.catalogue.layers.get(name)
+                and view.catalogue.readers[name] is main.catalogue.readers[name]
+                and view.catalogue.settings == main.catalogue.settings
+                and same == before
+            ):
+                decided = Known(found.group, application.headers_of(service))
+            else:
+                decided = self._own(found, service, application.headers_of(service))
+        self._decided.setdefault(tag, {})[found] = decided
+        return decided
+
+    def _own(self, found: _Guarded, service: Service, all_headers: AllHeaders) -> Known | None:
+        """Return what the service of a view has at an address."""
+        for form in forms_of(service):
+            if isinstance(form, TilePaths | TileQueries) and type(form) is found.kind:
+                own = known(form.group, found.wraps, all_headers, found.address)
+                before = found.group
+                if own is None or (own.group.column_first, own.group.endings) != (
+                    before.column_first,
+                    before.endings,
+                ):
+                    return None
+                return own
+        return None

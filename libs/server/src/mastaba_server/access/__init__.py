@@ -1,0 +1,1 @@
+"""Who a client is: credentials, principals, grants, and the gate that decides."""
