@@ -31,8 +31,8 @@ pytestmark = [
 REQUESTS = 10_000
 KILLS = 3
 PATHS = (
-    "/tms/1.0.0/RGB_PNG/1/0/0.png",
-    "/tms/1.0.0/RGB_PNG/1/1/1.png",
+    "/tms/1.0.0/RGB_PNG/3/4/2.png",
+    "/tms/1.0.0/RGB_PNG/3/5/3.png",
     "/tms/1.0.0/RGB_PNG/17/1/1.png",
     "/wmts?SERVICE=WMTS&REQUEST=GetCapabilities",
     "/wms?SERVICE=WMS&REQUEST=GetMap",
@@ -99,6 +99,10 @@ def test_usage_is_the_access_log(tmp_path: Path) -> None:
     # Lines that a killed worker had not written are lost, hits are not.
     assert all(hits[status] >= count for status, count in logged.items())
     assert sum(logged.values()) > REQUESTS * 0.9
+    (stored,) = database.sums(
+        "0000-00-00", "9999-99-99", ["service", "layer"], {"ability": "tiles"}
+    )
+    assert (stored["service"], stored["layer"]) == ("tms", "RGB_PNG")
     names = {row["layer"] for row in database.sums("0000-00-00", "9999-99-99", ["layer"])}
     assert names == {"", "RGB_PNG", "unknown"}
 

@@ -169,6 +169,9 @@ def test_principals_read_their_own_usage_only(
     assert [(row["key"], row["hits"]) for row in own.json["usage"]] == [("7f3k9q2d", 1)]
     other = client.get(f"{path}&where=key=anonymous", environ_overrides={GRANT: PARTNER})
     assert [row["key"] for row in other.json["usage"]] == ["7f3k9q2d"]
+    all_of_it = Grant(Principal("boss", "user"), abilities=frozenset(("usage",)))
+    found = client.get(path, environ_overrides={GRANT: all_of_it}).json["usage"]
+    assert {row["key"] for row in found} == {"7f3k9q2d", "anonymous"}
     table = client.get(f"{path}&f=csv", environ_overrides={GRANT: PARTNER})
     assert table.text == "key,service,hits,bytes,uses\r\n7f3k9q2d,wms,1,10,0\r\n"
 

@@ -292,7 +292,9 @@ class GuardedTileTable(TileTable):
                 secure(response, visit, self._vary, is_document=False)
             response.headers = decided.all_headers(response, headers)
             for meter in self._meters:
-                meter.tile(None if visit is None else visit.grant, group, response)
+                assert isinstance(guarded, _Guarded)
+                grant = None if visit is None else visit.grant
+                meter.tile(grant, group, response, guarded.service, guarded.virtual)
         return response
 
     def forget(self) -> None:
@@ -308,9 +310,11 @@ class GuardedTileTable(TileTable):
             sent = {**headers, VISIT: visit, DOCUMENT: None, ADDRESSES: visit.addresses}
             tag, grant = visit.grant.tag, visit.grant
         response = self._document(path, query, sent, tag)
-        if response is not None:
+        if response is not None and self._meters:
+            service, _ = self._find_main(path)
+            name, virtual = service.name if service else "", self._application.virtual_of(path)
             for meter in self._meters:
-                meter.tile(grant, None, response)
+                meter.tile(grant, None, response, name, virtual)
         return response
 
     def _find_main(self, path: str) -> tuple[Service | None, str]:

@@ -56,8 +56,8 @@ class UsageMeter:
         grant: Grant | None,
         group: Any,
         response: Response,
-        service: str = "",
-        virtual: str = "",
+        service: str,
+        virtual: str,
     ) -> None:
         """Count a tile or a document that was answered without a WSGI call."""
         file = self._counters.file()

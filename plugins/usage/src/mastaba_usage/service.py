@@ -93,7 +93,7 @@ class UsageService(Service):
 
 
 def _reads_all(grant: object) -> bool:
-    return isinstance(grant, Grant) and ("usage", "usage") in getattr(grant, "abilities", ())
+    return isinstance(grant, Grant) and "usage" in grant.abilities
 
 
 def _fault(reason: str, remedy: str) -> ConfigurationError:

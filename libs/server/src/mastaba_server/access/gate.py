@@ -162,13 +162,17 @@ class Gate(ABC):
 class Meter(Protocol):
     """Counts what was answered to whom. The hook ``request_meters`` provides them."""
 
-    def tile(self, grant: Grant | None, group: Any, response: Response) -> None:
+    def tile(
+        self, grant: Grant | None, group: Any, response: Response, service: str, virtual: str
+    ) -> None:
         """Count a tile or a document that the table has answered.
 
         Args:
             grant: of the request; None without a gate.
             group: the `mastaba.api.tiles.TileGroup`, or None for a document.
             response: as it is sent.
+            service: name of the service.
+            virtual: identifier of the virtual service; empty for the main ones.
         """
 
     def request(self, environ: Mapping[str, Any], status: int, size: int | None) -> None:

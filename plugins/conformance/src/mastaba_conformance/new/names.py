@@ -38,6 +38,7 @@ OURS: Final = frozenset(
         "storage_s3",
         "storage_swift",
         "tms",
+        "usage",
         "viewer",
         "wcs",
         "wms",
