@@ -60,40 +60,42 @@ export function rangeOf(arrays) {
 }
 
 /**
- * Paint elevations on a canvas; return it.
+ * Paint elevations on a canvas, or the part of it in a box; return it.
  *
  * @param values width × height numbers, NaN for nodata
  * @param cell size of a pixel in metres
  * @param look as USUAL, with a range
+ * @param beside function of (column, row) that returns a value beside the canvas, or nothing
+ * @param box left, top, right and bottom in pixels
  */
-export function paint(canvas, values, cell, look) {
+export function paint(canvas, values, cell, look, beside, [first, top, last, bottom] = [0, 0, canvas.width, canvas.height]) {
   const { width, height } = canvas;
-  const image = new ImageData(width, height);
+  const image = new ImageData(last - first, bottom - top);
   const radians = Math.PI / 180;
   const zenith = Math.sin(look.altitude * radians);
   const east = Math.sin(look.azimuth * radians) * Math.cos(look.altitude * radians);
   const north = Math.cos(look.azimuth * radians) * Math.cos(look.altitude * radians);
   // Coarse cells flatten slopes, so the shading of coarse levels is exaggerated.
   const factor = (look.exaggeration * Math.max(1, Math.sqrt(cell / 20))) / cell;
-  // The slope from the values at two places of the image; 0 beside nodata.
-  const slope = (from, to, cells) => ((values[to] - values[from]) / cells) * factor || 0;
-  for (let row = 0, at = 0; row < height; row += 1) {
-    const [above, below] = [row > 0 ? 1 : 0, row < height - 1 ? 1 : 0];
-    for (let col = 0; col < width; col += 1, at += 1) {
-      if (Number.isNaN(values[at])) continue;
-      const [left, right] = [col > 0 ? 1 : 0, col < width - 1 ? 1 : 0];
-      const dx = slope(at - left, at + right, left + right);
-      const dy = slope(at - above * width, at + below * width, above + below);
+  // The slope between two values; 0 beside nodata. Where one of them is unknown, that of the other half.
+  const slope = (from, value, to) => ((to ?? value) - (from ?? value)) * factor * (from === undefined || to === undefined ? 1 : 0.5) || 0;
+  for (let row = top, to = 0; row < bottom; row += 1) {
+    for (let col = first; col < last; col += 1, to += 4) {
+      const at = row * width + col;
+      const value = values[at];
+      if (Number.isNaN(value)) continue;
+      const dx = slope(col > 0 ? values[at - 1] : beside?.(-1, row), value, col < width - 1 ? values[at + 1] : beside?.(width, row));
+      const dy = slope(row > 0 ? values[at - width] : beside?.(col, -1), value, row < height - 1 ? values[at + width] : beside?.(col, height));
       // Cosine of the angle between normal and light, scaled to 1 on flat ground.
       const light = (zenith - dx * east + dy * north) / Math.sqrt(1 + dx * dx + dy * dy) / zenith;
       const lit = 0.35 + 0.65 * Math.min(1.45, Math.max(0, light));
       const shade = 1 + look.shade * (lit - 1);
-      const [table, step] = colour(values[at], look);
-      for (let band = 0; band < 3; band += 1) image.data[4 * at + band] = table[step + band] * shade;
-      image.data[4 * at + 3] = 255;
+      const [table, step] = colour(value, look);
+      for (let band = 0; band < 3; band += 1) image.data[to + band] = table[step + band] * shade;
+      image.data[to + 3] = 255;
     }
   }
-  canvas.getContext("2d").putImageData(image, 0, 0);
+  canvas.getContext("2d").putImageData(image, first, top);
   return canvas;
 }
 
