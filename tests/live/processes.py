@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import http.client
 import json
 import os
@@ -26,7 +27,7 @@ SHARED_DATA = REPOSITORY.parent / "shared" / "data"
 WEB_USER = "www-data"
 
 # Nothing here is slow: a test that waits this long would wait for ever.
-PATIENCE = 60.0
+PATIENCE = 120.0
 
 running: list[Process] = []
 """Those whose logs belong into the report of a failure."""
@@ -170,10 +171,14 @@ def answers(url: str) -> bool:
 
 
 def free_port() -> int:
-    """A port of the loopback that is free now."""
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
+    """A port of the loopback for a server of this process, which no other one gets."""
+    sock = socket.socket()
+    atexit.register(sock.close)
+    # A server that allows the same can listen there. No one else gets the port by chance, as could
+    # happen until the server has started if this socket were closed.
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    sock.bind(("127.0.0.1", 0))
+    port: int = sock.getsockname()[1]
     return port
 
 
