@@ -30,10 +30,15 @@ export class ElevationTiles extends RasterTiles {
     await pause();
     const metres = cellSize * get(this.plan.set.crs).getMetersPerUnit();
     const tile = this.kept.get(String(place));
-    const painted = [canvasOf(tileWidth, tileHeight), values, metres, { ...this.look, range }, (...at) => this.beside(place, ...at)];
+    const painted = [canvasOf(tileWidth, tileHeight), values, metres, { ...this.look, range }];
     if (tile) Object.assign(tile, { painted });
     this.joinEdges(place, tileWidth, tileHeight);
-    return paint(...painted);
+    return this.paintPart(painted, place);
+  }
+
+  /** Paint what is in a box, or all, of a tile. */
+  paintPart(painted, place, box) {
+    return paint(...painted, { beside: (...at) => this.beside(place, ...at), box });
   }
 
   /** Return the value at a column and row beside a tile, if the tile there is loaded. */
@@ -53,7 +58,7 @@ export class ElevationTiles extends RasterTiles {
       [row, col + 1, [0, 0, 1, height]],
     ]) {
       const { painted } = this.kept.get(String([z, y, x])) ?? {};
-      if (painted) paint(...painted, box);
+      if (painted) this.paintPart(painted, [z, y, x], box);
     }
     this.drawn.changed();
   }

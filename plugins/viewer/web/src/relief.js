@@ -59,17 +59,24 @@ export function rangeOf(arrays) {
   return low <= high ? [low, high] : null;
 }
 
+/** Return the rise by a cell between two values; NaN beside nodata. Beyond a value that is unknown, the other half decides. */
+function rise(before, value, after) {
+  if (before === undefined) return after - value;
+  return after === undefined ? value - before : (after - before) / 2;
+}
+
 /**
  * Paint elevations on a canvas, or the part of it in a box; return it.
  *
  * @param values width × height numbers, NaN for nodata
  * @param cell size of a pixel in metres
  * @param look as USUAL, with a range
- * @param beside function of (column, row) that returns a value beside the canvas, or nothing
- * @param box left, top, right and bottom in pixels
+ * @param around "beside", a function of (column, row) that returns a value beside the canvas, or
+ *   undefined, and "box": left, top, right and bottom in pixels
  */
-export function paint(canvas, values, cell, look, beside, [first, top, last, bottom] = [0, 0, canvas.width, canvas.height]) {
+export function paint(canvas, values, cell, look, { beside = () => undefined, box } = {}) {
   const { width, height } = canvas;
+  const [first, top, last, bottom] = box ?? [0, 0, width, height];
   const image = new ImageData(last - first, bottom - top);
   const radians = Math.PI / 180;
   const zenith = Math.sin(look.altitude * radians);
@@ -77,15 +84,13 @@ export function paint(canvas, values, cell, look, beside, [first, top, last, bot
   const north = Math.cos(look.azimuth * radians) * Math.cos(look.altitude * radians);
   // Coarse cells flatten slopes, so the shading of coarse levels is exaggerated.
   const factor = (look.exaggeration * Math.max(1, Math.sqrt(cell / 20))) / cell;
-  // The slope between two values; 0 beside nodata. Where one of them is unknown, that of the other half.
-  const slope = (from, value, to) => ((to ?? value) - (from ?? value)) * factor * (from === undefined || to === undefined ? 1 : 0.5) || 0;
+  const valueAt = (col, row) => (col >= 0 && col < width && row >= 0 && row < height ? values[row * width + col] : beside(col, row));
   for (let row = top, to = 0; row < bottom; row += 1) {
     for (let col = first; col < last; col += 1, to += 4) {
-      const at = row * width + col;
-      const value = values[at];
+      const value = values[row * width + col];
       if (Number.isNaN(value)) continue;
-      const dx = slope(col > 0 ? values[at - 1] : beside?.(-1, row), value, col < width - 1 ? values[at + 1] : beside?.(width, row));
-      const dy = slope(row > 0 ? values[at - width] : beside?.(col, -1), value, row < height - 1 ? values[at + width] : beside?.(col, height));
+      const dx = rise(valueAt(col - 1, row), value, valueAt(col + 1, row)) * factor || 0;
+      const dy = rise(valueAt(col, row - 1), value, valueAt(col, row + 1)) * factor || 0;
       // Cosine of the angle between normal and light, scaled to 1 on flat ground.
       const light = (zenith - dx * east + dy * north) / Math.sqrt(1 + dx * dx + dy * dy) / zenith;
       const lit = 0.35 + 0.65 * Math.min(1.45, Math.max(0, light));
