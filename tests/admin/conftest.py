@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from tests.forked import Mastaba
-from tests.live.processes import free_port
+from tests.support.ports import free_port
 from tests.tiny import tiny_installation
 from werkzeug.test import Client
 

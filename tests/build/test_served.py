@@ -19,7 +19,7 @@ from tests.build.conftest import Build
 from tests.build.fork_server import ForkServer
 from tests.build.ground import MASTABA, grid, noise, write_raster
 from tests.build.test_pixels import aligned, cell
-from tests.live.processes import free_port
+from tests.support.ports import free_port
 from werkzeug.test import Client
 
 from mastaba.wsgi import create_application

@@ -4,7 +4,7 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
-from tests.live.processes import free_port
+from tests.support.ports import free_port
 
 import mastaba.commands.main
 import mastaba.tooling.commands

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from tests.elevation.conftest import Open, post
 from tests.forked import Mastaba
-from tests.live.processes import free_port
+from tests.support.ports import free_port
 from werkzeug.test import Client, TestResponse
 
 from mastaba_elevation.edr import written

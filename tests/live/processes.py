@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import http.client
 import json
 import os
@@ -21,6 +20,7 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 import pytest
+from tests.support.ports import free_port as free_port
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SHARED_DATA = REPOSITORY.parent / "shared" / "data"
@@ -168,18 +168,6 @@ def answers(url: str) -> bool:
     finally:
         connection.close()
     return True
-
-
-def free_port() -> int:
-    """A port of the loopback for a server of this process, which no other one gets."""
-    sock = socket.socket()
-    atexit.register(sock.close)
-    # A server that allows the same can listen there. No one else gets the port by chance, as could
-    # happen until the server has started if this socket were closed.
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    sock.bind(("127.0.0.1", 0))
-    port: int = sock.getsockname()[1]
-    return port
 
 
 def wait_until(condition: Callable[[], bool]) -> None:

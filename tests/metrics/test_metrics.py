@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.forked import Mastaba
-from tests.live.processes import free_port
+from tests.support.ports import free_port
 from tests.tiny import tiny_installation
 from werkzeug.test import Client
 

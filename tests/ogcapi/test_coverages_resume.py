@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.coverage.ground import Ground, made
-from tests.live.processes import free_port
+from tests.support.ports import free_port
 
 pytestmark = [pytest.mark.live, pytest.mark.thorough]
 
