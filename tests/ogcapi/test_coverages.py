@@ -99,6 +99,18 @@ def test_schema_describes_the_fields(client: Client) -> None:
     }
 
 
+def test_service_metadata_has_the_limits(tmp_path: Path) -> None:
+    limits = {"stream_bytes": 4_000_003, "pixels": 5000}
+    ground = Ground(tmp_path, services=section({"limits": limits}), coverages=True)
+    client = Reader(ground.application)
+    links = client.get("/ogcapi?f=json").json["links"]
+    (href,) = [link["href"] for link in links if link["rel"] == "service-meta"]
+    document = client.get(href.removeprefix("http://maps.example")).json
+    found = document["info"]["x-OGC-limits"]["coverage"]
+    assert found == {"maxCells": 1_000_000, "maxResampledCells": 5000}
+    ground.close()
+
+
 def test_conformance_names_what_is_offered(client: Client) -> None:
     classes = client.get("/ogcapi/conformance?f=json").json["conformsTo"]
     found = {name.rpartition("/")[2] for name in classes if "ogcapi-coverages-1/" in name}

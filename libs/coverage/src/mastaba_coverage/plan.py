@@ -256,7 +256,7 @@ class CoveragePlan:
                 if overview is None:
                     break
                 images.append(overview)
-        return cls(coverage, tuple(images), fields, True, codec, shape)
+        return cls(coverage, tuple(images), fields, tiff.is_sparse, codec, shape)
 
 
 def _shape(

@@ -131,7 +131,7 @@ def _ordered(box: BoundingBox, plan: Plan) -> list[float]:
     return in_axis_order(box, plan.crs)
 
 
-_NAMES = {"nn": "nearest-neighbor", "linear": "linear", "bicubic": "cubic"}
+_NAMES = {"nn": "nearest-neighbor", "linear": "linear", "bicubic": "cubic", "mean": "mean"}
 """Kernels by their names in headers."""
 
 

@@ -39,12 +39,13 @@ _LEGACY: Final = (
 """Parameters of earlier drafts, and of GDAL."""
 _TIFF: Final = (
     *("compression", "predictor", "tiling", "tile-width", "tile-height", "interleave"),
-    *("fit", "pad"),
+    *("fit", "pad", "sparse"),
 )
 _INTERPOLATIONS: Final = {
     "nearest-neighbor": "nn",
     "linear": "linear",
     "cubic": "bicubic",
+    "mean": "mean",
 }
 """Kernels by their names in the header Prefer."""
 _INTERPOLATION: Final = re.compile(
