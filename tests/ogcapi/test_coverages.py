@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from tests.coverage.ground import ORIGIN, TILE, Ground
 from werkzeug.test import Client, TestResponse
 
+from mastaba.site.access_log import AccessLines
 from mastaba.wsgi import create_application
 
 rasterio = pytest.importorskip("rasterio")
@@ -379,6 +381,32 @@ def test_long_downloads_are_limited(tmp_path: Path) -> None:
     assert client.get(COVERAGE, headers={"Range": "bytes=0-99"}).status_code == 206
     running.close()
     assert client.get(COVERAGE).status_code == 200
+    ground.close()
+
+
+@pytest.mark.parametrize("style", ["text", "json"])
+def test_truncated_downloads_are_logged_and_counted(
+    style: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    services = section() | {"metrics": {}}
+    ground = Ground(tmp_path, services=services, coverages=True)
+    application: Any = create_application(str(ground.server_json))
+    client = Reader(AccessLines(style, steps=False).around(application))
+    with caplog.at_level(logging.INFO, "mastaba.access"):
+        client.get(COVERAGE)
+        client.head(COVERAGE)
+        cut = client.get(COVERAGE, buffered=False)
+        pieces = iter(cut.response)
+        sent = len(next(pieces))
+        next(pieces)
+        cut.close()
+    lines = [line.message for line in caplog.records if line.name == "mastaba.access"]
+    assert ["truncated" in line for line in lines] == [False, False, True]
+    assert str(sent) in lines[2]
+    labels = '{operation="getcoverage",service="ogcapi"}'
+    samples = client.get("/metrics").text.splitlines()
+    assert f"mastaba_streams_total{labels} 2.0" in samples
+    assert f"mastaba_truncated_total{labels} 1.0" in samples
     ground.close()
 
 
