@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,10 @@ import pytest
 from tests.coverage.ground import ORIGIN, TILE, Ground
 from werkzeug.test import Client, TestResponse
 
+from mastaba.model.style import Palette, PaletteEntry, Style
 from mastaba.site.access_log import AccessLines
 from mastaba.wsgi import create_application
+from mastaba_ogcapi.coverages.documents import schema_document
 
 rasterio = pytest.importorskip("rasterio")
 
@@ -461,3 +464,17 @@ def test_random_boxes_have_the_cells_of_the_rule(
             LIMITS[0] + columns[-1] + 1 - inset,
             LIMITS[3] - rows[0] - inset,
         ], query
+
+
+@pytest.mark.parametrize("resampling", ["nn", "linear"])
+def test_fields_of_classes_are_categories(resampling: str, tmp_path: Path) -> None:
+    ground = Ground(tmp_path, "TIFF_PNG_UINT8", services=section(), coverages=True)
+    dataset: Any = ground.application.site.services["ogcapi"]
+    collection = dataset._dataset.collection("ground")
+    palette = Palette((PaletteEntry(0, 10, 20, 30, 255),))
+    style = Style("classes", "classes", "Classes", palette=palette)
+    collection.layer = replace(collection.layer, resampling=resampling, styles=(style,))
+    found = schema_document(dataset._dataset, collection)
+    kind = found["properties"]["gray"]["x-ogc-variableType"]
+    assert kind == ("categoricalNominal" if resampling == "nn" else "continuous")
+    ground.close()

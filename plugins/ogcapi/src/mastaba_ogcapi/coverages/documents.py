@@ -119,7 +119,8 @@ def schema_document(dataset: Dataset, collection: Collection) -> dict[str, Any]:
     coverage, layer = collection.coverage, collection.layer
     is_float = coverage.dtype.kind == "f"
     # Numbers that a palette names, and that are never mixed.
-    is_class = layer.resampling == "nn" and layer.default_style.palette is not None
+    style = layer.default_style
+    is_class = layer.resampling == "nn" and style is not None and style.palette is not None
     properties: dict[str, Any] = {}
     for number, (name, nodata) in enumerate(zip(coverage.fields, coverage.nodata, strict=True)):
         described: dict[str, Any] = {
