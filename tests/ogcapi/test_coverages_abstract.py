@@ -410,7 +410,9 @@ def test_geotiff_raster_type(points: Client, colours: Client) -> None:
     for client, kind in ((points, 2), (colours, 1)):
         response = client.get(PART, **GEOTIFF)
         with tifffile.TiffFile(io.BytesIO(response.content)) as file:
-            assert file.pages.first.geotiff_tags["GTRasterTypeGeoKey"] == kind
+            tags = file.pages.first.geotiff_tags
+            assert tags is not None
+            assert tags["GTRasterTypeGeoKey"] == kind
 
 
 def test_cog_http_range(points: Client) -> None:
