@@ -60,7 +60,7 @@ class MadeStored:
 
     def __init__(self, plan: CoveragePlan, limits: CoverageLimits) -> None:
         cell = len(plan.fields) * plan.coverage.dtype.itemsize
-        size = sum(image.cells.rows * image.cells.columns * cell for image in plan.images)
+        size = sum(image.rows * image.columns * cell for image in plan.images)
         if size > limits.spool * _EXPANSION:
             raise CoverageTooLargeError(size, limits.spool * _EXPANSION, "bytes", self.advice)
         check_tiles(plan, limits)

@@ -25,14 +25,19 @@ from mastaba.model.bbox import BoundingBox
 from mastaba.model.tile_matrix_set import TileMatrix
 from mastaba_render import native
 from mastaba_render.map_request import MapImage, Mask, Pixels
-from mastaba_render.mosaic import Mosaic
+from mastaba_render.mosaic import Mosaic, mosaic_of
 from mastaba_render.native import Floats, Weights, Window
 
 NEAREST: Final = "nn"
 """Name of the kernel that picks the nearest source pixel."""
 
+MEAN: Final = "mean"
+"""Name of the kernel that weights source pixels by the area that they share with the output pixel,
+of at least one source pixel."""
+
 BASE_RADIUS: Final = {
     NEAREST: 0.5,
+    MEAN: 1.0,
     "linear": 1.0,
     "bicubic": 2.0,
     "lanczos_2": 2.0,
@@ -84,6 +89,8 @@ class Needs(NamedTuple):
 def radius_of(kernel: str, ratio: float) -> float:
     """Return the radius for one ratio, which covers a whole number of source pixels."""
     scale = 1.0 if kernel == NEAREST else max(1.0, ratio)
+    if kernel == MEAN:
+        return (scale + 1.0) / 2
     return ceil(2 * BASE_RADIUS[kernel] * scale - _TOLERANCE) / 2
 
 
@@ -123,8 +130,8 @@ def weights_at(
     for begin in range(0, positions.size, block):
         part = np.s_[begin : begin + block, np.newaxis]
         places = low[part] + np.arange(taps)
-        distances = np.abs(places - positions[part]) * scale[part]
-        values = evaluate(kernel, distances)
+        distances = np.abs(places - positions[part])
+        values = _weights(kernel, distances, scale[part])
         if np.ndim(radii) or reach is not None:
             values[(places < first[part]) | (places >= first[part] + count[part])] = 0.0
         totals = values.sum(axis=1, keepdims=True)
@@ -150,10 +157,18 @@ def _clipped(
 
 def _total(kernel: str, position: float, first: int, count: int, scale: float) -> float:
     """Return the sum of the weights of a pixel before they are divided by it."""
-    if count > _MANY_TAPS:
+    if count > _MANY_TAPS and kernel != MEAN:
         return 2.0 * BASE_RADIUS[kernel] / scale * float(np.mean(table_of(kernel)))
     places = np.arange(first, first + count, dtype=np.float64)
-    return float(evaluate(kernel, np.abs(places - position) * scale).sum())
+    return float(_weights(kernel, np.abs(places - position), scale).sum())
+
+
+def _weights(kernel: str, distances: Floats, scale: Floats | float) -> Floats:
+    """Return the weights at distances in source pixels, not yet divided by their sum."""
+    if kernel == MEAN:
+        # The outermost pixels share only a part of their side, one pixel long.
+        return np.clip(BASE_RADIUS[MEAN] / scale - distances, 0.0, 1.0)
+    return evaluate(kernel, distances * scale)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -208,7 +223,8 @@ class Axis:
     def _radii(self, kernel: str, part: slice) -> Floats | float:
         if self.ratios is None or kernel == NEAREST:
             return radius_of(kernel, self.ratio)
-        return np.maximum(self.ratios[part], 1.0) * BASE_RADIUS[kernel]
+        ratios = np.maximum(self.ratios[part], 1.0)
+        return (ratios + 1.0) / 2 if kernel == MEAN else ratios * BASE_RADIUS[kernel]
 
 
 def evaluate(kernel: str, distances: Floats) -> Floats:
@@ -218,7 +234,8 @@ def evaluate(kernel: str, distances: Floats) -> Floats:
         distances: not negative; for `NEAREST` none beyond its radius, but for rounding errors.
     """
     d = distances
-    if kernel == NEAREST:
+    if kernel in (NEAREST, MEAN):
+        # `MEAN` is stretched so far here that the ends of its box do not matter.
         return np.ones_like(d)
     if kernel == "linear":
         return np.maximum(1.0 - d, 0.0)
@@ -539,6 +556,30 @@ def drawn(
     return MapImage(result, found, nodata)
 
 
+def resampled(
+    positions: StraightPositions,
+    kernel: str,
+    corner: tuple[int, int],
+    pixels: Pixels,
+    nodata: tuple[float, ...],
+) -> Pixels:
+    """Return the pixels at positions; values that are not finite count as nodata.
+
+    Args:
+        corner: source row and column of the first one of ``pixels``.
+        pixels: all that the positions need, shape (rows, columns, channels).
+        nodata: one value per channel.
+    """
+    if pixels.dtype == np.float32 and not np.isfinite(pixels).all():
+        pixels = np.where(np.isfinite(pixels), pixels, np.float32(nodata[0]))
+    height, width = pixels.shape[:2]
+    top, left = corner
+    window = Window(top, top + height, left, left + width)
+    source = mosaic_of(pixels, None, nodata)
+    count = positions.down.positions.size
+    return drawn(positions, kernel, slice(0, count), window, source, nodata).pixels
+
+
 class MapRows(NamedTuple):
     """Some rows of a map.
 
@@ -575,7 +616,7 @@ def bounded(
         where: shape (rows, columns), the pixels of the map that miss some source pixels.
     """
     positions, kernel, rows, top, left = part
-    if kernel in (NEAREST, "linear") or not where.any():
+    if kernel in (NEAREST, MEAN, "linear") or not where.any():
         return
     boxes = positions.boxes(kernel, rows, where) - np.array([top, top, left, left])
     values = np.ascontiguousarray(result[where])
