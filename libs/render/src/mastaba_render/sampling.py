@@ -209,7 +209,7 @@ class Axis:
         first, count = reach_of(self.positions[part], self._radii(kernel, part))
         return _clipped(first, first + count, self.reach)
 
-    def span(self, kernel: str, part: slice) -> tuple[int, int, int, int]:
+    def _span(self, kernel: str, part: slice) -> tuple[int, int, int, int]:
         """Return the first source pixel of a part, the one after the last, its size and its taps.
 
         The number of taps is that of the output pixel with most.
@@ -312,8 +312,8 @@ class StraightPositions:
     def needs(self, kernel: str, rows: slice) -> Needs:
         """Return what it takes to draw some rows."""
         kernel = NEAREST if self.aligned else kernel
-        top, bottom, height, high = self.down.span(kernel, rows)
-        left, right, width, wide = self.across.span(kernel, slice(None))
+        top, bottom, height, high = self.down._span(kernel, rows)
+        left, right, width, wide = self.across._span(kernel, slice(None))
         window = Window(top, bottom, left, right)
         if self.aligned:
             return Needs(window, 0.0, 0)
