@@ -157,6 +157,7 @@ def test_a_stopped_worker_is_replaced_and_the_other_one_answers_meanwhile(
     assert victim not in {service.ask() for _ in range(20)}
 
 
+@pytest.mark.thorough
 def test_a_worker_in_an_endless_native_function_is_replaced(service: Service) -> None:
     victim = service.holder("/native")
     service.await_line("worker")
@@ -174,6 +175,7 @@ def test_a_worker_with_a_request_without_progress_is_replaced_gracefully(service
 
 
 @pytest.mark.parametrize("service", [10.0], indirect=True)  # it must not pass on a busy machine
+@pytest.mark.thorough
 def test_a_long_request_that_makes_progress_is_not_stopped(service: Service) -> None:
     victim = service.holder("/long")
     time.sleep(13.0)

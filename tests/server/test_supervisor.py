@@ -268,6 +268,7 @@ def test_workers_that_die_at_once_do_not_keep_the_parent_from_its_signals(run: A
     assert service.process.wait() == 0
 
 
+@pytest.mark.thorough
 def test_workers_that_die_at_once_are_started_ever_later_until_one_lives(run: Any) -> None:
     """The delay doubles, and is the first one again after a worker that lived for a while."""
     service = run(1)
