@@ -244,7 +244,13 @@ def test_tiles_of_a_directory_have_a_header_where_readers_need_one(tmp_path: Pat
         ("IMAGES", {"format": "pmtiles", "tms": "no"}, "tms"),
         ("IMAGES", {"format": "cog", "zoom": [1, 2]}, "zoom"),
         ("IMAGES", {"format": "cog", "area": POLYGON}, "area"),
-        ("IMAGES", {"format": "cog", "compression": "lzw"}, "compression"),
+        ("HEIGHTS", {"format": "cog", "compression": "jpeg"}, "compression"),
+        ("HEIGHTS", {"format": "tif", "predictor": "horizontal"}, "predictor"),
+        (
+            "HEIGHTS",
+            {"format": "tif", "compression": "lzw", "predictor": "horizontal"},
+            "predictor",
+        ),
         ("IMAGES", {"format": "cog", "clip": True, "bbox": [0.0, 0.0, 1.0, 1.0]}, "clip"),
     ],
 )
@@ -298,6 +304,43 @@ def test_verification_finds_a_changed_tile(site: Site, tmp_path: Path, format: s
             file.write_bytes(whole.replace(data, data[:-1] + bytes([data[-1] ^ 1])))
     with pytest.raises(DamagedArchiveError):
         verify(made, path, deep=True)
+
+
+@pytest.mark.parametrize(
+    ("compression", "predictor"), [("deflate", None), ("lzw", "none"), ("packbits", None)]
+)
+@pytest.mark.parametrize("fit", ["exact", "tiles"])
+def test_compressed_rasters_have_the_stored_values(
+    site: Site, tmp_path: Path, fit: str, compression: str, predictor: str | None
+) -> None:
+    level = list(site.catalogue.layers["HEIGHTS"].pyramid.levels.values())[-1]
+    edges = level.matrix.bbox_of(level.limits)
+    cell = level.matrix.cell_size
+    box = [edges.xmin + 70.2 * cell, edges.ymin + 7 * cell, edges.xmax, edges.ymax - 9.5 * cell]
+    inputs: dict[str, Any] = {"bbox": box, "crs": "EPSG:2154", "fit": fit}
+    plain = planned(site, "HEIGHTS", "cog", compression="none", **inputs)
+    if predictor:
+        inputs["predictor"] = predictor
+    made = planned(site, "HEIGHTS", "cog", compression=compression, **inputs)
+    run(plain, tmp_path / "plain.tif")
+    path = tmp_path / "a.tif"
+    size = run(made, path).bytes
+    assert abs(made.estimate()["bytes"] - size) <= size / 10
+    assert not made.estimate()["is_exact"]
+    with rasterio.open(tmp_path / "plain.tif") as expected, rasterio.open(path) as found:
+        assert found.profile["compress"] == compression
+        assert (found.transform, found.crs) == (expected.transform, expected.crs)
+        assert found.overviews(1) == expected.overviews(1)
+        assert found.read().tobytes() == expected.read().tobytes()
+    assert verify(made, path, deep=True).compared > 0
+    whole = bytearray(path.read_bytes())
+    whole[-9] ^= 1
+    path.write_bytes(whole)
+    with pytest.raises(DamagedArchiveError):
+        verify(made, path, deep=True)
+    path.write_bytes(whole[:-8])
+    with pytest.raises(DamagedArchiveError):
+        verify(made, path)
 
 
 def test_drawn_tiles(tmp_path: Path) -> None:

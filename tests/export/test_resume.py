@@ -24,15 +24,22 @@ from mastaba_export.plan import ExportPlan
 from mastaba_export.run import Progress, discard, run
 from mastaba_export.verify import verify
 
-FORMATS = ["pmtiles", "mbtiles", "gpkg", "dir", "pyramid", "cog"]
-LAYERS = {"cog": "HEIGHTS"}
+DEFLATED = "deflated"
+"""Stands for a COG that is compressed anew."""
+FORMATS = ["pmtiles", "mbtiles", "gpkg", "dir", "pyramid", "cog", DEFLATED]
 
 
 def made_for(site: Site, format: str) -> ExportPlan:
     """Return a plan with enough slabs for some interruptions."""
-    if format == "cog":
-        return planned(site, "HEIGHTS", format)
+    if format in ("cog", DEFLATED):
+        return raster(site, format)
     return planned(site, "IMAGES", format, zoom=[5, 7])
+
+
+def raster(site: Site, format: str) -> ExportPlan:
+    """Return the plan of a COG, copied or compressed."""
+    compression = "deflate" if format == DEFLATED else "stored"
+    return planned(site, "HEIGHTS", "cog", compression=compression)
 
 
 def content(path: Path) -> Any:
@@ -81,10 +88,12 @@ def whole(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Any:
 def test_stopped_and_resumed_gives_the_same(
     site: Site, tmp_path: Path, whole: Any, monkeypatch: pytest.MonkeyPatch, format: str
 ) -> None:
+    from mastaba_coverage import compressed
     from mastaba_export.writers import coverage
 
     monkeypatch.setattr(running, "_HORIZON", 3)
     monkeypatch.setattr(coverage, "_PART", 100_000)
+    monkeypatch.setattr(compressed, "_PART", 1_000_000)
     made = made_for(site, format)
     path = tmp_path / f"a{made.extension}"
     calls: list[int] = []
@@ -113,10 +122,12 @@ class Killed(BaseException):
 def test_ended_between_checkpoints_and_resumed_gives_the_same(
     site: Site, tmp_path: Path, whole: Any, monkeypatch: pytest.MonkeyPatch, format: str
 ) -> None:
+    from mastaba_coverage import compressed
     from mastaba_export.writers import coverage
 
     monkeypatch.setattr(running, "_HORIZON", 4)
     monkeypatch.setattr(coverage, "_PART", 100_000)
+    monkeypatch.setattr(compressed, "_PART", 1_000_000)
     made = made_for(site, format)
     path = tmp_path / f"a{made.extension}"
     chance = random.Random(1)
@@ -290,11 +301,13 @@ _KILLED = """
 import sys
 from tests.export.ground import opened, planned
 from mastaba_export import run as running
+from mastaba_coverage import compressed
 from mastaba_export.writers import coverage
 running._CHECKPOINT_BYTES = 1_000_000
 coverage._PART = 200_000
 site = opened(sys.argv[1])
-made = planned(site, sys.argv[4], sys.argv[2])
+compressed._PART = 1_000_000
+made = planned(site, sys.argv[4], sys.argv[2], **dict(zip(["compression"], sys.argv[6:])))
 print("ready", flush=True)
 running.run(made, sys.argv[3], resume=True, rate=float(sys.argv[5]) or None)
 """
@@ -303,14 +316,19 @@ running.run(made, sys.argv[3], resume=True, rate=float(sys.argv[5]) or None)
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     ("format", "kills"),
-    [("pmtiles", 50), ("mbtiles", 25), ("gpkg", 12), ("dir", 12), ("pyramid", 12), ("cog", 12)],
+    [
+        *(("pmtiles", 50), ("mbtiles", 25), ("gpkg", 12), ("dir", 12), ("pyramid", 12)),
+        *(("cog", 12), (DEFLATED, 12)),
+    ],
 )
 def test_killed_at_random_moments(tmp_path: Path, format: str, kills: int) -> None:
     """Kill -9, then resume: the output is that of an undisturbed export."""
     server = write_world(tmp_path / "world", size=9000)
     site = opened(server)
-    layer = LAYERS.get(format, "IMAGES")
-    made = planned(site, layer, format)
+    is_raster = format in ("cog", DEFLATED)
+    layer = "HEIGHTS" if is_raster else "IMAGES"
+    made = raster(site, format) if is_raster else planned(site, layer, format)
+    form = ["cog", "deflate"] if format == DEFLATED else [format]
     expected = tmp_path / f"whole{made.extension}"
     run(made, expected)
     path = tmp_path / f"a{made.extension}"
@@ -318,7 +336,8 @@ def test_killed_at_random_moments(tmp_path: Path, format: str, kills: int) -> No
     killed = 0
     while not path.exists():
         rate = 6e6 if killed < kills else 0
-        command = [sys.executable, "-c", _KILLED, str(server), format, str(path), layer, str(rate)]
+        inputs = [str(server), form[0], str(path), layer, str(rate), *form[1:]]
+        command = [sys.executable, "-c", _KILLED, *inputs]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             assert process.stdout.readline() == "ready\n"

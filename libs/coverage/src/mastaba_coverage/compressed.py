@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from mastaba_coverage.limits import CoverageLimits
     from mastaba_coverage.plan import CoveragePlan
 
+_PART: Final = 2 * READ_AT_A_TIME
+"""Bytes of the values in a part."""
 _MOST_CLASSIC: Final = LARGEST_CLASSIC // 10 * 9
 """Bytes of values. Compression may make more of noise."""
 
@@ -36,8 +38,8 @@ class FilePart(NamedTuple):
 class CompressedFile:
     """The file of a plan that is not addressable.
 
-    Its parts follow each other after `reserved` bytes, which the head fills when all sizes are known.
-    So the file has any size, is written once, and can be continued after any part.
+    Its parts follow each other after `reserved` bytes, which the head fills when all sizes are
+    known. So the file has any size, is written once, and can be continued after any part.
 
     Args:
         plan: of stored values, none of them copied.
@@ -138,7 +140,7 @@ class CompressedFile:
             window = self._windows[image]
             count = len(window.sizes)
             across = self.plan.shape.across(self.plan.images[image].cells.columns)
-            at_a_time = max(1, READ_AT_A_TIME * 2 // window.nbytes)
+            at_a_time = max(1, _PART // window.nbytes)
             if at_a_time > across:
                 # Whole rows: their stored tiles are not decoded twice.
                 at_a_time -= at_a_time % across

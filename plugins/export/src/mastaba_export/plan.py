@@ -14,14 +14,16 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from mastaba.api.tiles import Tiles
-from mastaba.errors import MastabaError
+from mastaba.errors import InvalidParameterError, MastabaError
 from mastaba_coverage import (
+    CompressedFile,
     Coverage,
     CoverageLimits,
     CoveragePlan,
     NotCopyableError,
     TiffOptions,
     extract,
+    offered_compressions,
 )
 from mastaba_export.area import area_of
 from mastaba_export.clipping import Clip
@@ -43,6 +45,8 @@ if TYPE_CHECKING:
 
 MOST_BLOCKS: Final = 4_194_304
 """Slabs of an export."""
+_SAMPLED: Final = 64
+"""Tiles of a level that are compressed for an estimate."""
 _COVERAGE_LIMITS: Final = CoverageLimits(stream_bytes=1 << 50, tiles=1 << 26, indices=MOST_BLOCKS)
 
 
@@ -136,7 +140,7 @@ class ExportPlan:
         """Yield the units of work from a number on."""
         return map(self.unit, range(first, self.count))
 
-    def answer(self) -> Answer:
+    def file(self) -> Answer | CompressedFile:
         """Return the file of a tif or cog. The indices of its slabs are read.
 
         Raises:
@@ -144,10 +148,13 @@ class ExportPlan:
             SlabFormatError, StorageError: an index cannot be read.
         """
         assert self.coverage is not None
-        try:
-            return extract(self.coverage, _COVERAGE_LIMITS)
-        except NotCopyableError:
-            return extract(self.coverage.uncompressed(), _COVERAGE_LIMITS)
+        found = self.coverage
+        if found.is_addressable:
+            try:
+                return extract(found, _COVERAGE_LIMITS)
+            except NotCopyableError:
+                found = found.without_copies()
+        return CompressedFile(found, _COVERAGE_LIMITS)
 
     def estimate(self, threads: int = 16) -> Estimate:
         """Return what the export will contain and cost.
@@ -160,9 +167,11 @@ class ExportPlan:
         if self.coverage is None:
             assert self.kind is not None
             return of_tiles(self.format, self.levels, threads, is_copied=self.kind.is_copied)
-        answer = self.answer()
-        tiles = {image.grid.matrix.id: _count(image.tiles) for image in answer.plan.images}
-        return of_file(answer.size, tiles)
+        file = self.file()
+        tiles = {image.grid.matrix.id: _count(image.tiles) for image in file.plan.images}
+        if isinstance(file, CompressedFile):
+            return of_file(file.estimate(_SAMPLED), tiles, is_exact=False)
+        return of_file(file.size, tiles)
 
     @cached_property
     def _ends(self) -> list[int]:
@@ -323,6 +332,11 @@ def _coverage_plan(request: ExportRequest, layer: Layer, site: Site) -> ExportPl
         )
     if request.zoom is not None or len(request.levels) > 1:
         raise InvalidRequestError(f"{request.format} has one level: choose one", "zoom")
+    if request.compression not in ("stored", *offered_compressions()):
+        raise InvalidRequestError(
+            f"{request.compression} needs imagecodecs: install mastaba-coverage[codecs]",
+            "compression",
+        )
     if request.clip:
         raise InvalidRequestError("clip is not offered for tif and cog: remove it", "clip")
     try:
@@ -352,11 +366,13 @@ def _coverage_plan(request: ExportRequest, layer: Layer, site: Site) -> ExportPl
         if found is None:
             raise InvalidRequestError("bbox: no cell of the layer is in the area", "bbox")
         cells = found
-    tiff = TiffOptions(request.compression)
-    if request.format == "cog" and grid is coverage.finest and request.fit == "tiles":
-        made = CoveragePlan.cog(coverage, cells, coverage.fields, tiff)
-    else:
-        made = CoveragePlan.exact(coverage, grid, cells, coverage.fields, tiff)
-    if not made.is_addressable:
-        made = made.uncompressed()
+    is_exact = request.fit == "exact"
+    tiff = TiffOptions(request.compression, request.predictor, is_exact=is_exact)
+    try:
+        if request.format == "cog" and grid is coverage.finest:
+            made = CoveragePlan.cog(coverage, cells, coverage.fields, tiff)
+        else:
+            made = CoveragePlan.exact(coverage, grid, cells, coverage.fields, tiff)
+    except InvalidParameterError as error:
+        raise InvalidRequestError(str(error), error.parameter) from None
     return ExportPlan(request, layer, tile_matrix_set, None, (), made, area)

@@ -44,8 +44,8 @@ _WRITERS: Final = {
     "gpkg": "geopackage:GeoPackageWriter",
     "dir": "directory:DirectoryWriter",
     "pyramid": "pyramid:PyramidWriter",
-    "tif": "coverage:CoverageWriter",
-    "cog": "coverage:CoverageWriter",
+    "tif": "coverage:coverage_writer",
+    "cog": "coverage:coverage_writer",
 }
 
 

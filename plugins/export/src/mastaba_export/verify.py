@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote
 
 from mastaba.errors import ObjectChangedError
+from mastaba_coverage import CompressedFile
 from mastaba_export.errors import DamagedArchiveError
 from mastaba_export.hilbert import first_number
 from mastaba_export.sources import StoredTiles
@@ -71,7 +72,9 @@ def verify(plan: ExportPlan, path: str | Path, *, deep: bool = False) -> Verifie
 
 
 def _verify_file(plan: ExportPlan, path: Path, *, deep: bool) -> Verified:
-    answer = plan.answer()
+    answer = plan.file()
+    if isinstance(answer, CompressedFile):
+        return _verify_compressed(plan, answer, path, deep=deep)
     size = path.stat().st_size
     if size != answer.size:
         raise DamagedArchiveError(f"{path.name} has {size:,} bytes instead of {answer.size:,}")
@@ -89,6 +92,41 @@ def _verify_file(plan: ExportPlan, path: Path, *, deep: bool) -> Verified:
     except ObjectChangedError:
         raise DamagedArchiveError("the layer changes while it is compared") from None
     return Verified(plan.tiles, plan.tiles if deep else 0)
+
+
+def _verify_compressed(
+    plan: ExportPlan, whole: CompressedFile, path: Path, *, deep: bool
+) -> Verified:
+    damaged = DamagedArchiveError(f"{path.name} differs from the layer")
+    numbers = range(whole.count)
+    chosen = set(numbers if deep else random.Random(_SEED).sample(numbers, min(8, len(numbers))))  # noqa: S311
+    sizes: list[int] = []
+    compared = 0
+    with path.open("rb") as file:
+        file.seek(whole.reserved)
+        try:
+            for number in numbers:
+                begin, first = file.tell(), len(sizes)
+                for is_there in whole.present(number):
+                    (size,) = struct.unpack("<I", file.read(4)) if is_there else (0,)
+                    sizes.append(size)
+                    if is_there:
+                        file.seek(size + 4, 1)
+                if number in chosen:
+                    end = file.tell()
+                    file.seek(begin)
+                    if (file.read(end - begin), sizes[first:]) != whole.part(number):
+                        raise damaged
+                    compared += sum(map(bool, sizes[first:]))
+        except struct.error:
+            raise damaged from None
+        except ObjectChangedError:
+            raise DamagedArchiveError("the layer changes while it is compared") from None
+        is_whole = file.tell() == path.stat().st_size
+        file.seek(0)
+        if not is_whole or file.read(whole.reserved) != whole.head(sizes):
+            raise damaged
+    return Verified(plan.tiles, compared)
 
 
 def _compare(plan: ExportPlan, archive: _Archive, *, deep: bool) -> Verified:

@@ -29,6 +29,7 @@ _TITLES: Final = {
     "zoom": "Zooms",
     "format": "Format",
     "compression": "Compression",
+    "predictor": "Predictor",
     "fit": "Cells",
     "style": "Style",
     "tms": "Tile matrix set",
@@ -71,7 +72,7 @@ PROCESSES: Final = {
             "Writes the stored values of an area into one GeoTIFF, as they are. Nothing is "
             "resampled.",
             ("cog", "tif"),
-            (*_AREA, "format", "compression", "fit"),
+            (*_AREA, "format", "compression", "predictor", "fit"),
             takes_vectors=False,
         ),
         Process(
