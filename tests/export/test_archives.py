@@ -307,7 +307,8 @@ def test_verification_finds_a_changed_tile(site: Site, tmp_path: Path, format: s
 
 
 @pytest.mark.parametrize(
-    ("compression", "predictor"), [("deflate", None), ("lzw", "none"), ("packbits", None)]
+    ("compression", "predictor"),
+    [("deflate", None), ("lzw", "none"), ("packbits", None), ("zstd", None), ("lerc", None)],
 )
 @pytest.mark.parametrize("fit", ["exact", "tiles"])
 def test_compressed_rasters_have_the_stored_values(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from mastaba_coverage.answer import blocks_of, check_tiles, fields_of, key_of, version_of, window_of
 from mastaba_coverage.errors import CoverageTooLargeError
@@ -16,11 +17,12 @@ from mastaba_coverage.sources import READ_AT_A_TIME, WrittenTiles
 if TYPE_CHECKING:
     from mastaba_coverage.limits import CoverageLimits
     from mastaba_coverage.plan import CoveragePlan
+    from mastaba_render.api.decoding import Pixels
 
 _PART: Final = 2 * READ_AT_A_TIME
 """Bytes of the values in a part."""
-_MOST_CLASSIC: Final = LARGEST_CLASSIC // 10 * 9
-"""Bytes of values. Compression may make more of noise."""
+_MOST_CLASSIC: Final = LARGEST_CLASSIC // 3 * 2
+"""Bytes of values. LZW makes up to half as much more of noise."""
 
 
 class FilePart(NamedTuple):
@@ -39,7 +41,8 @@ class CompressedFile:
     """The file of a plan that is not addressable.
 
     Its parts follow each other after `reserved` bytes, which the head fills when all sizes are
-    known. So the file has any size, is written once, and can be continued after any part.
+    known. So the file has any size, is written once, and can be continued after any part. The
+    same pixels may be compressed into other bytes the next time.
 
     Args:
         plan: of stored values, none of them copied.
@@ -79,20 +82,25 @@ class CompressedFile:
             ObjectChangedError: a slab has been replaced since its index was read.
             SlabFormatError, StorageError: a tile cannot be read or decoded.
         """
-        image, first, stop = self._parts[number]
         encode = self.plan.codec.encode
-        tiles = [
-            b"" if pixels is None else encode(pixels)
-            for pixels in self._windows[image].blocks(first, stop)
-        ]
+        tiles = [b"" if pixels is None else encode(pixels) for pixels in self.pixels(number)]
         return FilePart(b"".join(framed(tile) for tile in tiles if tile), [len(t) for t in tiles])
+
+    def pixels(self, number: int) -> Iterator[Pixels | None]:
+        """Yield the pixels of the tiles of a part; None for one that is left out.
+
+        Raises:
+            ObjectChangedError, SlabFormatError, StorageError: as `part`.
+        """
+        image, first, stop = self._parts[number]
+        return self._windows[image].blocks(first, stop)
 
     def present(self, number: int) -> list[bool]:
         """Return for each tile of a part whether the file has it."""
         image, first, stop = self._parts[number]
         return [bool(size) for size in self._windows[image].sizes[first:stop]]
 
-    def head(self, sizes: Sequence[int]) -> bytes:
+    def head(self, sizes: Sequence[int] | npt.NDArray[np.integer]) -> bytes:
         """Return the first `reserved` bytes of the file.
 
         Args:

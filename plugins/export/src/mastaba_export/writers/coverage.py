@@ -1,16 +1,17 @@
-"""One raster: GeoTIFF or COG, copied and uncompressed, or compressed anew."""
+"""One raster: GeoTIFF or COG, copied and uncompressed, or compressed again."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from mastaba.errors import ObjectChangedError
 from mastaba_coverage import Answer, CompressedFile
-from mastaba_export.errors import DataChangedError
+from mastaba_export.errors import DataChangedError, DestinationError
 from mastaba_export.plan import Unit
 from mastaba_export.sources import UNKNOWN, Batch
 from mastaba_export.writers.base import FileWriter
@@ -24,8 +25,10 @@ if TYPE_CHECKING:
 
 _PART: Final = 16 * 1024 * 1024
 """Bytes of a unit of work."""
-_SIZE: Final = np.dtype("<u4")
-"""Bytes of a tile in a file of entries."""
+_ENTRY: Final = np.dtype([("size", "<u4"), ("checksum", "<u4")])
+"""A tile that is written: its bytes, 0 if it is left out, and their CRC-32."""
+_CHECKED: Final = 64 * 1024 * 1024
+"""Bytes before the end of an interrupted output that are compared with their checksums."""
 _CHANGED: Final = "the data changed while it was exported; remove the output and export it again"
 
 
@@ -86,7 +89,8 @@ class CoverageWriter(FileWriter):
 class CompressedWriter(FileWriter):
     """Writes a raster that is compressed; a unit of work is a part of its file.
 
-    The sizes of its tiles are in a second file until the end, when its head is written.
+    The same pixels may be compressed into other bytes the next time. So what is written is kept,
+    with its sizes and checksums in a second file until the end, when its head is written.
     """
 
     def __init__(
@@ -95,18 +99,18 @@ class CompressedWriter(FileWriter):
         self.reserved = file.reserved
         super().__init__(plan, part, journal)
         self._whole = file
-        self._sizes = EntryFile(part, _SIZE)
-        self._fetched: dict[int, list[int]] = {}
+        self._entries = EntryFile(part, _ENTRY)
 
     def start(self) -> None:
         super().start()
-        self._sizes.start()
+        self._entries.start()
 
     def restore(self, state: Mapping[str, Any]) -> None:
         if state["version"] != self._whole.version:
             raise DataChangedError(_CHANGED)
         super().restore(state)
-        self._sizes.restore(state["entries"])
+        self._entries.restore(state["entries"])
+        self._check_end()
 
     @property
     def count(self) -> int:
@@ -120,25 +124,51 @@ class CompressedWriter(FileWriter):
             data, sizes = self._whole.part(unit.row)
         except ObjectChangedError:
             raise DataChangedError(_CHANGED) from None
-        self._fetched[unit.row] = sizes
         return Batch((), UNKNOWN, len(data), sum(map(bool, sizes)), len(data), data)
 
     def add(self, unit: Unit, batch: Batch) -> None:
         assert batch.whole is not None
         self.append(batch.whole)
-        self._sizes.add(self._fetched.pop(unit.row))
+        self._entries.add(list(_entries_of(batch.whole, self._whole.present(unit.row))))
 
     def sync(self) -> dict[str, Any]:
         state = {**super().sync(), "version": self._whole.version}
-        return {**state, "entries": self._sizes.sync()}
+        return {**state, "entries": self._entries.sync()}
 
     def finish(self, changed: Sequence[str]) -> None:
-        self.write_at(self._whole.head(self._sizes.read().tolist()), 0)
+        self.write_at(self._whole.head(self._entries.read()["size"]), 0)
         os.fsync(self._file)
 
     def clean(self) -> None:
-        self._sizes.clean()
+        self._entries.clean()
 
     def close(self) -> None:
         super().close()
-        self._sizes.close()
+        self._entries.close()
+
+    def _check_end(self) -> None:
+        """Compare the last tiles of an interrupted output with their checksums.
+
+        Raises:
+            DestinationError: they differ.
+        """
+        end = self.position
+        for size, checksum in self._entries.read()[::-1].tolist():
+            if self.position - end > _CHECKED:
+                return
+            if size:
+                end -= size + 8
+                tile = os.pread(self._file, size, end + 4) if end >= self.reserved else b""
+                if zlib.crc32(tile) != checksum:
+                    raise DestinationError(
+                        f"{self.part.name} is not as its journal says; remove both and begin again"
+                    )
+
+
+def _entries_of(data: bytes, present: Sequence[bool]) -> Iterator[tuple[int, int]]:
+    """Yield size and checksum of each tile of a part of a file."""
+    start, view = 0, memoryview(data)
+    for is_there in present:
+        size = int.from_bytes(view[start : start + 4], "little") if is_there else 0
+        yield size, zlib.crc32(view[start + 4 : start + 4 + size]) if is_there else 0
+        start += size + 8 if is_there else 0
