@@ -154,7 +154,7 @@ class CompressedWriter(FileWriter):
         """
         end = self.position
         for size, checksum in self._entries.read()[::-1].tolist():
-            if self.position - end > _CHECKED:
+            if self.position - end > _CHECKED or end - size - 8 < self.kept_from:
                 return
             if size:
                 end -= size + 8
