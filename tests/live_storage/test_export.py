@@ -14,7 +14,7 @@ from tests.live_storage.test_build import Place, in_ceph, in_s3, in_swift, place
 
 from mastaba.api.storages import ByteRange
 from mastaba.api.writable_storages import WritableStorage
-from mastaba.plugins import manager
+from mastaba.plugins.manager import Plugins
 from mastaba_export.object_store import ObjectTarget
 from mastaba_export.verify import verify
 
@@ -42,7 +42,7 @@ def command(server: Path, work: Path, output: str, *more: str) -> list[str]:
 
 
 def store_of(output: str) -> Iterator[tuple[WritableStorage, str]]:
-    target = ObjectTarget.parse(output, manager.load().storages)
+    target = ObjectTarget.parse(output, Plugins().storages)
     storage = target.open()
     try:
         yield storage, target.key
