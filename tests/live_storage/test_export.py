@@ -25,8 +25,8 @@ _PIECE = 8 * 1024 * 1024
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A layer of images of about 90 MB."""
-    return write_world(tmp_path_factory.mktemp("world"), size=50_000)
+    """A layer of images of about 115 MB."""
+    return write_world(tmp_path_factory.mktemp("world"), size=70_000)
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_an_archive_is_an_object(
     assert list(work.iterdir()) == []
     found = downloaded(output, tmp_path / f"map.{format}")
     # So it was uploaded in parts.
-    assert found.stat().st_size > 70e6
+    assert found.stat().st_size > 96e6
     verify(planned(opened(server), "IMAGES", format), found, deep=True)
 
 

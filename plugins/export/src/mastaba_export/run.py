@@ -40,6 +40,10 @@ _HORIZON: Final = 1024
 """Units that are written after a checkpoint at most."""
 _MOST_AHEAD: Final = 3
 """Units that are read while one is written."""
+_FURTHER: Final = 4
+"""Times as many are read from a storage behind a network, as long as they are small."""
+_AHEAD_BYTES: Final = 32 * 1024 * 1024
+"""Bytes of these."""
 _LEAST_FREE: Final = 256 * 1024 * 1024
 """Bytes of the file system that stay free."""
 _STATS: Final = 16
@@ -386,17 +390,22 @@ class _Run:
     def _batches(self, first: int) -> Iterator[tuple[Unit, Batch]]:
         """Yield units and what was read of them; some are read ahead."""
         units = self._units(first)
-        ahead = min(self._threads, _MOST_AHEAD)
+        least = most = min(self._threads, _MOST_AHEAD)
+        if any(_is_distant(level.source) for level in self._plan.levels):
+            most = self._threads * _FURTHER
+        ahead, largest = least, 1
         waiting: deque[tuple[Unit, Future[Batch]]] = deque()
-        pool = ThreadPoolExecutor(self._threads, "mastaba-export")
+        pool = ThreadPoolExecutor(max(self._threads, most), "mastaba-export")
         try:
-            for unit in islice(units, ahead):
-                waiting.append((unit, pool.submit(self._writer.fetch, unit)))
-            while waiting:
+            while True:
+                for another in islice(units, max(ahead - len(waiting), 0)):
+                    waiting.append((another, pool.submit(self._writer.fetch, another)))
+                if not waiting:
+                    return
                 unit, future = waiting.popleft()
                 batch = future.result()
-                for another in islice(units, 1):
-                    waiting.append((another, pool.submit(self._writer.fetch, another)))
+                largest = max(largest, batch.read)
+                ahead = min(max(_AHEAD_BYTES // largest, least), most)
                 yield unit, batch
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
@@ -458,3 +467,8 @@ class _Pace:
             if should_stop is not None and should_stop():
                 return
             time.sleep(min(left, _LONGEST_WAIT))
+
+
+def _is_distant(source: object) -> bool:
+    """Return whether tiles are read through a network, and nothing else takes time."""
+    return isinstance(source, StoredTiles) and source.reader.storage.is_remote
