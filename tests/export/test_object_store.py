@@ -202,7 +202,7 @@ def test_what_is_left_is_removed(site: Site, tmp_path: Path, folder: Path) -> No
 
 def test_destinations(tmp_path: Path, site: Site) -> None:
     drivers: Any = {"shelf": Shelf, "reading": type("Reading", (Shelf,), {"writer": None})}
-    assert str(ObjectTarget.parse("shelf://a/b/c.tif", drivers)) == "shelf://a/b/c.tif"
+    assert str(ObjectTarget.parse("shelf://a/b/c.tif", drivers.__getitem__)) == "shelf://a/b/c.tif"
     for text, why in [
         ("none://a/b", "mastaba-storage-none"),
         ("reading://a/b", "only reads"),
@@ -211,6 +211,6 @@ def test_destinations(tmp_path: Path, site: Site) -> None:
         ("shelf://a/b/", "not of the form"),
     ]:
         with pytest.raises(DestinationError, match=why):
-            ObjectTarget.parse(text, drivers)
+            ObjectTarget.parse(text, drivers.__getitem__)
     with pytest.raises(DestinationError, match="mastaba pyramid copy"):
         run(planned(site, "IMAGES", "dir"), tmp_path / "map", target=target_in(tmp_path))

@@ -5,11 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from tests.export.ground import opened, planned, write_world
+from tests.export.service.conftest import Exports, open_exports
+from tests.export.service.test_remote_results import check_results_are_objects
 from tests.live_storage.test_build import Place, in_ceph, in_s3, in_swift, place
 
 from mastaba.api.storages import ByteRange
@@ -18,7 +20,7 @@ from mastaba.plugins.manager import Plugins
 from mastaba_export.object_store import ObjectTarget
 from mastaba_export.verify import verify
 
-__all__ = ["Place", "in_ceph", "in_s3", "in_swift", "place"]
+__all__ = ["Place", "in_ceph", "in_s3", "in_swift", "open_exports", "place"]
 
 _PIECE = 8 * 1024 * 1024
 
@@ -42,7 +44,7 @@ def command(server: Path, work: Path, output: str, *more: str) -> list[str]:
 
 
 def store_of(output: str) -> Iterator[tuple[WritableStorage, str]]:
-    target = ObjectTarget.parse(output, Plugins().storages)
+    target = ObjectTarget.parse(output, Plugins().storages.__getitem__)
     storage = target.open()
     try:
         yield storage, target.key
@@ -132,3 +134,10 @@ def test_an_object_without_parts_is_small(
     assert small.returncode == 0, small.stderr
     found = downloaded(f"{output}/small.pmtiles", tmp_path / "map.pmtiles")
     verify(planned(opened(server), "IMAGES", "pmtiles", zoom=[5, 6]), found, deep=True)
+
+
+@pytest.mark.parametrize("place", ["in_s3", "in_swift"], indirect=True)
+def test_results_of_jobs_are_objects(place: str, open_exports: Callable[..., Exports]) -> None:
+    exports = open_exports(results=f"{place}/results")
+    for storage, key in store_of(f"{place}/results/x"):
+        check_results_are_objects(exports, storage, key.removesuffix("x"))

@@ -187,7 +187,7 @@ def _target(arguments: argparse.Namespace) -> ObjectTarget | None:
 
     if "://" not in arguments.out:
         return None
-    return ObjectTarget.parse(arguments.out, arguments.plugins.storages)
+    return ObjectTarget.parse(arguments.out, arguments.plugins.storages.__getitem__)
 
 
 def _document(result: Result, place: str) -> dict[str, Any]:

@@ -19,7 +19,6 @@ from mastaba.errors import (
     MastabaError,
     ObjectNotFoundError,
     StorageUnavailableError,
-    UnknownPluginError,
 )
 from mastaba_export.errors import DestinationError, ExportTooLargeError, WriteError
 
@@ -61,8 +60,11 @@ class ObjectTarget:
     writer: str
 
     @classmethod
-    def parse(cls, text: str, storages: Mapping[str, type[Storage]]) -> ObjectTarget:
+    def parse(cls, text: str, driver: Callable[[str], type[Storage]]) -> ObjectTarget:
         """Return the object of ``s3://bucket/key`` and the like.
+
+        Args:
+            driver: returns a storage driver by its name.
 
         Raises:
             DestinationError: the driver is not installed or cannot write, or the name is invalid.
@@ -70,17 +72,17 @@ class ObjectTarget:
         scheme, _, rest = text.partition("://")
         container, _, key = rest.partition("/")
         try:
-            driver = storages[scheme]
-        except (KeyError, UnknownPluginError):
+            found = driver(scheme)
+        except (KeyError, MastabaError):
             raise DestinationError(
                 f"no storage driver {scheme!r} is installed; try "
                 f"pip install mastaba-storage-{scheme}"
             ) from None
-        if driver.writer is None:
+        if found.writer is None:
             raise DestinationError(f"the storage driver {scheme!r} only reads")
         if not container or not key.rpartition("/")[2]:
             raise DestinationError(f"{text!r} is not of the form {scheme}://container/name")
-        return cls(scheme, container, key, driver.writer)
+        return cls(scheme, container, key, found.writer)
 
     @property
     def name(self) -> str:

@@ -18,6 +18,7 @@ from mastaba_export.run import discard, run
 
 if TYPE_CHECKING:
     from mastaba.api.services import Site
+    from mastaba_export.jobs.remote import RemoteResults
     from mastaba_export.run import Progress
 
 
@@ -31,6 +32,19 @@ FILE_TYPES: Final[Mapping[str, str]] = {
 """Media types of the results of jobs by format. Each is one file."""
 
 
+def remote_results(site: Site, settings: JobSettings) -> RemoteResults | None:
+    """Return where results are objects; None if they are files.
+
+    Raises:
+        DestinationError: the setting cannot be used.
+    """
+    if not settings.results:
+        return None
+    from mastaba_export.jobs.remote import RemoteResults
+
+    return RemoteResults(settings.results, site.catalogue.storages.driver)
+
+
 def exporting(site: Site, settings: JobSettings) -> Perform:
     """Return what exports the layers of a site.
 
@@ -38,6 +52,7 @@ def exporting(site: Site, settings: JobSettings) -> Perform:
         site: gives the layers.
         settings: limits. An export whose estimate was too low ends at the limit.
     """
+    remote = remote_results(site, settings)
 
     def perform(job: Job, folder: str, report: Report) -> Sequence[ResultFile]:
         layer = site.catalogue.layers.get(job.order.layer)
@@ -46,10 +61,12 @@ def exporting(site: Site, settings: JobSettings) -> Perform:
         planned = plan(ExportRequest.from_inputs(job.order.inputs), site)
         name = file_name(layer.id, planned.format)
         path = Path(folder, name)
-        if not path.exists():
+        target = None if remote is None else remote.target(job.id, name)
+        size = _size(path, job, remote)
+        if size is None:
             if planned.digest != job.order.plan:
                 # The layer changed since, so what an earlier attempt wrote cannot be continued.
-                discard(path)
+                discard(path, target)
             watched = _Watched(report, settings.limits.max_bytes, job)
             result = run(
                 planned,
@@ -58,13 +75,22 @@ def exporting(site: Site, settings: JobSettings) -> Perform:
                 progress=watched.note,
                 should_stop=watched.should_stop,
                 rate=settings.rate,
+                target=target,
             )
             if not result.is_complete:
                 raise watched.reason or StoppedError("the export was stopped")
-        # Otherwise the worker died between the last byte and the note of it.
-        return [ResultFile(name, FILE_TYPES[planned.format], path.stat().st_size)]
+            size = result.bytes
+        return [ResultFile(name, FILE_TYPES[planned.format], size)]
 
     return perform
+
+
+def _size(path: Path, job: Job, remote: RemoteResults | None) -> int | None:
+    """Return the bytes of a result that is complete: its worker died before it noted that."""
+    if remote is None:
+        return path.stat().st_size if path.exists() else None
+    is_begun = path.with_name(f"{path.name}.journal").exists()
+    return None if is_begun else remote.size(job.id, path.name)
 
 
 class _Watched:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mastaba.api.web import printable
 from mastaba.errors import InvalidParameterError, MissingParameterError, OverloadedError
 from mastaba_export.errors import ExportTooLargeError, InvalidRequestError
+from mastaba_export.formats import UPLOADED
 from mastaba_export.jobs.job import Order
 from mastaba_export.jobs.refusals import TooLargeError
 from mastaba_export.jobs.results import check_room, clean
@@ -105,7 +106,8 @@ class Orders:
         limits = self._queue.settings.limits
         check_size(order.estimate, limits)
         clean(self._queue, self._results)
-        check_room(self._results, order.expected_bytes)
+        is_uploaded = self._results.is_left_to_workers and order.inputs["format"] in UPLOADED
+        check_room(self._results, 0 if is_uploaded else order.expected_bytes)
         return self._queue.submit(order, limits.directory_bytes)
 
     @contextmanager
