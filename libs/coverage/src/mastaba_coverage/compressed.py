@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ from mastaba_coverage.layout import LARGEST_CLASSIC, TiffImage, TiffLayout, fram
 from mastaba_coverage.sources import READ_AT_A_TIME, WrittenTiles
 
 if TYPE_CHECKING:
+    from mastaba_coverage.grid import CoverageGrid
     from mastaba_coverage.limits import CoverageLimits
     from mastaba_coverage.plan import CoveragePlan
     from mastaba_render.api.decoding import Pixels
@@ -23,6 +24,9 @@ _PART: Final = 2 * READ_AT_A_TIME
 """Bytes of the values in a part."""
 _MOST_CLASSIC: Final = LARGEST_CLASSIC // 3 * 2
 """Bytes of values. LZW makes up to half as much more of noise."""
+
+
+Change: TypeAlias = "Callable[[CoverageGrid, int, int, Pixels], Pixels]"
 
 
 class FilePart(NamedTuple):
@@ -47,6 +51,8 @@ class CompressedFile:
     Args:
         plan: of stored values, none of them copied.
         limits: of the file; ``tiles`` and ``indices`` count.
+        change: changes the pixels of a tile: takes its grid, the row and column of its first cell
+            in that, and its pixels; returns the new ones. None to keep them.
 
     Attributes:
         plan: as given.
@@ -58,9 +64,12 @@ class CompressedFile:
         SlabFormatError, StorageError: an index cannot be read.
     """
 
-    def __init__(self, plan: CoveragePlan, limits: CoverageLimits) -> None:
+    def __init__(
+        self, plan: CoveragePlan, limits: CoverageLimits, change: Change | None = None
+    ) -> None:
         check_tiles(plan, limits)
         self.plan = plan
+        self._change = change
         blocks = blocks_of(plan, limits)
         self._fields = fields_of(plan)
         self._windows = [
@@ -92,8 +101,20 @@ class CompressedFile:
         Raises:
             ObjectChangedError, SlabFormatError, StorageError: as `part`.
         """
-        image, first, stop = self._parts[number]
-        return self._windows[image].blocks(first, stop)
+        yield from self._pixels(*self._parts[number])
+
+    def _pixels(self, image: int, first: int, stop: int) -> Iterator[Pixels | None]:
+        """Yield the pixels of some tiles of an image."""
+        shape, place = self.plan.shape, self.plan.images[image]
+        grid, cells = place.grid, place.cells
+        across = shape.across(cells.columns)
+        for number, pixels in enumerate(self._windows[image].blocks(first, stop), first):
+            if pixels is None or self._change is None:
+                yield pixels
+            else:
+                row, column = divmod(number, across)
+                top, left = cells.top + row * shape.height, cells.left + column * shape.width
+                yield self._change(grid, top, left, pixels)
 
     def present(self, number: int) -> list[bool]:
         """Return for each tile of a part whether the file has it."""
@@ -129,12 +150,12 @@ class CompressedFile:
             ObjectChangedError, SlabFormatError, StorageError: as `part`.
         """
         total = self.reserved
-        for window in self._windows:
+        for image, window in enumerate(self._windows):
             numbers = np.flatnonzero(window.sizes)
             if not len(numbers):
                 continue
             chosen = numbers[np.unique(np.linspace(0, len(numbers) - 1, most).astype(int))]
-            found = [window.blocks(int(one), int(one) + 1) for one in chosen]
+            found = [self._pixels(image, int(one), int(one) + 1) for one in chosen]
             tiles = [pixels for blocks in found for pixels in blocks if pixels is not None]
             size = sum(len(framed(self.plan.codec.encode(pixels))) for pixels in tiles)
             total += round(size / len(tiles) * len(numbers))

@@ -26,13 +26,13 @@ from mastaba_coverage import (
     offered_compressions,
 )
 from mastaba_export.area import area_of
-from mastaba_export.clipping import Clip
+from mastaba_export.clipping import WITH_ALPHA, CellClip, Clip
 from mastaba_export.errors import ExportTooLargeError, InvalidRequestError
 from mastaba_export.formats import EXTENSIONS, MEDIA_TYPES, TileKind, kind_of, zooms_of
 from mastaba_export.hilbert import order_of, positions
 from mastaba_export.levels import ExportLevel
 from mastaba_export.request import COVERAGES
-from mastaba_export.selection import Selection, selected
+from mastaba_export.selection import Selection, around, selected
 from mastaba_export.sizes import Estimate, of_file, of_tiles
 from mastaba_export.sources import DRAWN_BLOCK, DrawnTiles, StoredTiles
 
@@ -47,6 +47,8 @@ MOST_BLOCKS: Final = 4_194_304
 """Slabs of an export."""
 _SAMPLED: Final = 64
 """Tiles of a level that are compressed for an estimate."""
+_CLIPPED: Final = 16
+"""The same if they are clipped to polygons, which takes longer."""
 _COVERAGE_LIMITS: Final = CoverageLimits(stream_bytes=1 << 50, tiles=1 << 26, indices=MOST_BLOCKS)
 
 
@@ -149,6 +151,11 @@ class ExportPlan:
         """
         assert self.coverage is not None
         found = self.coverage
+        if self.area is not None and self.area.polygons:
+            coverage = found.coverage
+            has_alpha = len(coverage.fields) in WITH_ALPHA
+            clip = CellClip(self.area, coverage.nodata, has_alpha=has_alpha)
+            return CompressedFile(found, _COVERAGE_LIMITS, clip)
         if found.is_addressable:
             try:
                 return extract(found, _COVERAGE_LIMITS)
@@ -170,7 +177,9 @@ class ExportPlan:
         file = self.file()
         tiles = {image.grid.matrix.id: _count(image.tiles) for image in file.plan.images}
         if isinstance(file, CompressedFile):
-            return of_file(file.estimate(_SAMPLED), tiles, is_exact=False)
+            is_clipped = self.request.area is not None
+            sampled = file.estimate(_CLIPPED if is_clipped else _SAMPLED)
+            return of_file(sampled, tiles, is_exact=False)
         return of_file(file.size, tiles)
 
     @cached_property
@@ -338,7 +347,8 @@ def _coverage_plan(request: ExportRequest, layer: Layer, site: Site) -> ExportPl
             "compression",
         )
     if request.clip:
-        raise InvalidRequestError("clip is not offered for tif and cog: remove it", "clip")
+        text = "tif and cog contain whole boxes, and what is outside of polygons gets no data"
+        raise InvalidRequestError(f"{text}: remove clip", "clip")
     try:
         coverage = Coverage.of(layer, site.catalogue.readers[layer.id])
     except ValueError as error:
@@ -352,22 +362,29 @@ def _coverage_plan(request: ExportRequest, layer: Layer, site: Site) -> ExportPl
             )
         grid = coverage.grids[request.levels[0]]
     tile_matrix_set = layer.pyramid.tile_matrix_set
-    if request.area is not None:
-        raise InvalidRequestError(f"{request.format} contains a box; state it with bbox", "area")
     area = area_of(request, tile_matrix_set.crs, site.catalogue.settings.equivalences)
     cells = grid.window
     if area is not None:
-        if len(area.boxes) != 1:
+        parameter = "bbox" if request.area is None else "area"
+        box = area.boxes[0] if len(area.boxes) == 1 else around(area.polygons)
+        if box is None:
             raise InvalidRequestError(
-                "bbox: the area is across the antimeridian, or outside; a raster has one part",
-                "bbox",
+                f"{parameter}: the area is across the antimeridian, or outside; a raster has one "
+                "part",
+                parameter,
             )
-        found = grid.cells(area.boxes[0])
+        found = grid.cells(box)
         if found is None:
-            raise InvalidRequestError("bbox: no cell of the layer is in the area", "bbox")
+            raise InvalidRequestError(
+                f"{parameter}: no cell of the layer is in the area", parameter
+            )
         cells = found
     is_exact = request.fit == "exact"
-    tiff = TiffOptions(request.compression, request.predictor, is_exact=is_exact)
+    compression = request.compression
+    if request.area is not None and compression == "stored":
+        # Tiles at the border of polygons cannot be copied.
+        compression = "deflate"
+    tiff = TiffOptions(compression, request.predictor, is_exact=is_exact)
     try:
         if request.format == "cog" and grid is coverage.finest:
             made = CoveragePlan.cog(coverage, cells, coverage.fields, tiff)

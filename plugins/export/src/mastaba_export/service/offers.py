@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mastaba.api.services import Site
     from mastaba_export.service.processes import Process
 
-_TAKES: Final[Mapping[str, tuple[str, ...]]] = {"cog": (), "tif": ("level",)}
+_TAKES: Final[Mapping[str, tuple[str, ...]]] = {"cog": ("area",), "tif": ("area", "level")}
 """What else formats take than a box, by format: a COG has the coarser levels as overviews."""
 
 

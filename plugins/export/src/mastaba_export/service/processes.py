@@ -72,7 +72,7 @@ PROCESSES: Final = {
             "Writes the stored values of an area into one GeoTIFF, as they are. Nothing is "
             "resampled.",
             ("cog", "tif"),
-            (*_AREA, "format", "compression", "predictor", "fit"),
+            (*_AREA, "area", "format", "compression", "predictor", "fit"),
             takes_vectors=False,
         ),
         Process(
@@ -160,7 +160,10 @@ def _input(
         box["properties"] = {"bbox": dict(own), "crs": {"type": "string"}}
         own = {"oneOf": [own, {**box, "required": ["bbox"]}]}
     elif name == "area":
-        about["description"] = "GeoJSON with polygons, of at most 10,000 points."
+        about["description"] = (
+            "GeoJSON with polygons, of at most 10,000 points; the cells of cog and tif outside of "
+            "them have no data."
+        )
     elif name == "crs":
         about["description"] = "CRS of the area, x before y."
     elif name == "levels":
