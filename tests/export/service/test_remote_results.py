@@ -82,6 +82,14 @@ def check_results_are_objects(exports: Exports, storage: Any, prefix: str) -> No
     assert exports.results_left() == []
 
 
+def test_zip_files_are_objects(exports: Exports, bucket: Bucket) -> None:
+    job = exports.done({"layer": "RGB_PNG", "format": "dir"})
+    key = f"results/{job[-32:]}/RGB_PNG.zip"
+    assert exports.client.get(exports.file(job)).data == bucket.read(key).data
+    folder = Path(exports.settings.directory, "jobs", job[-32:])
+    assert {one.name for one in folder.iterdir()} == {"lock"}
+
+
 def test_a_worker_that_died_after_the_upload(exports: Exports, bucket: Bucket) -> None:
     job = exports.ordered(LAYER)
     claimed = exports.queue.claim("w")

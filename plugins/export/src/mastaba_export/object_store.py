@@ -21,11 +21,11 @@ from mastaba.errors import (
     StorageUnavailableError,
 )
 from mastaba_export.errors import DestinationError, ExportTooLargeError, WriteError
+from mastaba_export.journal import Journal
 
 if TYPE_CHECKING:
     from mastaba.api.storages import Storage
     from mastaba.api.writable_storages import WritableStorage
-    from mastaba_export.journal import Journal
 
 T = TypeVar("T")
 
@@ -311,6 +311,22 @@ class Upload:
             except MastabaError as error:
                 raise WriteError(f"{self._target} cannot be written: {error}") from None
         raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+def upload(target: ObjectTarget, path: Path) -> int:
+    """Upload a file, or go on with its upload, and return its bytes; errors as those of `Upload`.
+
+    Its room on the disk is given back meanwhile.
+    """
+    known = path.with_name(f"{path.name}.journal")
+    with Journal(known) as journal, closing(Upload(target, path, journal)) as uploading:
+        state = journal.state()
+        uploading.restore(state)
+        if not state:
+            uploading.start(path.stat().st_size)
+        size = uploading.complete()
+    known.unlink()
+    return size
 
 
 def abandon(target: ObjectTarget, part: Path, journal: Journal) -> None:

@@ -11,6 +11,7 @@ from mastaba.api.web import printable
 from mastaba.errors import InvalidParameterError, MissingParameterError, OverloadedError
 from mastaba_export.errors import ExportTooLargeError, InvalidRequestError
 from mastaba_export.formats import UPLOADED
+from mastaba_export.jobs.exporting import PACKED
 from mastaba_export.jobs.job import Order
 from mastaba_export.jobs.refusals import TooLargeError
 from mastaba_export.jobs.results import check_room, clean
@@ -91,7 +92,8 @@ class Orders:
             inputs=wanted.to_inputs(),
             plan=planned.digest,
             estimate=estimate,
-            expected_bytes=int(estimate["bytes"]),
+            # A directory is there until its ZIP file is complete.
+            expected_bytes=int(estimate["bytes"]) * (2 if format in PACKED else 1),
         )
 
     def submit(self, order: Order) -> Job:

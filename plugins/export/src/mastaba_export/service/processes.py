@@ -37,6 +37,7 @@ _TITLES: Final = {
     "clip": "Clip",
     "tile_compression": "Compression of vector tiles",
     "dedup": "Equal tiles",
+    "scheme": "Numbers of rows",
 }
 """Titles of inputs."""
 
@@ -80,10 +81,10 @@ PROCESSES: Final = {
             "Export of tiles",
             "Writes the tiles of an area into one archive: as they are stored, or drawn in a style "
             "or in another tile matrix set.",
-            ("pmtiles", "mbtiles", "gpkg"),
+            ("pmtiles", "mbtiles", "gpkg", "dir", "pyramid"),
             (
                 *(*_AREA, "area", "zoom", "format", "style", "tms", "tile_format", "clip"),
-                *("tile_compression", "dedup"),
+                *("tile_compression", "dedup", "scheme"),
             ),
             takes_vectors=True,
         ),
@@ -169,7 +170,7 @@ def _input(
     elif name == "levels":
         about["description"] = "Identifiers of the levels; all by default."
     elif name == "format":
-        about["description"] = "Format of the file."
+        about["description"] = "Format of the file; dir and pyramid are packed as ZIP."
         own = {"type": "string", "enum": list(process.formats), "default": process.formats[0]}
     elif name == "layer":
         own = {"type": "string", "enum": sorted(layers)} if layers else {"type": "string"}
