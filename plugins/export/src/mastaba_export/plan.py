@@ -343,7 +343,7 @@ def _coverage_plan(request: ExportRequest, layer: Layer, site: Site) -> ExportPl
         raise InvalidRequestError(f"{request.format} has one level: choose one", "zoom")
     if request.compression not in ("stored", *offered_compressions()):
         raise InvalidRequestError(
-            f"{request.compression} needs imagecodecs: install mastaba-coverage[codecs]",
+            f"{request.compression} needs imagecodecs: install mastaba-export[codecs]",
             "compression",
         )
     if request.clip:
