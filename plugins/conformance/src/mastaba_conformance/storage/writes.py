@@ -120,6 +120,7 @@ class WriteTests(StorageKit):
         if not writable.most_parts:
             not_declared("most_parts is 0")
         name, parts = f"{prefix}parts", [b"1" * _PART, b"2" * _PART, b"3"]
+        writable.delete(name)
         abandoned, upload = writable.begin_parts(name), writable.begin_parts(name)
         writable.write_part(name, abandoned, 1, b"4" * _PART)
         # In any order, and the first one twice.
