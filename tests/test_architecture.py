@@ -76,7 +76,7 @@ ROOMS_OF_PLUGINS = {
 }
 MAX_PACKAGES = 13
 
-MOST_LINES = 12_033
+MOST_LINES = 12_061
 """Lines of the modules of the core. Lower it with every change that removes some."""
 
 # library: the modules (or packages) of the core that may know it

@@ -107,7 +107,7 @@ class Answer(AddressableBody):
         self._give_way, self._note = give_way, note
         check_tiles(plan, limits)
         self._heads = heads if _tiles_in(plan) > _FEW else None
-        self._key = _key(plan)
+        self._key = key_of(plan)
         saved = None if self._heads is None else self._heads.find(self._key)
         if saved is None:
             self._blocks = blocks_of(plan, limits)
@@ -133,7 +133,7 @@ class Answer(AddressableBody):
             version: str | None = saved.version
         else:
             head = bytes(self._layout.head)
-            version = _version(self._key, head, self._blocks)
+            version = version_of(self._key, head, self._blocks)
             if self._heads is not None and version is not None:
                 self._heads.save(self._key, version, head, self._blocks)
         super().__init__(self._layout.size, version)
@@ -305,7 +305,7 @@ def fields_of(plan: CoveragePlan) -> list[list[Field]]:
     return found
 
 
-def _key(plan: CoveragePlan) -> str:
+def key_of(plan: CoveragePlan) -> str:
     """Return a text that changes with everything but the stored tiles that decides on a file."""
     layer = plan.coverage.layer
     described = [
@@ -326,7 +326,7 @@ def _key(plan: CoveragePlan) -> str:
     return digest.hexdigest()
 
 
-def _version(key: str, head: bytes, blocks: Sequence[TileBlock]) -> str | None:
+def version_of(key: str, head: bytes, blocks: Sequence[TileBlock]) -> str | None:
     """Return a text that changes with the bytes of the file; None if they may change unnoticed."""
     if not all(block.has_versions for block in blocks):
         return None
