@@ -9,7 +9,7 @@ from mastaba_server.web.text import decode
 
 _SECRET_NAMES: Final = ("secret", "token", "password")
 _MASK: Final = "***"
-_has_encoded_name: Final = re.compile("%[^&=]*=").search
+_has_encoded_name: Final = re.compile("(?:^|&)[^&=%]*%[^&=]*=").search
 
 
 def masked(query: str) -> str:
