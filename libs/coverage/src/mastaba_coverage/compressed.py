@@ -168,7 +168,7 @@ class CompressedFile:
         for image in reversed(range(len(self._windows))):
             window = self._windows[image]
             count = len(window.sizes)
-            across = self.plan.shape.across(self.plan.images[image].cells.columns)
+            across = self.plan.shape.across(self.plan.images[image].columns)
             at_a_time = max(1, _PART // window.nbytes)
             if at_a_time > across:
                 # Whole rows: their stored tiles are not decoded twice.

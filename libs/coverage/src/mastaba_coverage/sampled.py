@@ -69,6 +69,9 @@ class SampledTiles(TileSource):
         dtype: of the values, little-endian.
         channels: numbers of those that the image has, in order.
         is_sparse: whether tiles are left out of which nothing is stored.
+
+    Attributes:
+        nbytes: bytes of the values of a tile.
     """
 
     def __init__(
@@ -93,6 +96,7 @@ class SampledTiles(TileSource):
         self._across = shape.across(sampling.columns)
         down = shape.down(sampling.rows)
         row = shape.width * len(channels) * dtype.itemsize
+        self.nbytes = row * shape.height
         heights = [shape.height_of(number, sampling.rows) for number in range(down)]
         self.sizes: npt.NDArray[np.int64] = np.repeat(
             np.array(heights, np.int64) * row, self._across
