@@ -45,6 +45,8 @@ KINDS: Final = 61
 FIRST_ROW, FIRST_COL = 100, 77
 """Cells by which the window is beside the tiles."""
 NODATA: Final = -99999.0
+ROUNDS: Final = 6
+"""Times that latency is measured alone, and beside downloads."""
 COVERAGE: Final = "/ogcapi/collections/heights/coverage"
 
 Floats = npt.NDArray[np.float32]
@@ -55,27 +57,35 @@ def main() -> int:
     parser.add_argument("--side", type=int, default=8192, help="cells of the window (%(default)d)")
     parser.add_argument("--ranges", type=int, default=500, help="random ranges (%(default)d)")
     parser.add_argument("--seconds", type=float, default=8, help="of latency (%(default)g)")
+    parser.add_argument("--latency", action="store_true", help="measure the latency alone")
     parser.add_argument("--folder", help="for the pyramid, which is kept there")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="mastaba-coverages-") as temporary:
         folder = Path(arguments.folder or temporary)
         server_json = _write(folder, arguments.side)
-        target = plain_http(server_json, Path(temporary), workers=1, threads=4)
-        try:
-            assert target.pid is not None
-            server = _Server(target.address, target.pid)
-            _window(server, arguments.side)
-            _copy(server, arguments.side, arguments.ranges)
-            _costs(server, min(arguments.side, 5000), Path(temporary))
-        finally:
-            target.stop()
+        if not arguments.latency:
+            _downloads(server_json, Path(temporary), arguments.side, arguments.ranges)
         target = plain_http(server_json, Path(temporary), workers=2, threads=4)
         try:
             assert target.pid is not None
-            _latency(_Server(target.address, target.pid), arguments.side, arguments.seconds)
+            latency = _Server(target.address, target.pid), arguments.side, arguments.seconds
+            for rate in ("20M", "100G"):
+                _latency(*latency, rate)
         finally:
             target.stop()
     return 0
+
+
+def _downloads(server_json: Path, folder: Path, side: int, ranges: int) -> None:
+    target = plain_http(server_json, folder, workers=1, threads=4)
+    try:
+        assert target.pid is not None
+        server = _Server(target.address, target.pid)
+        _window(server, side)
+        _copy(server, side, ranges)
+        _costs(server, min(side, 5000), folder)
+    finally:
+        target.stop()
 
 
 def _tiles() -> list[Floats]:
@@ -374,39 +384,45 @@ def _spent(command: list[str]) -> float:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def _latency(server: _Server, side: int, seconds: float) -> None:
-    """Print the latency of tiles alone, and while as many downloads run as are allowed."""
-    alone = _tiles_for(server, seconds)
-    stop = threading.Event()
-    counts: list[int] = []
-    threads = [
-        threading.Thread(target=partial(_download, server, side, stop, counts)) for _ in range(4)
-    ]
-    for thread in threads:
-        thread.start()
-    time.sleep(0.5)
-    beside = _tiles_for(server, seconds)
-    stop.set()
-    for thread in threads:
-        thread.join()
-    print("latency of tiles in ms, over one connection:")
+def _latency(server: _Server, side: int, seconds: float, rate: str) -> None:
+    """Print the latency of tiles alone and while four downloads run, in turns."""
+    address = f"{server.address}{COVERAGE}?{_subset(side)}&compression=none"
+    alone: list[float] = []
+    beside: list[float] = []
+    _tiles_for(server, seconds / ROUNDS)
+    for _ in range(ROUNDS):
+        alone += _tiles_for(server, seconds / ROUNDS)
+        stop = threading.Event()
+        threads = [
+            threading.Thread(target=partial(_download, address, rate, stop)) for _ in range(4)
+        ]
+        for thread in threads:
+            thread.start()
+        time.sleep(0.3)
+        beside += _tiles_for(server, seconds / ROUNDS)
+        stop.set()
+        for thread in threads:
+            thread.join()
+    found = {}
+    print(f"latency of tiles in ms, over one connection; downloads of {rate}B/s each:")
     for name, times in (("alone", alone), ("beside four downloads", beside)):
         times.sort()
-        shown = ", ".join(
-            f"p{part} {1000 * times[int(len(times) * part / 100)]:.1f}" for part in (50, 95, 99)
-        )
+        found[name] = {part: 1000 * times[int(len(times) * part / 100)] for part in (50, 95, 99)}
+        shown = ", ".join(f"p{part} {value:.2f}" for part, value in found[name].items())
         print(f"  {name}: {shown}, {len(times)} tiles")
-    print(f"  downloaded meanwhile: {sum(counts) / 1e6:,.0f} MB")
+    ratios = (found["beside four downloads"][part] / found["alone"][part] for part in (50, 95, 99))
+    print("  ratios: " + ", ".join(f"{ratio:.2f}" for ratio in ratios))
 
 
-def _download(server: _Server, side: int, stop: threading.Event, counts: list[int]) -> None:
+def _download(address: str, rate: str, stop: threading.Event) -> None:
+    """Download again and again, in another process: it must not delay the measurement."""
+    command = ["curl", "-s", "-g", "-f", "-o", "/dev/null", "--limit-rate", rate, address]
     while not stop.is_set():
-        try:
-            with server.get(f"{COVERAGE}?{_subset(side)}&compression=none") as response:
-                while not stop.is_set() and (data := response.read(1 << 20)):
-                    counts.append(len(data))
-        except (OSError, http.client.HTTPException, SystemExit):
-            time.sleep(0.05)
+        with subprocess.Popen(command) as running:
+            while running.poll() is None and not stop.wait(0.05):
+                pass
+            running.kill()
+        stop.wait(0.05)
 
 
 def _tiles_for(server: _Server, seconds: float) -> list[float]:

@@ -1,7 +1,8 @@
-"""The speed of `mastaba export` from files, for each format of archives.
+"""The speed of `mastaba export` for each format of archives.
 
 ``python -m benchmarks.export`` writes a pyramid with noise as payloads, and exports it in new
-processes. The pyramid is in the page cache.
+processes. The pyramid is in the page cache. With ``--latency 20``, its slabs come from a storage by
+formula, each read of which takes 20 ms: so ``--tiles 1000000`` needs no room for the pyramid.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from benchmarks.formula import SLAB, FormulaPlugin, formula_pyramid
+from mastaba.plugins.manager import Plugins
 from mastaba.wsgi import create_application
 from mastaba_export.plan import plan
 from mastaba_export.request import ExportRequest
@@ -28,7 +31,6 @@ from mastaba_writer.pyramids import write_pyramid
 from mastaba_writer.tile_matrix_sets import web_mercator
 
 FORMATS = ("pmtiles", "mbtiles", "gpkg", "dir", "pyramid")
-SLAB = 16
 LEVEL = 12
 
 
@@ -37,12 +39,22 @@ def main() -> int:
     parser.add_argument("--tiles", type=int, default=8192, help="(%(default)d)")
     parser.add_argument("--size", type=int, default=40_000, help="bytes of a tile (%(default)d)")
     parser.add_argument("--format", choices=FORMATS, action="append", help="only this one")
+    parser.add_argument(
+        "--latency",
+        type=int,
+        metavar="MS",
+        help="read from a storage by formula that is so far away; 0 for its formula alone",
+    )
     parser.add_argument("--directory", help="of the files; a temporary one by default")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=arguments.directory) as name:
         directory = Path(name)
-        server = written(directory, arguments.tiles, arguments.size)
-        print(f"{arguments.tiles:,} tiles of {arguments.size:,} bytes, slabs of {SLAB} x {SLAB}")
+        server = written(directory, arguments.tiles, arguments.size, arguments.latency)
+        place = "files" if arguments.latency is None else f"reads of {arguments.latency} ms"
+        print(
+            f"{arguments.tiles:,} tiles of {arguments.size:,} bytes, slabs of {SLAB} x {SLAB}, "
+            f"from {place}"
+        )
         print(f"{'format':9} {'tiles/s':>9} {'MB/s':>7} {'CPU us/tile':>12} {'MiB more':>9}")
         for form in arguments.format or FORMATS:
             found = in_a_process(server, form, directory)
@@ -55,7 +67,7 @@ def main() -> int:
     return 0
 
 
-def written(directory: Path, tiles: int, size: int) -> Path:
+def written(directory: Path, tiles: int, size: int, latency: int | None) -> Path:
     """Write an installation, and return the path of its server.json."""
     side = max(int(tiles**0.5) // SLAB, 1) * SLAB
     rows = -(-tiles // side)
@@ -67,16 +79,20 @@ def written(directory: Path, tiles: int, size: int) -> Path:
         return b"\x89PNG%d/%d" % (row, column) + noise[start : start + size]
 
     levels = [LevelPlan(str(LEVEL), 1024, 1023 + rows, 1024, 1023 + side)]
-    images = write_pyramid(
-        directory / "pyramids",
-        "IMAGES",
-        tile_matrix_set=web_mercator(),
-        format="TIFF_PNG_UINT8",
-        levels=levels,
-        tile=tile,
-        tiles_per_width=SLAB,
-        tiles_per_height=SLAB,
-    )
+    folder = directory / "pyramids"
+    if latency is not None:
+        images = formula_pyramid(folder, levels[0], size, latency)
+    else:
+        images = write_pyramid(
+            folder,
+            "IMAGES",
+            tile_matrix_set=web_mercator(),
+            format="TIFF_PNG_UINT8",
+            levels=levels,
+            tile=tile,
+            tiles_per_width=SLAB,
+            tiles_per_height=SLAB,
+        )
     return write_installation(directory, layers={"IMAGES": images}, services=["wmts"])
 
 
@@ -92,7 +108,8 @@ def in_a_process(server: Path, form: str, directory: Path) -> dict[str, Any]:
 
 
 def export(server: str, form: str, directory: str, sender: Any) -> None:
-    site = create_application(server).site
+    plugins = Plugins(extra={"formula": FormulaPlugin()})
+    site = create_application(server, plugins).site
     request = ExportRequest.from_inputs({"layer": "IMAGES", "format": form})
     made = plan(request, site)
     out = Path(directory) / f"out-{form}{made.extension}"

@@ -61,10 +61,11 @@ def _parts() -> dict[str, list[Part]]:
     parts = {
         path.name: [Part(f"{CORE}/{path.name}", (f"tests/core/{path.name}",), WIDER)]
         for path in sorted((REPOSITORY / CORE).iterdir())
-        if (REPOSITORY / "tests/core" / path.name).is_dir()
+        if path.name != "__pycache__" and (REPOSITORY / "tests/core" / path.name).is_dir()
     }
     # Ceph needs a cluster (make live), and the demo is not part of a server.
-    names = {path.name for path in REPOSITORY.glob("plugins/*")} - {"storage_ceph", "demo"}
+    projects = REPOSITORY.glob("plugins/*/pyproject.toml")
+    names = {path.parent.name for path in projects} - {"storage_ceph", "demo"}
     folders = {name: "build" if name == "builder" else name for name in sorted(names)}
     distributions = [
         Part(f"plugins/{name}/src", (f"tests/{tests}",)) for name, tests in folders.items()

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from tests.forked import Mastaba
+from tests.support.ports import free_port
 from tests.tiny import tiny_installation
 from werkzeug.test import Client
 
@@ -21,7 +22,7 @@ SECRET = "swordfish"
 HEADERS = {"X-Mastaba-Secret": SECRET}
 
 # Nothing here is slow: a test that waits this long would wait for ever.
-PATIENCE = 60
+PATIENCE = 120
 
 
 @pytest.fixture
@@ -71,9 +72,7 @@ class Server:
     """A server with several workers, and a keep-alive connection to each of them."""
 
     def __init__(self, server_json: Path, workers: int) -> None:
-        with socket.socket() as sock:
-            sock.bind(("127.0.0.1", 0))
-            self.port: int = sock.getsockname()[1]
+        self.port = free_port()
         document = json.loads(server_json.read_text("utf-8"))
         document.update(workers=workers, debug=True)
         server_json.write_text(json.dumps(document), "utf-8")

@@ -40,7 +40,7 @@ class Cluster:
             *("--host", host, "--port", "0", "--no-dashboard"),
             *("--scheduler-file", str(self.scheduler_file)),
         )
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while not self.scheduler_file.exists() or not self.scheduler_file.stat().st_size:
             assert self.scheduler.poll() is None
             assert time.monotonic() < deadline
@@ -60,7 +60,7 @@ class Cluster:
     def await_workers(self) -> None:
         """Return when all workers are known to the scheduler."""
         log = self._directory / "worker.log"
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while log.read_text().count("Registered to:") < len(self.workers):
             assert time.monotonic() < deadline, log.read_text()
             time.sleep(0.1)

@@ -85,7 +85,7 @@ def url(tmp_path: Path, plan_version: Callable[[int], Plan]) -> Iterator[str]:
     command = [*MASTABA, "-f", str(server_json), "--http", address]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
         try:
-            retries = Retry(50, backoff_factor=0.2)
+            retries = Retry(100, backoff_factor=0.2, backoff_max=1.0)
             urllib3.request("GET", f"http://{address}/healthcheck", retries=retries)
             yield f"http://{address}"
         finally:

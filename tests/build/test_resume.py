@@ -81,19 +81,23 @@ def test_killed_builds_resume_to_the_same_bytes(
     generator = random.Random(3)
     total = sum(name.endswith(".tif") for name in undisturbed)
     before: dict[Path, int] = {}
-    for _ in range(kills):
+    for number in range(kills):
         with fork_server.running(*words) as process:
             # All kills find something to do. The first line is the plan.
             for _ in range(1 + generator.randint(0, total // kills // 2)):
                 process.output.readline()
             time.sleep(generator.random() / kills / 5)
-        assert process.wait() == -signal.SIGKILL
+        status = process.wait()
+        if number and status == 0:
+            break  # it was faster than this process, on a busy machine
+        assert status == -signal.SIGKILL
         assert not (output / "map.json").exists()
         after = slab_files(output)
         assert made_again(before, after) <= WORKERS
         before = after
-    final = fork_server.run(*words)
-    assert final.returncode == 0, final.stderr
+    else:
+        final = fork_server.run(*words)
+        assert final.returncode == 0, final.stderr
     assert made_again(before, slab_files(output)) <= WORKERS
     assert checksums(output) == undisturbed
     # Another process may write a lock, so the next builds remove what is left of it later on.

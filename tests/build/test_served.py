@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import re
-import socket
 import subprocess
 import time
 import urllib.request
@@ -20,6 +19,7 @@ from tests.build.conftest import Build
 from tests.build.fork_server import ForkServer
 from tests.build.ground import MASTABA, grid, noise, write_raster
 from tests.build.test_pixels import aligned, cell
+from tests.support.ports import free_port
 from werkzeug.test import Client
 
 from mastaba.wsgi import create_application
@@ -51,12 +51,6 @@ def image(data: bytes) -> np.ndarray:
     return np.asarray(Image.open(io.BytesIO(data)))
 
 
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
-
-
 def test_one_command_serves_a_geotiff(tmp_path: Path) -> None:
     pixels = noise(3, 900, 1000)
     x, y = aligned(12, 1400, 2100)
@@ -74,7 +68,7 @@ def test_one_command_serves_a_geotiff(tmp_path: Path) -> None:
             assert process.stdout is not None
             assert any("/viewer" in line for line in process.stdout)
             base = f"http://{address}"
-            for _ in range(100):
+            for _ in range(600):
                 try:
                     capabilities = get(f"{base}/wmts?SERVICE=WMTS&REQUEST=GetCapabilities")
                     break

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import ClassVar, Self
@@ -99,6 +100,29 @@ class ShelfStorage(WritableStorage):
         for path in Path(self.container).glob(f"*{_KEY}"):
             if path.read_text().startswith(prefix):
                 yield path.read_text()
+
+    most_parts = 1000
+
+    def begin_parts(self, key: str) -> str:
+        upload = uuid.uuid4().hex
+        os.mkdir(os.path.join(self.container, upload))
+        return upload
+
+    def write_part(self, key: str, upload: str, number: int, data: bytes) -> str:
+        Path(self.container, upload, str(number)).write_bytes(data)
+        return hashlib.sha256(data).hexdigest()
+
+    def complete_parts(self, key: str, upload: str, parts: Sequence[str]) -> str:
+        folder = Path(self.container, upload)
+        found = [(folder / str(number)).read_bytes() for number in range(1, len(parts) + 1)]
+        if [hashlib.sha256(data).hexdigest() for data in found] != list(parts):
+            raise self.error(StorageError, key, "has other parts")
+        version = self.write(key, b"".join(found))
+        self.abandon_parts(key, upload)
+        return version
+
+    def abandon_parts(self, key: str, upload: str) -> None:
+        shutil.rmtree(Path(self.container, upload), ignore_errors=True)
 
     def path(self, key: str) -> str:
         return os.path.join(self.container, hashlib.sha256(key.encode()).hexdigest())

@@ -1403,6 +1403,27 @@ class ListsQuotedVersions(ShelfStorage):
         return ((key, f'"{self.stat(key).version}"') for key in self.list(prefix))
 
 
+@reported_by("test_object_in_parts_is_complete_or_absent")
+class JoinsPartsAsTheyCome(ShelfStorage):
+    def __init__(self, container):
+        super().__init__(container)
+        self.written = b""
+
+    def write_part(self, key, upload, number, data):
+        self.written += data
+        return super().write_part(key, upload, number, data)
+
+    def complete_parts(self, key, upload, parts):
+        return self.write(key, self.written)
+
+
+@reported_by("test_object_in_parts_is_complete_or_absent")
+class ShowsUnfinishedParts(ShelfStorage):
+    def write_part(self, key, upload, number, data):
+        self.write(key, data)
+        return super().write_part(key, upload, number, data)
+
+
 @reported_by("test_child_process_can_write")
 class WritesInOneProcess(ShelfStorage):
     def __init__(self, container):

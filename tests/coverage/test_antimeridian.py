@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +46,15 @@ def made(level: str, row: int, col: int) -> Any:
 
 
 class World:
-    def __init__(self, directory: Path, name: str) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        name: str,
+        *,
+        services: Mapping[str, Any] | None = None,
+        public_url: str = "http://maps.example",
+        **fields: Any,
+    ) -> None:
         crs, origin, cell = SETS[name]
         self.cell, self.origin = cell, origin
         rows = 16 if name == "mercator" else 8
@@ -73,15 +81,17 @@ class World:
             directory / "pyramids/world.json",
             tile_matrix_sets={"WORLD": grid},
             resampling="nn",
+            **fields,
         )
-        server_json = write_installation(
+        self.server_json = write_installation(
             directory,
             layers={"world": layer},
             tile_matrix_sets={"WORLD": grid},
-            services=["wmts"],
-            public_url="http://maps.example",
+            services=list(services or {"wmts": {}}),
+            public_url=public_url,
+            services_overrides=services or {},
         )
-        self.application = create_application(str(server_json))
+        self.application = create_application(str(self.server_json))
         self.site = self.application.site
         self.layer = self.site.catalogue.layers["world"]
         self.extractor = Extractor(self.site, CoverageLimits())

@@ -187,6 +187,18 @@ def test_missing_tiles_are_nodata_in_copies(ground: Ground) -> None:
     assert equal_bits(tifffile.imread(io.BytesIO(data))[:, :, None], expected)
 
 
+def test_cog_that_is_not_sparse_holds_all_tiles(ground: Ground) -> None:
+    tifffile = pytest.importorskip("tifffile")
+    found = []
+    for is_sparse in (True, False):
+        request = CoverageRequest(is_cog=True, tiff=TiffOptions(is_sparse=is_sparse))
+        data = file_of(ground, request)
+        with tifffile.TiffFile(io.BytesIO(data)) as file:
+            assert (0 in file.pages.first.databytecounts) is is_sparse
+        found.append(pixels(data))
+    assert equal_bits(*found)
+
+
 def drawn(ground: Ground, box: BoundingBox, crs: CRS, columns: int, rows: int) -> Any:
     """Return the values of a map."""
     request = MapRequest((MapLayer(ground.layer, None),), box, crs, columns, rows)

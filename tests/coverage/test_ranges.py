@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import random
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -79,6 +81,23 @@ def test_part_reads_only_the_tiles_that_it_touches(
     assert ranges == []
     list(answer.pieces(answer.size - 50, answer.size))
     assert ranges == [1]
+
+
+def test_threads_take_short_turns_while_a_piece_is_made(ground: Ground) -> None:
+    usual = sys.getswitchinterval()
+    turns: list[float] = []
+    answer = ground.extract(ground.whole())
+    source = answer._layout.pieces
+
+    def watched(start: int, end: int) -> Any:
+        for piece in source(start, end):
+            turns.append(sys.getswitchinterval())
+            yield piece
+
+    answer._layout.pieces = watched  # type: ignore[method-assign]
+    for _ in answer.pieces(0, answer.size):
+        assert sys.getswitchinterval() == usual
+    assert max(turns) < usual
 
 
 def test_version_differs_for_other_cells_and_channels_but_not_by_itself(ground: Ground) -> None:

@@ -4,6 +4,7 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
+from tests.support.ports import free_port
 
 import mastaba.commands.main
 import mastaba.tooling.commands
@@ -15,8 +16,7 @@ from mastaba_writer.progress import ProgressBar
 @pytest.fixture
 def address() -> str:
     """Return an address that is free: the default one may be in use."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return f"127.0.0.1:{server.getsockname()[1]}"
+    return f"127.0.0.1:{free_port()}"
 
 
 @pytest.fixture

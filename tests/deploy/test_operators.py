@@ -118,7 +118,7 @@ def test_the_log_is_rotated_without_losing_lines(
         assert ask(operated.public, f"/maps{PATH}?number={number}").status == 200
         if number in (20, 40):
             # An empty file is not rotated.
-            assert eventually(30, lambda: log.exists() and log.stat().st_size > 0)
+            assert eventually(120, lambda: log.exists() and log.stat().st_size > 0)
             command = [program, "--force", "--state", tmp_path / "state", sample]
             subprocess.run(command, check=True, capture_output=True)
     found: set[int] = set()
@@ -131,6 +131,6 @@ def test_the_log_is_rotated_without_losing_lines(
             found.update(map(int, re.findall(r"number=(\d+)", text)))
         return found == set(range(count))
 
-    assert eventually(30, all_lines), set(range(count)) - found
+    assert eventually(120, all_lines), set(range(count)) - found
     assert (operated.logs / "mastaba.log").exists()
     assert len(list(operated.logs.iterdir())) == 3

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,7 @@ class Edge:
             self.change(layer, cache_control=value)
         self._backend = str(folder / "mastaba.sock") if name == "nginx-fastcgi" else free_port()
         self._seen: tuple[Path, int] | None = None
+        self._begin = datetime.now(UTC)
         self.caches = getattr(self, f"_start_{name.replace('-', '_')}")()
         self.start()
 
@@ -130,8 +132,18 @@ class Edge:
     def purges(self) -> int:
         return sum("purged from" in str(line.get("message")) for line in self._lines())
 
-    def requests(self, path: str) -> list[int]:
-        """The statuses that the server has answered to requests for a path, with its query."""
+    def requests(self, path: str, count: int = 1) -> list[int]:
+        """The statuses that the server has answered to requests for a path, with its query.
+
+        Args:
+            count: number of requests to wait for. Further ones are found if their lines are written
+                soon.
+        """
+        wait_until(lambda: len(self._requests(path)) >= count)
+        self._await_lines()
+        return self._requests(path)
+
+    def _requests(self, path: str) -> list[int]:
         path, _, query = path.removeprefix("/maps").partition("?")
         return [
             line["status"]
@@ -145,8 +157,9 @@ class Edge:
         headers = {"X-Purge-Secret": SECRET, "Surrogate-Key": keys}
         for cache in self.caches:
             assert ask(cache.rstrip("/"), "/", method="PURGE", headers=headers).status == 200
-        self._await_lines()
         self._seen = self.server.log, self.server.log.stat().st_size
+        # Lines that are written later may be of requests that were answered before.
+        self._begin = datetime.now(UTC)
 
     def _await_lines(self) -> None:
         """Wait until the workers have written the lines of the requests they have answered."""
@@ -155,12 +168,15 @@ class Edge:
             time.sleep(_SEVERAL_BATCHES)
 
     def _lines(self) -> list[dict[str, Any]]:
-        self._await_lines()
         log, start = self.server.log, 0
         if self._seen and self._seen[0] == log:
             start = self._seen[1]
         lines = log.read_bytes()[start:].splitlines()
-        return [json.loads(line) for line in lines if line.startswith(b"{")]
+        # The last one may not be complete.
+        found = [
+            json.loads(line) for line in lines if line.startswith(b"{") and line.endswith(b"}")
+        ]
+        return [line for line in found if datetime.fromisoformat(line["time"]) >= self._begin]
 
     def _sample(self, path: Path, replaced: Mapping[str, str]) -> Path:
         text = path.read_text("utf-8")

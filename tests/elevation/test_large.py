@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 from tests.elevation.conftest import Open, post
 from tests.forked import Mastaba
+from tests.support.ports import free_port
 from werkzeug.test import Client, TestResponse
 
 from mastaba_elevation.edr import written
@@ -27,7 +28,7 @@ from mastaba_elevation.web import large
 from mastaba_server import body
 
 CUBE = "/elevation/edr/collections/world/cube"
-PATIENCE = 60.0
+PATIENCE = 120.0
 FORMATS = ("CoverageJSON", "GeoJSON", "CSV")
 
 
@@ -186,9 +187,7 @@ class Server:
     """A server with one worker over HTTP."""
 
     def __init__(self, server_json: Path, folder: Path) -> None:
-        with socket.socket() as sock:
-            sock.bind(("127.0.0.1", 0))
-            self.port: int = sock.getsockname()[1]
+        self.port = free_port()
         document = json.loads(server_json.read_text("utf-8"))
         document.update(workers=1, threads=4)
         server_json.write_text(json.dumps(document), "utf-8")

@@ -46,6 +46,30 @@ def test_start_is_a_page_whose_links_work(both: Client, path: str) -> None:
     assert both.get(f"{path}?f=html").data == both.get(path, headers=BROWSER).data
 
 
+@pytest.mark.parametrize(
+    "path", ["collections", "collections?bbox=0,40,10,50", "collections/world", "conformance"]
+)
+def test_documents_of_edr_are_pages_for_browsers_only(both: Client, path: str) -> None:
+    page = page_of(both.get(f"/elevation/edr/{path}", headers=BROWSER))
+    assert page.xpath("string(//h1)")
+    addresses = [text for text in page.xpath("//a/@href") if text.startswith(PUBLIC_URL)]
+    assert len(addresses) >= 2
+    for address in addresses:
+        page_of(both.get(address.removeprefix(PUBLIC_URL), headers=BROWSER))
+    assert read(both.get(f"/elevation/edr/{path}"))["links" if "coll" in path else "conformsTo"]
+
+
+def test_page_of_collections_has_those_in_the_box(both: Client) -> None:
+    found = []
+    for query in ("", "?bbox=-170,-60,-160,-50"):
+        path = f"/elevation/edr/collections{query}"
+        titles = [item["title"] for item in read(both.get(path))["collections"]]
+        found.append(titles)
+        text = page_of(both.get(path, headers=BROWSER)).text_content()
+        assert [title for title in found[0] if title in text] == titles
+    assert 0 < len(found[1]) < len(found[0])
+
+
 @pytest.mark.parametrize("path", STARTS)
 @pytest.mark.parametrize("accept", ["", "*/*", "application/json", "application/json, text/html"])
 def test_programs_get_json(both: Client, path: str, accept: str) -> None:

@@ -14,6 +14,7 @@ import pytest
 import rasterio
 from pmtiles.reader import MmapSource, Reader, all_tiles
 from pmtiles.tile import zxy_to_tileid
+from rasterio.features import geometry_mask
 from shapely import LineString, Point, Polygon, box, polygonize, unary_union
 from tests.export.ground import (
     BLANK,
@@ -46,6 +47,7 @@ from mastaba_export.selection import Area, selected
 from mastaba_export.verify import verify
 from mastaba_writer.installation import write_installation
 
+FAR = {"type": "Polygon", "coordinates": [[[60, 10], [61, 10], [61, 11]]]}
 POLYGON = {"type": "Polygon", "coordinates": [[[-38, 60], [30, 62], [40, 20], [-20, 5], [0, 30]]]}
 
 
@@ -243,8 +245,14 @@ def test_tiles_of_a_directory_have_a_header_where_readers_need_one(tmp_path: Pat
         ("IMAGES", {"format": "pmtiles", "style": "no"}, "style"),
         ("IMAGES", {"format": "pmtiles", "tms": "no"}, "tms"),
         ("IMAGES", {"format": "cog", "zoom": [1, 2]}, "zoom"),
-        ("IMAGES", {"format": "cog", "area": POLYGON}, "area"),
-        ("IMAGES", {"format": "cog", "compression": "lzw"}, "compression"),
+        ("HEIGHTS", {"format": "cog", "area": FAR}, "area"),
+        ("HEIGHTS", {"format": "cog", "compression": "jpeg"}, "compression"),
+        ("HEIGHTS", {"format": "tif", "predictor": "horizontal"}, "predictor"),
+        (
+            "HEIGHTS",
+            {"format": "tif", "compression": "lzw", "predictor": "horizontal"},
+            "predictor",
+        ),
         ("IMAGES", {"format": "cog", "clip": True, "bbox": [0.0, 0.0, 1.0, 1.0]}, "clip"),
     ],
 )
@@ -298,6 +306,74 @@ def test_verification_finds_a_changed_tile(site: Site, tmp_path: Path, format: s
             file.write_bytes(whole.replace(data, data[:-1] + bytes([data[-1] ^ 1])))
     with pytest.raises(DamagedArchiveError):
         verify(made, path, deep=True)
+
+
+@pytest.mark.parametrize(
+    ("compression", "predictor"),
+    [("deflate", None), ("lzw", "none"), ("packbits", None), ("zstd", None), ("lerc", None)],
+)
+@pytest.mark.parametrize("fit", ["exact", "tiles"])
+def test_compressed_rasters_have_the_stored_values(
+    site: Site, tmp_path: Path, fit: str, compression: str, predictor: str | None
+) -> None:
+    level = list(site.catalogue.layers["HEIGHTS"].pyramid.levels.values())[-1]
+    edges = level.matrix.bbox_of(level.limits)
+    cell = level.matrix.cell_size
+    box = [edges.xmin + 70.2 * cell, edges.ymin + 7 * cell, edges.xmax, edges.ymax - 9.5 * cell]
+    inputs: dict[str, Any] = {"bbox": box, "crs": "EPSG:2154", "fit": fit}
+    plain = planned(site, "HEIGHTS", "cog", compression="none", **inputs)
+    if predictor:
+        inputs["predictor"] = predictor
+    made = planned(site, "HEIGHTS", "cog", compression=compression, **inputs)
+    run(plain, tmp_path / "plain.tif")
+    path = tmp_path / "a.tif"
+    size = run(made, path).bytes
+    assert abs(made.estimate()["bytes"] - size) <= size / 10
+    assert not made.estimate()["is_exact"]
+    with rasterio.open(tmp_path / "plain.tif") as expected, rasterio.open(path) as found:
+        assert found.profile["compress"] == compression
+        assert (found.transform, found.crs) == (expected.transform, expected.crs)
+        assert found.overviews(1) == expected.overviews(1)
+        assert found.read().tobytes() == expected.read().tobytes()
+    assert verify(made, path, deep=True).compared > 0
+    whole = bytearray(path.read_bytes())
+    whole[-9] ^= 1
+    path.write_bytes(whole)
+    with pytest.raises(DamagedArchiveError):
+        verify(made, path, deep=True)
+    path.write_bytes(whole[:-8])
+    with pytest.raises(DamagedArchiveError):
+        verify(made, path)
+
+
+@pytest.mark.parametrize(("format", "compression"), [("cog", "stored"), ("tif", "none")])
+def test_rasters_have_no_data_outside_of_polygons(
+    site: Site, tmp_path: Path, format: str, compression: str
+) -> None:
+    level = list(site.catalogue.layers["HEIGHTS"].pyramid.levels.values())[-1]
+    edges, cell = level.matrix.bbox_of(level.limits), level.matrix.cell_size
+    x, y = edges.xmin + 90.3 * cell, edges.ymin + 100.3 * cell
+    ring = [[x, y], [x + 300 * cell, y + 20 * cell], [x + 120 * cell, y + 333 * cell], [x, y]]
+    hole = [[x + 100 * cell, y + 80 * cell], [x + 150 * cell, y + 90 * cell]]
+    hole += [[x + 130 * cell, y + 140 * cell], hole[0]]
+    area = {"type": "Polygon", "coordinates": [ring, hole]}
+    box = [x, y, x + 300 * cell, y + 333 * cell]
+    inputs: dict[str, Any] = {"crs": "EPSG:2154", "fit": "exact"}
+    plain = planned(site, "HEIGHTS", format, bbox=box, compression="none", **inputs)
+    made = planned(site, "HEIGHTS", format, area=area, compression=compression, **inputs)
+    run(plain, tmp_path / "plain.tif")
+    run(made, tmp_path / "a.tif")
+    with rasterio.open(tmp_path / "plain.tif") as whole, rasterio.open(tmp_path / "a.tif") as found:
+        assert (found.transform, found.shape) == (whole.transform, whole.shape)
+        # Those cells whose middle is outside.
+        outside = geometry_mask([area], whole.shape, whole.transform)
+        assert 0.3 < outside.mean() < 0.7
+        expected = whole.read(1)
+        expected[outside] = whole.nodata
+        assert found.read(1).tobytes() == expected.tobytes()
+        assert found.overviews(1) == whole.overviews(1)
+    assert verify(made, tmp_path / "a.tif", deep=True).compared > 0
+    assert abs(made.estimate()["bytes"] / (tmp_path / "a.tif").stat().st_size - 1) < 0.2
 
 
 def test_drawn_tiles(tmp_path: Path) -> None:

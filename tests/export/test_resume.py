@@ -10,11 +10,13 @@ import sqlite3
 import subprocess
 import sys
 import time
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import rasterio
 from tests.export.ground import opened, planned, write_world
 
 from mastaba.api.services import Site
@@ -24,15 +26,22 @@ from mastaba_export.plan import ExportPlan
 from mastaba_export.run import Progress, discard, run
 from mastaba_export.verify import verify
 
-FORMATS = ["pmtiles", "mbtiles", "gpkg", "dir", "pyramid", "cog"]
-LAYERS = {"cog": "HEIGHTS"}
+DEFLATED = "deflated"
+"""Stands for a COG that is compressed again."""
+FORMATS = ["pmtiles", "mbtiles", "gpkg", "dir", "pyramid", "cog", DEFLATED]
 
 
 def made_for(site: Site, format: str) -> ExportPlan:
     """Return a plan with enough slabs for some interruptions."""
-    if format == "cog":
-        return planned(site, "HEIGHTS", format)
+    if format in ("cog", DEFLATED):
+        return raster(site, format)
     return planned(site, "IMAGES", format, zoom=[5, 7])
+
+
+def raster(site: Site, format: str) -> ExportPlan:
+    """Return the plan of a COG, copied or compressed."""
+    compression = "deflate" if format == DEFLATED else "stored"
+    return planned(site, "HEIGHTS", "cog", compression=compression)
 
 
 def content(path: Path) -> Any:
@@ -58,7 +67,18 @@ def content(path: Path) -> Any:
     if path.is_dir():
         files = (one for one in path.rglob("*") if one.is_file())
         return {str(one.relative_to(path)): one.read_bytes() for one in files}
-    return path.read_bytes()
+    return path.read_bytes() if path.stem != DEFLATED else values(path)
+
+
+def values(path: Path) -> Any:
+    """Return the values of a raster and its overviews: they may be compressed into other bytes."""
+    with rasterio.open(path) as file:
+        factors = file.overviews(1)
+        found = [file.read().tobytes()]
+    for number in range(len(factors)):
+        with rasterio.open(path, overview_level=number) as file:
+            found.append(file.read().tobytes())
+    return factors, found
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +89,7 @@ def whole(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Any:
     def get(format: str) -> Any:
         if format not in found:
             made = made_for(site, format)
-            path = tmp_path_factory.mktemp("whole") / f"a{made.extension}"
+            path = tmp_path_factory.mktemp("whole") / f"{format}{made.extension}"
             run(made, path)
             found[format] = content(path)
         return found[format]
@@ -81,12 +101,14 @@ def whole(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Any:
 def test_stopped_and_resumed_gives_the_same(
     site: Site, tmp_path: Path, whole: Any, monkeypatch: pytest.MonkeyPatch, format: str
 ) -> None:
+    from mastaba_coverage import compressed
     from mastaba_export.writers import coverage
 
     monkeypatch.setattr(running, "_HORIZON", 3)
     monkeypatch.setattr(coverage, "_PART", 100_000)
+    monkeypatch.setattr(compressed, "_PART", 1_000_000)
     made = made_for(site, format)
-    path = tmp_path / f"a{made.extension}"
+    path = tmp_path / f"{format}{made.extension}"
     calls: list[int] = []
 
     def stop() -> bool:
@@ -113,12 +135,14 @@ class Killed(BaseException):
 def test_ended_between_checkpoints_and_resumed_gives_the_same(
     site: Site, tmp_path: Path, whole: Any, monkeypatch: pytest.MonkeyPatch, format: str
 ) -> None:
+    from mastaba_coverage import compressed
     from mastaba_export.writers import coverage
 
     monkeypatch.setattr(running, "_HORIZON", 4)
     monkeypatch.setattr(coverage, "_PART", 100_000)
+    monkeypatch.setattr(compressed, "_PART", 1_000_000)
     made = made_for(site, format)
-    path = tmp_path / f"a{made.extension}"
+    path = tmp_path / f"{format}{made.extension}"
     chance = random.Random(1)
     for attempt in range(40):
         left = chance.randrange(1, 9)
@@ -139,6 +163,35 @@ def test_ended_between_checkpoints_and_resumed_gives_the_same(
     assert content(path) == whole(format)
 
 
+def test_what_is_compressed_is_kept(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Compressing again may give other bytes, so finished tiles are not compressed again."""
+    from mastaba_coverage import TileCodec, compressed
+
+    monkeypatch.setattr(compressed, "_PART", 1_000_000)
+    made = raster(site, DEFLATED)
+    path = tmp_path / f"{DEFLATED}.tif"
+    stops = iter([False] * 4 + [True])
+    assert not run(made, path, should_stop=lambda: next(stops)).is_complete
+    part = path.with_name("deflated.tif.part")
+    head = made.file().reserved
+    done = part.read_bytes()[head:]
+    assert len(done) > 100_000
+    part.write_bytes(part.read_bytes()[:-9] + b"123456789")
+    with pytest.raises(DestinationError, match="not as its journal says"):
+        run(made, path, resume=True)
+    part.write_bytes(bytes(head) + done)
+    # Another compression of the same values.
+    monkeypatch.setattr(TileCodec, "_deflated", lambda s, p: zlib.compress(s._predicted(p), 9))
+    assert run(made, path, resume=True).is_complete
+    whole = path.read_bytes()
+    assert whole[head : head + len(done)] == done
+    assert b"\x78\xda" in whole[head + len(done) :]
+    monkeypatch.undo()
+    verify(made, path, deep=True)
+
+
 @pytest.mark.sampled
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("moment", ["publish", "unlink"])
@@ -151,7 +204,7 @@ def test_ended_around_the_rename(
     moment: str,
 ) -> None:
     made = made_for(site, format)
-    path = tmp_path / f"a{made.extension}"
+    path = tmp_path / f"{format}{made.extension}"
 
     def end(*_: Any) -> None:
         raise Killed
@@ -290,11 +343,13 @@ _KILLED = """
 import sys
 from tests.export.ground import opened, planned
 from mastaba_export import run as running
+from mastaba_coverage import compressed
 from mastaba_export.writers import coverage
 running._CHECKPOINT_BYTES = 1_000_000
 coverage._PART = 200_000
 site = opened(sys.argv[1])
-made = planned(site, sys.argv[4], sys.argv[2])
+compressed._PART = 1_000_000
+made = planned(site, sys.argv[4], sys.argv[2], **dict(zip(["compression"], sys.argv[6:])))
 print("ready", flush=True)
 running.run(made, sys.argv[3], resume=True, rate=float(sys.argv[5]) or None)
 """
@@ -303,22 +358,30 @@ running.run(made, sys.argv[3], resume=True, rate=float(sys.argv[5]) or None)
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     ("format", "kills"),
-    [("pmtiles", 50), ("mbtiles", 25), ("gpkg", 12), ("dir", 12), ("pyramid", 12), ("cog", 12)],
+    [
+        *(("pmtiles", 50), ("mbtiles", 25), ("gpkg", 12), ("dir", 12), ("pyramid", 12)),
+        *(("cog", 12), (DEFLATED, 12)),
+    ],
 )
 def test_killed_at_random_moments(tmp_path: Path, format: str, kills: int) -> None:
     """Kill -9, then resume: the output is that of an undisturbed export."""
     server = write_world(tmp_path / "world", size=9000)
     site = opened(server)
-    layer = LAYERS.get(format, "IMAGES")
-    made = planned(site, layer, format)
-    expected = tmp_path / f"whole{made.extension}"
+    is_raster = format in ("cog", DEFLATED)
+    layer = "HEIGHTS" if is_raster else "IMAGES"
+    made = raster(site, format) if is_raster else planned(site, layer, format)
+    form = ["cog", "deflate"] if format == DEFLATED else [format]
+    expected = tmp_path / "whole" / f"{format}{made.extension}"
+    expected.parent.mkdir()
     run(made, expected)
-    path = tmp_path / f"a{made.extension}"
+    path = tmp_path / f"{format}{made.extension}"
     chance = random.Random(7)
     killed = 0
     while not path.exists():
-        rate = 6e6 if killed < kills else 0
-        command = [sys.executable, "-c", _KILLED, str(server), format, str(path), layer, str(rate)]
+        # A compressed file is smaller.
+        rate = (2e6 if format == DEFLATED else 6e6) if killed < kills else 0
+        inputs = [str(server), form[0], str(path), layer, str(rate), *form[1:]]
+        command = [sys.executable, "-c", _KILLED, *inputs]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             assert process.stdout.readline() == "ready\n"
@@ -329,9 +392,7 @@ def test_killed_at_random_moments(tmp_path: Path, format: str, kills: int) -> No
         killed += status == -signal.SIGKILL
     assert killed >= min(kills, 5)
     if format == "pyramid":
-        assert content(path)[1] == {
-            name.replace("whole/", "a/", 1): data for name, data in content(expected)[1].items()
-        }
+        assert content(path)[1] == content(expected)[1]
     else:
         assert content(path) == content(expected)
     verify(made, path, deep=True)

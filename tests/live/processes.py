@@ -20,13 +20,14 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 import pytest
+from tests.support.ports import free_port as free_port
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SHARED_DATA = REPOSITORY.parent / "shared" / "data"
 WEB_USER = "www-data"
 
 # Nothing here is slow: a test that waits this long would wait for ever.
-PATIENCE = 60.0
+PATIENCE = 120.0
 
 running: list[Process] = []
 """Those whose logs belong into the report of a failure."""
@@ -167,14 +168,6 @@ def answers(url: str) -> bool:
     finally:
         connection.close()
     return True
-
-
-def free_port() -> int:
-    """A port of the loopback that is free now."""
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-    return port
 
 
 def wait_until(condition: Callable[[], bool]) -> None:

@@ -84,7 +84,7 @@ def test_page_shows_the_layer(name: str, server: str, browser: Any, tmp_path: Pa
     page.route(f"{CDN}**", library)
     try:
         page.goto(saved.as_uri())
-        for _ in range(300):
+        for _ in range(900):
             with Image.open(io.BytesIO(page.locator("#map").screenshot())) as image:
                 colours = image.convert("RGB").crop((60, 60, 400, 300)).getcolors(100_000)
             # Tiles have many colours, an empty map only one.

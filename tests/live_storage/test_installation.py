@@ -152,7 +152,9 @@ def test_each_worker_has_its_own_connections_before_and_after_a_reload(
     with subprocess.Popen(command) as server:
         try:
             pool.request(
-                "GET", f"http://{address}/healthcheck", retries=Retry(20, backoff_factor=0.1)
+                "GET",
+                f"http://{address}/healthcheck",
+                retries=Retry(100, backoff_factor=0.1, backoff_max=1.0),
             )
             for _ in range(3):
                 with ThreadPoolExecutor(8) as threads:

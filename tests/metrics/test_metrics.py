@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.forked import Mastaba
+from tests.support.ports import free_port
 from tests.tiny import tiny_installation
 from werkzeug.test import Client
 
@@ -37,7 +38,7 @@ MAP = (
     "&BBOX=0,0,5000000,5000000&WIDTH=64&HEIGHT=64&FORMAT=image/jpeg"
 )
 # Seconds. Nothing here is slow: a wait this long means failure.
-PATIENCE = 60
+PATIENCE = 120
 
 
 def parsed(text: str) -> Samples:
@@ -270,9 +271,7 @@ class Server:
     """A server with three workers over HTTP."""
 
     def __init__(self, server_json: Path) -> None:
-        with socket.socket() as sock:
-            sock.bind(("127.0.0.1", 0))
-            self.port: int = sock.getsockname()[1]
+        self.port = free_port()
         document = json.loads(server_json.read_text("utf-8"))
         document.update(workers=3, threads=2, debug=True)
         server_json.write_text(json.dumps(document), "utf-8")

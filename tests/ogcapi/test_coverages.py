@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,10 @@ import pytest
 from tests.coverage.ground import ORIGIN, TILE, Ground
 from werkzeug.test import Client, TestResponse
 
+from mastaba.model.style import Palette, PaletteEntry, Style
+from mastaba.site.access_log import AccessLines
 from mastaba.wsgi import create_application
+from mastaba_ogcapi.coverages.documents import schema_document
 
 rasterio = pytest.importorskip("rasterio")
 
@@ -97,6 +102,18 @@ def test_schema_describes_the_fields(client: Client) -> None:
         "x-ogc-variableType": "continuous",
         "x-ogc-nullValues": [-99999],
     }
+
+
+def test_service_metadata_has_the_limits(tmp_path: Path) -> None:
+    limits = {"stream_bytes": 4_000_003, "pixels": 5000}
+    ground = Ground(tmp_path, services=section({"limits": limits}), coverages=True)
+    client = Reader(ground.application)
+    links = client.get("/ogcapi?f=json").json["links"]
+    (href,) = [link["href"] for link in links if link["rel"] == "service-meta"]
+    document = client.get(href.removeprefix("http://maps.example")).json
+    found = document["info"]["x-OGC-limits"]["coverage"]
+    assert found == {"maxCells": 1_000_000, "maxResampledCells": 5000}
+    ground.close()
 
 
 def test_conformance_names_what_is_offered(client: Client) -> None:
@@ -370,6 +387,32 @@ def test_long_downloads_are_limited(tmp_path: Path) -> None:
     ground.close()
 
 
+@pytest.mark.parametrize("style", ["text", "json"])
+def test_truncated_downloads_are_logged_and_counted(
+    style: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    services = section() | {"metrics": {}}
+    ground = Ground(tmp_path, services=services, coverages=True)
+    application: Any = create_application(str(ground.server_json))
+    client = Reader(AccessLines(style, steps=False).around(application))
+    with caplog.at_level(logging.INFO, "mastaba.access"):
+        client.get(COVERAGE)
+        client.head(COVERAGE)
+        cut = client.get(COVERAGE, buffered=False)
+        pieces = iter(cut.response)
+        sent = len(next(pieces))
+        next(pieces)
+        cut.close()
+    lines = [line.message for line in caplog.records if line.name == "mastaba.access"]
+    assert ["truncated" in line for line in lines] == [False, False, True]
+    assert str(sent) in lines[2]
+    labels = '{operation="getcoverage",service="ogcapi"}'
+    samples = client.get("/metrics").text.splitlines()
+    assert f"mastaba_streams_total{labels} 2.0" in samples
+    assert f"mastaba_truncated_total{labels} 1.0" in samples
+    ground.close()
+
+
 def selected(ground: Ground, west: float, south: float, east: float, north: float) -> Any:
     """Return the rows and columns whose geometry a closed box meets: an independent rule."""
     reach = 0.01 if ground.layer.registration == "post" else 0.49
@@ -421,3 +464,17 @@ def test_random_boxes_have_the_cells_of_the_rule(
             LIMITS[0] + columns[-1] + 1 - inset,
             LIMITS[3] - rows[0] - inset,
         ], query
+
+
+@pytest.mark.parametrize("resampling", ["nn", "linear"])
+def test_fields_of_classes_are_categories(resampling: str, tmp_path: Path) -> None:
+    ground = Ground(tmp_path, "TIFF_PNG_UINT8", services=section(), coverages=True)
+    dataset: Any = ground.application.site.services["ogcapi"]
+    collection = dataset._dataset.collection("ground")
+    palette = Palette((PaletteEntry(0, 10, 20, 30, 255),))
+    style = Style("classes", "classes", "Classes", palette=palette)
+    collection.layer = replace(collection.layer, resampling=resampling, styles=(style,))
+    found = schema_document(dataset._dataset, collection)
+    kind = found["properties"]["gray"]["x-ogc-variableType"]
+    assert kind == ("categoricalNominal" if resampling == "nn" else "continuous")
+    ground.close()

@@ -16,17 +16,11 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.coverage.ground import Ground, made
+from tests.support.ports import free_port
 
 pytestmark = [pytest.mark.live, pytest.mark.thorough]
 
 PATH = "/ogcapi/collections/ground/coverage"
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-    return port
 
 
 class Server:

@@ -211,7 +211,8 @@ def test_other_origins_may_read_every_answer(
             exposed = response.headers["Access-Control-Expose-Headers"]
             assert exposed == (
                 "Content-Crs, Content-Bbox, Content-Interpolation, Link, Accept-Ranges, "
-                "Content-Range, Content-Disposition, Preference-Applied, ETag"
+                "Content-Range, Content-Disposition, Preference-Applied, Values-Scale, "
+                "Values-Offset, ETag"
             )
     preflight = client.options(
         "/ogcapi/map",

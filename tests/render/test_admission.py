@@ -36,7 +36,7 @@ class Maps:
         def draw() -> None:
             with self.admission.map(cost):
                 self.begun.append(name)
-                assert self._ends[name].wait(30)
+                assert self._ends[name].wait(120)
 
         before = self._count()
         thread = threading.Thread(target=draw)
@@ -60,7 +60,7 @@ class Maps:
         for end in self._ends.values():
             end.set()
         for thread in self._threads:
-            thread.join(30)
+            thread.join(120)
         assert (self.admission.running, self.admission.waiting) == (0, 0)
 
     def _count(self) -> int:
@@ -68,7 +68,7 @@ class Maps:
 
 
 def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.005)

@@ -146,7 +146,7 @@ def test_slabs_are_read_in_parallel(directory: Path) -> None:
     meeting = threading.Barrier(4)
 
     def meet(key: str, byte_range: ByteRange) -> None:
-        meeting.wait(timeout=30)
+        meeting.wait(timeout=120)
 
     storage.before = meet
     tiles = read_tiles(reader_of(directory, storage), WINDOW)
@@ -192,7 +192,7 @@ def test_a_tile_read_before_its_slab_was_replaced_is_not_kept(directory: Path) -
 
     def replace_after_the_first(key: str, byte_range: ByteRange) -> None:
         if byte_range.offset == second.offset:
-            assert first_is_read.wait(30)
+            assert first_is_read.wait(120)
             storage.before = lambda key, byte_range: None
             replace_slab(directory, 0, 0, [None, None, b"new 2", *[None] * 13])
             storage.close()

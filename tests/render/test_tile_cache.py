@@ -142,6 +142,14 @@ def test_tiles_needed_together_are_both_wanted_in_the_end() -> None:
     assert wanted == {one, other}
 
 
+def test_tiles_needed_again_after_too_many_others_are_not_wanted() -> None:
+    """The cache would lose them before they are needed again."""
+    cache, count = TileCache(SIZE), 10
+    tiles, rounds = 3 * count, 200
+    wanted = sum(cache.wants(key, SIZE // count) for key in [*range(tiles)] * rounds)
+    assert wanted < 0.01 * tiles * rounds
+
+
 def place_of(key: int, count: int) -> int:
     """Return the first place of a tile among those of the tiles that were needed once."""
     return int.from_bytes(_name(key)[:8], "little") % count

@@ -115,7 +115,7 @@ def test_a_server_that_is_stopped_before_its_gate_opens_ends(listener: socket.so
         thread.start()
         assert b"ready" in ours.recv(100)
         server.stop()
-        thread.join(30)
+        thread.join(120)
         assert not thread.is_alive()
         server.close()
         gate.close()
@@ -142,8 +142,8 @@ def test_a_connection_announced_to_a_process_that_hangs_is_found(
     assert client.ask().body == b"found"
     client.close()
     server.stop()
-    thread.join(30)
+    thread.join(120)
     server.close()
     if woken.is_alive():  # the server was faster, and nobody was woken
         connect(listener, opened)
-        woken.join(30)
+        woken.join(120)

@@ -22,7 +22,7 @@ from mastaba_server.transport.loop import Server
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Servers wait for each other as long as it takes, however busy the machine is."""
-    monkeypatch.setattr(acceptor, "_PATIENCE", 30.0)
+    monkeypatch.setattr(acceptor, "_PATIENCE", 120.0)
 
 
 @contextmanager
@@ -55,7 +55,7 @@ def serving(
         for server, _ in running:
             server.stop()
         for server, thread in running:
-            thread.join(30)
+            thread.join(120)
             server.close()
         listener.close()
 
@@ -103,7 +103,7 @@ def test_connections_of_a_retired_process_are_shared(tmp_path: Path, protocol: A
         assert owners(clients, protocol) == ["0"] * 8
         with serving(tmp_path / "other", balance, range(1, 3), handover):
             old.retire()
-            thread.join(30)
+            thread.join(120)
             for client in clients:
                 client.send(protocol.request())
             assert sorted(owners(clients, protocol)) == sorted("12" * 4)

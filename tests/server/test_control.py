@@ -193,7 +193,7 @@ def test_a_worker_that_cannot_follow_is_replaced(run: Any, indices: str) -> None
 
 
 def test_a_worker_that_hangs_is_ended(run: Any) -> None:
-    service = run(options="{'_PATIENCE': 0.2}")
+    service = run(options="{'_PATIENCE': 3.0}")
     clients = service.connect_to_all()
     before = service.children()
     (service.home / "stuck").write_text("1")

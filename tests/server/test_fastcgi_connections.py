@@ -38,7 +38,7 @@ class Gate:
     def __call__(self, environ: dict[str, Any], start_response: Any) -> list[bytes]:
         if environ["PATH_INFO"] == "/wait":
             self.entered.release()
-            assert self.opened.wait(30)
+            assert self.opened.wait(120)
         return small(environ, start_response)
 
 
@@ -58,7 +58,7 @@ def test_an_end_that_comes_with_the_request_is_seen(serve: Any, protocol: Any) -
     busy, client = served.connect(), served.connect()
     client.ask()
     busy.send(protocol.request({"PATH_INFO": "/wait"}))
-    assert gate.entered.acquire(timeout=30)
+    assert gate.entered.acquire(timeout=120)
     # Nobody looks at this connection before both have arrived.
     client.send(protocol.request({"PATH_INFO": "/"}))
     client.socket.shutdown(socket.SHUT_WR)
@@ -117,7 +117,7 @@ def test_a_receiver_of_a_generator_that_stopped_is_given_up(serve: Any, protocol
 
     served = serve(application, threads=1, limits=Limits(send_time=0.1))
     served.connect().send(protocol.request())
-    assert closed.wait(30)
+    assert closed.wait(120)
 
 
 @pytest.mark.thorough
@@ -157,7 +157,7 @@ def test_requests_run_in_parallel_in_threads(serve: Any, protocol: Any) -> None:
     clients = [served.connect() for _ in range(2)]
     for client in clients:
         client.send(protocol.request({"PATH_INFO": "/wait"}))
-        assert gate.entered.acquire(timeout=30)
+        assert gate.entered.acquire(timeout=120)
     other = served.connect()
     for _ in range(20):
         assert other.ask().body == b"ok"
@@ -317,7 +317,7 @@ def test_stop_finishes_running_requests(serve: Any, protocol: Any, threads: int)
     served = serve(gate, threads=threads)
     client = served.connect()
     client.send(protocol.request({"PATH_INFO": "/wait"}))
-    assert gate.entered.acquire(timeout=30)
+    assert gate.entered.acquire(timeout=120)
     served.stop()
     gate.opened.set()
     assert client.answer().body == b"ok"

@@ -51,7 +51,7 @@ def test_requests_are_answered_beside_any_number_that_stepped_aside(
         for client in slow:
             client.send(protocol.request({"PATH_INFO": "/map"}))
         for _ in slow:
-            assert maps.entered.acquire(timeout=30)
+            assert maps.entered.acquire(timeout=120)
         other = served.connect()
         for _ in range(50):
             assert other.ask().body == b"ok"
@@ -66,7 +66,7 @@ def test_stop_with_threads_that_are_not_needed(serve: Any, protocol: Any) -> Non
     slow = [served.connect() for _ in range(8)]
     for client in slow:
         client.send(protocol.request({"PATH_INFO": "/map"}))
-        assert maps.entered.acquire(timeout=30)
+        assert maps.entered.acquire(timeout=120)
     maps.opened.set()
     for client in slow:
         assert client.answer().body == b"ok"
@@ -81,7 +81,7 @@ def test_stop_while_requests_are_aside(serve: Any, protocol: Any) -> None:
     assert other.ask().body == b"ok"
     for client in slow:
         client.send(protocol.request({"PATH_INFO": "/map"}))
-        assert maps.entered.acquire(timeout=30)
+        assert maps.entered.acquire(timeout=120)
     served.stop()
     assert other.ask().body == b"ok"
     maps.opened.set()
@@ -94,9 +94,9 @@ def test_a_client_that_hangs_up_is_noticed(serve: Any, protocol: Any, family: in
     served = serve(maps, threads=1, family=family)
     client = served.connect()
     client.send(protocol.request({"PATH_INFO": "/map"}))
-    assert maps.entered.acquire(timeout=30)
+    assert maps.entered.acquire(timeout=120)
     client.close()
-    assert maps.cancelled.acquire(timeout=30)
+    assert maps.cancelled.acquire(timeout=120)
     assert served.connect().ask().body == b"ok"
 
 
@@ -105,7 +105,7 @@ def test_an_abort_is_noticed_while_the_request_is_answered(serve: Any, protocol:
     served = serve(maps, threads=1)
     client = served.connect()
     client.send(protocol.request({"PATH_INFO": "/map"}))
-    assert maps.entered.acquire(timeout=30)
+    assert maps.entered.acquire(timeout=120)
     # What belongs to another request is no reason to stop.
     client.send(protocol.record(protocol.ABORT, request_id=7))
     assert not maps.cancelled.acquire(timeout=0.2)
@@ -113,9 +113,9 @@ def test_an_abort_is_noticed_while_the_request_is_answered(serve: Any, protocol:
     assert client.answer().status == "200 OK"
     maps.opened.clear()
     client.send(protocol.request({"PATH_INFO": "/map"}))
-    assert maps.entered.acquire(timeout=30)
+    assert maps.entered.acquire(timeout=120)
     client.send(protocol.record(protocol.ABORT))
-    assert maps.cancelled.acquire(timeout=30)
+    assert maps.cancelled.acquire(timeout=120)
     assert client.answer().status == "499 Client Closed Request"
     assert client.ask().body == b"ok"
 
@@ -134,7 +134,7 @@ class Steps:
         name, client = environ["QUERY_STRING"], environ[CLIENT]
         with client.aside() if environ["PATH_INFO"] == "/map" else nullcontext():
             self.entered[name].set()
-            assert self.opened[name].wait(30)
+            assert self.opened[name].wait(120)
             status = "499 Client Closed Request" if client.is_gone() else "200 OK"
         start_response(status, [("Content-Length", "0")])
         return []
@@ -152,7 +152,7 @@ def test_the_hangup_of_a_client_is_not_that_of_the_next_with_its_descriptor(
         client.send(protocol.request(params, keep=keep))
 
     def begun(name: str) -> None:
-        assert steps.entered[name].wait(30)
+        assert steps.entered[name].wait(120)
 
     first, second, gone = (served.connect() for _ in range(3))
     for client in (first, second):

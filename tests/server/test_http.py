@@ -96,7 +96,7 @@ class Site:
         self._connections: list[http.client.HTTPConnection] = []
 
     def connect(self) -> http.client.HTTPConnection:
-        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=120)
         self._connections.append(connection)
         return connection
 
@@ -219,7 +219,7 @@ def application(environ, start_response):
 
 with open_listener("127.0.0.1:0") as listener:
     print(listener.socket.getsockname()[1], flush=True)
-    Server(application, listener.socket, HTTPConnection, linger=5.0).run()
+    Server(application, listener.socket, HTTPConnection, linger=3600).run()
 """
 
 
@@ -227,10 +227,10 @@ def test_a_stopping_process_leaves_new_connections_to_others(spawn: Any) -> None
     process = spawn(STOPPING)
     port = int(process.line())
     # The process stays as long as it has a connection.
-    idle = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    idle = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
     idle.request("GET", "/")
     idle.getresponse().read()
-    kept = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    kept = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
     closing = None
     while closing != "close":
         kept.request("GET", "/")

@@ -19,7 +19,7 @@ from mastaba_server.transport.http import HTTPConnection
 from mastaba_server.transport.listener import open_listener
 from mastaba_server.transport.loop import Server
 
-descriptors = int(sys.argv[1])
+descriptors, patience = int(sys.argv[1]), float(sys.argv[2])
 if descriptors:
     resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors))
 opened = threading.Event()
@@ -43,26 +43,26 @@ def application(environ, start_response):
 
 with open_listener("127.0.0.1:0") as listener:
     print(listener.socket.getsockname()[1], flush=True)
-    limits = Limits(head_time=1.0, body_time=1.0)
+    limits = Limits(head_time=patience, body_time=patience)
     Server(application, listener.socket, HTTPConnection, limits=limits).run()
 """
 HOST = b"Host: x\r\n\r\n"
 
 
 class Site:
-    def __init__(self, spawn: Any, descriptors: int = 0) -> None:
-        self.process = spawn(SERVER, str(descriptors))
+    def __init__(self, spawn: Any, descriptors: int = 0, patience: float = 600.0) -> None:
+        self.process = spawn(SERVER, str(descriptors), str(patience))
         self._address = "127.0.0.1", int(self.process.line())
         self._sockets: list[socket.socket] = []
 
     def send(self, data: bytes) -> socket.socket:
-        sock = socket.create_connection(self._address, 30)
+        sock = socket.create_connection(self._address, 120)
         self._sockets.append(sock)
         sock.sendall(data)
         return sock
 
     def get(self, path: str) -> tuple[int, bytes]:
-        connection = http.client.HTTPConnection(*self._address, timeout=30)
+        connection = http.client.HTTPConnection(*self._address, timeout=120)
         try:
             connection.request("GET", path)
             answer = connection.getresponse()
@@ -104,7 +104,8 @@ def test_a_body_is_read_by_lines_and_to_its_end(site: Site) -> None:
 
 
 @pytest.mark.parametrize("begin", [b"", b"half of it"])
-def test_missing_bodies_block_no_other_request_and_get_408(site: Site, begin: bytes) -> None:
+def test_missing_bodies_block_no_other_request_and_get_408(spawn: Any, begin: bytes) -> None:
+    site = Site(spawn, patience=2.0)
     head = b"POST / HTTP/1.1\r\nContent-Length: 100\r\n"
     stuck = [site.send(head + HOST + begin) for _ in range(20)]
     for _ in range(20):
@@ -121,6 +122,7 @@ def test_missing_bodies_block_no_other_request_and_get_408(site: Site, begin: by
         sock.close()
     body = site.send(b"POST / HTTP/1.1\r\nContent-Length: 1\r\nConnection: close\r\n" + HOST + b"x")
     assert everything(body).endswith(b"x|")
+    site.tear_down()
 
 
 def test_requests_are_answered_beside_those_that_stepped_aside(site: Site) -> None:

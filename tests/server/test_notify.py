@@ -69,7 +69,7 @@ class Manager:
     def __init__(self, address: str) -> None:
         self.address = address
         self._sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self._sock.settimeout(30)
+        self._sock.settimeout(120)
         self._sock.bind(address)
 
     def states(self) -> dict[str, str]:
@@ -83,7 +83,7 @@ class Manager:
         except BlockingIOError:
             return False
         finally:
-            self._sock.settimeout(30)
+            self._sock.settimeout(120)
         return True
 
     def close(self) -> None:

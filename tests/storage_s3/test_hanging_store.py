@@ -121,7 +121,7 @@ def test_the_rest_is_served_while_a_bucket_hangs(
 @pytest.mark.thorough
 def test_requests_for_a_bucket_that_trickles_get_503(server: ObjectServer, serve: Serve) -> None:
     served = serve(
-        OBJECT_READ_TIMEOUT="1",
+        OBJECT_READ_TIMEOUT="2",
         OBJECT_BREAKER_FAILURES=str(len(REMOTE)),
         OBJECT_BREAKER_PAUSE="3600",
     )
@@ -144,7 +144,7 @@ def test_every_read_is_given_up(server: ObjectServer, operation: str) -> None:
         "S3_URL": server.url,
         "S3_KEY": "key",
         "S3_SECRETKEY": "secret",
-        "OBJECT_READ_TIMEOUT": "1",
+        "OBJECT_READ_TIMEOUT": "2",
     }
     environment = Environment({f"MASTABA_{name}": text for name, text in variables.items()})
     storage = S3Storage.open("maps", environment)
@@ -154,7 +154,7 @@ def test_every_read_is_given_up(server: ObjectServer, operation: str) -> None:
         "whole": lambda: storage.read("key"),
         "stat": lambda: storage.stat("key"),
     }
-    with pytest.raises(StorageUnavailableError, match=r"no (response in time|answer within 1)"):
+    with pytest.raises(StorageUnavailableError, match=r"no (response in time|answer within 2)"):
         reads[operation]()
     server.faults = Faults()
     reads[operation]()

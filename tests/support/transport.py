@@ -24,7 +24,7 @@ from mastaba_server.transport.loop import Server
 BEGIN, ABORT, END, PARAMS, STDIN, STDOUT, STDERR, DATA, GET_VALUES, VALUES, UNKNOWN = range(1, 12)
 
 # Nothing here is slow: a test that waits this long would wait for ever.
-PATIENCE = 30
+PATIENCE = 120
 
 
 def encode_pair(name: bytes, value: bytes) -> bytes:

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from PIL import Image
-from tests.live.processes import wait_until
+from tests.live.processes import PATIENCE, wait_until
 
 DESKTOP = (1280, 800)
 PHONE = (380, 780)
@@ -36,6 +36,7 @@ class Page:
         self.requests: list[str] = []
         width, height = size
         self.page = browser.new_page(viewport={"width": width, "height": height}, **options)
+        self.page.set_default_timeout(1000 * PATIENCE)
         self.page.on("console", self._console)
         self.page.on("pageerror", lambda error: self.faults.append(str(error)))
         self.page.on("request", self._request)

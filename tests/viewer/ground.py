@@ -105,8 +105,14 @@ def install(
     services: Sequence[str] = SERVICES,
     services_overrides: Mapping[str, Any] | None = None,
     more: Mapping[str, Any] | None = None,
+    sets: Mapping[str, Any] | None = None,
 ) -> Path:
-    """Write the installation, with more layers if given; return the path of its server.json."""
+    """Write the installation; return the path of its server.json.
+
+    Args:
+        more: further layers.
+        sets: further tile matrix sets.
+    """
     layers: dict[str, Any] = {}
     for name, (format, channels, _) in FORMATS.items():
         descriptor = write_pyramid(
@@ -165,7 +171,7 @@ def install(
     return write_installation(
         directory,
         layers=layers | dict(more or {}),
-        tile_matrix_sets={"GRID": GRID},
+        tile_matrix_sets={"GRID": GRID, **(sets or {})},
         styles={"tint": TINT},
         services=services,
         public_url=url,

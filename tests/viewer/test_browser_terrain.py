@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+from tests.live.processes import wait_until
 from tests.viewer import ground
 from tests.viewer.browser import Page, live_in_chromium
 
@@ -45,6 +48,34 @@ def hilly(level: str, row: int, col: int) -> Any:
     return (600 + 500 * np.sin(12 * x) * np.sin(12 * y)).astype(np.float32)[..., None]
 
 
+def waves(size: int) -> Any:
+    """Return a function for tiles of a rough surface without steps, in a set with such tiles.
+
+    Each tile has the same range, so no tile is painted again with other colours.
+    """
+
+    def tile(level: str, row: int, col: int) -> Any:
+        y, x = np.mgrid[0:size, 0:size]
+        y, x = (y + row * size) / 40, (x + col * size) / 40
+        steep = np.sin(9 * x) * np.cos(7 * y)
+        heights = 600 + 900 * np.sin(x) * np.cos(y) + 150 * steep
+        return heights.clip(0, 1200).astype(np.float32)[..., None]
+
+    return tile
+
+
+def double_tiles() -> dict[str, Any]:
+    """Return the set of web mercator with tiles of 512 pixels."""
+    made = copy.deepcopy(dict(web_mercator()))
+    made["id"] = "PM512"
+    for matrix in made["tileMatrices"]:
+        for name, factor in (("tile", 2), ("matrix", 0.5)):
+            for side in ("Width", "Height"):
+                matrix[name + side] = max(1, int(matrix[name + side] * factor))
+    made["tileMatrices"] = made["tileMatrices"][1:]
+    return made
+
+
 @pytest.fixture(scope="module")
 def rough(tmp_path_factory: pytest.TempPathFactory, serving: Any) -> Iterator[str]:
     """A server of hills, and of an image that is finer, and has gaps, in a part of its extent."""
@@ -72,11 +103,31 @@ def rough(tmp_path_factory: pytest.TempPathFactory, serving: Any) -> Iterator[st
             levels=[LevelPlan("12", 1500, 1501, 2500, 2501)],
             tile=hilly,
         )
+        waving = {
+            name: write_pyramid(
+                directory,
+                name,
+                tile_matrix_set=tile_matrix_set,
+                format="TIFF_RAW_FLOAT32",
+                channels=1,
+                levels=[LevelPlan("12", row, row + last, col, col + last)],
+                tile=waves(size),
+            )
+            for name, tile_matrix_set, row, col, last, size in (
+                ("TILED", web_mercator(), 1500, 2500, 1, 256),
+                ("WHOLE", double_tiles(), 750, 1250, 0, 512),
+            )
+        }
+        sets = {"PM512": double_tiles()}
         more = {
+            **{
+                name: layer_document(path, title="WAVES", tile_matrix_sets=sets)
+                for name, path in waving.items()
+            },
             "PARTIAL": layer_document(descriptor, title="PARTIAL"),
             "HILLS": layer_document(hills, title="HILLS"),
         }
-        return ground.install(directory, url, more=more)
+        return ground.install(directory, url, more=more, sets=sets)
 
     with serving(install) as url:
         yield url
@@ -87,6 +138,27 @@ def hills(browser: Any, rough: str) -> Iterator[Page]:
     opened = Page(browser, rough)
     yield opened
     opened.close()
+
+
+def test_shading_at_the_edges_of_tiles_is_that_of_one_large_tile(hills: Page) -> None:
+    def late(route: Any) -> None:
+        time.sleep(1)
+        route.continue_()
+
+    # Tiles beside others that are painted already.
+    hills.page.route("**/TILED/12/2500/*", late)
+    found = []
+    for layer in ("TILED", "WHOLE"):
+        hills.open(layer)
+        # The last tile is there, but the edges of those around it may be drawn with the next frame.
+        hills.wait_for("new Promise(requestAnimationFrame).then(() => true)")
+        hills.settle()
+        x, y = hills.corner()
+        image = pixels(hills, "#map").crop((x, y, x + 512, y + 512))
+        found.append(np.asarray(image, int))
+    difference = np.abs(found[0] - found[1]).max(axis=2)
+    assert difference.max() <= 1
+    assert len(np.unique(found[1].reshape(-1, 3), axis=0)) > 1000
 
 
 @pytest.mark.parametrize("layer", ["HILLS", "PARTIAL"])
@@ -101,10 +173,7 @@ def test_terrain_is_drawn(hills: Page, layer: str) -> None:
 
 
 def test_terrain_has_the_colours_of_the_map(hills: Page) -> None:
-    def colourful(palette: str) -> float:
-        hills.page.select_option("#palette", palette)
-        hills.settle()
-        hills.page.wait_for_timeout(1000)
+    def colourful() -> float:
         image = pixels(hills, "#terrain-map")
         x, y = image.width // 2, image.height // 2
         shown = np.asarray(image.crop((x - 100, y - 50, x + 100, y + 50)), int)
@@ -112,9 +181,9 @@ def test_terrain_has_the_colours_of_the_map(hills: Page) -> None:
 
     hills.open(f"HILLS#at={hills.whole('HILLS')}&three=0,60,1")
     hills.page.wait_for_selector("#terrain-map[aria-busy=false]")
-    assert colourful("viridis") > 30
-    assert colourful("grey") < 10
-    assert colourful("viridis") > 30
+    for palette in ("viridis", "grey", "viridis"):
+        hills.page.select_option("#palette", palette)
+        wait_until(lambda: colourful() > 30 if palette == "viridis" else colourful() < 10)  # noqa: B023
 
 
 def test_exaggeration_changes_the_terrain(hills: Page) -> None:
@@ -122,11 +191,7 @@ def test_exaggeration_changes_the_terrain(hills: Page) -> None:
     open_terrain(hills)
     before = pixels(hills, "#terrain-map").tobytes()
     hills.page.locator("#terrain-exaggeration").fill("3")
-    for _ in range(50):
-        hills.page.wait_for_timeout(100)
-        if pixels(hills, "#terrain-map").tobytes() != before:
-            return
-    pytest.fail("the terrain is the same")
+    wait_until(lambda: pixels(hills, "#terrain-map").tobytes() != before)
 
 
 def test_tiles_that_are_not_stored_are_not_requested_in_3d(hills: Page) -> None:
@@ -141,17 +206,12 @@ def test_contours(hills: Page) -> None:
     hills.open("HILLS")
     plain = pixels(hills, "#map")
     hills.page.locator("#contours").click()
-    for _ in range(50):
-        if any("/contours/" in url for url in hills.requests):
-            break
-        hills.page.wait_for_timeout(100)
-    hills.settle()
-    assert pixels(hills, "#map").tobytes() != plain.tobytes()
+    wait_until(lambda: pixels(hills, "#map").tobytes() != plain.tobytes())
+    assert any("/contours/" in url for url in hills.requests)
     hills.page.locator("#contours").click()
     # The button looks different under the pointer.
     hills.page.mouse.move(0, 0)
-    hills.settle()
-    assert pixels(hills, "#map").tobytes() == plain.tobytes()
+    wait_until(lambda: pixels(hills, "#map").tobytes() == plain.tobytes())
 
 
 def test_contours_are_not_drawn_from_afar(hills: Page) -> None:
@@ -160,8 +220,11 @@ def test_contours_are_not_drawn_from_afar(hills: Page) -> None:
     assert not [url for url in hills.requests if "/contours/" in url]
     hills.page.locator("#notice button").click()
     hills.page.locator("#notice").wait_for(state="hidden")
-    hills.settle()
-    assert [url for url in hills.requests if "/contours/" in url]
+    hills.wait_for("document.querySelector('#map[aria-busy=false]') !== null")
+    # `wait_for` runs the event handlers of the requests.
+    wait_until(
+        lambda: hills.page.evaluate("true") and any("/contours/" in url for url in hills.requests)
+    )
     assert "contours=true" in hills.page.url
 
 
@@ -203,13 +266,14 @@ def test_drawing_is_not_ended_before_it_has_enough_points(
     for number in range(fewest):
         for _ in range(2):
             page.page.keyboard.press("Enter")
-        page.page.wait_for_timeout(500)
-        assert page.page.locator("#result").is_hidden() is (number + 1 < fewest)
         if number + 1 < fewest:
+            page.page.wait_for_timeout(500)
+            assert page.page.locator("#result").is_hidden()
             before = page.page.url
             page.page.keyboard.press(("ArrowRight", "ArrowDown")[number])
             page.wait_for("(url) => location.href !== url", before)
             page.settle()
+    page.page.locator("#result").wait_for()
     page.page.locator("#result-body dt, #result-body .chart").first.wait_for()
 
 

@@ -294,7 +294,7 @@ def test_pages_show_tiles(
         saved = tmp_path / "saved.html"
         saved.write_text(text)
         made.goto(saved.as_uri())
-    for _ in range(300):
+    for _ in range(900):
         if any(tile.lower() in url.lower() and status == 200 for status, url in answers):
             break
         made.wait_for_timeout(100)
@@ -303,7 +303,7 @@ def test_pages_show_tiles(
     # Cesium draws all the time, too slowly without a graphics card to be photographed. The shading
     # of flat heights has one colour.
     is_plain = program == "cesium" or layer == "HEIGHT"
-    for _ in range(0 if is_plain else 100):
+    for _ in range(0 if is_plain else 900):
         with Image.open(io.BytesIO(made.locator("#map").screenshot())) as image:
             # More than the buttons on a plain ground.
             colours = image.convert("RGB").crop((60, 60, 400, 300)).getcolors(100_000)

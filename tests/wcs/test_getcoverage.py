@@ -366,6 +366,24 @@ def test_answers_beyond_a_limit_say_what_works(tmp_path: Path, fault: Fault) -> 
     installed.close()
 
 
+def test_answers_beyond_a_limit_name_the_job(tmp_path: Path) -> None:
+    pytest.importorskip("mastaba_export")
+    process = "http://localhost/export/processes/export-coverage"
+    section = {"endpoint_uri": "http://localhost/export", "directory": str(tmp_path / "jobs")}
+    for is_offered in (True, False):
+        installed = Ground(
+            tmp_path / str(is_offered),
+            services={"wcs": {"limits": {"spool": 2000}}, "export": section},
+            wcs={"enabled": True},
+            export={"enabled": is_offered},
+        )
+        client = Reader(installed.application)
+        for response in (client.get(COVERAGE + PART), old(client, *BOX)):
+            assert response.status_code == 413
+            assert (process in response.text) == is_offered
+        installed.close()
+
+
 def old(client: Client, *box: float, **changes: Any) -> TestResponse:
     given = {"crs": "EPSG:2154", "width": 40, "height": 30} | changes
     query = "".join(f"&{name}={value}" for name, value in given.items() if value is not None)

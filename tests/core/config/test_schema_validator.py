@@ -116,6 +116,18 @@ def test_a_similar_key_is_proposed_for_an_unknown_one(
     assert [(fault.path, fault.remedy) for fault in faults.all] == [(f"$.{key}", remedy)]
 
 
+def test_of_very_many_unknown_keys_the_first_are_compared_with_known_ones(
+    installation: Any, sample_plugins: Plugins
+) -> None:
+    unknown = {f"workers{number}": 1 for number in range(300)}
+    document = {**installation.documents["server.json"], **unknown}
+    faults = Faults()
+    assert SchemaValidator("server", sample_plugins).validate(document, "f", faults) is not None
+    assert len(faults.all) == len(unknown)
+    assert sum(fault.remedy == "did you mean 'workers'?" for fault in faults.all) == 100
+    assert faults.all[-1].remedy == "remove it, or correct its spelling"
+
+
 def test_a_plugin_may_allow_null(
     installation: Any, sample_plugins: Plugins, monkeypatch: pytest.MonkeyPatch
 ) -> None:

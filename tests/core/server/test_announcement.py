@@ -7,7 +7,6 @@ import json
 import logging
 import os
 import signal
-import socket
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 
 import pytest
 from tests.forked import Mastaba
+from tests.support.ports import free_port
 from tests.tiny import tiny_installation
 
 from mastaba.model.bbox import BoundingBox
@@ -38,7 +38,7 @@ def generation_changed(site, changes):
         raise OSError("the cache is down")
 """
 # Nothing here is slow: a test that waits this long would wait for ever.
-PATIENCE = 60.0
+PATIENCE = 120.0
 
 
 def test_only_those_that_fail_are_called_again(caplog: pytest.LogCaptureFixture) -> None:
@@ -182,9 +182,7 @@ class Server:
             self.folder, services=["health"], services_overrides={"admin": ADMIN}
         )
         document = json.loads(server_json.read_text("utf-8"))
-        with socket.socket() as sock:
-            sock.bind(("127.0.0.1", 0))
-            self.port = sock.getsockname()[1]
+        self.port = free_port()
         del document["logger"]
         document.update(workers=2)
         server_json.write_text(json.dumps(document), "utf-8")

@@ -69,7 +69,7 @@ def test_lines_of_many_threads_are_whole_and_in_their_order(tmp_path: Path) -> N
             thread.start()
         for thread in threads:
             thread.join()
-        batches.flush(30)
+        batches.flush(120)
     found: dict[int, list[int]] = {}
     for line in file.read_text().splitlines():
         name, number, rest = re.fullmatch(r"(\d) (\d+) (x*)", line).groups()  # type: ignore[union-attr]
@@ -106,7 +106,7 @@ def test_a_blocked_destination_holds_up_nothing_and_lost_lines_are_counted(
     data = b""
     while len(data) < filled:
         data += os.read(reading, 1 << 20)
-    batches.flush(30)  # the pipe has room for all that waited
+    batches.flush(120)  # the pipe has room for all that waited
     os.set_blocking(reading, False)
     with suppress(BlockingIOError):
         while True:
@@ -133,11 +133,11 @@ def test_lines_that_cannot_be_written_are_counted(tmp_path: Path) -> None:
     batches = Batches(write, reports.append, errors.append)
     for number in range(5):
         batches.add(str(number))
-    batches.flush(30)
+    batches.flush(120)
     until(lambda: errors)
     works.set()
     batches.add("back")
-    batches.flush(30)
+    batches.flush(120)
     until(lambda: reports)
     assert (written, reports) == (["back"], [5])
 
@@ -213,7 +213,7 @@ def test_a_file_that_is_renamed_loses_no_line(tmp_path: Path) -> None:
             handler.batches.add(f"{number}-{part}")
         if number % 5 == 4:
             file.rename(tmp_path / f"log.{number}")
-            handler.batches.flush(30)
+            handler.batches.flush(120)
             assert file.exists()
     handler.flush()
     files = sorted(tmp_path.iterdir())

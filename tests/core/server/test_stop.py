@@ -81,7 +81,7 @@ class Running:
         self.address: Any = path if is_local else ("127.0.0.1", int(port))
         self.family = family
 
-    def connect(self, timeout: float = 30) -> socket.socket:
+    def connect(self, timeout: float = 120) -> socket.socket:
         sock = socket.socket(self.family)
         sock.settimeout(timeout)
         try:
@@ -120,13 +120,13 @@ def asked(protocol: Any, request: pytest.FixtureRequest) -> Callable[..., bool]:
         answer = protocol.Client(sock).ask({"PATH_INFO": path}, keep=keep)
         assert (answer.status, answer.body) == ("200 OK", b"ok")
         # The front server cannot know.
-        sock.settimeout(0 if keep else 30)
+        sock.settimeout(0 if keep else 120)
         try:
             return sock.recv(1) != b""
         except BlockingIOError:
             return True
         finally:
-            sock.settimeout(30)
+            sock.settimeout(120)
 
     return ask_http if name == "HTTP" else ask_fastcgi
 
@@ -283,13 +283,13 @@ def test_requests_that_follow_each_other_are_all_answered_by_a_stop(serve: Any) 
 
     def application(environ: Any, start_response: Any) -> list[bytes]:
         begun.set()
-        assert opened.wait(30)
+        assert opened.wait(120)
         return answer(environ, start_response)
 
     served = serve(application, protocol=HTTPConnection, family=socket.AF_INET, linger=30)
     client = served.connect()
     client.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * 3)
-    assert begun.wait(30)
+    assert begun.wait(120)
     served.stop()
     opened.set()
     with client.socket.makefile("rb") as stream:

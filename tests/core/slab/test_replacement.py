@@ -93,11 +93,13 @@ def run_against_writer(
     """
     reader = make_reader(slab, IndexCache(10, validity), FileStorage(open_files=open_files))
     done, found = threading.Event(), []
+    attempts = [0] * 4
 
     def keep_reading(first: int) -> int:
         failed, tile = 0, first
         while not done.is_set():
             tile = (tile + 5) % TILES
+            attempts[first] += 1
             try:
                 found.append(generation_of(read(reader, tile), tile))
             except (SlabFormatError, ObjectNotFoundError, StorageUnavailableError, AssertionError):
@@ -111,7 +113,13 @@ def run_against_writer(
         try:
             for number in range(1, GENERATIONS):
                 replace(slab, make_generation(number))
+                before = attempts.copy()
                 done.wait(pause)
+                # On a busy machine, the pause may be too short for a whole read.
+                while not any(reader.done() for reader in readers) and not any(
+                    now > then + 1 for now, then in zip(attempts, before, strict=True)
+                ):
+                    done.wait(0.001)
         finally:
             done.set()
         failed = sum(future.result() for future in readers)

@@ -59,7 +59,7 @@ def test_read_of_a_hanging_file_system_is_given_up(mount: HangingMount) -> None:
 
 
 def test_file_system_that_answers_again_is_read_again(mount: HangingMount) -> None:
-    storages = pool(OBJECT_READ_TIMEOUT="1", OBJECT_BREAKER_FAILURES="0")
+    storages = pool(OBJECT_READ_TIMEOUT="4", OBJECT_BREAKER_FAILURES="0")
     key = str(mount.path / "a")
     storage = storages.open_path(ResourcePath("file", "", key))
     mount.hang()
@@ -144,7 +144,7 @@ def served(tmp_path: Path) -> Iterator[tuple[Served, HangingMount]]:
         layer.write_text(json.dumps(document), "utf-8")
         with (tmp_path / "i/layers.txt").open("a") as file:
             file.write(f"{layer}\n")
-        variables = {"MASTABA_OBJECT_READ_TIMEOUT": "2", "MASTABA_OBJECT_BREAKER_FAILURES": "3"}
+        variables = {"MASTABA_OBJECT_READ_TIMEOUT": "4", "MASTABA_OBJECT_BREAKER_FAILURES": "3"}
         served = Served(server_json, variables, "serves 10 layers")
         yield served, mount
         mount.go_on()

@@ -13,8 +13,8 @@ from tests.tiny import tiny_installation
 from werkzeug.test import Client, TestResponse
 
 from mastaba.api.services import Site
-from mastaba.api.tools import create_application
-from mastaba_export.jobs.exporting import exporting
+from mastaba.api.tools import Plugins, create_application
+from mastaba_export.jobs.exporting import exporting, remote_results
 from mastaba_export.jobs.queue import Queue
 from mastaba_export.jobs.results import Results
 from mastaba_export.jobs.settings import JobSettings, job_settings
@@ -88,16 +88,15 @@ def open_exports(tmp_path: Path) -> Iterator[Callable[..., Exports]]:
     """Return a function that opens a server; its arguments are settings of the service."""
     opened: list[Any] = []
 
-    def open_it(**settings: Any) -> Exports:
+    def open_it(plugins: Plugins | None = None, **settings: Any) -> Exports:
         server_json = export_installation(tmp_path / f"server{len(opened)}", **settings)
-        application = create_application(str(server_json))
+        application = create_application(str(server_json), plugins)
         site = application.site
         own = job_settings(site.catalogue.services["export"].own)
         queue = Queue(own)
         opened.append((site, queue))
-        return Exports(
-            Client(application), own, Worker(queue, exporting(site, own)), Queue(own), site
-        )
+        worker = Worker(queue, exporting(site, own), remote_results(site, own))
+        return Exports(Client(application), own, worker, Queue(own), site)
 
     yield open_it
     for site, queue in opened:

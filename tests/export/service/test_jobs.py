@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 from pmtiles.reader import MemorySource, Reader
 from tests.export.service.conftest import TILES, URL, Exports
+
+from mastaba_export.jobs.worker import StoppedError
+from mastaba_export.plan import plan
+from mastaba_export.request import ExportRequest
+from mastaba_export.verify import verify
 
 Open = Callable[..., Exports]
 
@@ -295,8 +302,8 @@ def test_area_may_be_qualified(exports: Exports) -> None:
         (b'{"inputs": 1}', 400, "inputs is not an object"),
         (b'{"inputs": {}}', 400, "layer is missing"),
         (b'{"inputs": {"layer": "RGB_PNG", "more": 1}}', 400, "no input more"),
-        (b'{"inputs": {"layer": "RGB_PNG", "scheme": "tms"}}', 400, "no input scheme"),
-        (b'{"inputs": {"layer": "RGB_PNG", "format": "dir"}}', 400, "pmtiles"),
+        (b'{"inputs": {"layer": "RGB_PNG", "fit": "exact"}}', 400, "no input fit"),
+        (b'{"inputs": {"layer": "RGB_PNG", "format": "tif"}}', 400, "pmtiles"),
         (b'{"inputs": {"layer": "RGB_PNG", "bbox": [0,0,NaN,1]}}', 400, "NaN"),
         (b'{"inputs": {"layer": "RGB_PNG", "bbox": [0,0,1e999,1]}}', 400, "too large"),
         (b'{"inputs": {"layer": "RGB_PNG", "area": {"href": "http://x/"}}}', 400, "other servers"),
@@ -378,3 +385,40 @@ def test_gauges(exports: Exports) -> None:
     assert gauges["jobs"]["accepted"] == gauges["jobs"]["successful"] == 1
     assert gauges["jobs"]["failed"] == 0
     assert gauges["bytes"]["successful"] > 30_000
+
+
+@pytest.mark.parametrize("format", ["dir", "pyramid"])
+def test_many_files_are_one_zip_file(exports: Exports, tmp_path: Path, format: str) -> None:
+    job = exports.done({"layer": "RGB_PNG", "format": format})
+    assert exports.file(job).endswith("/files/RGB_PNG.zip")
+    answer = exports.client.get(exports.file(job))
+    assert answer.mimetype == "application/zip"
+    folder = Path(exports.settings.directory, "jobs", job[-32:])
+    assert {one.name for one in folder.iterdir()} == {"lock", "RGB_PNG.zip"}
+    with ZipFile(BytesIO(answer.data)) as archive:
+        assert archive.testzip() is None
+        for name in archive.namelist():
+            assert str(tmp_path).encode() not in archive.read(name)
+        archive.extractall(tmp_path / "out")
+    name = "RGB_PNG" if format == "dir" else "RGB_PNG.json"
+    request = ExportRequest("RGB_PNG", format=format)
+    assert verify(plan(request, exports.site), tmp_path / "out" / name, deep=True).tiles > 0
+
+
+def test_packing_is_stopped_and_begun_again(exports: Exports) -> None:
+    job = exports.ordered({"layer": "RGB_PNG", "format": "dir"})
+    claimed = exports.queue.claim("w")
+    assert claimed is not None
+    folder = Path(exports.settings.directory, "jobs", job[-32:])
+    folder.mkdir(parents=True)
+
+    def stop(_written: int, share: float) -> None:
+        if share == 1.0:
+            raise StoppedError("the worker is stopped")
+
+    with pytest.raises(StoppedError):
+        exports.worker._perform(claimed, str(folder), stop)
+    assert not (folder / "RGB_PNG.zip").exists()
+    (file,) = exports.worker._perform(claimed, str(folder), lambda *_: None)
+    assert file.size == (folder / "RGB_PNG.zip").stat().st_size
+    assert {one.name for one in folder.iterdir()} == {"RGB_PNG.zip"}

@@ -9,7 +9,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections import Counter
@@ -73,7 +72,7 @@ class Running:
                 "export": {
                     "enabled": True,
                     "directory": str(self.directory),
-                    "heartbeat": 0.3,
+                    "heartbeat": 1.0,
                     "owner_header": "X-Owner",
                     **settings,
                 }
@@ -201,7 +200,7 @@ def test_stopped_worker_gives_its_job_to_another(run: Callable[..., Running]) ->
 
 def test_three_owners_are_served_in_turn(run: Callable[..., Running]) -> None:
     # Read at this rate, the jobs take equally long.
-    running = run(per_owner={"waiting": 10}, rate=20)
+    running = run(per_owner={"waiting": 10}, rate=20, heartbeat=600)
     owners = "abc"
     jobs = {
         running.order({**LARGE, "bbox": [-175, 50, -100, 80]}, owner): owner
@@ -234,14 +233,14 @@ def test_dismissal_of_a_running_job_leaves_no_file(run: Callable[..., Running]) 
 
 
 def test_result_that_expires_is_read_to_its_end(run: Callable[..., Running]) -> None:
-    running = run(keep=1 / 3600)
+    running = run(keep=10 / 3600)
     running.start_worker()
     job = running.order()
     running.wait_until_successful(job)
     result = running.ask(f"{job}/results")["result"]
     with urllib.request.urlopen(result["href"]) as response:
         head = response.read(1000)
-        time.sleep(1.1)
+        wait_until(lambda: running.ask(job)["status"] == 404)
         # Any order removes what has expired.
         running.order({**LARGE, "bbox": [-175, 60, -150, 80]})
         assert running.files_of(job) == []

@@ -34,6 +34,7 @@ _TYPE_NAMES: Final = {
     "null": "null",
 }
 _SHOWN: Final = 60
+_COMPARED: Final = 100  # unknown keys of an object for which similar ones are sought
 
 # Reason and remedy for each keyword of JSON Schema. Without a remedy, the description of the
 # value is the remedy.
@@ -160,15 +161,15 @@ class DocumentValidator:
             if keyword == "additionalProperties":
                 known = node.get("properties", {})
                 usable = usable and not self._is_strict
-                for key in kind.unexpected:
-                    at = json_path([*path, key])
-                    remedy = node.get("x-if-unknown", "remove it, or correct its spelling")
-                    remedy = did_you_mean(key, known) or remedy
+                remedy = node.get("x-if-unknown", "remove it, or correct its spelling")
+                for number, key in enumerate(kind.unexpected):
+                    at = [*path, key]
+                    advice = did_you_mean(key, known if number < _COMPARED else ()) or remedy
                     if self._is_strict:
-                        faults.error(file, at, "unknown key", remedy)
+                        faults.error(file, json_path(at), "unknown key", advice)
                     else:
-                        _remove(document, [*path, key])
-                        faults.warning(file, at, "unknown key, it is ignored", remedy)
+                        _remove(document, at)
+                        faults.warning(file, json_path(at), "unknown key, it is ignored", advice)
                 continue
             reason, remedy = _message(error, node)
             if keyword == "required":
@@ -191,15 +192,13 @@ class DocumentValidator:
     def _errors(self, document: Any) -> list[ValidationError]:
         """Return the errors in the order of their paths, only one for a value of the wrong type."""
         errors = list(self._validator.iter_errors(document))
-        mistyped = [error.instance_path for error in errors if error.kind.name == "type"]
-        return sorted(
-            (
-                error
-                for error in errors
-                if error.kind.name == "type" or error.instance_path not in mistyped
-            ),
-            key=lambda error: [str(part) for part in error.instance_path],
-        )
+        errors.sort(key=lambda error: [str(part) for part in error.instance_path])
+        mistyped = {tuple(error.instance_path) for error in errors if error.kind.name == "type"}
+        return [
+            error
+            for error in errors
+            if error.kind.name == "type" or tuple(error.instance_path) not in mistyped
+        ]
 
 
 class SchemaValidator(DocumentValidator):

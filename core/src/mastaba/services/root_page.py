@@ -62,9 +62,9 @@ def _section(service: Service) -> str:
     settings, entry, page = service.settings, service.root_entry(), service.page_uri()
     links = []
     if page is not None:
-        links.append(anchor(page, f"Pages of {settings.title}"))
+        links.append(anchor(page, f"{settings.title}: web pages"))
     if entry is not None:
-        words = f"Document of {settings.title}, version {entry.version}"
+        words = f"{settings.title}: service description, version {entry.version}"
         links.append(anchor(entry.json_href or entry.href, words))
     # The abstract defaults to the title of the service class.
     described = settings.abstract not in ("", service.title, settings.title)

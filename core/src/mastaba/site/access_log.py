@@ -27,7 +27,8 @@ class AccessLines:
     """Logs each request when it is answered.
 
     A line contains the client address, method, path and query, status, bytes of the body,
-    seconds, and whether the slab indices came from the cache.
+    seconds, and whether the slab indices came from the cache. A long body that was not sent to its
+    end is marked as truncated.
 
     Args:
         style: ``json`` or ``text``.
@@ -72,7 +73,9 @@ class AccessLines:
                 path = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
                 query = environ.get("QUERY_STRING", "")
                 log = partial(self._ended, notes, environ, path, query, int(status[:3] or 500))
-                if not (isinstance(result, SizedBody) and result.report(log)):
+                if not (
+                    isinstance(result, SizedBody) and result.report(partial(log, whole=len(result)))
+                ):
                     log(_size(result))
 
         return wrapped
@@ -85,11 +88,12 @@ class AccessLines:
         query: str,
         status: int,
         size: int | None,
+        whole: int = 0,
     ) -> None:
         for meter in self._meters:
             meter.request(environ, status, size)
         if not self._is_off:
-            self._log(notes, environ, path, query, status, size)
+            self._log(notes, environ, path, query, status, size, whole)
 
     def around_tiles(self, find: Callable[..., Response | None]) -> Callable[..., Response | None]:
         """Wrap what `Application.stored_tile` calls; requests without a tile are not logged."""
@@ -118,6 +122,7 @@ class AccessLines:
         query: str,
         status: int,
         size: int | None,
+        whole: int = 0,
     ) -> None:
         seconds = perf_counter() - notes.begun
         client = sent.get("REMOTE_ADDR") or "-"
@@ -128,6 +133,7 @@ class AccessLines:
             path = masked_path(path)
         if query:
             query = masked(query)
+        is_truncated = (size or 0) < whole
         text, fields = "", None
         if self._is_json:
             fields = {
@@ -140,12 +146,16 @@ class AccessLines:
                 "seconds": round(seconds, 6),
                 "cache": notes.cache,
             }
+            if is_truncated:
+                fields["truncated"] = True
             if self._steps:
                 fields["steps"] = {name: round(taken, 6) for name, taken in notes.steps.items()}
         else:
             target = f"{path}?{query}" if query else path
             shown = "-" if size is None else size
             text = f"{client} {method} {target} {status} {shown} {seconds:.6f} {notes.cache}"
+            if is_truncated:
+                text += " truncated"
             if self._steps:
                 text += "".join(f" {name}={taken:.6f}" for name, taken in notes.steps.items())
         log = destination()

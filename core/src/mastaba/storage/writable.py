@@ -6,7 +6,7 @@ A serving process never imports a subclass: a driver only names its own in `Stor
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from mastaba.storage.base import Storage
 
@@ -56,3 +56,32 @@ class WritableStorage(Storage):
         A version is that of `ObjectStat`; it may differ for objects that `write` does not make.
         """
         return ((key, None) for key in self.list(prefix))
+
+    # Objects in parts, for drivers whose storage has them.
+
+    @property
+    def most_parts(self) -> int:
+        """Number of parts that an object may have; 0 if it cannot be written in parts.
+
+        All but the last one have at least 5 MiB. No reader sees the object before it is complete.
+        """
+        return 0
+
+    def begin_parts(self, key: str) -> str:
+        """Begin an object; return an identifier for the calls that follow, also after a restart.
+
+        The four methods raise the errors of `write`.
+        """
+        raise NotImplementedError
+
+    def write_part(self, key: str, upload: str, number: int, data: bytes) -> str:
+        """Write or replace a part, counted from 1, in any order; return what identifies it."""
+        raise NotImplementedError
+
+    def complete_parts(self, key: str, upload: str, parts: Sequence[str]) -> str | None:
+        """Make the object of the parts, by what `write_part` returned; return its version."""
+        raise NotImplementedError
+
+    def abandon_parts(self, key: str, upload: str) -> None:
+        """Remove the parts of an object that was not completed."""
+        raise NotImplementedError

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from mastaba_coverage.answer import Answer, extract
     from mastaba_coverage.cells import Cells, cells_between
     from mastaba_coverage.codecs import TileCodec, offered_compressions
+    from mastaba_coverage.compressed import CompressedFile
     from mastaba_coverage.drawn import DrawnPlan
     from mastaba_coverage.errors import (
         CoverageTooLargeError,
@@ -47,6 +48,7 @@ _MODULES = {
         "TileCodec",
         "offered_compressions",
     ),
+    "compressed": ("CompressedFile",),
     "drawn": ("DrawnPlan",),
     "errors": (
         *("CoverageTooLargeError", "InvalidIntervalError", "InvalidScalingError"),
@@ -95,6 +97,7 @@ __all__ = [
     "PICTURES",
     "Answer",
     "Cells",
+    "CompressedFile",
     "Coverage",
     "CoverageGrid",
     "CoverageLimits",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import blake2b
@@ -17,6 +18,7 @@ from mastaba_coverage.block import TileBlock
 from mastaba_coverage.codecs import STORED, TileCodec
 from mastaba_coverage.errors import CoverageTooLargeError, NotCopyableError
 from mastaba_coverage.layout import TiffImage, TiffLayout
+from mastaba_coverage.sampled import SampledTiles
 from mastaba_coverage.sources import CopiedTiles, TileSource, WindowTiles
 from mastaba_coverage.tags import image_fields, metadata_field, place_fields
 from mastaba_render.api.decoding import TileDecoder
@@ -33,8 +35,40 @@ _FEW: Final = 4096
 _SAMPLED: Final = 8
 """Tiles of each image that are read to find out whether they can be copied."""
 
+_TURN: Final = 0.0005
+"""Seconds that a thread holds the interpreter while others wait for it."""
+
 _MAKING: Final = threading.Lock()
 """Held while a piece is made, so that downloads of a process never take more than one core."""
+
+
+class _ShortTurns:
+    """A context in which threads of this process take shorter turns than usual.
+
+    A thread that makes pieces would otherwise hold the interpreter for 5 ms while tiles, which take
+    less, wait. Threads may enter it side by side.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._count = 0
+        self._usual = 0.0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._count:
+                self._usual = sys.getswitchinterval()
+                sys.setswitchinterval(min(_TURN, self._usual))
+            self._count += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._count -= 1
+            if not self._count:
+                sys.setswitchinterval(self._usual)
+
+
+_SHORT_TURNS: Final = _ShortTurns()
 
 
 class Answer(AddressableBody):
@@ -73,7 +107,7 @@ class Answer(AddressableBody):
         self._give_way, self._note = give_way, note
         check_tiles(plan, limits)
         self._heads = heads if _tiles_in(plan) > _FEW else None
-        self._key = _key(plan)
+        self._key = key_of(plan)
         saved = None if self._heads is None else self._heads.find(self._key)
         if saved is None:
             self._blocks = blocks_of(plan, limits)
@@ -99,7 +133,7 @@ class Answer(AddressableBody):
             version: str | None = saved.version
         else:
             head = bytes(self._layout.head)
-            version = _version(self._key, head, self._blocks)
+            version = version_of(self._key, head, self._blocks)
             if self._heads is not None and version is not None:
                 self._heads.save(self._key, version, head, self._blocks)
         super().__init__(self._layout.size, version)
@@ -117,7 +151,7 @@ class Answer(AddressableBody):
             while True:
                 if self._give_way is not None:
                     self._give_way()
-                with _MAKING:
+                with _MAKING, _SHORT_TURNS:
                     piece = next(pieces, None)
                 if piece is None:
                     return
@@ -172,8 +206,8 @@ def check_tiles(plan: CoveragePlan, limits: CoverageLimits) -> None:
     size = 0
     for image in plan.images:
         if not (image.is_copied or plan.is_sparse):
-            shape, cells = plan.shape, image.cells
-            pixels = shape.across(cells.columns) * shape.width * shape.down(cells.rows)
+            shape = plan.shape
+            pixels = shape.across(image.columns) * shape.width * shape.down(image.rows)
             pixels *= shape.height
             size += pixels * len(plan.fields) * plan.coverage.dtype.itemsize
     count = _tiles_in(plan)
@@ -187,9 +221,9 @@ def _tiles_in(plan: CoveragePlan) -> int:
     """Return the number of tiles of a file, or of the stored ones, if these are more."""
     count = 0
     for image in plan.images:
-        tiles, cells = image.tiles, image.cells
+        tiles = image.tiles
         stored = (tiles.max_row - tiles.min_row + 1) * (tiles.max_col - tiles.min_col + 1)
-        count += max(stored, plan.shape.across(cells.columns) * plan.shape.down(cells.rows))
+        count += max(stored, plan.shape.across(image.columns) * plan.shape.down(image.rows))
     return count
 
 
@@ -241,20 +275,17 @@ def tiles_of(
     return copied
 
 
-def window_of(plan: CoveragePlan, image: ImagePlan, block: TileBlock) -> WindowTiles:
+def window_of(plan: CoveragePlan, image: ImagePlan, block: TileBlock) -> WindowTiles | SampledTiles:
     """Return the tiles of an image, uncompressed."""
     coverage, matrix = plan.coverage, image.grid.matrix
     size = matrix.tile_width, matrix.tile_height
-    return WindowTiles(
-        block,
-        TileDecoder(coverage.layer.pyramid.format, len(coverage.fields), *size),
-        image.cells,
-        size,
-        plan.shape,
-        coverage.nodata,
-        coverage.dtype,
-        [coverage.fields.index(name) for name in plan.fields],
-        is_sparse=plan.is_sparse,
+    decoder = TileDecoder(coverage.layer.pyramid.format, len(coverage.fields), *size)
+    channels = [coverage.fields.index(name) for name in plan.fields]
+    target = plan.shape, coverage.nodata, coverage.dtype, channels
+    if image.sampling is None:
+        return WindowTiles(block, decoder, image.cells, size, *target, is_sparse=plan.is_sparse)
+    return SampledTiles(
+        block, decoder, image.sampling, image.cells, size, *target, is_sparse=plan.is_sparse
     )
 
 
@@ -264,7 +295,7 @@ def fields_of(plan: CoveragePlan) -> list[list[Field]]:
     stored = STORED.get(coverage.layer.pyramid.format.codec, "none")
     found = []
     for number, image in enumerate(plan.images):
-        size = image.cells.rows, image.cells.columns
+        size = image.rows, image.columns
         codec = TileCodec(stored) if image.is_copied else plan.codec
         tags = image_fields(coverage, size, plan.shape, codec, plan.fields, is_overview=number > 0)
         if number == 0:
@@ -274,7 +305,7 @@ def fields_of(plan: CoveragePlan) -> list[list[Field]]:
     return found
 
 
-def _key(plan: CoveragePlan) -> str:
+def key_of(plan: CoveragePlan) -> str:
     """Return a text that changes with everything but the stored tiles that decides on a file."""
     layer = plan.coverage.layer
     described = [
@@ -283,6 +314,7 @@ def _key(plan: CoveragePlan) -> str:
             image.grid.matrix.id,
             image.cells,
             image.is_copied,
+            image.sampling,
             image.grid.is_post,
         )
         for image in plan.images
@@ -294,7 +326,7 @@ def _key(plan: CoveragePlan) -> str:
     return digest.hexdigest()
 
 
-def _version(key: str, head: bytes, blocks: Sequence[TileBlock]) -> str | None:
+def version_of(key: str, head: bytes, blocks: Sequence[TileBlock]) -> str | None:
     """Return a text that changes with the bytes of the file; None if they may change unnoticed."""
     if not all(block.has_versions for block in blocks):
         return None

@@ -214,7 +214,10 @@ class Extractor:
         if plan.format != "tiff":
             kind.append(self._encoder(plan))
         if isinstance(plan, CoveragePlan):
-            return [*kind, [(item.grid.matrix.id, item.cells) for item in plan.images]]
+            return [
+                *kind,
+                [(item.grid.matrix.id, item.cells, item.sampling) for item in plan.images],
+            ]
         # The layer says what else decides on pixels.
         return [*kind, plan.coverage.layer, plan.crs, plan.kernel]
 

@@ -113,6 +113,7 @@ class TiffLayout:
     Args:
         images: full resolution first, then overviews from fine to coarse.
         head: the bytes before the first tile, if they have been kept; otherwise they are made.
+        is_big: whether the file is a BigTIFF; None for one that is too large for others.
 
     Attributes:
         head: all bytes before the first tile.
@@ -120,7 +121,13 @@ class TiffLayout:
         is_big: whether it is a BigTIFF.
     """
 
-    def __init__(self, images: Sequence[TiffImage], head: memoryview | None = None) -> None:
+    def __init__(
+        self,
+        images: Sequence[TiffImage],
+        head: memoryview | None = None,
+        *,
+        is_big: bool | None = None,
+    ) -> None:
         self.head: bytes | memoryview
         tiles = [_Tiles(image.source) for image in images]
         self._tiles = tiles[::-1]
@@ -128,7 +135,7 @@ class TiffLayout:
             self.head, self.is_big = head, head[2] == _BIG
             self.size = self._place(len(head))
         else:
-            self._make_head(images, tiles)
+            self._make_head(images, tiles, is_big)
 
     def _place(self, position: int) -> int:
         """Place the tiles from a position on; return the size of the file."""
@@ -138,11 +145,13 @@ class TiffLayout:
             position += length
         return position
 
-    def _make_head(self, images: Sequence[TiffImage], tiles: Sequence[_Tiles]) -> None:
+    def _make_head(
+        self, images: Sequence[TiffImage], tiles: Sequence[_Tiles], is_big: bool | None
+    ) -> None:
         data = sum(one.length for one in tiles)
         # The head is short beside what the limit leaves.
         head = len(_head(images, [_no_offsets(one) for one in tiles], is_big=False))
-        self.is_big = head + data > LARGEST_CLASSIC
+        self.is_big = head + data > LARGEST_CLASSIC if is_big is None else is_big
         if self.is_big:
             head = len(_head(images, [_no_offsets(one) for one in tiles], is_big=True))
         self.size = self._place(head)

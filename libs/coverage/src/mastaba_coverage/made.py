@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from mastaba.api.web import SizedBody, SpooledBody, check_wanted
 from mastaba.errors import OverloadedError
 from mastaba_coverage.answer import blocks_of, check_tiles, fields_of, window_of
 from mastaba_coverage.errors import CoverageTooLargeError
 from mastaba_coverage.layout import TiffImage, TiffLayout, framed
-from mastaba_coverage.sources import KEPT, READ_AT_A_TIME, TileSource
+from mastaba_coverage.sources import KEPT, READ_AT_A_TIME, WrittenTiles
 from mastaba_coverage.tags import image_fields, metadata_field, place_fields
 from mastaba_render.api.maps import Sources
 
@@ -60,7 +59,7 @@ class MadeStored:
 
     def __init__(self, plan: CoveragePlan, limits: CoverageLimits) -> None:
         cell = len(plan.fields) * plan.coverage.dtype.itemsize
-        size = sum(image.cells.rows * image.cells.columns * cell for image in plan.images)
+        size = sum(image.rows * image.columns * cell for image in plan.images)
         if size > limits.spool * _EXPANSION:
             raise CoverageTooLargeError(size, limits.spool * _EXPANSION, "bytes", self.advice)
         check_tiles(plan, limits)
@@ -187,7 +186,7 @@ def made_file(made: Made) -> Body:
         sizes = [_write(spool, made, number) for number in reversed(range(len(made.fields)))]
         layout = TiffLayout(
             [
-                TiffImage(tags, _Written(found), plan.shape.is_tiled)
+                TiffImage(tags, WrittenTiles(np.array(found, np.int64)), plan.shape.is_tiled)
                 for tags, found in zip(made.fields, reversed(sizes), strict=True)
             ]
         )
@@ -212,16 +211,6 @@ def rows_of(made: Made) -> Iterator[Pixels]:
     for strip in made.blocks(0):
         assert strip is not None
         yield strip
-
-
-class _Written(TileSource):
-    """Tiles that have been written already."""
-
-    def __init__(self, sizes: Sequence[int]) -> None:
-        self.sizes: npt.NDArray[np.int64] = np.array(sizes, np.int64)
-
-    def tiles(self, first: int, stop: int) -> Iterator[bytes]:
-        raise AssertionError("the tiles are in a file")
 
 
 def _write(spool: SpooledBody, made: Made, number: int) -> list[int]:

@@ -12,8 +12,10 @@ from mastaba_coverage.cells import Cells
 from mastaba_coverage.codecs import NONE, STORED, TileCodec
 from mastaba_coverage.grid import Coverage, CoverageGrid
 from mastaba_coverage.request import TiffOptions
+from mastaba_coverage.sampled import Sampling
 from mastaba_coverage.shape import TileShape
 from mastaba_coverage.sources import KEPT
+from mastaba_render.api.resampling import MEAN, NEAREST
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import CRS
@@ -35,11 +37,23 @@ class ImagePlan:
         grid: the level.
         cells: its cells, some perhaps outside the level.
         is_copied: whether its tiles are those that are stored.
+        sampling: how the image is computed from the cells; None if it consists of them.
     """
 
     grid: CoverageGrid
     cells: Cells
     is_copied: bool
+    sampling: Sampling | None = None
+
+    @property
+    def rows(self) -> int:
+        """Number of rows of the image."""
+        return (self.sampling or self.cells).rows
+
+    @property
+    def columns(self) -> int:
+        """Number of columns of the image."""
+        return (self.sampling or self.cells).columns
 
     @property
     def tiles(self) -> TileLimits:
@@ -193,7 +207,8 @@ class CoveragePlan:
         """Return the plan of a COG of the finest level that contains some cells.
 
         Its first cell is the corner of a tile, so it may begin before the cells. Overviews are
-        the coarser levels, as far as their grids are nested.
+        the coarser levels, as far as their grids are nested. The others are computed from the
+        coarsest level that is fine enough.
 
         Args:
             fields, tiff: as in `exact`.
@@ -215,28 +230,33 @@ class CoveragePlan:
         top, left = (cells.top, cells.left) if tiff.is_exact else (row * height, col * width)
         sides = cells.bottom - top, cells.right - left
         count = 0
-        while count + 1 < len(chain) and max(sides) >> count > _SMALLEST:
+        while max(sides) >> count > _SMALLEST:
             count += 1
         depth = 0
         if not tiff.is_exact:
             depth = next(
                 depth
-                for depth in range(count, -1, -1)
+                for depth in range(min(count, len(chain) - 1), -1, -1)
                 if _is_near(row, sides[0], height, depth, tiff.pad)
                 and _is_near(col, sides[1], width, depth, tiff.pad)
             )
             top, left = row >> depth << depth, col >> depth << depth
             top, left = top * height, left * width
         hull = Cells(top, cells.bottom, left, cells.right)
-        images = []
-        for level, grid in enumerate(chain[: count + 1]):
+        images: list[ImagePlan] = []
+        for level in range(count + 1):
             step = 1 << level
-            if hull.top % step or hull.left % step:
-                break
-            top, left = hull.top >> level, hull.left >> level
-            part = Cells(top, top - (-hull.rows // step), left, left - (-hull.columns // step))
-            images.append(ImagePlan(grid, part, is_copied and level <= depth))
-        return cls(coverage, tuple(images), fields, True, codec, shape)
+            rows, columns = -(-hull.rows // step), -(-hull.columns // step)
+            if level < len(chain) and not (hull.top % step or hull.left % step):
+                top, left = hull.top >> level, hull.left >> level
+                part = Cells(top, top + rows, left, left + columns)
+                images.append(ImagePlan(chain[level], part, is_copied and level <= depth))
+            else:
+                overview = _sampled(coverage, hull, step, rows, columns)
+                if overview is None:
+                    break
+                images.append(overview)
+        return cls(coverage, tuple(images), fields, tiff.is_sparse, codec, shape)
 
 
 def _shape(
@@ -278,6 +298,47 @@ def _is_near(first: int, side: int, size: int, depth: int, most: int | None) -> 
     """Return whether few enough tiles precede a tile on the grid of an overview."""
     padding = first % (1 << depth)
     return padding <= (max(_ALWAYS_PADDED, -(-side // size) // _PADDED) if most is None else most)
+
+
+def _sampled(
+    coverage: Coverage, hull: Cells, step: int, rows: int, columns: int
+) -> ImagePlan | None:
+    """Return an overview of some cells of the finest level that is computed.
+
+    Args:
+        step: cells along one side of a cell of the overview.
+        rows, columns: of the overview.
+
+    Returns:
+        None if columns are beyond the antimeridian, and the level does not repeat there.
+    """
+    finest = coverage.finest
+    size = step * finest.matrix.cell_size
+    grid = next(
+        (
+            grid
+            for grid in coverage.grids.values()
+            if grid.matrix.cell_size <= size * (1 + _ROUNDING)
+        ),
+        finest,
+    )
+    if finest.is_beyond(hull) and not grid.around:
+        return None
+    matrix, edges = grid.matrix, finest.edges(hull)
+    kernel = NEAREST if coverage.layer.resampling == NEAREST else MEAN
+    sampling = Sampling(
+        rows,
+        columns,
+        (matrix.origin_y - edges.ymax) / matrix.cell_size,
+        (edges.xmin - matrix.origin_x) / matrix.cell_size,
+        size / matrix.cell_size,
+        kernel,
+    )
+    needed = sampling.needed(Cells(0, rows, 0, columns))
+    width, height = matrix.tile_width, matrix.tile_height
+    right = matrix.matrix_width * width * (2 if grid.around else 1)
+    cells = needed.intersection(Cells(0, matrix.matrix_height * height, 0, right))
+    return None if cells is None else ImagePlan(grid, cells, False, sampling)
 
 
 def _nested(coverage: Coverage) -> list[CoverageGrid]:

@@ -74,6 +74,8 @@ class TiffOptions:
         is_exact: whether a COG has exactly the requested cells. It is not copied then.
         pad: tiles that may precede the first one of a COG, so that overviews can be copied; None
             for a few.
+        is_sparse: whether a COG leaves out tiles of which nothing is stored. Simple readers do not
+            know such files.
     """
 
     compression: str = "stored"
@@ -83,6 +85,7 @@ class TiffOptions:
     tile_height: int | None = None
     is_exact: bool = False
     pad: int | None = None
+    is_sparse: bool = True
 
     @classmethod
     def read(cls, values: Mapping[str, str]) -> TiffOptions:
@@ -103,6 +106,7 @@ class TiffOptions:
             _side(values, "tile-height", "tileheight"),
             _choice(values, "fit", "tiles", ("tiles", "exact")) == "exact",
             _pad(values),
+            _choice(values, "sparse", "true", ("true", "false")) == "true",
         )
 
 

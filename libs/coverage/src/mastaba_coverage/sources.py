@@ -94,6 +94,16 @@ class CopiedTiles(TileSource):
         return self._block.tiles.min_row + row, self._block.tiles.min_col + col
 
 
+class WrittenTiles(TileSource):
+    """Tiles that are in a file already."""
+
+    def __init__(self, sizes: npt.NDArray[np.int64]) -> None:
+        self.sizes = sizes
+
+    def tiles(self, first: int, stop: int) -> Iterator[bytes]:
+        raise AssertionError("the tiles are in a file")
+
+
 class WindowTiles(TileSource):
     """Uncompressed tiles of any window of cells: the stored values, bit for bit.
 
@@ -110,6 +120,9 @@ class WindowTiles(TileSource):
         dtype: of the values, little-endian.
         channels: numbers of those that the image has, in order.
         is_sparse: whether tiles are left out of which nothing is stored.
+
+    Attributes:
+        nbytes: bytes of the values of a tile.
     """
 
     def __init__(
@@ -136,7 +149,7 @@ class WindowTiles(TileSource):
         self._across = shape.across(cells.columns)
         self._down = shape.down(cells.rows)
         row = shape.width * len(channels) * dtype.itemsize
-        self._nbytes = row * shape.height
+        self.nbytes = row * shape.height
         self._kept = max(1, KEPT // decoder.nbytes)
         heights = [shape.height_of(number, cells.rows) for number in range(self._down)]
         self.sizes = np.repeat(np.array(heights, np.int64) * row, self._across)
@@ -168,7 +181,7 @@ class WindowTiles(TileSource):
 
     def blocks(self, first: int = 0, stop: int | None = None) -> Iterator[Pixels | None]:
         """Yield the pixels of tiles, as `tiles` does with their bytes; None for one left out."""
-        at_a_time = max(1, READ_AT_A_TIME // self._nbytes)
+        at_a_time = max(1, READ_AT_A_TIME // self.nbytes)
         stop = len(self.sizes) if stop is None else stop
         kept: dict[Place, Pixels] = {}
         width = self._shape.width

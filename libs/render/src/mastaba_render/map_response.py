@@ -10,6 +10,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import fields, is_dataclass
 from functools import lru_cache, partial
 from hashlib import blake2b
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from mastaba import __version__
@@ -105,41 +106,60 @@ def identity_of(value: Any) -> object:
 
     A dataclass gives its compared fields; a layer, a style and an encoder what affects pixels.
     """
-    if isinstance(value, Layer):
-        pyramid, raster = value.pyramid, value.pyramid.raster
-        assert raster is not None
-        pixels = pyramid.generation, pyramid.format.name, raster.channels, raster.nodata
-        ground = pyramid.tile_matrix_set.crs.code, value.registration
-        return (value.id, *pixels, *ground, value.resampling)
-    if isinstance(value, Style):
-        return value.palette, sorted(value.processing.items())
-    if isinstance(value, Encoder):
-        return value.media_type, identity_of(value.settings) if value.settings else None
-    if isinstance(value, CRS):
-        return value.code
-    if isinstance(value, Mapping):
-        return [(key, identity_of(value[key])) for key in sorted(value)]
-    if isinstance(value, AbstractSet):
-        return sorted(map(identity_of, value), key=repr)
-    members: Iterable[Any]
-    if isinstance(value, tuple | list):
-        members = value
-    elif is_dataclass(value):
-        kind: Any = type(value)
-        members = map(partial(getattr, value), _compared(kind))
-    else:
-        return value
-    found = list(members)
-    for position, item in enumerate(found):
-        if item and type(item) not in _PLAIN:
-            found[position] = identity_of(item)
-    return found
+    kind: Any = type(value)
+    return _identity_by_type(kind)(value)
 
 
-@lru_cache(64)
-def _compared(kind: Any) -> tuple[str, ...]:
-    """Return the names of the compared fields of a dataclass."""
-    return tuple(item.name for item in fields(kind) if item.compare)
+@lru_cache(256)
+def _identity_by_type(kind: Any) -> Callable[[Any], object]:
+    """Return what `identity_of` does with values of a type."""
+    for base, identity in _IDENTITIES.items():
+        if issubclass(kind, base):
+            return identity
+    if is_dataclass(kind):
+        compared = [item.name for item in fields(kind) if item.compare]
+        return lambda value: _of_members(map(partial(getattr, value), compared))
+    return lambda value: value
+
+
+def _of_layer(layer: Layer) -> object:
+    pyramid, raster = layer.pyramid, layer.pyramid.raster
+    assert raster is not None
+    pixels = pyramid.generation, pyramid.format.name, raster.channels, raster.nodata
+    ground = pyramid.tile_matrix_set.crs.code, layer.registration
+    return (layer.id, *pixels, *ground, layer.resampling)
+
+
+def _of_style(style: Style) -> object:
+    return style.palette, sorted(style.processing.items())
+
+
+def _of_encoder(encoder: Encoder) -> object:
+    return encoder.media_type, identity_of(encoder.settings) if encoder.settings else None
+
+
+def _of_mapping(mapping: Mapping[Any, Any]) -> object:
+    return [(key, identity_of(mapping[key])) for key in sorted(mapping)]
+
+
+def _of_set(members: AbstractSet[Any]) -> object:
+    return sorted(map(identity_of, members), key=repr)
+
+
+def _of_members(members: Iterable[Any]) -> object:
+    return [item if type(item) in _PLAIN or not item else identity_of(item) for item in members]
+
+
+_IDENTITIES: Final[Mapping[Any, Callable[[Any], object]]] = {
+    Layer: _of_layer,
+    Style: _of_style,
+    Encoder: _of_encoder,
+    CRS: attrgetter("code"),
+    Mapping: _of_mapping,
+    AbstractSet: _of_set,
+    tuple: _of_members,
+    list: _of_members,
+}
 
 
 def cache_control(layers: Iterable[Layer]) -> Headers:

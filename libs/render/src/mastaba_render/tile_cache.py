@@ -132,20 +132,20 @@ class TileCache:
     def wants(self, key: Hashable, nbytes: int) -> bool:
         """Return whether a tile was needed before; from now on, it was.
 
-        A tile is remembered about as long as the cache would keep it.
+        A tile is remembered about half as long as the cache would keep it. Otherwise, maps that
+        together need more tiles than the cache holds displace tiles before they are needed again.
         """
-        slots = min(len(self._once), self._capacity // nbytes)
-        if not slots:
+        if nbytes > self._capacity:
             return False
+        slots = min(len(self._once), max(1, self._capacity // (2 * nbytes)))
         number = int.from_bytes(_name(key)[:8], "little")
         places = number % slots, number // slots % slots
         for place in places:
             if self._once[place] == number:
                 self._once[place] = 0
                 return True
-        free = [place for place in places if not self._once[place]]
         # By chance: two tiles must not displace each other whenever a map needs both.
-        self._once[random.choice(free or places)] = number  # noqa: S311 - no secret
+        self._once[random.choice(places)] = number  # noqa: S311 - no secret
         return False
 
     def _slot(self, name: bytes) -> int:

@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from mastaba_export.selection import inside_of
+from mastaba_export.selection import cells_inside, inside_of
 from mastaba_render.api.decoding import TileDecoder
 from mastaba_writer.tile_encoder import encode_tile
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mastaba.api.catalogue import Pyramid, TileMatrix
+    from mastaba_coverage import CoverageGrid
     from mastaba_export.selection import Area
 
-_WITH_ALPHA = (2, 4)
+WITH_ALPHA = (2, 4)
 
 
 class Clip:
@@ -34,7 +37,7 @@ class Clip:
         self._matrix = matrix
         self._format = pyramid.format.name
         self._decoder = TileDecoder(pyramid.format, raster.channels, *size)
-        self._has_alpha = raster.channels in _WITH_ALPHA
+        self._has_alpha = raster.channels in WITH_ALPHA
         self._nodata = raster.nodata
 
     def __call__(self, row: int, column: int, payload: bytes) -> bytes:
@@ -54,3 +57,32 @@ class Clip:
         else:
             pixels[outside] = self._nodata
         return encode_tile(self._format, pixels)
+
+
+class CellClip:
+    """Clips the cells of a raster to an area; may be called in several threads.
+
+    Args:
+        area: in the CRS of the coverage.
+        nodata: of each channel.
+        has_alpha: whether the last channel is alpha, which gets 0 instead.
+    """
+
+    def __init__(self, area: Area, nodata: Sequence[float], *, has_alpha: bool) -> None:
+        self._area = area
+        self._nodata = nodata
+        self._has_alpha = has_alpha
+
+    def __call__(
+        self, grid: CoverageGrid, top: int, left: int, pixels: npt.NDArray[Any]
+    ) -> npt.NDArray[Any]:
+        """Return cells without what is outside; see `mastaba_coverage.CompressedFile`."""
+        outside = ~cells_inside(self._area, grid.matrix, top, left, pixels.shape[:2])
+        if not outside.any():
+            return pixels
+        found = pixels.copy()
+        if self._has_alpha:
+            found[outside, -1] = 0
+        else:
+            found[outside] = self._nodata
+        return found

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, _SubParsersAction
 
     from mastaba.api.services import Site
+    from mastaba_export.object_store import ObjectTarget
     from mastaba_export.plan import ExportPlan
     from mastaba_export.run import Progress, Result
 
@@ -34,13 +35,14 @@ def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
         help="export an area of a layer: PMTiles, MBTiles, GeoPackage, COG, directory, pyramid",
         description="Exports an area of a layer. The format follows from the name of OUT: "
         ".pmtiles, .mbtiles, .gpkg, .tif (a COG), .json (a smaller pyramid), or a directory that "
-        "ends with /. While it is written, the output is OUT.part. Exit status: 0 if all is "
-        "written, 1 for an error, 2 for wrong usage, 3 if the export was stopped or has failed "
-        "and can be resumed.",
+        "ends with /. While it is written, the output is OUT.part. A file may also be an object, "
+        "s3://bucket/name and the like, which exists when all of it is uploaded. Exit status: 0 "
+        "if all is written, 1 for an error, 2 for wrong usage, 3 if the export was stopped or has "
+        "failed and can be resumed.",
     )
     add_server_json(parser)
     parser.add_argument("layer", metavar="LAYER", help="layer, or path of a pyramid descriptor")
-    parser.add_argument("out", metavar="OUT", help="file or directory to write")
+    parser.add_argument("out", metavar="OUT", help="file, directory or object to write")
     parser.add_argument(
         "--tms-directory",
         metavar="DIRECTORY",
@@ -54,6 +56,14 @@ def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
     parser.add_argument("--verify", action="store_true", help="compare OUT with the layer")
     parser.add_argument(
         "--deep", action="store_true", help="with --verify: every tile, not only 1,000"
+    )
+    parser.add_argument(
+        "--work",
+        metavar="DIRECTORY",
+        type=Path,
+        default=Path(),
+        help="for files that an export to an object store needs until it is complete "
+        "(default: the current directory)",
     )
     parser.add_argument("--threads", metavar="N", type=_positive, default=4)
     parser.add_argument(
@@ -116,18 +126,22 @@ def _with_site(request: Any, site: Site, arguments: argparse.Namespace) -> int:
 def _export(made: ExportPlan, arguments: argparse.Namespace) -> int:
     from mastaba_export.run import run as run_export
 
+    out, target = arguments.out, _target(arguments)
+    if target is not None:
+        out = arguments.work / target.name
     stop = _Stop()
     report = None if arguments.json or not sys.stderr.isatty() else _report()
     try:
         result = run_export(
             made,
-            arguments.out,
+            out,
             resume=arguments.resume,
             progress=report,
             should_stop=stop,
             rate=None if arguments.rate is None else arguments.rate * _MEGA,
             threads=arguments.threads,
             allow_changes=arguments.allow_changes,
+            target=target,
         )
     except (StorageError, SlabFormatError, WriteError) as error:
         return _fail(f"{error}; go on with --resume", _INCOMPLETE)
@@ -137,15 +151,15 @@ def _export(made: ExportPlan, arguments: argparse.Namespace) -> int:
             sys.stderr.write("\n")
     if not result.is_complete:
         return _fail("the export was stopped; go on with --resume", _INCOMPLETE)
+    place = str(result.path if target is None else target)
     if arguments.json:
-        print_json(_document(result))
+        print_json(_document(result, place))
     else:
         for slab in result.changed:
             sys.stderr.write(f"mastaba: slab {slab} changed during the export\n")
         print(
             escaped(
-                f"{result.path}: {result.tiles:,} tiles, {result.bytes:,} bytes, "
-                f"{result.seconds:.1f} s"
+                f"{place}: {result.tiles:,} tiles, {result.bytes:,} bytes, {result.seconds:.1f} s"
             )
         )
     return 0
@@ -154,6 +168,8 @@ def _export(made: ExportPlan, arguments: argparse.Namespace) -> int:
 def _verify(made: ExportPlan, arguments: argparse.Namespace) -> int:
     from mastaba_export.verify import verify
 
+    if "://" in arguments.out:
+        return _fail("an object is verified after it was downloaded", USAGE)
     try:
         found = verify(made, arguments.out, deep=arguments.deep)
     except DamagedArchiveError as error:
@@ -165,9 +181,18 @@ def _verify(made: ExportPlan, arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _document(result: Result) -> dict[str, Any]:
+def _target(arguments: argparse.Namespace) -> ObjectTarget | None:
+    """Return the object that the output is; None for a file or a directory."""
+    from mastaba_export.object_store import ObjectTarget
+
+    if "://" not in arguments.out:
+        return None
+    return ObjectTarget.parse(arguments.out, arguments.plugins.storages.__getitem__)
+
+
+def _document(result: Result, place: str) -> dict[str, Any]:
     return {
-        "path": str(result.path),
+        "path": place,
         "tiles": result.tiles,
         "payload_bytes": result.payload_bytes,
         "bytes": result.bytes,

@@ -27,6 +27,9 @@ EXTENSIONS: Final = {
 }
 """Extension of the name of each format."""
 
+UPLOADED: Final = frozenset({"tif", "cog", "pmtiles"})
+"""Formats of which finished parts are uploaded, and leave the disk, while the rest is written."""
+
 MEDIA_TYPES: Final = {"png": "image/png", "jpg": "image/jpeg", "webp": "image/webp"}
 """Media types of the formats of drawn tiles."""
 

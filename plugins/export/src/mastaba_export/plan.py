@@ -14,23 +14,25 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from mastaba.api.tiles import Tiles
-from mastaba.errors import MastabaError
+from mastaba.errors import InvalidParameterError, MastabaError
 from mastaba_coverage import (
+    CompressedFile,
     Coverage,
     CoverageLimits,
     CoveragePlan,
     NotCopyableError,
     TiffOptions,
     extract,
+    offered_compressions,
 )
 from mastaba_export.area import area_of
-from mastaba_export.clipping import Clip
+from mastaba_export.clipping import WITH_ALPHA, CellClip, Clip
 from mastaba_export.errors import ExportTooLargeError, InvalidRequestError
 from mastaba_export.formats import EXTENSIONS, MEDIA_TYPES, TileKind, kind_of, zooms_of
 from mastaba_export.hilbert import order_of, positions
 from mastaba_export.levels import ExportLevel
 from mastaba_export.request import COVERAGES
-from mastaba_export.selection import Selection, selected
+from mastaba_export.selection import Selection, around, selected
 from mastaba_export.sizes import Estimate, of_file, of_tiles
 from mastaba_export.sources import DRAWN_BLOCK, DrawnTiles, StoredTiles
 
@@ -43,6 +45,10 @@ if TYPE_CHECKING:
 
 MOST_BLOCKS: Final = 4_194_304
 """Slabs of an export."""
+_SAMPLED: Final = 64
+"""Tiles of a level that are compressed for an estimate."""
+_CLIPPED: Final = 16
+"""The same if they are clipped to polygons, which takes longer."""
 _COVERAGE_LIMITS: Final = CoverageLimits(stream_bytes=1 << 50, tiles=1 << 26, indices=MOST_BLOCKS)
 
 
@@ -136,7 +142,7 @@ class ExportPlan:
         """Yield the units of work from a number on."""
         return map(self.unit, range(first, self.count))
 
-    def answer(self) -> Answer:
+    def file(self) -> Answer | CompressedFile:
         """Return the file of a tif or cog. The indices of its slabs are read.
 
         Raises:
@@ -144,10 +150,18 @@ class ExportPlan:
             SlabFormatError, StorageError: an index cannot be read.
         """
         assert self.coverage is not None
-        try:
-            return extract(self.coverage, _COVERAGE_LIMITS)
-        except NotCopyableError:
-            return extract(self.coverage.uncompressed(), _COVERAGE_LIMITS)
+        found = self.coverage
+        if self.area is not None and self.area.polygons:
+            coverage = found.coverage
+            has_alpha = len(coverage.fields) in WITH_ALPHA
+            clip = CellClip(self.area, coverage.nodata, has_alpha=has_alpha)
+            return CompressedFile(found, _COVERAGE_LIMITS, clip)
+        if found.is_addressable:
+            try:
+                return extract(found, _COVERAGE_LIMITS)
+            except NotCopyableError:
+                found = found.without_copies()
+        return CompressedFile(found, _COVERAGE_LIMITS)
 
     def estimate(self, threads: int = 16) -> Estimate:
         """Return what the export will contain and cost.
@@ -160,9 +174,13 @@ class ExportPlan:
         if self.coverage is None:
             assert self.kind is not None
             return of_tiles(self.format, self.levels, threads, is_copied=self.kind.is_copied)
-        answer = self.answer()
-        tiles = {image.grid.matrix.id: _count(image.tiles) for image in answer.plan.images}
-        return of_file(answer.size, tiles)
+        file = self.file()
+        tiles = {image.grid.matrix.id: _count(image.tiles) for image in file.plan.images}
+        if isinstance(file, CompressedFile):
+            is_clipped = self.request.area is not None
+            sampled = file.estimate(_CLIPPED if is_clipped else _SAMPLED)
+            return of_file(sampled, tiles, is_exact=False)
+        return of_file(file.size, tiles)
 
     @cached_property
     def _ends(self) -> list[int]:
@@ -323,8 +341,14 @@ def _coverage_plan(request: ExportRequest, layer: Layer, site: Site) -> ExportPl
         )
     if request.zoom is not None or len(request.levels) > 1:
         raise InvalidRequestError(f"{request.format} has one level: choose one", "zoom")
+    if request.compression not in ("stored", *offered_compressions()):
+        raise InvalidRequestError(
+            f"{request.compression} needs imagecodecs: install mastaba-export[codecs]",
+            "compression",
+        )
     if request.clip:
-        raise InvalidRequestError("clip is not offered for tif and cog: remove it", "clip")
+        text = "tif and cog contain whole boxes, and what is outside of polygons gets no data"
+        raise InvalidRequestError(f"{text}: remove clip", "clip")
     try:
         coverage = Coverage.of(layer, site.catalogue.readers[layer.id])
     except ValueError as error:
@@ -338,25 +362,34 @@ def _coverage_plan(request: ExportRequest, layer: Layer, site: Site) -> ExportPl
             )
         grid = coverage.grids[request.levels[0]]
     tile_matrix_set = layer.pyramid.tile_matrix_set
-    if request.area is not None:
-        raise InvalidRequestError(f"{request.format} contains a box; state it with bbox", "area")
     area = area_of(request, tile_matrix_set.crs, site.catalogue.settings.equivalences)
     cells = grid.window
     if area is not None:
-        if len(area.boxes) != 1:
+        parameter = "bbox" if request.area is None else "area"
+        box = area.boxes[0] if len(area.boxes) == 1 else around(area.polygons)
+        if box is None:
             raise InvalidRequestError(
-                "bbox: the area is across the antimeridian, or outside; a raster has one part",
-                "bbox",
+                f"{parameter}: the area is across the antimeridian, or outside; a raster has one "
+                "part",
+                parameter,
             )
-        found = grid.cells(area.boxes[0])
+        found = grid.cells(box)
         if found is None:
-            raise InvalidRequestError("bbox: no cell of the layer is in the area", "bbox")
+            raise InvalidRequestError(
+                f"{parameter}: no cell of the layer is in the area", parameter
+            )
         cells = found
-    tiff = TiffOptions(request.compression)
-    if request.format == "cog" and grid is coverage.finest and request.fit == "tiles":
-        made = CoveragePlan.cog(coverage, cells, coverage.fields, tiff)
-    else:
-        made = CoveragePlan.exact(coverage, grid, cells, coverage.fields, tiff)
-    if not made.is_addressable:
-        made = made.uncompressed()
+    is_exact = request.fit == "exact"
+    compression = request.compression
+    if request.area is not None and compression == "stored":
+        # Tiles at the border of polygons cannot be copied.
+        compression = "deflate"
+    tiff = TiffOptions(compression, request.predictor, is_exact=is_exact)
+    try:
+        if request.format == "cog" and grid is coverage.finest:
+            made = CoveragePlan.cog(coverage, cells, coverage.fields, tiff)
+        else:
+            made = CoveragePlan.exact(coverage, grid, cells, coverage.fields, tiff)
+    except InvalidParameterError as error:
+        raise InvalidRequestError(str(error), error.parameter) from None
     return ExportPlan(request, layer, tile_matrix_set, None, (), made, area)

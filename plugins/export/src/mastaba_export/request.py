@@ -31,6 +31,7 @@ _EXTENSIONS: Final = {
 }
 _ONLY: Final = {
     "compression": COVERAGES,
+    "predictor": COVERAGES,
     "fit": COVERAGES,
     "scheme": frozenset({"dir"}),
     "tile_compression": frozenset({"pmtiles"}),
@@ -57,6 +58,7 @@ class ExportRequest:
     zoom: tuple[int, int] | None = None
     format: str | None = None
     compression: str = "stored"
+    predictor: str | None = None
     fit: str = "tiles"
     style: str | None = None
     tms: str | None = None

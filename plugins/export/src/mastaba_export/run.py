@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import islice
@@ -16,12 +16,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from mastaba.errors import ObjectChangedError
-from mastaba_export.errors import DataChangedError, DestinationError, EmptyExportError, WriteError
+from mastaba_export.errors import (
+    DataChangedError,
+    DestinationError,
+    EmptyExportError,
+    ExportTooLargeError,
+    WriteError,
+)
 from mastaba_export.journal import Journal
+from mastaba_export.object_store import Upload, abandon
 from mastaba_export.sources import UNKNOWN, StoredTiles
 from mastaba_export.writers.base import synchronise
 
 if TYPE_CHECKING:
+    from mastaba_export.object_store import ObjectTarget
     from mastaba_export.plan import ExportPlan, Unit
     from mastaba_export.sources import Batch
     from mastaba_export.writers.base import Writer
@@ -32,6 +40,10 @@ _HORIZON: Final = 1024
 """Units that are written after a checkpoint at most."""
 _MOST_AHEAD: Final = 3
 """Units that are read while one is written."""
+_FURTHER: Final = 4
+"""Times as many are read from a storage behind a network, as long as they are small."""
+_AHEAD_BYTES: Final = 32 * 1024 * 1024
+"""Bytes of these."""
 _LEAST_FREE: Final = 256 * 1024 * 1024
 """Bytes of the file system that stay free."""
 _STATS: Final = 16
@@ -44,8 +56,8 @@ _WRITERS: Final = {
     "gpkg": "geopackage:GeoPackageWriter",
     "dir": "directory:DirectoryWriter",
     "pyramid": "pyramid:PyramidWriter",
-    "tif": "coverage:CoverageWriter",
-    "cog": "coverage:CoverageWriter",
+    "tif": "coverage:coverage_writer",
+    "cog": "coverage:coverage_writer",
 }
 
 
@@ -98,6 +110,7 @@ def run(
     rate: float | None = None,
     threads: int = 4,
     allow_changes: bool = False,
+    target: ObjectTarget | None = None,
 ) -> Result:
     """Write an export to OUT.part, and rename it to OUT when all of it is there.
 
@@ -110,6 +123,8 @@ def run(
         rate: bytes that are read per second; None for no limit.
         threads: units that are read at a time.
         allow_changes: go on if slabs were replaced after some of their tiles had been written.
+        target: object that the output becomes, instead of a file; its parts are uploaded while
+            others are written.
 
     Raises:
         DataChangedError: slabs were replaced.
@@ -117,18 +132,32 @@ def run(
         SlabFormatError, StorageError: the layer cannot be read. What is written can be resumed.
     """
     out = _Output.of(plan, destination)
+    if target is not None and plan.format in ("dir", "pyramid"):
+        raise DestinationError(
+            f"{plan.format} is many files: write it to a directory; mastaba pyramid copy copies "
+            "pyramids to object stores"
+        )
     out.prepare(resume=resume)
-    with Journal(out.journal) as journal:
+    with ExitStack() as stack:
+        journal = stack.enter_context(Journal(out.journal))
         state = journal.state()
-        if state and state["digest"] != plan.digest:
+        if state.get("digest", plan.digest) != plan.digest:
             raise DestinationError(
                 f"{out.part.name} belongs to an export with other inputs, or of another pyramid; "
                 "remove it and its journal, or give the same options"
             )
-        runner = _Run(plan, out, journal, threads=threads, rate=rate, allow_changes=allow_changes)
+        upload = None if target is None else Upload(target, out.part, journal)
+        if upload is not None:
+            stack.enter_context(closing(upload))
+            upload.restore(state)
+        runner = _Run(
+            plan, out, journal, upload, threads=threads, rate=rate, allow_changes=allow_changes
+        )
         try:
             result = runner.run(state, progress, should_stop)
-        except EmptyExportError:
+        except (EmptyExportError, ExportTooLargeError):
+            if upload is not None:
+                upload.abandon()
             discard(out.path)
             raise
         except DestinationError:
@@ -143,9 +172,17 @@ def run(
     return result
 
 
-def discard(destination: str | Path) -> None:
-    """Remove what an unfinished export has left."""
+def discard(destination: str | Path, target: ObjectTarget | None = None) -> None:
+    """Remove what an unfinished export has left, also of its upload to an object store.
+
+    Raises:
+        DestinationError: another process is writing it, or the upload cannot be removed.
+    """
     path = Path(str(destination).rstrip("/"))
+    known = path.with_name(f"{path.name}.journal")
+    if target is not None and known.exists():
+        with Journal(known) as journal:
+            abandon(target, path.with_name(f"{path.name}.part"), journal)
     slabs = path.with_suffix("")
     if path.suffix == ".json" and path.with_name(f"{path.name}.journal").exists():
         shutil.rmtree(slabs, ignore_errors=True)
@@ -168,10 +205,6 @@ class _Output:
 
     @classmethod
     def of(cls, plan: ExportPlan, destination: str | Path) -> _Output:
-        if "://" in str(destination):
-            raise DestinationError(
-                "an export is written to a file or a directory; copy it to the object store then"
-            )
         path = Path(str(destination).rstrip("/") or ".")
         if not path.name or path.name == "..":
             raise DestinationError(f"{destination} is not the name of an output")
@@ -218,6 +251,7 @@ class _Run:
         plan: ExportPlan,
         out: _Output,
         journal: Journal,
+        upload: Upload | None,
         *,
         threads: int,
         rate: float | None,
@@ -226,6 +260,7 @@ class _Run:
         self._plan = plan
         self._out = out
         self._journal = journal
+        self._upload = upload
         self._threads = max(threads, 1)
         self._pace = _Pace(rate)
         self._allow_changes = allow_changes
@@ -242,17 +277,18 @@ class _Run:
         progress: Callable[[Progress], object] | None,
         should_stop: Callable[[], bool] | None,
     ) -> Result:
-        if "finished" in state and not self._out.part.exists() and self._out.path.exists():
+        if "finished" in state and (self._upload is not None or self._is_published()):
             self._load(state)
-            self._writer.clean()
-            return self._result(tuple(state["finished"]))
+            return self._published(tuple(state["finished"]))
         with closing(self._writer):
-            if state:
+            if "writer" in state:
                 self._restore(state)
             else:
+                if self._upload is not None:
+                    self._upload.start(int(self._plan.estimate()["bytes"]))
                 self._writer.start()
                 self._commit()
-            changed = self._changed(resumed=True) if state else ()
+            changed = self._changed(resumed=True) if "writer" in state else ()
             is_stopped = self._write(progress, should_stop)
             if is_stopped:
                 self._commit()
@@ -263,16 +299,31 @@ class _Run:
             changed = tuple(dict.fromkeys((*changed, *self._changed(resumed=False))))
             self._writer.finish(changed)
             self._journal.commit({"finished": list(changed)})
-        self._out.publish()
-        self._writer.clean()
-        return self._result(changed)
+        return self._published(changed)
 
-    def _result(self, changed: tuple[str, ...], *, is_complete: bool = True) -> Result:
+    def _is_published(self) -> bool:
+        return not self._out.part.exists() and self._out.path.exists()
+
+    def _published(self, changed: tuple[str, ...]) -> Result:
+        """Give the output its name, or complete its object."""
+        if self._upload is not None:
+            size = self._upload.complete()
+            self._out.part.unlink(missing_ok=True)
+        else:
+            if not self._is_published():
+                self._out.publish()
+            size = self._writer.size(self._out.path)
+        self._writer.clean()
+        return self._result(changed, size)
+
+    def _result(
+        self, changed: tuple[str, ...], size: int = 0, *, is_complete: bool = True
+    ) -> Result:
         return Result(
             self._out.path,
             self._tiles,
             self._payload,
-            self._writer.size(self._out.path) if is_complete else 0,
+            size,
             round(time.monotonic() - self._begin, 3),
             is_complete,
             changed,
@@ -284,6 +335,8 @@ class _Run:
 
     def _restore(self, state: dict[str, Any]) -> None:
         self._load(state)
+        if self._upload is not None:
+            self._writer.kept_from = self._upload.kept_from
         self._writer.restore(state["writer"])
         self._writer.undo(islice(self._units(self._next), _HORIZON))
 
@@ -301,6 +354,8 @@ class _Run:
                 "writer": state,
             }
         )
+        if self._upload is not None:
+            self._upload.advance(*self._writer.final())
         self._since, self._committed = 0, time.monotonic()
 
     def _write(
@@ -335,17 +390,22 @@ class _Run:
     def _batches(self, first: int) -> Iterator[tuple[Unit, Batch]]:
         """Yield units and what was read of them; some are read ahead."""
         units = self._units(first)
-        ahead = min(self._threads, _MOST_AHEAD)
+        least = most = min(self._threads, _MOST_AHEAD)
+        if any(_is_distant(level.source) for level in self._plan.levels):
+            most = self._threads * _FURTHER
+        ahead, largest = least, 1
         waiting: deque[tuple[Unit, Future[Batch]]] = deque()
-        pool = ThreadPoolExecutor(self._threads, "mastaba-export")
+        pool = ThreadPoolExecutor(max(self._threads, most), "mastaba-export")
         try:
-            for unit in islice(units, ahead):
-                waiting.append((unit, pool.submit(self._writer.fetch, unit)))
-            while waiting:
+            while True:
+                for another in islice(units, max(ahead - len(waiting), 0)):
+                    waiting.append((another, pool.submit(self._writer.fetch, another)))
+                if not waiting:
+                    return
                 unit, future = waiting.popleft()
                 batch = future.result()
-                for another in islice(units, 1):
-                    waiting.append((another, pool.submit(self._writer.fetch, another)))
+                largest = max(largest, batch.read)
+                ahead = min(max(_AHEAD_BYTES // largest, least), most)
                 yield unit, batch
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
@@ -407,3 +467,8 @@ class _Pace:
             if should_stop is not None and should_stop():
                 return
             time.sleep(min(left, _LONGEST_WAIT))
+
+
+def _is_distant(source: object) -> bool:
+    """Return whether tiles are read through a network, and nothing else takes time."""
+    return isinstance(source, StoredTiles) and source.reader.storage.is_remote

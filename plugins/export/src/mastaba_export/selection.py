@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -151,17 +152,36 @@ def inside_of(area: Area, matrix: TileMatrix, row: int, column: int) -> npt.NDAr
         shape (tile height, tile width).
     """
     shape = matrix.tile_height, matrix.tile_width
+    return cells_inside(area, matrix, row * shape[0], column * shape[1], shape)
+
+
+def around(polygons: Iterable[Iterable[Ring]]) -> BoundingBox | None:
+    """Return the box around polygons; None if there are none."""
+    rings = [ring for one in polygons for ring in one]
+    if not rings:
+        return None
+    points = np.concatenate(rings)
+    return BoundingBox(*points.min(axis=0).tolist(), *points.max(axis=0).tolist())
+
+
+def cells_inside(
+    area: Area, matrix: TileMatrix, top: int, left: int, shape: tuple[int, int]
+) -> npt.NDArray[np.bool_]:
+    """Return which cells of a matrix have their middle in an area.
+
+    Args:
+        top, left: row and column of the first cell.
+        shape: rows and columns of the cells.
+    """
     found = np.zeros(shape, np.bool_)
-    corner = matrix.bbox_of(TileLimits(row, row, column, column))
-    x = corner.xmin + (np.arange(shape[1]) + 0.5) * matrix.cell_size
-    y = corner.ymax - (np.arange(shape[0]) + 0.5) * matrix.cell_size
+    x = matrix.origin_x + (left + np.arange(shape[1]) + 0.5) * matrix.cell_size
+    y = matrix.origin_y - (top + np.arange(shape[0]) + 0.5) * matrix.cell_size
     for box in area.boxes:
         rows, columns = (y >= box.ymin) & (y <= box.ymax), (x >= box.xmin) & (x <= box.xmax)
         found |= rows[:, np.newaxis] & columns
+    size = matrix.tile_width, matrix.tile_height
     for rings in area.polygons:
-        pixels = [
-            (_in_tiles(ring, matrix) - (column, row)) * (shape[1], shape[0]) for ring in rings
-        ]
+        pixels = [_in_tiles(ring, matrix) * size - (left, top) for ring in rings]
         edges = np.concatenate([np.hstack([ring[:-1], ring[1:]]) for ring in pixels])
         low, high = np.minimum(edges[:, 1], edges[:, 3]), np.maximum(edges[:, 1], edges[:, 3])
         edges = edges[(high >= 0) & (low <= shape[0])]

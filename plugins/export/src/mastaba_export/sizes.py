@@ -177,12 +177,13 @@ def of_tiles(
     }
 
 
-def of_file(size: int, tiles: Mapping[str, int]) -> Estimate:
-    """Return the size and cost of a file of which every byte is known.
+def of_file(size: int, tiles: Mapping[str, int], *, is_exact: bool = True) -> Estimate:
+    """Return the size and cost of one file.
 
     Args:
         size: in bytes.
         tiles: numbers of tiles by level.
+        is_exact: whether every byte is known.
     """
     return {
         "tiles": sum(tiles.values()),
@@ -192,7 +193,7 @@ def of_file(size: int, tiles: Mapping[str, int]) -> Estimate:
         "source_bytes": size,
         "seconds": _seconds(0.0, size),
         "levels": {name: {"tiles": count} for name, count in tiles.items()},
-        "is_exact": True,
+        "is_exact": is_exact,
     }
 
 

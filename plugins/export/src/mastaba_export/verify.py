@@ -17,16 +17,20 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
 from urllib.parse import quote
 
 from mastaba.errors import ObjectChangedError
+from mastaba_coverage import CompressedFile, CoverageTooLargeError
 from mastaba_export.errors import DamagedArchiveError
 from mastaba_export.hilbert import first_number
+from mastaba_export.raster_tiles import check_tile
 from mastaba_export.sources import StoredTiles
 from mastaba_writer.slab_names import slab_path
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from mastaba_export.levels import ExportLevel
     from mastaba_export.plan import ExportPlan, Unit
 
@@ -36,6 +40,8 @@ _OF_UNIT: Final = 16
 """Tiles of a slab that are compared if not all are."""
 _SEED: Final = 1
 _PIECE: Final = 8 * 1024 * 1024
+_LEAST_TILE: Final = 65536
+"""Bytes of a tile that are read, however few its pixels are."""
 
 
 class Verified(NamedTuple):
@@ -71,7 +77,9 @@ def verify(plan: ExportPlan, path: str | Path, *, deep: bool = False) -> Verifie
 
 
 def _verify_file(plan: ExportPlan, path: Path, *, deep: bool) -> Verified:
-    answer = plan.answer()
+    answer = plan.file()
+    if isinstance(answer, CompressedFile):
+        return _verify_compressed(plan, answer, path, deep=deep)
     size = path.stat().st_size
     if size != answer.size:
         raise DamagedArchiveError(f"{path.name} has {size:,} bytes instead of {answer.size:,}")
@@ -89,6 +97,48 @@ def _verify_file(plan: ExportPlan, path: Path, *, deep: bool) -> Verified:
     except ObjectChangedError:
         raise DamagedArchiveError("the layer changes while it is compared") from None
     return Verified(plan.tiles, plan.tiles if deep else 0)
+
+
+def _verify_compressed(
+    plan: ExportPlan, whole: CompressedFile, path: Path, *, deep: bool
+) -> Verified:
+    """Compare the values of a compressed raster with the layer: its bytes may be others."""
+    numbers = range(whole.count)
+    chosen = set(numbers if deep else random.Random(_SEED).sample(numbers, min(8, len(numbers))))  # noqa: S311
+    sizes: list[int] = []
+    compared = 0
+    with path.open("rb") as file:
+        file.seek(whole.reserved)
+        try:
+            for number in numbers:
+                if number in chosen:
+                    for pixels in whole.pixels(number):
+                        sizes.append(0 if pixels is None else _check_next(file, pixels, whole))
+                        compared += pixels is not None
+                    continue
+                for is_there in whole.present(number):
+                    size = struct.unpack("<I", file.read(4))[0] if is_there else 0
+                    file.seek(size + 4 if is_there else 0, 1)
+                    sizes.append(size)
+            is_whole = file.tell() == path.stat().st_size
+            file.seek(0)
+            if not is_whole or file.read(whole.reserved) != whole.head(sizes):
+                raise DamagedArchiveError("its head or its length is wrong")
+        except ObjectChangedError:
+            raise DamagedArchiveError("the layer changes while it is compared") from None
+        except (DamagedArchiveError, CoverageTooLargeError, struct.error) as error:
+            raise DamagedArchiveError(f"{path.name} is damaged: {error}") from None
+    return Verified(plan.tiles, compared)
+
+
+def _check_next(file: BinaryIO, pixels: npt.NDArray[Any], whole: CompressedFile) -> int:
+    """Check the tile at the position of a file; return its size."""
+    size: int = struct.unpack("<I", file.read(4))[0]
+    tile = file.read(min(size, 2 * pixels.nbytes + _LEAST_TILE))
+    check_tile(tile, pixels, whole.plan.codec)
+    if file.read(4) != tile[-4:]:
+        raise DamagedArchiveError("what follows a tile is wrong")
+    return size
 
 
 def _compare(plan: ExportPlan, archive: _Archive, *, deep: bool) -> Verified:

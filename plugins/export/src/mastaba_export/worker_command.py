@@ -34,6 +34,7 @@ def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run jobs; return the exit status."""
+    from mastaba_export.jobs.exporting import remote_results
     from mastaba_export.jobs.queue import Queue
     from mastaba_export.jobs.settings import job_settings
     from mastaba_export.jobs.worker import Worker, be_modest, run_until_stopped
@@ -46,11 +47,13 @@ def run(arguments: argparse.Namespace) -> int:
             if service is None:
                 raise MastabaError("the service export is not enabled in services.json")
             settings = job_settings(service.own)
+            remote = remote_results(site, settings)
     except MastabaError as error:
         sys.stderr.write(escaped(f"mastaba: {error}") + "\n")
         return 1
     be_modest(settings.memory)
-    run_until_stopped(Worker(Queue(settings), _performing(server_json, plugins, settings)))
+    performing = _performing(server_json, plugins, settings)
+    run_until_stopped(Worker(Queue(settings), performing, remote))
     return 0
 
 

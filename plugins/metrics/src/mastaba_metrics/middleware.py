@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mastaba.api.web import OPERATION, SizedBody
 from mastaba_metrics.operations import GET_TILE, PAIR
-from mastaba_metrics.table import BOUNDS, BUCKETS, BYTES, SECONDS, STATUS_NUMBERS, table_of
+from mastaba_metrics.table import (
+    BOUNDS,
+    BUCKETS,
+    BYTES,
+    SECONDS,
+    STATUS_NUMBERS,
+    STREAMS,
+    TRUNCATED,
+    table_of,
+)
 
 if TYPE_CHECKING:
     from mastaba.api.services import Site
@@ -63,8 +72,10 @@ class _Counted:
         size = 0
         if result.__class__ is list:
             size = sum(map(len, result))
-        elif isinstance(result, SizedBody) and not result.report(partial(self._sent, pair)):
+        elif isinstance(result, SizedBody):
             size = len(result)
+            if result.report(partial(self._sent, pair, size)):
+                size = 0
         self._count(pair, number, seconds, size)
         return result
 
@@ -103,13 +114,15 @@ class _Counted:
         service = environ.get("mastaba.service", _NO_SERVICE)[0]
         return self._starts[service] + self._named.get(environ.get(OPERATION, ""), 0)
 
-    def _sent(self, pair: int, size: int) -> None:
-        """Count the bytes of a long body, when it is closed."""
+    def _sent(self, pair: int, whole: int, size: int) -> None:
+        """Count a long body, and the bytes that were sent of it, when it is closed."""
         try:
             cells = self._free.pop()
         except IndexError:
             cells = self._table.take_row()
         cells[0][pair + BYTES] += size
+        cells[0][pair + STREAMS] += 1
+        cells[0][pair + TRUNCATED] += size < whole
         self._free.append(cells)
 
     def _count(self, pair: int, number: int, seconds: float, size: int) -> None:

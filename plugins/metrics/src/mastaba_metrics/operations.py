@@ -7,7 +7,7 @@ from typing import Final
 OPERATIONS: Final = ("other", "gettile")
 """Requests without a named operation, and stored tiles that are found without the service."""
 
-PAIR: Final = 37
+PAIR: Final = 39
 """Number of cells of one service and operation in the table."""
 
 GET_TILE: Final = PAIR * OPERATIONS.index("gettile")

@@ -19,7 +19,17 @@ import mastaba
 from mastaba.api.services import Service, Site, WorkerStatus
 from mastaba.api.web import Request, Response, message
 from mastaba.errors import AccessError, RequestError, UnknownPathError, public_message
-from mastaba_metrics.table import BOUNDS, BUCKETS, BYTES, SECONDS, STATUSES, Table, table_of
+from mastaba_metrics.table import (
+    BOUNDS,
+    BUCKETS,
+    BYTES,
+    SECONDS,
+    STATUSES,
+    STREAMS,
+    TRUNCATED,
+    Table,
+    table_of,
+)
 
 
 class MetricsService(Service):
@@ -130,6 +140,12 @@ def _requests(table: Table) -> Iterator[Metric]:
     sizes = CounterMetricFamily(
         "mastaba_response_bytes", "Bytes in response bodies.", labels=labels
     )
+    streams = CounterMetricFamily(
+        "mastaba_streams", "Long response bodies that have ended.", labels=labels
+    )
+    truncated = CounterMetricFamily(
+        "mastaba_truncated", "Long response bodies not sent to their end.", labels=labels
+    )
     bounds = [*map(repr, BOUNDS), "+Inf"]
     for *pair, sums, seconds in table.pairs():
         for status, count in zip(STATUSES, sums[:BUCKETS], strict=True):
@@ -138,7 +154,10 @@ def _requests(table: Table) -> Iterator[Metric]:
         counts = accumulate(sums[BUCKETS:SECONDS])
         durations.add_metric(pair, list(zip(bounds, counts, strict=True)), seconds)
         sizes.add_metric(pair, sums[BYTES])
-    yield from (requests, durations, sizes)
+        if sums[STREAMS]:
+            streams.add_metric(pair, sums[STREAMS])
+            truncated.add_metric(pair, sums[TRUNCATED])
+    yield from (requests, durations, sizes, streams, truncated)
 
 
 def _caches(table: Table) -> Iterator[Metric]:

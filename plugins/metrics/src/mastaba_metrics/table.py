@@ -32,11 +32,14 @@ BOUNDS: Final = (
 )
 """Upper bounds of the latency buckets in seconds; one more bucket has no bound."""
 
-# Cells of one service and operation: statuses, buckets, seconds, bytes.
+# Cells of one service and operation: statuses, buckets, seconds, bytes, long bodies that have
+# ended, and how many of these were not sent to their end.
 BUCKETS: Final = len(STATUSES)
 SECONDS: Final = BUCKETS + len(BOUNDS) + 1
 BYTES: Final = SECONDS + 1
-assert BYTES + 1 == PAIR
+STREAMS: Final = BYTES + 1
+TRUNCATED: Final = STREAMS + 1
+assert TRUNCATED + 1 == PAIR
 
 _GAUGE: Final = "decoded_bytes"
 _PROCESS: Final = ("index_hits", "index_misses", "decoded_hits", "decoded_misses", _GAUGE)

@@ -47,6 +47,7 @@ def _links(dataset: Dataset) -> list[Link]:
         link(f"{uri}?f=html", "alternate", HTML, "This page for people"),
         link(f"{uri}/api?f=json", "service-desc", OPENAPI_JSON, "Definition of the API"),
         link(f"{uri}/api?f=yaml", "service-desc", OPENAPI_YAML, "Definition of the API in YAML"),
+        link(f"{uri}/api?f=json", "service-meta", OPENAPI_JSON, "Limits of the API"),
         link(f"{uri}/api?f=html", "service-doc", HTML, "Operations of the API"),
         link(conformance, f"{REL}/conformance", JSON, "Conformance classes"),
         link(conformance, "conformance", JSON, "Conformance classes"),

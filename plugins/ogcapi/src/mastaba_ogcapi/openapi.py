@@ -98,14 +98,25 @@ def _information(dataset: Dataset) -> Part:
         "description": f"{described}Parameters that are not described here are ignored. Parameter "
         "names are not case-sensitive.",
     }
+    offered: Part = {}
     if dataset.maps:
-        information["x-OGC-limits"] = {
-            "maps": {
-                "maxWidth": limits.max_width,
-                "maxHeight": limits.max_height,
-                "maxPixels": limits.max_pixels,
-            }
+        offered["maps"] = {
+            "maxWidth": limits.max_width,
+            "maxHeight": limits.max_height,
+            "maxPixels": limits.max_pixels,
         }
+    if dataset.coverages is not None and dataset.downloadable:
+        # Fields differ by layer; as many cells as this can be had of each.
+        cell = max(
+            len(item.coverage.fields) * item.coverage.dtype.itemsize
+            for item in dataset.downloadable
+        )
+        offered["coverage"] = {
+            "maxCells": dataset.coverages.stream_bytes // cell,
+            "maxResampledCells": dataset.coverages.pixels,
+        }
+    if offered:
+        information["x-OGC-limits"] = offered
     contact = dataset.site.catalogue.settings.contact
     texts = {"name": contact.name, "email": contact.email}
     if any(texts.values()):

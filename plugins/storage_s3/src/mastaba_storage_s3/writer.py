@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -20,6 +20,7 @@ T = TypeVar("T")
 
 _PART: Final = 64 * 1024 * 1024
 """Bytes of an upload in one request; larger objects are uploaded in parts of this size."""
+_MOST_PARTS: Final = 10_000
 
 _TEMPORARY: Final = frozenset((408, 429))
 _EXISTS: Final = frozenset((409, 412))
@@ -60,31 +61,55 @@ class S3Writer(S3Storage, WritableStorage):
         token = {} if start is None else {"ContinuationToken": start}
         return client.list_objects_v2(Bucket=self._bucket, Prefix=prefix, **token)
 
-    def _write_in_parts(self, key: str, data: bytes, condition: dict[str, str]) -> str:
-        upload = {"UploadId": self._call("create_multipart_upload", key)["UploadId"]}
+    @property
+    def most_parts(self) -> int:
+        return _MOST_PARTS
+
+    def begin_parts(self, key: str) -> str:
+        return str(self._call("create_multipart_upload", key)["UploadId"])
+
+    def write_part(self, key: str, upload: str, number: int, data: bytes) -> str:
+        answer = self._call(
+            "upload_part",
+            key,
+            Body=data,
+            ContentMD5=_md5(data),
+            PartNumber=number,
+            UploadId=upload,
+        )
+        return str(answer["ETag"])
+
+    def complete_parts(self, key: str, upload: str, parts: Sequence[str]) -> str | None:
+        return self._complete(key, upload, parts, {})
+
+    def abandon_parts(self, key: str, upload: str) -> None:
+        self._call("abort_multipart_upload", key, UploadId=upload)
+
+    def _complete(
+        self, key: str, upload: str, parts: Sequence[str], condition: dict[str, str]
+    ) -> str | None:
+        listed = [{"ETag": tag, "PartNumber": number} for number, tag in enumerate(parts, 1)]
+        answer = self._call(
+            "complete_multipart_upload",
+            key,
+            MultipartUpload={"Parts": listed},
+            UploadId=upload,
+            **condition,
+        )
+        # The RADOS gateway leaves it out.
+        return str(answer.get("ETag", "")).strip('"') or None
+
+    def _write_in_parts(self, key: str, data: bytes, condition: dict[str, str]) -> str | None:
+        upload = self.begin_parts(key)
         try:
-            parts = []
-            for number, start in enumerate(range(0, len(data), _PART), 1):
-                part = data[start : start + _PART]
-                answer = self._call(
-                    "upload_part",
-                    key,
-                    Body=part,
-                    ContentMD5=_md5(part),
-                    PartNumber=number,
-                    **upload,
-                )
-                parts.append({"ETag": answer["ETag"], "PartNumber": number})
-            answer = self._call(
-                "complete_multipart_upload",
-                key,
-                MultipartUpload={"Parts": parts},
-                **upload,
-                **condition,
-            )
-            return str(answer["ETag"]).strip('"')
+            starts = enumerate(range(0, len(data), _PART), 1)
+            parts = [
+                self.write_part(key, upload, number, data[start : start + _PART])
+                for number, start in starts
+            ]
+            return self._complete(key, upload, parts, condition)
         except BaseException:
-            self._call("abort_multipart_upload", key, **upload)
+            self.abandon_parts(key, upload)
             raise
 
     def _call(self, operation: str, key: str, **arguments: Any) -> Any:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+import json
+import secrets
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -17,6 +19,8 @@ from mastaba_storage_swift.storage import SwiftStorage
 
 T = TypeVar("T")
 
+_MOST_PARTS: Final = 1000
+"""Segments of a large object, by default of servers."""
 _TEMPORARY: Final = frozenset((408, 422, 429))
 """With 422, the server reports that the MD5 of what it received is wrong."""
 
@@ -56,6 +60,35 @@ class SwiftWriter(SwiftStorage, WritableStorage):
                 yield found["name"], found["hash"]
             page = self._asked(prefix, partial(self._page, prefix, page[-1]["name"]))
 
+    @property
+    def most_parts(self) -> int:
+        return _MOST_PARTS
+
+    def begin_parts(self, key: str) -> str:
+        return secrets.token_hex(8)
+
+    def write_part(self, key: str, upload: str, number: int, data: bytes) -> str:
+        return str(self.write(_segment(key, upload, number), data))
+
+    def complete_parts(self, key: str, upload: str, parts: Sequence[str]) -> str | None:
+        manifest = json.dumps(
+            [
+                {"path": f"/{self.container}/{_segment(key, upload, number)}", "etag": etag}
+                for number, etag in enumerate(parts, 1)
+            ]
+        )
+        self._asked(
+            key,
+            lambda connection: connection.put_object(
+                self.container, key, manifest, query_string="multipart-manifest=put"
+            ),
+        )
+        return self.stat(key).version
+
+    def abandon_parts(self, key: str, upload: str) -> None:
+        for segment in list(self.list(_segment(key, upload))):
+            self.delete(segment)
+
     def _page(self, prefix: str, marker: str, connection: Connection) -> Any:
         return connection.get_container(self.container, prefix=prefix, marker=marker)[1]
 
@@ -92,3 +125,9 @@ class SwiftWriter(SwiftStorage, WritableStorage):
             kind = StorageUnavailableError
         missing = "; does the container exist?" if status == 404 else ""
         return self._error(kind, key, f"the response is {status}{missing}")
+
+
+def _segment(key: str, upload: str, number: int | None = None) -> str:
+    """Return the name of a part of an object, or of its folder."""
+    folder = f"{key}.parts/{upload}/"
+    return folder if number is None else f"{folder}{number:08d}"

@@ -29,7 +29,38 @@ export class ElevationTiles extends RasterTiles {
     // Many tiles may be painted again at once, with other colours.
     await pause();
     const metres = cellSize * get(this.plan.set.crs).getMetersPerUnit();
-    return paint(canvasOf(tileWidth, tileHeight), values, metres, { ...this.look, range });
+    const tile = this.kept.get(String(place));
+    const painted = [canvasOf(tileWidth, tileHeight), values, metres, { ...this.look, range }];
+    if (tile) Object.assign(tile, { painted });
+    this.joinEdges(place, tileWidth, tileHeight);
+    return this.paintPart(painted, place);
+  }
+
+  /** Paint what is in a box, or all, of a tile. */
+  paintPart(painted, place, box) {
+    return paint(...painted, { beside: (...at) => this.beside(place, ...at), box });
+  }
+
+  /** Return the value at a column and row beside a tile, if the tile there is loaded. */
+  beside([z, row, col], x, y) {
+    const { tileWidth, tileHeight } = this.plan.matrices[z];
+    const [down, right] = [Math.floor(y / tileHeight), Math.floor(x / tileWidth)];
+    const { known } = this.kept.get(String([z, row + down, col + right])) ?? {};
+    return known?.[(y - down * tileHeight) * tileWidth + x - right * tileWidth];
+  }
+
+  /** Paint the edges of the tiles around a new one again: its values are the first ones beyond them. */
+  joinEdges([z, row, col], width, height) {
+    for (const [y, x, box] of [
+      [row - 1, col, [0, height - 1, width, height]],
+      [row + 1, col, [0, 0, width, 1]],
+      [row, col - 1, [width - 1, 0, width, height]],
+      [row, col + 1, [0, 0, 1, height]],
+    ]) {
+      const { painted } = this.kept.get(String([z, y, x])) ?? {};
+      if (painted) this.paintPart(painted, [z, y, x], box);
+    }
+    this.drawn.changed();
   }
 
   /** Return the values of a tile, or null if it does not exist. */

@@ -59,41 +59,48 @@ export function rangeOf(arrays) {
   return low <= high ? [low, high] : null;
 }
 
+/** Return the rise by a cell between two values; NaN beside nodata. Beyond a value that is unknown, the other half decides. */
+function rise(before, value, after) {
+  if (before === undefined) return after - value;
+  return after === undefined ? value - before : (after - before) / 2;
+}
+
 /**
- * Paint elevations on a canvas; return it.
+ * Paint elevations on a canvas, or the part of it in a box; return it.
  *
  * @param values width × height numbers, NaN for nodata
  * @param cell size of a pixel in metres
  * @param look as USUAL, with a range
+ * @param around "beside", a function of (column, row) that returns a value beside the canvas, or
+ *   undefined, and "box": left, top, right and bottom in pixels
  */
-export function paint(canvas, values, cell, look) {
+export function paint(canvas, values, cell, look, { beside = () => undefined, box } = {}) {
   const { width, height } = canvas;
-  const image = new ImageData(width, height);
+  const [first, top, last, bottom] = box ?? [0, 0, width, height];
+  const image = new ImageData(last - first, bottom - top);
   const radians = Math.PI / 180;
   const zenith = Math.sin(look.altitude * radians);
   const east = Math.sin(look.azimuth * radians) * Math.cos(look.altitude * radians);
   const north = Math.cos(look.azimuth * radians) * Math.cos(look.altitude * radians);
   // Coarse cells flatten slopes, so the shading of coarse levels is exaggerated.
   const factor = (look.exaggeration * Math.max(1, Math.sqrt(cell / 20))) / cell;
-  // The slope from the values at two places of the image; 0 beside nodata.
-  const slope = (from, to, cells) => ((values[to] - values[from]) / cells) * factor || 0;
-  for (let row = 0, at = 0; row < height; row += 1) {
-    const [above, below] = [row > 0 ? 1 : 0, row < height - 1 ? 1 : 0];
-    for (let col = 0; col < width; col += 1, at += 1) {
-      if (Number.isNaN(values[at])) continue;
-      const [left, right] = [col > 0 ? 1 : 0, col < width - 1 ? 1 : 0];
-      const dx = slope(at - left, at + right, left + right);
-      const dy = slope(at - above * width, at + below * width, above + below);
+  const valueAt = (col, row) => (col >= 0 && col < width && row >= 0 && row < height ? values[row * width + col] : beside(col, row));
+  for (let row = top, to = 0; row < bottom; row += 1) {
+    for (let col = first; col < last; col += 1, to += 4) {
+      const value = values[row * width + col];
+      if (Number.isNaN(value)) continue;
+      const dx = rise(valueAt(col - 1, row), value, valueAt(col + 1, row)) * factor || 0;
+      const dy = rise(valueAt(col, row - 1), value, valueAt(col, row + 1)) * factor || 0;
       // Cosine of the angle between normal and light, scaled to 1 on flat ground.
       const light = (zenith - dx * east + dy * north) / Math.sqrt(1 + dx * dx + dy * dy) / zenith;
       const lit = 0.35 + 0.65 * Math.min(1.45, Math.max(0, light));
       const shade = 1 + look.shade * (lit - 1);
-      const [table, step] = colour(values[at], look);
-      for (let band = 0; band < 3; band += 1) image.data[4 * at + band] = table[step + band] * shade;
-      image.data[4 * at + 3] = 255;
+      const [table, step] = colour(value, look);
+      for (let band = 0; band < 3; band += 1) image.data[to + band] = table[step + band] * shade;
+      image.data[to + 3] = 255;
     }
   }
-  canvas.getContext("2d").putImageData(image, 0, 0);
+  canvas.getContext("2d").putImageData(image, first, top);
   return canvas;
 }
 

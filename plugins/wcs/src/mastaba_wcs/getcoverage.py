@@ -81,6 +81,7 @@ class GetCoverage:
     """
 
     def __init__(self, site: Site, published: PublishedCoverages, limits: CoverageLimits) -> None:
+        self._site = site
         self._published = published
         self._maps = site.catalogue.settings.map
         self._extractor = Extractor(site, limits)
@@ -127,7 +128,7 @@ class GetCoverage:
         try:
             return self._extractor.plan(published.coverage, wanted)
         except CoverageTooLargeError as error:
-            raise _too_large(error, wanted) from error
+            raise self._too_large(error, published, wanted) from error
         except (InvalidParameterError, OutsideCoverageError) as error:
             raise _named(error, wanted) from error
 
@@ -147,7 +148,7 @@ class GetCoverage:
         try:
             response = self._extractor.respond(request, plan, headers)
         except CoverageTooLargeError as error:
-            raise _too_large(error, wanted) from error
+            raise self._too_large(error, published, wanted) from error
         problem = _CONDITIONS.get(response.status)
         if problem is None:
             return response
@@ -164,9 +165,39 @@ class GetCoverage:
             file = self._extractor.body(plan)
         except CoverageTooLargeError as error:
             advice = "request it without a media type, or a smaller area"
-            raise _larger(error, advice, "mediaType") from error
+            raise self._larger(error, advice, published, "mediaType") from error
         headers = list(cache_control((published.layer,)))
         return related_response(headers, description, file, disposition)
+
+    def _too_large(
+        self, error: CoverageTooLargeError, published: PublishedCoverage, wanted: CoverageRequest
+    ) -> TooLargeError:
+        """Return the error for a client, with what it can request instead."""
+        if wanted.is_fixed:
+            advice = "request a smaller area, or version 2.0.1"
+            return self._larger(error, advice, published, "BBOX")
+        text = str(error).replace("compression=none", "geotiff:compression=None")
+        return TooLargeError(f"{text}{self._job(published)}", "subset")
+
+    def _larger(
+        self,
+        error: CoverageTooLargeError,
+        advice: str,
+        published: PublishedCoverage,
+        parameter: str,
+    ) -> TooLargeError:
+        return TooLargeError(
+            f"the coverage has {error.size} {error.unit}, and at most {error.limit} are sent: "
+            f"{advice}{self._job(published)}",
+            parameter,
+        )
+
+    def _job(self, published: PublishedCoverage) -> str:
+        """Return the end of an advice: the job that writes stored values; empty without one."""
+        export = self._site.services.get("export")
+        offered = () if export is None else export.downloads(published.layer)
+        process = next((one.process for one in offered if one.process and one.format == "cog"), "")
+        return f"; or order a job, which writes the stored values: {process}" if process else ""
 
 
 def _named(error: RequestError, wanted: CoverageRequest) -> InvalidParameterError:
@@ -177,18 +208,3 @@ def _named(error: RequestError, wanted: CoverageRequest) -> InvalidParameterErro
     # All other attributes are options of GeoTIFF.
     parameter = _PARAMETERS.get(attribute, f"geotiff:{attribute}")
     return entry_of(error, _KINDS)(str(error), parameter)
-
-
-def _too_large(error: CoverageTooLargeError, wanted: CoverageRequest) -> TooLargeError:
-    """Return the error for a client, with what it can request instead."""
-    if wanted.is_fixed:
-        return _larger(error, "request a smaller area, or version 2.0.1", "BBOX")
-    text = str(error).replace("compression=none", "geotiff:compression=None")
-    return TooLargeError(text, "subset")
-
-
-def _larger(error: CoverageTooLargeError, advice: str, parameter: str) -> TooLargeError:
-    return TooLargeError(
-        f"the coverage has {error.size} {error.unit}, and at most {error.limit} are sent: {advice}",
-        parameter,
-    )

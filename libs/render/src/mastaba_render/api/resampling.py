@@ -6,6 +6,7 @@ from mastaba_render.native import DECIMATIONS, decimate, kernel_library
 from mastaba_render.native import Window as Window
 from mastaba_render.sampling import (
     BASE_RADIUS,
+    MEAN,
     NEAREST,
     Axis,
     GridPositions,
@@ -15,11 +16,13 @@ from mastaba_render.sampling import (
     StraightPositions,
     bounded,
     radius_of,
+    resampled,
 )
 
 __all__ = [
     "BASE_RADIUS",
     "DECIMATIONS",
+    "MEAN",
     "NEAREST",
     "Axis",
     "GridPositions",
@@ -31,4 +34,5 @@ __all__ = [
     "decimate",
     "kernel_library",
     "radius_of",
+    "resampled",
 ]

@@ -202,7 +202,7 @@ def survey(
     Args:
         part: pixels of the map.
         radii: radius of the kernel in x and y, for a ratio of 1 if the grid has ratios.
-        every_row: False if the rows next to the lines of the grid show the extremes.
+        every_row: False if the pixels next to the lines of the grid show the extremes.
         placed: filled with the pixels that have a position, if every row is looked at.
         boxes: shape (rows, columns, 4), filled with the source pixels that each of them needs.
     """

@@ -244,7 +244,7 @@ static Range inside(double begin, double end, int64_t taps, int64_t first, int64
 /* Find the source pixels that part of a map needs.
 
    radius_x, radius_y: of the kernel; where the grid has ratios, times the ratio of the pixel.
-   every_row: 0 if the rows next to the lines of the grid show the extremes. placed: rows x columns,
+   every_row: 0 if the pixels next to the lines of the grid show the extremes. placed: rows x columns,
    whether each pixel has a position, or null. bounds: first source row, row after the last, first
    column, column after the last; unchanged if no pixel has a position. taps: added up for the pixels
    that were looked at. boxes: rows x columns x 4, such bounds for each pixel that has a position, or
@@ -263,6 +263,7 @@ EXPORT int survey(const Grid *grid, int64_t top, int64_t bottom, int64_t left, i
                                    {grid->left - grid->margin, grid->right + grid->margin}};
     for (int64_t i = top; i < bottom; i++) {
         locate(grid, i, &row);
+        int64_t cell = 0;
         for (int64_t j = 0; j < right - left; j++) {
             const double column = row.fields[COLUMN][j], line = row.fields[ROW][j];
             const double wide = ratios_x ? radius_x * row.fields[RATIO_X][j] : radius_x;
@@ -297,6 +298,15 @@ EXPORT int survey(const Grid *grid, int64_t top, int64_t bottom, int64_t left, i
                     box[2 * axis + 1] = within(fmin(start[axis] + counts[axis], readable[axis][1]),
                                                -FURTHEST, FURTHEST);
                 }
+            }
+            if (!every_row) {
+                /* On to the last column before the next line, and to that line. */
+                const int64_t count = grid->across_count;
+                while (cell < count - 2 && (double)(left + j) >= grid->across[cell + 1])
+                    cell++;
+                const double next = grid->across[cell + (count > 1)];
+                const int64_t last = within(ceil(next) - 1, left + j, right - 1) - left;
+                j = last > j ? last - 1 : j;
             }
         }
         if (!every_row) {

@@ -72,9 +72,13 @@ INLINE void TYPED(warp_pixel)(const SAMPLE *samples, int64_t row_size, int64_t c
                               const float *row_weights, int64_t row_taps,
                               const float *column_weights, int64_t column_taps, float *pixel)
 {
-    /* Four taps, the usual number, are faster if the compiler knows it. */
+    /* The usual numbers of taps are faster if the compiler knows them. */
     if (row_taps == 4 && column_taps == 4)
         TYPED(warp_taps)(samples, row_size, channels, row_weights, 4, column_weights, 4, pixel);
+    else if (row_taps == 3 && column_taps == 3)
+        TYPED(warp_taps)(samples, row_size, channels, row_weights, 3, column_weights, 3, pixel);
+    else if (row_taps == 6 && column_taps == 6)
+        TYPED(warp_taps)(samples, row_size, channels, row_weights, 6, column_weights, 6, pixel);
     else
         TYPED(warp_taps)(samples, row_size, channels, row_weights, row_taps, column_weights,
                          column_taps, pixel);

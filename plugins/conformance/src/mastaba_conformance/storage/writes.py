@@ -19,6 +19,7 @@ from mastaba_conformance.storage.kit import (
 )
 
 _RACERS = 8
+_PART = 5 * 1024 * 1024
 
 
 class WriteTests(StorageKit):
@@ -112,6 +113,28 @@ class WriteTests(StorageKit):
             ((key, version),) = writable.list_versions(name)
             assert key == name
             assert version in (None, storage.stat(name).version)
+
+    def test_object_in_parts_is_complete_or_absent(
+        self, storage: Storage, writable: WritableStorage, prefix: str
+    ) -> None:
+        if not writable.most_parts:
+            not_declared("most_parts is 0")
+        name, parts = f"{prefix}parts", [b"1" * _PART, b"2" * _PART, b"3"]
+        writable.delete(name)
+        abandoned, upload = writable.begin_parts(name), writable.begin_parts(name)
+        writable.write_part(name, abandoned, 1, b"4" * _PART)
+        # In any order, and the first one twice.
+        tags = {3: writable.write_part(name, upload, 3, parts[2])}
+        writable.write_part(name, upload, 1, b"0" * _PART)
+        for number in (2, 1):
+            tags[number] = writable.write_part(name, upload, number, parts[number - 1])
+        writable.abandon_parts(name, abandoned)
+        assert storage.exists(name) is False, "an object exists before it is complete"
+        version = writable.complete_parts(name, upload, [tags[number] for number in (1, 2, 3)])
+        facts = storage.stat(name)
+        check_stat(facts, 2 * _PART + 1)
+        assert version is None or version == facts.version, "complete_parts returns another version"
+        check_read(storage.read(name), b"".join(parts))
 
     def test_child_process_can_write(
         self, storage: Storage, writable: WritableStorage, key: str

@@ -28,7 +28,14 @@ from mastaba_elevation.edr.collection import (
 )
 from mastaba_elevation.edr.covjson import coverage
 from mastaba_elevation.edr.geojson import features, statistics_feature
-from mastaba_elevation.edr.landing import conformance, landing_page, start_page
+from mastaba_elevation.edr.landing import (
+    collection_page,
+    collections_page,
+    conformance,
+    conformance_page,
+    landing_page,
+    start_page,
+)
 from mastaba_elevation.edr.names import (
     AREA,
     COVERAGE,
@@ -95,6 +102,7 @@ class Edr(Facade):
         self.uri = f"{context.uri}/edr"
         self._temporal: bool = own.get("temporal", True)
         self._documents = lru_cache(maxsize=1024)(self._document)
+        self._pages = lru_cache(maxsize=1024)(self._page)
 
     def respond(self, request: Request, path: list[str]) -> Response:
         match path[1:]:
@@ -104,8 +112,8 @@ class Edr(Facade):
                 return self._collections(request)
             case ["api"] if request.method == "GET":
                 return self._api(request)
-            case [] if request.method == "GET" and wants_page(request):
-                return page_response(request, self._page)
+            case rest if request.method == "GET" and wants_page(request):
+                return page_response(request, self._pages(tuple(rest)))
             case rest if request.method == "GET":
                 _check_json(request)
                 return self._documents(tuple(rest)).respond(request)
@@ -136,9 +144,15 @@ class Edr(Facade):
                 return json_document(self._collection(self._dataset(identifier)))
         raise unknown_path()
 
-    @cached_property
-    def _page(self) -> Document:
-        return start_page(self.context, self.uri)
+    def _page(self, path: tuple[str, ...]) -> Document:
+        match path:
+            case ():
+                return start_page(self.context, self.uri)
+            case ("conformance",):
+                return conformance_page(self.uri)
+            case ("collections", identifier):
+                return collection_page(self.context, self.uri, self._dataset(identifier))
+        raise unknown_path()
 
     def _dataset(self, identifier: str) -> Dataset:
         return self.context.datasets.named(identifier, "collectionId")
@@ -152,7 +166,9 @@ class Edr(Facade):
         """Return the list of collections, filtered by ``bbox`` and ``datetime``."""
         parameters = Parameters(request.query)
         q.check_ignored(parameters)
-        _check_json(request)
+        is_page = wants_page(request)
+        if not is_page:
+            _check_json(request)
         chosen = list(self.context.datasets.values())
         if parameters.values.get("bbox"):
             box = q.box_of(parameters, WGS84)
@@ -164,6 +180,8 @@ class Edr(Facade):
                 for item, time in zip(chosen, times, strict=True)
                 if q.is_in_time(parameters, *time)
             ]
+        if is_page:
+            return page_response(request, collections_page(self.uri, chosen))
         described: set[str] = set()
         listed = [self._collection(item, described) for item in chosen]
         content = collections_document(self.uri, listed)
@@ -322,4 +340,4 @@ _GRIDS: Final[Mapping[str, Callable[[Cells], Iterator[bytes]]]] = {
 
 def _check_json(request: Request) -> None:
     if request.query.get("f", "").lower() not in ("", "json", JSON):
-        raise InvalidParameterError("f is not json", "f")
+        raise InvalidParameterError("f is neither json nor html", "f")

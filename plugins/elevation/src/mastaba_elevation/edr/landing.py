@@ -1,14 +1,29 @@
-"""Landing page and conformance classes (19-086r6 clause 8.2; elevation.md 2.2, 2.7)."""
+"""Landing page, conformance classes, and what browsers get instead of documents.
+
+Source: 19-086r6 clause 8.2; elevation.md 2.2, 2.7.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from mastaba_elevation.edr.names import HTML, JSON, OPENAPI, collection_uri, link
+from mastaba_elevation.edr.names import (
+    CUBE,
+    HTML,
+    JSON,
+    OPENAPI,
+    OUTPUT,
+    collection_uri,
+    crs_names,
+    link,
+)
 from mastaba_elevation.web.pages import Section, page
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from mastaba.api.web import Document
+    from mastaba_elevation.queries.datasets import Dataset
     from mastaba_elevation.web.facade import Context
 
 _EDR: Final = ("core", "collections", "queries", "json", "covjson", "oas30", "html")
@@ -66,19 +81,62 @@ def landing_page(context: Context, uri: str) -> dict[str, Any]:
 def start_page(context: Context, uri: str) -> Document:
     """Return the landing page for people."""
     links = [
-        (f"{uri}/api?f=html", "Queries to try"),
+        _queries(uri),
         (f"{uri}/collections", "Collections"),
         (f"{uri}/api", "Definition in OpenAPI 3.0"),
         (f"{uri}/conformance", "Conformance classes"),
     ]
-    collections = [
-        (collection_uri(uri, dataset), dataset.title) for dataset in context.datasets.values()
-    ]
     sections = [
         Section("OGC API – Environmental Data Retrieval", "", links),
-        Section("Collections", "Each has heights of points, lines and areas.", collections),
+        _collections(uri, context.datasets.values()),
     ]
     return page(context.service.title, context.service.abstract, sections)
+
+
+def collections_page(uri: str, datasets: Iterable[Dataset]) -> Document:
+    """Return the list of collections for people."""
+    return page("Collections", "", [_collections(uri, datasets), _up(uri)])
+
+
+def collection_page(context: Context, uri: str, dataset: Dataset) -> Document:
+    """Return the description of a collection for people."""
+    box = dataset.extent
+    extent = (
+        f"Longitude {box.xmin:.6g} to {box.xmax:.6g}, latitude {box.ymin:.6g} to {box.ymax:.6g} "
+        f"degrees. {dataset.vertical.text}, in {dataset.unit}."
+    )
+    sections = [
+        Section("Heights", extent),
+        Section("Coordinate reference systems", ", ".join(crs_names(dataset))),
+        Section("Formats", ", ".join(OUTPUT[CUBE])),
+        Section("Queries", f"By {', '.join(OUTPUT)}.", [_queries(uri)]),
+    ]
+    licences = [(address, title) for title, address in dataset.attributions if address]
+    if licences:
+        sections.append(Section("Attribution", "", licences))
+    text = dataset.description or context.service.abstract
+    return page(dataset.title, text, [*sections, _up(uri)])
+
+
+def conformance_page(uri: str) -> Document:
+    """Return the conformance classes for people."""
+    sections = [
+        Section(base, "", [(f"{base}/{name}", name) for name in names]) for base, names in _VERSIONS
+    ]
+    return page("Conformance classes", "", [*sections, _up(uri)])
+
+
+def _collections(uri: str, datasets: Iterable[Dataset]) -> Section:
+    links = [(collection_uri(uri, dataset), dataset.title) for dataset in datasets]
+    return Section("Collections", "Each has heights of points, lines and areas.", links)
+
+
+def _queries(uri: str) -> tuple[str, str]:
+    return f"{uri}/api?f=html", "Queries to try"
+
+
+def _up(uri: str) -> Section:
+    return Section("Other pages", "", [(uri, "Start"), (f"{uri}/collections", "Collections")])
 
 
 def conformance() -> dict[str, Any]:

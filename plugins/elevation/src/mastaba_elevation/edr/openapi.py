@@ -80,8 +80,12 @@ def definition(context: Context, uri: str) -> Part:
             "get": _operation(
                 "Collections",
                 "getCollections",
-                [_parameter("bbox", "Box in degrees", _BOX), _datetime(), _format(["json"])],
-                [JSON],
+                [
+                    _parameter("bbox", "Box in degrees", _BOX),
+                    _datetime(),
+                    _format(["json", "html"]),
+                ],
+                [JSON, HTML],
             )
         },
     }
@@ -171,7 +175,7 @@ def _query(context: Context, identifier: str, query: str) -> Part:
 
 
 def _document(summary: str, name: str) -> Part:
-    return {"get": _operation(summary, name, [_format(["json"])], [JSON])}
+    return {"get": _operation(summary, name, [_format(["json", "html"])], [JSON, HTML])}
 
 
 def _operation(summary: str, name: str, parameters: list[Part], types: list[str]) -> Part:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -9,15 +10,20 @@ from typing import TYPE_CHECKING, Final
 from mastaba_export.errors import ExportTooLargeError, InvalidRequestError
 from mastaba_export.formats import file_name
 from mastaba_export.jobs.job import Job, ResultFile
+from mastaba_export.jobs.packing import pack
 from mastaba_export.jobs.refusals import DiskFullError
 from mastaba_export.jobs.settings import SWITCH, JobSettings, is_offered
 from mastaba_export.jobs.worker import LostError, Perform, Report, StoppedError
+from mastaba_export.object_store import upload
 from mastaba_export.plan import plan
 from mastaba_export.request import ExportRequest
 from mastaba_export.run import discard, run
 
 if TYPE_CHECKING:
     from mastaba.api.services import Site
+    from mastaba_export.jobs.remote import RemoteResults
+    from mastaba_export.object_store import ObjectTarget
+    from mastaba_export.plan import ExportPlan
     from mastaba_export.run import Progress
 
 
@@ -27,8 +33,26 @@ FILE_TYPES: Final[Mapping[str, str]] = {
     "pmtiles": "application/vnd.pmtiles",
     "mbtiles": "application/vnd.mapbox-mbtiles",
     "gpkg": "application/geopackage+sqlite3",
+    "dir": "application/zip",
+    "pyramid": "application/zip",
 }
 """Media types of the results of jobs by format. Each is one file."""
+
+PACKED: Final = frozenset({"dir", "pyramid"})
+"""Formats of many files, which become a ZIP file."""
+
+
+def remote_results(site: Site, settings: JobSettings) -> RemoteResults | None:
+    """Return where results are objects; None if they are files.
+
+    Raises:
+        DestinationError: the setting cannot be used.
+    """
+    if not settings.results:
+        return None
+    from mastaba_export.jobs.remote import RemoteResults
+
+    return RemoteResults(settings.results, site.catalogue.storages.driver)
 
 
 def exporting(site: Site, settings: JobSettings) -> Perform:
@@ -38,19 +62,26 @@ def exporting(site: Site, settings: JobSettings) -> Perform:
         site: gives the layers.
         settings: limits. An export whose estimate was too low ends at the limit.
     """
+    remote = remote_results(site, settings)
 
     def perform(job: Job, folder: str, report: Report) -> Sequence[ResultFile]:
         layer = site.catalogue.layers.get(job.order.layer)
         if layer is None or SWITCH in layer.hidden_from or not is_offered(layer):
             raise InvalidRequestError("the layer is no longer offered", "layer")
         planned = plan(ExportRequest.from_inputs(job.order.inputs), site)
-        name = file_name(layer.id, planned.format)
+        is_packed = planned.format in PACKED
+        name = result_name(layer.id, planned.format)
         path = Path(folder, name)
-        if not path.exists():
+        target = None if remote is None else remote.target(job.id, name)
+        size = _size(path, job, remote)
+        if size is None:
+            watched = _Watched(report, settings.limits.max_bytes, job)
+            if is_packed:
+                size = _packed(planned, path, target, watched, settings.rate)
+                return [ResultFile(name, FILE_TYPES[planned.format], size)]
             if planned.digest != job.order.plan:
                 # The layer changed since, so what an earlier attempt wrote cannot be continued.
-                discard(path)
-            watched = _Watched(report, settings.limits.max_bytes, job)
+                discard(path, target)
             result = run(
                 planned,
                 path,
@@ -58,13 +89,55 @@ def exporting(site: Site, settings: JobSettings) -> Perform:
                 progress=watched.note,
                 should_stop=watched.should_stop,
                 rate=settings.rate,
+                target=target,
             )
             if not result.is_complete:
                 raise watched.reason or StoppedError("the export was stopped")
-        # Otherwise the worker died between the last byte and the note of it.
-        return [ResultFile(name, FILE_TYPES[planned.format], path.stat().st_size)]
+            size = result.bytes
+        return [ResultFile(name, FILE_TYPES[planned.format], size)]
 
     return perform
+
+
+def result_name(layer: str, format: str) -> str:
+    """Return the name of the file of a job."""
+    return f"{file_name(layer, 'dir')}.zip" if format in PACKED else file_name(layer, format)
+
+
+def _packed(
+    planned: ExportPlan,
+    path: Path,
+    target: ObjectTarget | None,
+    watched: _Watched,
+    rate: float | None,
+) -> int:
+    """Write a result of many files; return the bytes of its ZIP file."""
+    tree = path.with_name("tree")
+    if not path.exists():
+        shutil.rmtree(tree, ignore_errors=True)
+        tree.mkdir()
+        stem = path.stem
+        out = tree / (stem if planned.is_directory else f"{stem}.json")
+        result = run(
+            planned, out, progress=watched.note, should_stop=watched.should_stop, rate=rate
+        )
+        if not result.is_complete:
+            raise watched.reason or StoppedError("the export was stopped")
+        pack(tree, path, watched.check)
+        shutil.rmtree(tree)
+    if target is None:
+        return path.stat().st_size
+    size = upload(target, path)
+    path.unlink()
+    return size
+
+
+def _size(path: Path, job: Job, remote: RemoteResults | None) -> int | None:
+    """Return the bytes of a result that is complete: its worker died before it noted that."""
+    if remote is None:
+        return path.stat().st_size if path.exists() else None
+    is_begun = path.with_name(f"{path.name}.journal").exists()
+    return None if is_begun else remote.size(job.id, path.name)
 
 
 class _Watched:
@@ -85,6 +158,11 @@ class _Watched:
         """Note how far the export is."""
         self._written = progress.bytes
         self._share = progress.units / max(progress.of_units, 1)
+
+    def check(self) -> None:
+        """Raise the reason if the work must stop."""
+        if self.should_stop():
+            raise self.reason or StoppedError("the export was stopped")
 
     def should_stop(self) -> bool:
         """Return whether the export must stop."""

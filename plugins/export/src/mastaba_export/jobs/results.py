@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import shutil
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
 
@@ -15,6 +16,8 @@ from mastaba.errors import MastabaError
 from mastaba_export.jobs.job import is_identifier
 from mastaba_export.jobs.queue import Queue
 from mastaba_export.jobs.refusals import DiskFullError, FullError
+
+logger = logging.getLogger("mastaba.export")
 
 FREE: Final = 0.05
 """Share of the disk that stays free."""
@@ -32,10 +35,24 @@ class Results:
 
     Args:
         directory: of the queue.
+        remove_objects: removes the objects of a job, by its identifier and directory; None if
+            results are files.
+        is_left_to_workers: whether workers remove the directories, because results are objects.
+
+    Attributes:
+        is_left_to_workers: as given.
     """
 
-    def __init__(self, directory: str) -> None:
+    def __init__(
+        self,
+        directory: str,
+        remove_objects: Callable[[str, str], None] | None = None,
+        *,
+        is_left_to_workers: bool = False,
+    ) -> None:
         self._directory = f"{directory}/jobs"
+        self._remove_objects = remove_objects
+        self.is_left_to_workers = is_left_to_workers
 
     def path(self, identifier: str, name: str = "") -> str:
         """Return the path of a job's directory, or of a file in it."""
@@ -80,6 +97,15 @@ class Results:
     def remove(self, identifier: str) -> None:
         """Remove the files of a job. Who reads one of them can read it to its end."""
         path = self.path(identifier)
+        if self.is_left_to_workers:
+            return
+        if self._remove_objects is not None:
+            try:
+                self._remove_objects(identifier, path)
+            except (MastabaError, OSError) as error:
+                # The directory stays, and so they are removed later.
+                logger.error("objects of the job %s cannot be removed: %s", identifier, error)
+                return
         # At once, whatever the time that the removal takes.
         with suppress(OSError):
             os.rename(path, f"{path}{_GONE}")

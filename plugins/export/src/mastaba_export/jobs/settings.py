@@ -57,6 +57,7 @@ class JobSettings:
         waiting: waiting jobs of one owner.
         owner_header: key of the WSGI environment that names the owner of a job; empty for none.
         gateways: addresses from which that header is believed.
+        results: container of an object store and start of the keys of results; empty for files.
         limits: of jobs.
     """
 
@@ -70,6 +71,7 @@ class JobSettings:
     waiting: int = 5
     owner_header: str = ""
     gateways: Networks = ()
+    results: str = ""
     limits: Limits = field(default_factory=Limits)
 
     @property
@@ -145,6 +147,12 @@ SETTINGS_SCHEMA: Final[Mapping[str, Any]] = {
         "description": "Addresses and networks from which owner_header is believed. It is ignored "
         "in all other requests.",
     },
+    "results": {
+        "type": "string",
+        "pattern": "^[a-z0-9]+://[^/]+(/.*)?$",
+        "description": "Container of an object store, and start of the keys, for results: "
+        "s3://bucket/prefix. Without it, results are files in the directory.",
+    },
     "limits": {
         "type": "object",
         "additionalProperties": False,
@@ -201,6 +209,7 @@ def job_settings(own: Mapping[str, Any]) -> JobSettings:
         waiting=per_owner.get("waiting", _DEFAULTS.waiting),
         owner_header=f"HTTP_{header.upper().replace('-', '_')}" if header else "",
         gateways=tuple(ipaddress.ip_network(text) for text in own.get("gateways", _LOOPBACK)),
+        results=own.get("results", ""),
         limits=Limits(**own.get("limits", {})),
     )
 

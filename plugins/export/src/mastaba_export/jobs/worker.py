@@ -12,7 +12,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mastaba.errors import MastabaError, StorageError, public_message
 from mastaba_export.errors import (
@@ -26,6 +26,9 @@ from mastaba_export.jobs.job import Job, ResultFile
 from mastaba_export.jobs.queue import Queue
 from mastaba_export.jobs.refusals import DiskFullError, QueueError
 from mastaba_export.jobs.results import HeldError, Results, clean
+
+if TYPE_CHECKING:
+    from mastaba_export.jobs.remote import RemoteResults
 
 logger = logging.getLogger("mastaba.export")
 
@@ -61,11 +64,13 @@ class Worker:
         queue: gives the jobs.
         perform: does the work. It calls its third argument at least every few seconds, and lets
             the errors of that propagate.
+        remote: results in an object store; None if they are files.
     """
 
-    def __init__(self, queue: Queue, perform: Perform) -> None:
+    def __init__(self, queue: Queue, perform: Perform, remote: RemoteResults | None = None) -> None:
         self._queue = queue
-        self._results = Results(queue.settings.directory)
+        remove = None if remote is None else remote.remove
+        self._results = Results(queue.settings.directory, remove)
         self._perform = perform
         self._stop = threading.Event()
         self._name = _new_name()

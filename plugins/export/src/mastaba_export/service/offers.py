@@ -9,6 +9,7 @@ from mastaba.api.services import Download
 from mastaba.api.tiles import can_draw
 from mastaba_export.errors import InvalidRequestError
 from mastaba_export.formats import MEDIA_TYPES, file_name, kind_of, zooms_of
+from mastaba_export.jobs.exporting import PACKED
 from mastaba_export.request import COVERAGES, ExportRequest
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from mastaba.api.services import Site
     from mastaba_export.service.processes import Process
 
-_TAKES: Final[Mapping[str, tuple[str, ...]]] = {"cog": (), "tif": ("level",)}
+_TAKES: Final[Mapping[str, tuple[str, ...]]] = {"cog": ("area",), "tif": ("area", "level")}
 """What else formats take than a box, by format: a COG has the coarser levels as overviews."""
 
 
@@ -32,6 +33,9 @@ def offers(process: Process, layer: Layer, address: str, site: Site) -> Iterator
         site: has the encoders.
     """
     for format in process.formats:
+        if format in PACKED:
+            # For programs, not for a page.
+            continue
         inputs = _inputs(ExportRequest(layer.id, format=format), layer, site)
         if inputs is not None:
             takes = _TAKES.get(format, ("area", "levels"))

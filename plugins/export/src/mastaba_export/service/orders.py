@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 from mastaba.api.web import printable
 from mastaba.errors import InvalidParameterError, MissingParameterError, OverloadedError
 from mastaba_export.errors import ExportTooLargeError, InvalidRequestError
+from mastaba_export.formats import UPLOADED
+from mastaba_export.jobs.exporting import PACKED
 from mastaba_export.jobs.job import Order
 from mastaba_export.jobs.refusals import TooLargeError
 from mastaba_export.jobs.results import check_room, clean
@@ -90,7 +92,8 @@ class Orders:
             inputs=wanted.to_inputs(),
             plan=planned.digest,
             estimate=estimate,
-            expected_bytes=int(estimate["bytes"]),
+            # A directory is there until its ZIP file is complete.
+            expected_bytes=int(estimate["bytes"]) * (2 if format in PACKED else 1),
         )
 
     def submit(self, order: Order) -> Job:
@@ -105,7 +108,8 @@ class Orders:
         limits = self._queue.settings.limits
         check_size(order.estimate, limits)
         clean(self._queue, self._results)
-        check_room(self._results, order.expected_bytes)
+        is_uploaded = self._results.is_left_to_workers and order.inputs["format"] in UPLOADED
+        check_room(self._results, 0 if is_uploaded else order.expected_bytes)
         return self._queue.submit(order, limits.directory_bytes)
 
     @contextmanager

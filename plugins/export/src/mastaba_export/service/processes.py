@@ -29,6 +29,7 @@ _TITLES: Final = {
     "zoom": "Zooms",
     "format": "Format",
     "compression": "Compression",
+    "predictor": "Predictor",
     "fit": "Cells",
     "style": "Style",
     "tms": "Tile matrix set",
@@ -36,6 +37,7 @@ _TITLES: Final = {
     "clip": "Clip",
     "tile_compression": "Compression of vector tiles",
     "dedup": "Equal tiles",
+    "scheme": "Numbers of rows",
 }
 """Titles of inputs."""
 
@@ -71,7 +73,7 @@ PROCESSES: Final = {
             "Writes the stored values of an area into one GeoTIFF, as they are. Nothing is "
             "resampled.",
             ("cog", "tif"),
-            (*_AREA, "format", "compression", "fit"),
+            (*_AREA, "area", "format", "compression", "predictor", "fit"),
             takes_vectors=False,
         ),
         Process(
@@ -79,10 +81,10 @@ PROCESSES: Final = {
             "Export of tiles",
             "Writes the tiles of an area into one archive: as they are stored, or drawn in a style "
             "or in another tile matrix set.",
-            ("pmtiles", "mbtiles", "gpkg"),
+            ("pmtiles", "mbtiles", "gpkg", "dir", "pyramid"),
             (
                 *(*_AREA, "area", "zoom", "format", "style", "tms", "tile_format", "clip"),
-                *("tile_compression", "dedup"),
+                *("tile_compression", "dedup", "scheme"),
             ),
             takes_vectors=True,
         ),
@@ -159,13 +161,16 @@ def _input(
         box["properties"] = {"bbox": dict(own), "crs": {"type": "string"}}
         own = {"oneOf": [own, {**box, "required": ["bbox"]}]}
     elif name == "area":
-        about["description"] = "GeoJSON with polygons, of at most 10,000 points."
+        about["description"] = (
+            "GeoJSON with polygons, of at most 10,000 points; the cells of cog and tif outside of "
+            "them have no data."
+        )
     elif name == "crs":
         about["description"] = "CRS of the area, x before y."
     elif name == "levels":
         about["description"] = "Identifiers of the levels; all by default."
     elif name == "format":
-        about["description"] = "Format of the file."
+        about["description"] = "Format of the file; dir and pyramid are packed as ZIP."
         own = {"type": "string", "enum": list(process.formats), "default": process.formats[0]}
     elif name == "layer":
         own = {"type": "string", "enum": sorted(layers)} if layers else {"type": "string"}

@@ -20,8 +20,15 @@ from mastaba.api.web import (
     preferred_media_type,
     printable,
 )
-from mastaba.errors import ConfigurationError, InvalidParameterError, UnknownPathError
+from mastaba.errors import (
+    ConfigurationError,
+    InvalidParameterError,
+    ObjectNotFoundError,
+    UnknownPathError,
+)
+from mastaba_export.errors import DestinationError
 from mastaba_export.formats import file_name
+from mastaba_export.jobs.exporting import remote_results
 from mastaba_export.jobs.job import Job, State, is_identifier
 from mastaba_export.jobs.owners import Rate, owner_of
 from mastaba_export.jobs.queue import Queue
@@ -68,6 +75,8 @@ from mastaba_export.service.processes import (
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import Layer
+    from mastaba.api.web import AddressableBody
+    from mastaba_export.jobs.job import ResultFile
 
 logger = logging.getLogger("mastaba.export")
 
@@ -113,7 +122,11 @@ class ExportService(Service):
         }
         self._own = own
         self._queue = Queue(own)
-        self._results = Results(own.directory)
+        try:
+            self._remote = remote_results(site, own)
+        except DestinationError as error:
+            raise _fault("results", str(error), "name a container that can be written") from error
+        self._results = Results(own.directory, is_left_to_workers=bool(own.results))
         self._orders = Orders(site, self._offered, self._queue, self._results)
         self._rate = Rate(own.limits.estimates)
         self._streams = Streams(own.limits.streams)
@@ -136,7 +149,8 @@ class ExportService(Service):
         from mastaba_export.jobs.worker import Worker, be_modest, run_until_stopped
 
         be_modest(self._own.memory)
-        run_until_stopped(Worker(self._queue, exporting(self.site, self._own)))
+        performing = exporting(self.site, self._own)
+        run_until_stopped(Worker(self._queue, performing, self._remote))
 
     def gauges(self) -> Mapping[str, Mapping[str, float]]:
         try:
@@ -160,7 +174,7 @@ class ExportService(Service):
         layers = frozenset[str]().union(*self._offered.values())
         workers = self._own.workers or "none, start mastaba export-worker"
         return (
-            f"{len(layers)} layers can be exported into {self._own.directory}",
+            f"{len(layers)} layers can be exported into {self._own.results or self._own.directory}",
             f"workers: {workers}",
         )
 
@@ -344,8 +358,8 @@ class ExportService(Service):
         if job.state is not State.SUCCESSFUL or file is None:
             raise UnknownJobError("there is no such file")
         try:
-            body = FileBody(self._results.path(job.id, file.name))
-        except FileNotFoundError as error:
+            body = self._body(job, file)
+        except (FileNotFoundError, ObjectNotFoundError) as error:
             raise UnknownJobError("the file has expired") from error
         headers = [
             _PRIVATE,
@@ -354,6 +368,14 @@ class ExportService(Service):
         ]
         response = addressable_response(request, headers, body, self._streams)
         return unmet(response) if response.status >= 400 else response
+
+    def _body(self, job: Job, file: ResultFile) -> AddressableBody:
+        if self._remote is None:
+            return FileBody(self._results.path(job.id, file.name))
+        from mastaba_export.jobs.remote import ObjectBody
+
+        storage = self.site.catalogue.storages.open(*self._remote.container)
+        return ObjectBody(storage, self._remote.target(job.id, file.name).key)
 
 
 def _answer(

@@ -35,7 +35,10 @@ class Writer(ABC):
 
     Attributes:
         plan, part, journal: as given.
+        kept_from: first byte of the output that is still on the disk; those before are uploaded.
     """
+
+    kept_from = 0
 
     def __init__(self, plan: ExportPlan, part: Path, journal: Journal) -> None:
         self.plan = plan
@@ -91,6 +94,10 @@ class Writer(ABC):
         Args:
             changed: slabs that were replaced after some of their tiles had been written.
         """
+
+    def final(self) -> tuple[int, int]:
+        """Return the bytes of the output that no longer change, after `sync`: first and end."""
+        return 0, 0
 
     def size(self, path: Path) -> int:
         """Return the bytes of the output, which has its name now."""
@@ -149,6 +156,9 @@ class FileWriter(Writer):
     def sync(self) -> dict[str, Any]:
         os.fsync(self._file)
         return {"position": self.position}
+
+    def final(self) -> tuple[int, int]:
+        return self.reserved, self.position
 
     def close(self) -> None:
         if self._file >= 0:

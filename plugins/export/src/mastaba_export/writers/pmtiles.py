@@ -19,6 +19,7 @@ import numpy.typing as npt
 from mastaba_export.hilbert import first_number, positions
 from mastaba_export.writers.base import FileWriter
 from mastaba_export.writers.dedup import Seen
+from mastaba_export.writers.entry_file import EntryFile
 from mastaba_export.writers.metadata import bounds_of, described
 
 if TYPE_CHECKING:
@@ -47,21 +48,17 @@ class PMTilesWriter(FileWriter):
 
     def __init__(self, plan: ExportPlan, part: Path, journal: Journal) -> None:
         super().__init__(plan, part, journal)
-        self._path = part.with_name(f"{part.name}.entries")
-        self._entries = -1
+        self._entries = EntryFile(part, _ENTRY)
         self._seen = Seen(journal, everything=plan.request.dedup == "all")
         self._last: tuple[int, int, int, int] | None = None
-        self._new: list[tuple[int, int, int, int]] = []
 
     def start(self) -> None:
         super().start()
-        self._entries = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o666)
+        self._entries.start()
 
     def restore(self, state: Mapping[str, Any]) -> None:
         super().restore(state)
-        self._entries = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
-        os.ftruncate(self._entries, state["entries"] * _ENTRY.itemsize)
-        os.lseek(self._entries, 0, os.SEEK_END)
+        self._entries.restore(state["entries"])
         self._last = tuple(state["last"]) if state["last"] else None
         self._seen.restore()
 
@@ -86,18 +83,13 @@ class PMTilesWriter(FileWriter):
             if last[1:3] == (offset, length) and number == last[0] + last[3]:
                 self._last = (*last[:3], last[3] + 1)
                 return
-            self._new.append(last)
+            self._entries.add([last])
         self._last = number, offset, length, 1
 
     def sync(self) -> dict[str, Any]:
         state = super().sync()
-        data = memoryview(np.array(self._new, _ENTRY).tobytes())
-        while data:
-            data = data[os.write(self._entries, data) :]
-        self._new.clear()
-        os.fsync(self._entries)
+        count = self._entries.sync()
         self._seen.sync()
-        count = os.fstat(self._entries).st_size // _ENTRY.itemsize
         return {**state, "entries": count, "last": self._last}
 
     def finish(self, changed: Sequence[str]) -> None:
@@ -123,24 +115,19 @@ class PMTilesWriter(FileWriter):
         )
         self.write_at((header + root).ljust(_RESERVED, b"\0"), 0)
         os.fsync(self._file)
-        os.close(self._entries)
-        self._entries = -1
+        self._entries.close()
 
     def clean(self) -> None:
         """Remove the second file."""
-        self._path.unlink(missing_ok=True)
+        self._entries.clean()
 
     def close(self) -> None:
         super().close()
-        if self._entries >= 0:
-            os.close(self._entries)
-            self._entries = -1
+        self._entries.close()
 
     def _all_entries(self) -> Entries:
-        size = os.fstat(self._entries).st_size
-        data = os.pread(self._entries, size, 0) if size else b""
         last = [] if self._last is None else [self._last]
-        return np.concatenate([np.frombuffer(data, _ENTRY), np.array(last, _ENTRY)])
+        return np.concatenate([self._entries.read(), np.array(last, _ENTRY)])
 
     def _header(
         self,

@@ -118,13 +118,16 @@ def schema_document(dataset: Dataset, collection: Collection) -> dict[str, Any]:
     """Return the JSON schema of the fields of a coverage."""
     coverage, layer = collection.coverage, collection.layer
     is_float = coverage.dtype.kind == "f"
+    # Numbers that a palette names, and that are never mixed.
+    style = layer.default_style
+    is_class = layer.resampling == "nn" and style is not None and style.palette is not None
     properties: dict[str, Any] = {}
     for number, (name, nodata) in enumerate(zip(coverage.fields, coverage.nodata, strict=True)):
         described: dict[str, Any] = {
             "title": name.capitalize(),
             "type": "number" if is_float else "integer",
             "x-ogc-propertySeq": number + 1,
-            "x-ogc-variableType": "continuous",
+            "x-ogc-variableType": "categoricalNominal" if is_class else "continuous",
         }
         if coverage.unit is not None:
             described["x-ogc-unit"] = coverage.unit

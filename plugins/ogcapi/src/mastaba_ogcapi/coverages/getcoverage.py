@@ -80,6 +80,11 @@ class GetCoverage:
         from mastaba_coverage import file_name
         from mastaba_render.api.maps import cache_control
 
+        is_chosen = not request.query.keys().isdisjoint(("properties", "exclude-properties"))
+        if query.format is CoverageFormat.PNG and is_chosen and len(query.fields) not in (1, 3):
+            raise InvalidParameterError(
+                "select one or three fields of a PNG, or all by selecting none", "properties"
+            )
         plan = self._extractor.plan(collection.coverage, query.wanted)
         media_type = query.format.value
         headers = [
@@ -89,6 +94,9 @@ class GetCoverage:
             *_place(plan),
             ("Content-Disposition", content_disposition(media_type, file_name(plan))),
         ]
+        if query.format is CoverageFormat.PNG:
+            # Values are stored as they are.
+            headers += [("Values-Scale", "1"), ("Values-Offset", "0")]
         if query.preference is not None and plan.kernel is not None:
             headers.append(("Preference-Applied", query.preference))
         response = self._extractor.respond(request, plan, headers)
@@ -131,7 +139,7 @@ def _ordered(box: BoundingBox, plan: Plan) -> list[float]:
     return in_axis_order(box, plan.crs)
 
 
-_NAMES = {"nn": "nearest-neighbor", "linear": "linear", "bicubic": "cubic"}
+_NAMES = {"nn": "nearest-neighbor", "linear": "linear", "bicubic": "cubic", "mean": "mean"}
 """Kernels by their names in headers."""
 
 

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from mastaba.api.catalogue import CRS, CRS84
+from mastaba.api.web import printable
 from mastaba.errors import InvalidParameterError
 from mastaba_coverage import (
     Coverage,
@@ -39,18 +40,20 @@ _LEGACY: Final = (
 """Parameters of earlier drafts, and of GDAL."""
 _TIFF: Final = (
     *("compression", "predictor", "tiling", "tile-width", "tile-height", "interleave"),
-    *("fit", "pad"),
+    *("fit", "pad", "sparse"),
 )
 _INTERPOLATIONS: Final = {
     "nearest-neighbor": "nn",
     "linear": "linear",
     "cubic": "bicubic",
+    "mean": "mean",
 }
 """Kernels by their names in the header Prefer."""
 _INTERPOLATION: Final = re.compile(
     r"(?:^|[,;])\s*interpolation\s*=\s*\"?\[?(?:ogc-interpolation:)?([a-z-]{1,40})\]?\"?",
     re.IGNORECASE,
 )
+_STRICT: Final = re.compile(r"(?:^|[,;])\s*handling\s*=\s*\"?strict\b", re.IGNORECASE)
 
 
 class CoverageQuery:
@@ -86,6 +89,10 @@ class CoverageQuery:
         if "crs" in parameters:
             crs = offered_crs(parameters["crs"], collection.crs, "crs")
         scaling, axes = _scaling(parameters)
+        if scaling is not None and self.position is not None:
+            raise InvalidParameterError(
+                "subset selects a position, which has no size", scaling_parameter(parameters)
+            )
         if axes in (("lat", "lon"), ("lon", "lat")) and crs is None:
             # Sizes are on the axes of the answer, so they say what its CRS is.
             crs = CRS.from_code(CRS84)
@@ -164,8 +171,22 @@ def _position(trim: Trim) -> tuple[CRS, float, float] | None:
 
 
 def _kernel(request: Request) -> str | None:
-    found = _INTERPOLATION.search(request.header("Prefer") or "")
-    return _INTERPOLATIONS.get(found[1].lower()) if found else None
+    """Return the preferred kernel; None without one, or if it is not offered.
+
+    Raises:
+        InvalidParameterError: it is not offered, and the client wants to know that.
+    """
+    preferences = request.header("Prefer") or ""
+    found = _INTERPOLATION.search(preferences)
+    if found is None:
+        return None
+    kernel = _INTERPOLATIONS.get(found[1].lower())
+    if kernel is None and _STRICT.search(preferences):
+        raise InvalidParameterError(
+            f"there is no interpolation {printable(found[1])}; use {', '.join(_INTERPOLATIONS)}",
+            "interpolation",
+        )
+    return kernel
 
 
 def _scaling(parameters: Mapping[str, str]) -> tuple[Scaling | None, tuple[str, ...]]:
@@ -237,7 +258,7 @@ def _fields(coverage: Coverage, chosen: str | None, excluded: str | None) -> tup
         )
     if chosen is not None:
         return _names(chosen)
-    if excluded is None:
+    if not excluded:
         return coverage.fields
     names = _names(excluded)
     unknown = next((name for name in names if name not in coverage.fields), None)

@@ -1,0 +1,185 @@
+"""Compressed files of any size: made part by part, and completed with their head."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from mastaba_coverage.answer import blocks_of, check_tiles, fields_of, key_of, version_of, window_of
+from mastaba_coverage.errors import CoverageTooLargeError
+from mastaba_coverage.layout import LARGEST_CLASSIC, TiffImage, TiffLayout, framed
+from mastaba_coverage.sources import READ_AT_A_TIME, WrittenTiles
+
+if TYPE_CHECKING:
+    from mastaba_coverage.grid import CoverageGrid
+    from mastaba_coverage.limits import CoverageLimits
+    from mastaba_coverage.plan import CoveragePlan
+    from mastaba_render.api.decoding import Pixels
+
+_PART: Final = 2 * READ_AT_A_TIME
+"""Bytes of the values in a part."""
+_MOST_CLASSIC: Final = LARGEST_CLASSIC // 3 * 2
+"""Bytes of values. LZW makes up to half as much more of noise."""
+
+
+Change: TypeAlias = "Callable[[CoverageGrid, int, int, Pixels], Pixels]"
+
+
+class FilePart(NamedTuple):
+    """Tiles of a compressed file.
+
+    Attributes:
+        data: the tiles as they are in the file.
+        sizes: bytes of each tile, 0 for one that is left out.
+    """
+
+    data: bytes
+    sizes: list[int]
+
+
+class CompressedFile:
+    """The file of a plan that is not addressable.
+
+    Its parts follow each other after `reserved` bytes, which the head fills when all sizes are
+    known. So the file has any size, is written once, and can be continued after any part. The
+    same pixels may be compressed into other bytes the next time.
+
+    Args:
+        plan: of stored values, none of them copied.
+        limits: of the file; ``tiles`` and ``indices`` count.
+        change: changes the pixels of a tile: takes its grid, the row and column of its first cell
+            in that, and its pixels; returns the new ones. None to keep them.
+
+    Attributes:
+        plan: as given.
+        version: text that changes with the stored tiles; None if they may change unnoticed.
+        reserved: bytes of the head.
+
+    Raises:
+        CoverageTooLargeError: a limit is exceeded.
+        SlabFormatError, StorageError: an index cannot be read.
+    """
+
+    def __init__(
+        self, plan: CoveragePlan, limits: CoverageLimits, change: Change | None = None
+    ) -> None:
+        check_tiles(plan, limits)
+        self.plan = plan
+        self._change = change
+        blocks = blocks_of(plan, limits)
+        self._fields = fields_of(plan)
+        self._windows = [
+            window_of(plan, image, block) for image, block in zip(plan.images, blocks, strict=True)
+        ]
+        self._is_big = sum(int(one.sizes.sum()) for one in self._windows) > _MOST_CLASSIC
+        self.version = version_of(key_of(plan), b"", blocks)
+        self.reserved = len(self._layout([np.zeros_like(one.sizes) for one in self._windows]).head)
+
+    @property
+    def count(self) -> int:
+        """Number of parts."""
+        return len(self._parts)
+
+    def part(self, number: int) -> FilePart:
+        """Return a part of the file.
+
+        Raises:
+            ObjectChangedError: a slab has been replaced since its index was read.
+            SlabFormatError, StorageError: a tile cannot be read or decoded.
+        """
+        encode = self.plan.codec.encode
+        tiles = [b"" if pixels is None else encode(pixels) for pixels in self.pixels(number)]
+        return FilePart(b"".join(framed(tile) for tile in tiles if tile), [len(t) for t in tiles])
+
+    def pixels(self, number: int) -> Iterator[Pixels | None]:
+        """Yield the pixels of the tiles of a part; None for one that is left out.
+
+        Raises:
+            ObjectChangedError, SlabFormatError, StorageError: as `part`.
+        """
+        yield from self._pixels(*self._parts[number])
+
+    def _pixels(self, image: int, first: int, stop: int) -> Iterator[Pixels | None]:
+        """Yield the pixels of some tiles of an image."""
+        shape, place = self.plan.shape, self.plan.images[image]
+        grid, cells = place.grid, place.cells
+        across = shape.across(cells.columns)
+        for number, pixels in enumerate(self._windows[image].blocks(first, stop), first):
+            if pixels is None or self._change is None:
+                yield pixels
+            else:
+                row, column = divmod(number, across)
+                top, left = cells.top + row * shape.height, cells.left + column * shape.width
+                yield self._change(grid, top, left, pixels)
+
+    def present(self, number: int) -> list[bool]:
+        """Return for each tile of a part whether the file has it."""
+        image, first, stop = self._parts[number]
+        return [bool(size) for size in self._windows[image].sizes[first:stop]]
+
+    def head(self, sizes: Sequence[int] | npt.NDArray[np.integer]) -> bytes:
+        """Return the first `reserved` bytes of the file.
+
+        Args:
+            sizes: of all tiles, part by part.
+
+        Raises:
+            CoverageTooLargeError: compression made the file too large for its offsets.
+        """
+        left = np.array(sizes, np.int64)
+        found = []
+        for window in reversed(self._windows):
+            found.append(left[: len(window.sizes)])
+            left = left[len(window.sizes) :]
+        layout = self._layout(found[::-1])
+        if not self._is_big and layout.size >= 1 << 32:
+            raise CoverageTooLargeError(layout.size, 1 << 32, "bytes")
+        return bytes(layout.head)
+
+    def estimate(self, most: int) -> int:
+        """Return about how many bytes the file will have.
+
+        Args:
+            most: tiles of each image that are compressed to find out.
+
+        Raises:
+            ObjectChangedError, SlabFormatError, StorageError: as `part`.
+        """
+        total = self.reserved
+        for image, window in enumerate(self._windows):
+            numbers = np.flatnonzero(window.sizes)
+            if not len(numbers):
+                continue
+            chosen = numbers[np.unique(np.linspace(0, len(numbers) - 1, most).astype(int))]
+            found = [self._pixels(image, int(one), int(one) + 1) for one in chosen]
+            tiles = [pixels for blocks in found for pixels in blocks if pixels is not None]
+            size = sum(len(framed(self.plan.codec.encode(pixels))) for pixels in tiles)
+            total += round(size / len(tiles) * len(numbers))
+        return total
+
+    @cached_property
+    def _parts(self) -> list[tuple[int, int, int]]:
+        """Number of the image, first tile, and the one after the last; in the order of the file."""
+        parts = []
+        for image in reversed(range(len(self._windows))):
+            window = self._windows[image]
+            count = len(window.sizes)
+            across = self.plan.shape.across(self.plan.images[image].columns)
+            at_a_time = max(1, _PART // window.nbytes)
+            if at_a_time > across:
+                # Whole rows: their stored tiles are not decoded twice.
+                at_a_time -= at_a_time % across
+            starts = range(0, count, at_a_time)
+            parts += [(image, first, min(first + at_a_time, count)) for first in starts]
+        return parts
+
+    def _layout(self, sizes: Sequence[np.ndarray[tuple[int], np.dtype[np.int64]]]) -> TiffLayout:
+        images = [
+            TiffImage(tags, WrittenTiles(found), self.plan.shape.is_tiled)
+            for tags, found in zip(self._fields, sizes, strict=True)
+        ]
+        return TiffLayout(images, is_big=self._is_big)

@@ -1,0 +1,195 @@
+"""Overviews whose cells are not stored: they are computed from those of the next finer level."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from mastaba_coverage.block import TileBlock
+from mastaba_coverage.cells import Cells
+from mastaba_coverage.shape import TileShape
+from mastaba_coverage.sources import TileSource, WindowTiles
+from mastaba_render.api.decoding import Pixels, TileDecoder
+from mastaba_render.api.resampling import Axis, StraightPositions, resampled
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How the cells of an image are computed from stored ones.
+
+    Attributes:
+        rows, columns: of the image.
+        top, left: edges of its first cell, in rows and columns of the level.
+        step: cells of the level along one side of a cell of the image.
+        kernel: name of the resampling kernel.
+    """
+
+    rows: int
+    columns: int
+    top: float
+    left: float
+    step: float
+    kernel: str
+
+    def positions(self, part: Cells) -> StraightPositions:
+        """Return where some cells of the image are in the level."""
+        return StraightPositions(
+            self._axis(self.left, part.left, part.right),
+            self._axis(self.top, part.top, part.bottom),
+        )
+
+    def needed(self, part: Cells) -> Cells:
+        """Return the stored cells from which some cells of the image are computed."""
+        positions = self.positions(part)
+        window = positions.needs(self.kernel, slice(0, part.rows)).window
+        return Cells(window.top, window.bottom, window.left, window.right)
+
+    def _axis(self, edge: float, first: int, stop: int) -> Axis:
+        # The same for a cell in every part, so that ranges of a file fit together.
+        numbers = np.arange(first, stop, dtype=np.float64)
+        return Axis(edge - 0.5 + (numbers + 0.5) * self.step, self.step)
+
+
+class SampledTiles(TileSource):
+    """Uncompressed tiles of an image that is computed.
+
+    Each tile is computed on its own, so its bytes do not depend on what is read before.
+
+    Args:
+        block: stored tiles that the image needs.
+        decoder: of the stored tiles.
+        sampling: the cells of the image.
+        cells: those of the level that may be read.
+        size: width and height of a stored tile in cells.
+        shape: of the tiles of the image.
+        nodata: one value for each channel.
+        dtype: of the values, little-endian.
+        channels: numbers of those that the image has, in order.
+        is_sparse: whether tiles are left out of which nothing is stored.
+
+    Attributes:
+        nbytes: bytes of the values of a tile.
+    """
+
+    def __init__(
+        self,
+        block: TileBlock,
+        decoder: TileDecoder,
+        sampling: Sampling,
+        cells: Cells,
+        size: tuple[int, int],
+        shape: TileShape,
+        nodata: Sequence[float],
+        dtype: np.dtype[np.generic],
+        channels: Sequence[int],
+        *,
+        is_sparse: bool = False,
+    ) -> None:
+        self._block, self._decoder = block, decoder
+        self._sampling, self._cells = sampling, cells
+        self._size, self._shape = size, shape
+        self._nodata, self._dtype = tuple(nodata), dtype
+        self._channels = list(channels)
+        self._across = shape.across(sampling.columns)
+        down = shape.down(sampling.rows)
+        row = shape.width * len(channels) * dtype.itemsize
+        self.nbytes = row * shape.height
+        heights = [shape.height_of(number, sampling.rows) for number in range(down)]
+        self.sizes: npt.NDArray[np.int64] = np.repeat(
+            np.array(heights, np.int64) * row, self._across
+        )
+        if is_sparse:
+            self.sizes[~self._touched()] = 0
+
+    def tiles(self, first: int, stop: int) -> Iterator[bytes]:
+        for pixels in self.blocks(first, stop):
+            yield b"" if pixels is None else pixels.tobytes()
+
+    def blocks(self, first: int = 0, stop: int | None = None) -> Iterator[Pixels | None]:
+        """Yield the pixels of tiles, as `tiles` does with their bytes; None for one left out."""
+        for number in range(first, len(self.sizes) if stop is None else stop):
+            yield self._tile(number) if self.sizes[number] else None
+
+    def _part(self, number: int) -> Cells:
+        """Return the cells of a tile, inside the image."""
+        row, col = divmod(number, self._across)
+        shape, sampling = self._shape, self._sampling
+        top, left = row * shape.height, col * shape.width
+        return Cells(
+            top,
+            min(top + shape.height, sampling.rows),
+            left,
+            min(left + shape.width, sampling.columns),
+        )
+
+    def _touched(self) -> npt.NDArray[np.bool_]:
+        """Return for each tile whether a stored one is needed that exists."""
+        limits, (width, height) = self._block.tiles, self._size
+        rows, columns = self._block.sizes.shape
+        # Numbers of stored tiles above and left of each place.
+        counts = np.zeros((rows + 1, columns + 1), np.int64)
+        counts[1:, 1:] = (self._block.sizes > 0).cumsum(0).cumsum(1)
+        first_row = [self._sampling.needed(self._part(n)) for n in range(self._across)]
+        first_col = [
+            self._sampling.needed(self._part(n)) for n in range(0, len(self.sizes), self._across)
+        ]
+        edges = [
+            ([cells.top // height for cells in first_col], limits.min_row, rows),
+            ([(cells.bottom - 1) // height + 1 for cells in first_col], limits.min_row, rows),
+            ([cells.left // width for cells in first_row], limits.min_col, columns),
+            ([(cells.right - 1) // width + 1 for cells in first_row], limits.min_col, columns),
+        ]
+        top, bottom, left, right = (
+            np.clip(np.array(places) - first, 0, count) for places, first, count in edges
+        )
+        top, bottom = top[:, np.newaxis], bottom[:, np.newaxis]
+        found = (
+            counts[bottom, right] - counts[top, right] - counts[bottom, left] + counts[top, left]
+        )
+        touched: npt.NDArray[np.bool_] = found.reshape(-1) > 0
+        return touched
+
+    def _tile(self, number: int) -> Pixels:
+        part, shape = self._part(number), self._shape
+        height = shape.height_of(number // self._across, self._sampling.rows)
+        count = len(self._channels)
+        tile = np.empty((height, shape.width, count), self._dtype)
+        tile[:] = np.array(self._nodata, self._dtype)[self._channels]
+        needed = self._sampling.needed(part)
+        positions = self._sampling.positions(part)
+        drawn = resampled(
+            positions,
+            self._sampling.kernel,
+            (needed.top, needed.left),
+            self._stored(needed),
+            self._nodata,
+        )
+        tile[: part.rows, : part.columns] = drawn[:, :, self._channels]
+        return tile
+
+    def _stored(self, needed: Cells) -> Pixels:
+        """Return stored cells, nodata where there are none."""
+        pixels = np.empty((needed.rows, needed.columns, len(self._nodata)), self._dtype)
+        pixels[:] = np.array(self._nodata, self._dtype)
+        inside = needed.intersection(self._cells)
+        if inside is not None:
+            window = WindowTiles(
+                self._block,
+                self._decoder,
+                inside,
+                self._size,
+                TileShape(inside.columns, inside.rows, is_tiled=False),
+                self._nodata,
+                self._dtype,
+                range(len(self._nodata)),
+            )
+            found = next(window.blocks())
+            assert found is not None
+            pixels[
+                inside.top - needed.top : inside.bottom - needed.top,
+                inside.left - needed.left : inside.right - needed.left,
+            ] = found
+        return pixels

@@ -1,0 +1,65 @@
+"""Entries in a second file beside an output, needed until the output is complete."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+
+class EntryFile:
+    """Entries of one dtype, in the file ``OUT.part.entries``.
+
+    Args:
+        part: path of the output while it is written.
+        dtype: of an entry.
+    """
+
+    def __init__(self, part: Path, dtype: np.dtype[Any]) -> None:
+        self._path = part.with_name(f"{part.name}.entries")
+        self._dtype = dtype
+        self._file = -1
+        self._new: list[Any] = []
+
+    def start(self) -> None:
+        """Begin without entries."""
+        self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o666)
+
+    def restore(self, count: int) -> None:
+        """Go on after the first ``count`` entries."""
+        self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
+        os.ftruncate(self._file, count * self._dtype.itemsize)
+        os.lseek(self._file, 0, os.SEEK_END)
+
+    def add(self, entries: Sequence[Any]) -> None:
+        """Note entries; `sync` writes them."""
+        self._new += entries
+
+    def sync(self) -> int:
+        """Bring all entries to the disk; return their number."""
+        data = memoryview(np.array(self._new, self._dtype).tobytes())
+        while data:
+            data = data[os.write(self._file, data) :]
+        self._new.clear()
+        os.fsync(self._file)
+        return os.fstat(self._file).st_size // self._dtype.itemsize
+
+    def read(self) -> npt.NDArray[Any]:
+        """Return all entries that are on the disk, as an array of the dtype."""
+        size = os.fstat(self._file).st_size
+        data = os.pread(self._file, size, 0) if size else b""
+        return np.frombuffer(data, self._dtype)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+    def clean(self) -> None:
+        """Remove the file."""
+        self._path.unlink(missing_ok=True)

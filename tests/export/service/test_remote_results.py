@@ -1,0 +1,108 @@
+"""Results of jobs in an object store: served with ranges, and removed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import pytest
+from tests.conformance.shelf import ShelfStorage
+from tests.export.service.conftest import Exports
+
+import mastaba
+from mastaba.environment import Environment
+from mastaba.errors import ConfigurationError
+from mastaba.plugins.manager import Plugins
+
+LAYER = {"layer": "RGB_PNG", "format": "pmtiles"}
+
+
+class Bucket(ShelfStorage):
+    """A folder below another one, because names of containers have no slashes."""
+
+    name = "bucket"
+    root: ClassVar[Path]
+    writer: ClassVar[str | None] = "tests.export.service.test_remote_results:Bucket"
+
+    @classmethod
+    def open(cls, container: str, environment: Environment) -> Self:
+        return cls(str(cls.root / container))
+
+
+class BucketPlugin:
+    @mastaba.hookimpl
+    def register_storages(self) -> list[type]:
+        return [Bucket]
+
+
+@pytest.fixture
+def bucket(tmp_path: Path) -> Bucket:
+    Bucket.root = tmp_path
+    (tmp_path / "ours").mkdir()
+    return Bucket(str(tmp_path / "ours"))
+
+
+@pytest.fixture
+def exports(open_exports: Callable[..., Exports], bucket: Bucket) -> Exports:
+    plugins = Plugins(extra={"bucket": BucketPlugin()})
+    return open_exports(plugins, results="bucket://ours/results")
+
+
+def test_results_are_objects(exports: Exports, bucket: Bucket) -> None:
+    check_results_are_objects(exports, bucket, "results/")
+
+
+def check_results_are_objects(exports: Exports, storage: Any, prefix: str) -> None:
+    """Order a job, read its file, and remove it."""
+    job = exports.done(LAYER)
+    identifier = job[-32:]
+    key = f"{prefix}{identifier}/RGB_PNG.pmtiles"
+    # Swift lists the parts of an object too.
+    listed = [one for one in storage.list(f"{prefix}{identifier}/") if ".parts/" not in one]
+    assert listed == [key]
+    assert {one.name for one in Path(exports.settings.directory, "jobs", identifier).iterdir()} == {
+        "lock"
+    }
+    path = exports.file(job)
+    whole = exports.client.get(path)
+    assert whole.data.startswith(b"PMTiles")
+    assert whole.data == storage.read(key).data
+    part = exports.client.get(
+        path, headers={"Range": "bytes=7-99", "If-Range": whole.headers["ETag"]}
+    )
+    assert (part.status_code, part.data) == (206, whole.data[7:100])
+    assert part.headers["ETag"] == whole.headers["ETag"]
+    assert exports.client.delete(job).status_code == 200
+    assert exports.client.get(path).status_code == 404
+    # A worker removes it, because a server does not write to storages.
+    exports.worker._cleaned = float("-inf")
+    assert not exports.worker.run_one()
+    assert list(storage.list(f"{prefix}{identifier}/")) == []
+    assert exports.results_left() == []
+
+
+def test_zip_files_are_objects(exports: Exports, bucket: Bucket) -> None:
+    job = exports.done({"layer": "RGB_PNG", "format": "dir"})
+    key = f"results/{job[-32:]}/RGB_PNG.zip"
+    assert exports.client.get(exports.file(job)).data == bucket.read(key).data
+    folder = Path(exports.settings.directory, "jobs", job[-32:])
+    assert {one.name for one in folder.iterdir()} == {"lock"}
+
+
+def test_a_worker_that_died_after_the_upload(exports: Exports, bucket: Bucket) -> None:
+    job = exports.ordered(LAYER)
+    claimed = exports.queue.claim("w")
+    assert claimed is not None
+    perform = exports.worker._perform
+    folder = Path(exports.settings.directory, "jobs", job[-32:])
+    folder.mkdir(parents=True)
+    (file,) = perform(claimed, str(folder), lambda *_: None)
+    version = bucket.stat(f"results/{job[-32:]}/{file.name}").version
+    assert list(perform(claimed, str(folder), lambda *_: None)) == [file]
+    assert bucket.stat(f"results/{job[-32:]}/{file.name}").version == version
+
+
+def test_places_that_cannot_be_written_are_refused(open_exports: Callable[..., Exports]) -> None:
+    with pytest.raises(ConfigurationError, match="results"):
+        open_exports(results="none://bucket")
