@@ -381,7 +381,7 @@ def test_answer_beyond_a_limit_names_the_job_if_it_takes_the_layer(tmp_path: Pat
             tmp_path / str(is_offered),
             services=section({"limits": {"tiles": 10}}) | {"export": export},
             coverages=True,
-            export={"enabled": is_offered},
+            **({"export": {"enabled": True}} if is_offered else {}),
         )
         response = Reader(ground.application).get(COVERAGE)
         assert response.status_code == 413
