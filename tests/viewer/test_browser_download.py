@@ -26,7 +26,7 @@ from mastaba_writer.tile_matrix_sets import web_mercator
 pytestmark = live_in_chromium
 
 OPEN = {"coverages": True, "export": {"enabled": True}}
-LIMITS = {"max_tiles": 4, "directory_bytes": 100_000}
+LIMITS = {"max_tiles": 4, "directory_bytes": 14_000}
 NAMES = ("IMAGE", "HEIGHT_ZIP", "PALETTE")
 
 
@@ -307,8 +307,10 @@ def test_limits_in_plain_words(browser: Any, tmp_path: Path) -> None:
         page.page.locator("#download-cancel").click()
         page.page.locator(".job[data-status=dismissed]", has_text="Annulé").wait_for()
         # Larger than all results together may be.
-        other.page.get_by_label("Niveau", exact=True).select_option(index=0)
-        assert estimate(other).startswith("1 tuile, ")
+        begin(other, "IMAGE", "PMTiles")
+        other.page.get_by_label("Niveau le plus grossier", exact=True).select_option(index=0)
+        other.page.get_by_label("Niveau le plus fin", exact=True).select_option(index=0)
+        assert estimate(other).startswith("1 tuile, 19,5 ko")
         other.page.locator("#download-start").click()
         other.page.locator("#download-estimate", has_text="plus de place").wait_for()
         assert all("507" in fault for fault in other.faults)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-_NAME: Final = {"type": "string", "pattern": "^[^\\s:][^:]{0,63}$"}
+_NAME: Final = {"type": "string", "pattern": "^[^\\s:][^:]*$", "maxLength": 64}
 
 _SELECTORS: Final = {
     "type": "array",
