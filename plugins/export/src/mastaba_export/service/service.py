@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from mastaba.api.access import LockedReader
 from mastaba.api.documents import Fault, Severity
 from mastaba.api.services import Download, RootEntry, Service, ServiceSettings, Site
 from mastaba.api.web import (
@@ -115,7 +116,11 @@ class ExportService(Service):
             raise _fault("gateways", str(error), "write addresses or networks") from error
         if not own.directory:
             raise _fault("directory", "is missing", "name a directory for the queue and results")
-        layers = [layer for layer in self.published_layers() if is_offered(layer)]
+        layers = [
+            layer
+            for layer in self.published_layers()
+            if is_offered(layer) and _is_whole(layer, site)
+        ]
         self._offered = {
             process.id: frozenset(layer.id for layer in layers if process.takes(layer))
             for process in PROCESSES.values()
@@ -376,6 +381,17 @@ class ExportService(Service):
 
         storage = self.site.catalogue.storages.open(*self._remote.container)
         return ObjectBody(storage, self._remote.target(job.id, file.name).key)
+
+
+def _is_whole(layer: Layer, site: Site) -> bool:
+    """Return whether a view shows all levels of a layer, uncut; workers export the whole."""
+    if site.main is None:
+        return True
+    shown, whole = site.catalogue.readers[layer.id], site.main.catalogue.readers[layer.id]
+    return shown.keys() == whole.keys() and all(
+        reader is whole[level] or isinstance(reader, LockedReader)
+        for level, reader in shown.items()
+    )
 
 
 def _answer(
