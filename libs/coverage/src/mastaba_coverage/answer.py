@@ -19,7 +19,7 @@ from mastaba_coverage.codecs import STORED, TileCodec
 from mastaba_coverage.errors import CoverageTooLargeError, NotCopyableError
 from mastaba_coverage.layout import TiffImage, TiffLayout
 from mastaba_coverage.sampled import SampledTiles
-from mastaba_coverage.sources import CopiedTiles, TileSource, WindowTiles
+from mastaba_coverage.sources import CopiedTiles, PixelTiles, TileSource, WindowTiles
 from mastaba_coverage.tags import image_fields, metadata_field, place_fields
 from mastaba_render.api.decoding import TileDecoder
 
@@ -275,7 +275,7 @@ def tiles_of(
     return copied
 
 
-def window_of(plan: CoveragePlan, image: ImagePlan, block: TileBlock) -> WindowTiles | SampledTiles:
+def window_of(plan: CoveragePlan, image: ImagePlan, block: TileBlock) -> PixelTiles:
     """Return the tiles of an image, uncompressed."""
     coverage, matrix = plan.coverage, image.grid.matrix
     size = matrix.tile_width, matrix.tile_height

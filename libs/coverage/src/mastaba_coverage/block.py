@@ -116,6 +116,35 @@ class TileBlock:
         block._is_restored = True
         return block
 
+    def touched(
+        self,
+        top: npt.NDArray[np.int64],
+        bottom: npt.NDArray[np.int64],
+        left: npt.NDArray[np.int64],
+        right: npt.NDArray[np.int64],
+    ) -> npt.NDArray[np.bool_]:
+        """Return whether a tile is stored in ranges of rows and of columns of the matrix.
+
+        Args:
+            top, bottom: first and last row of each range; shape (n,).
+            left, right: first and last column of each range; shape (m,).
+
+        Returns:
+            For each pair of ranges; shape (n, m).
+        """
+        rows, columns = self.sizes.shape
+        # Numbers of stored tiles above and left of each place.
+        counts = np.zeros((rows + 1, columns + 1), np.int64)
+        counts[1:, 1:] = (self.sizes > 0).cumsum(0).cumsum(1)
+        start = np.clip(top - self.tiles.min_row, 0, rows)[:, np.newaxis]
+        stop = np.clip(bottom + 1 - self.tiles.min_row, 0, rows)[:, np.newaxis]
+        first = np.clip(left - self.tiles.min_col, 0, columns)
+        after = np.clip(right + 1 - self.tiles.min_col, 0, columns)
+        found: npt.NDArray[np.int64] = (
+            counts[stop, after] - counts[start, after] - counts[stop, first] + counts[start, first]
+        )
+        return found > 0
+
     @property
     def slabs(self) -> int:
         """Number of slabs, whether or not they exist."""

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from mastaba_coverage.block import TileBlock
 from mastaba_coverage.cells import Cells
 from mastaba_coverage.shape import TileShape
-from mastaba_coverage.sources import TileSource, WindowTiles
+from mastaba_coverage.sources import PixelTiles, WindowTiles
 from mastaba_render.api.decoding import Pixels, TileDecoder
 from mastaba_render.api.resampling import Axis, StraightPositions, resampled
 
@@ -57,7 +57,7 @@ class Sampling:
         return Axis(edge - 0.5 + (numbers + 0.5) * self.step, self.step)
 
 
-class SampledTiles(TileSource):
+class SampledTiles(PixelTiles):
     """Uncompressed tiles of an image that is computed.
 
     Each tile is computed on its own, so its bytes do not depend on what is read before.
@@ -73,9 +73,6 @@ class SampledTiles(TileSource):
         dtype: of the values, little-endian.
         channels: numbers of those that the image has, in order.
         is_sparse: whether tiles are left out of which nothing is stored.
-
-    Attributes:
-        nbytes: bytes of the values of a tile.
     """
 
     def __init__(
@@ -92,28 +89,16 @@ class SampledTiles(TileSource):
         *,
         is_sparse: bool = False,
     ) -> None:
+        super().__init__(shape, sampling.rows, sampling.columns, len(channels) * dtype.itemsize)
         self._block, self._decoder = block, decoder
         self._sampling, self._cells = sampling, cells
-        self._size, self._shape = size, shape
+        self._size = size
         self._nodata, self._dtype = tuple(nodata), dtype
         self._channels = list(channels)
-        self._across = shape.across(sampling.columns)
-        down = shape.down(sampling.rows)
-        row = shape.width * len(channels) * dtype.itemsize
-        self.nbytes = row * shape.height
-        heights = [shape.height_of(number, sampling.rows) for number in range(down)]
-        self.sizes: npt.NDArray[np.int64] = np.repeat(
-            np.array(heights, np.int64) * row, self._across
-        )
         if is_sparse:
             self.sizes[~self._touched()] = 0
 
-    def tiles(self, first: int, stop: int) -> Iterator[bytes]:
-        for pixels in self.blocks(first, stop):
-            yield b"" if pixels is None else pixels.tobytes()
-
     def blocks(self, first: int = 0, stop: int | None = None) -> Iterator[Pixels | None]:
-        """Yield the pixels of tiles, as `tiles` does with their bytes; None for one left out."""
         for number in range(first, len(self.sizes) if stop is None else stop):
             yield self._tile(number) if self.sizes[number] else None
 
@@ -131,30 +116,17 @@ class SampledTiles(TileSource):
 
     def _touched(self) -> npt.NDArray[np.bool_]:
         """Return for each tile whether a stored one is needed that exists."""
-        limits, (width, height) = self._block.tiles, self._size
-        rows, columns = self._block.sizes.shape
-        # Numbers of stored tiles above and left of each place.
-        counts = np.zeros((rows + 1, columns + 1), np.int64)
-        counts[1:, 1:] = (self._block.sizes > 0).cumsum(0).cumsum(1)
+        width, height = self._size
         first_row = [self._sampling.needed(self._part(n)) for n in range(self._across)]
         first_col = [
             self._sampling.needed(self._part(n)) for n in range(0, len(self.sizes), self._across)
         ]
-        edges = [
-            ([cells.top // height for cells in first_col], limits.min_row, rows),
-            ([(cells.bottom - 1) // height + 1 for cells in first_col], limits.min_row, rows),
-            ([cells.left // width for cells in first_row], limits.min_col, columns),
-            ([(cells.right - 1) // width + 1 for cells in first_row], limits.min_col, columns),
-        ]
-        top, bottom, left, right = (
-            np.clip(np.array(places) - first, 0, count) for places, first, count in edges
-        )
-        top, bottom = top[:, np.newaxis], bottom[:, np.newaxis]
-        found = (
-            counts[bottom, right] - counts[top, right] - counts[bottom, left] + counts[top, left]
-        )
-        touched: npt.NDArray[np.bool_] = found.reshape(-1) > 0
-        return touched
+        return self._block.touched(
+            np.array([cells.top // height for cells in first_col]),
+            np.array([(cells.bottom - 1) // height for cells in first_col]),
+            np.array([cells.left // width for cells in first_row]),
+            np.array([(cells.right - 1) // width for cells in first_row]),
+        ).reshape(-1)
 
     def _tile(self, number: int) -> Pixels:
         part, shape = self._part(number), self._shape

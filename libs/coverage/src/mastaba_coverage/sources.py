@@ -104,7 +104,37 @@ class WrittenTiles(TileSource):
         raise AssertionError("the tiles are in a file")
 
 
-class WindowTiles(TileSource):
+class PixelTiles(TileSource):
+    """Uncompressed tiles, made of pixels.
+
+    Args:
+        shape: of the tiles of the image.
+        rows, columns: of the image.
+        cell_size: bytes of the values of a cell.
+
+    Attributes:
+        nbytes: bytes of the values of a tile.
+    """
+
+    def __init__(self, shape: TileShape, rows: int, columns: int, cell_size: int) -> None:
+        self._shape = shape
+        self._across = shape.across(columns)
+        self._down = shape.down(rows)
+        row = shape.width * cell_size
+        self.nbytes = row * shape.height
+        heights = [shape.height_of(number, rows) for number in range(self._down)]
+        self.sizes = np.repeat(np.array(heights, np.int64) * row, self._across)
+
+    @abstractmethod
+    def blocks(self, first: int = 0, stop: int | None = None) -> Iterator[Pixels | None]:
+        """Yield the pixels of tiles, as `tiles` does with their bytes; None for one left out."""
+
+    def tiles(self, first: int, stop: int) -> Iterator[bytes]:
+        for pixels in self.blocks(first, stop):
+            yield b"" if pixels is None else pixels.tobytes()
+
+
+class WindowTiles(PixelTiles):
     """Uncompressed tiles of any window of cells: the stored values, bit for bit.
 
     Parts of edge tiles beyond the window are nodata. A decoded tile that the next row of tiles
@@ -120,9 +150,6 @@ class WindowTiles(TileSource):
         dtype: of the values, little-endian.
         channels: numbers of those that the image has, in order.
         is_sparse: whether tiles are left out of which nothing is stored.
-
-    Attributes:
-        nbytes: bytes of the values of a tile.
     """
 
     def __init__(
@@ -138,49 +165,31 @@ class WindowTiles(TileSource):
         *,
         is_sparse: bool = False,
     ) -> None:
+        super().__init__(shape, cells.rows, cells.columns, len(channels) * dtype.itemsize)
         self._block = block
         self._decoder = decoder
         self._cells = cells
         self._width, self._height = size
-        self._shape = shape
         self._channels = list(channels)
         self._all = self._channels == list(range(len(nodata)))
         self._blank = np.array(nodata, dtype)[self._channels]
-        self._across = shape.across(cells.columns)
-        self._down = shape.down(cells.rows)
-        row = shape.width * len(channels) * dtype.itemsize
-        self.nbytes = row * shape.height
         self._kept = max(1, KEPT // decoder.nbytes)
-        heights = [shape.height_of(number, cells.rows) for number in range(self._down)]
-        self.sizes = np.repeat(np.array(heights, np.int64) * row, self._across)
         if is_sparse:
             self.sizes[~self._touched()] = 0
 
     def _touched(self) -> npt.NDArray[np.bool_]:
         """Return for each tile whether a stored one touches it."""
-        tiles, (rows, columns) = self._block.tiles, self._block.sizes.shape
-        # Numbers of stored tiles above and left of each place.
-        counts = np.zeros((rows + 1, columns + 1), np.int64)
-        counts[1:, 1:] = (self._block.sizes > 0).cumsum(0).cumsum(1)
         cells, shape = self._cells, self._shape
         top = cells.top + shape.height * np.arange(self._down)
         left = cells.left + shape.width * np.arange(self._across)
         bottom = np.minimum(top + shape.height, cells.bottom) - 1
         right = np.minimum(left + shape.width, cells.right) - 1
-        first = (top // self._height - tiles.min_row)[:, np.newaxis]
-        last = (bottom // self._height - tiles.min_row + 1)[:, np.newaxis]
-        start = left // self._width - tiles.min_col
-        end = right // self._width - tiles.min_col + 1
-        found = counts[last, end] - counts[first, end] - counts[last, start] + counts[first, start]
-        touched: npt.NDArray[np.bool_] = found.reshape(-1) > 0
-        return touched
-
-    def tiles(self, first: int, stop: int) -> Iterator[bytes]:
-        for pixels in self.blocks(first, stop):
-            yield b"" if pixels is None else pixels.tobytes()
+        width, height = self._width, self._height
+        return self._block.touched(
+            top // height, bottom // height, left // width, right // width
+        ).reshape(-1)
 
     def blocks(self, first: int = 0, stop: int | None = None) -> Iterator[Pixels | None]:
-        """Yield the pixels of tiles, as `tiles` does with their bytes; None for one left out."""
         at_a_time = max(1, READ_AT_A_TIME // self.nbytes)
         stop = len(self.sizes) if stop is None else stop
         kept: dict[Place, Pixels] = {}
