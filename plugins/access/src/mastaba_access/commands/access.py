@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import asdict
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from mastaba.api.commands import USAGE, add_server_json, print_json
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from mastaba.api.access import Principal
     from mastaba.api.services import Site
     from mastaba_access.gate import RulesGate
+    from mastaba_access.rules.who import Visit
 
 
 def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -91,13 +94,28 @@ def _check(arguments: argparse.Namespace) -> int:
     return 1 if errors else 0
 
 
-def _visit(arguments: argparse.Namespace, gate: RulesGate) -> tuple[Any, float]:
-    from mastaba_access.rules.periods import moment
-    from mastaba_access.rules.who import Visit
+def _of_visit(
+    run: Callable[[argparse.Namespace, Site, RulesGate, Visit, float], int],
+) -> Callable[[argparse.Namespace], int]:
+    """Return a command about a client at a moment; what it names may be wrong."""
 
-    at = time.time() if arguments.at is None else moment(arguments.at)
-    principal = _principal(arguments, gate)
-    return Visit(principal, arguments.address, arguments.referer), at
+    @wraps(run)
+    def command(arguments: argparse.Namespace) -> int:
+        from mastaba_access.rules.periods import moment
+        from mastaba_access.rules.who import Visit
+
+        try:
+            site, gate = _opened(arguments.file)
+            at = time.time() if arguments.at is None else moment(arguments.at)
+            visit = Visit(_principal(arguments, gate), arguments.address, arguments.referer)
+        except ValueError as error:
+            sys.stderr.write(f"mastaba: --at {arguments.at!r} {error}\n")
+            return USAGE
+        except MastabaError as error:
+            return _fail(error)
+        return run(arguments, site, gate, visit, at)
+
+    return command
 
 
 def _principal(arguments: argparse.Namespace, gate: RulesGate) -> Principal:
@@ -127,19 +145,14 @@ def _by_id(text: str, gate: RulesGate) -> Principal:
     return principal
 
 
-def _explain(arguments: argparse.Namespace) -> int:
+@_of_visit
+def _explain(
+    arguments: argparse.Namespace, site: Site, gate: RulesGate, visit: Visit, at: float
+) -> int:
     from mastaba_access.explanation import abilities_of, explain, parse_address
     from mastaba_access.rules.who import ANONYMOUS, Visit
     from mastaba_access.views import layers_of
 
-    try:
-        site, gate = _opened(arguments.file)
-        visit, at = _visit(arguments, gate)
-    except ValueError as error:
-        sys.stderr.write(f"mastaba: --at {arguments.at!r} {error}\n")
-        return USAGE
-    except MastabaError as error:
-        return _fail(error)
     address = parse_address(arguments.url, site)
     if not address.service:
         return _fail(MastabaError("no service answers this address"))
@@ -190,17 +203,12 @@ def _print(document: dict[str, Any]) -> None:
             print(f"    {rule['effect']} {rule['rule']!r}: {state}")
 
 
-def _matrix(arguments: argparse.Namespace) -> int:
+@_of_visit
+def _matrix(
+    _arguments: argparse.Namespace, site: Site, gate: RulesGate, visit: Visit, at: float
+) -> int:
     from mastaba_access.explanation import matrix
 
-    try:
-        site, gate = _opened(arguments.file)
-        visit, at = _visit(arguments, gate)
-    except ValueError as error:
-        sys.stderr.write(f"mastaba: --at {arguments.at!r} {error}\n")
-        return USAGE
-    except MastabaError as error:
-        return _fail(error)
     names = ("layer", "service", "ability", "decision", "limits")
     writer = csv.DictWriter(sys.stdout, names, lineterminator="\n")
     writer.writeheader()
