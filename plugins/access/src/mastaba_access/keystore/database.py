@@ -9,14 +9,14 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing
 from typing import Any, Final
 
-from mastaba.api.storages import PerProcess
 from mastaba_access.keystore.base import KeyEvent, KeyStore
 from mastaba_access.keystore.errors import KeyStoreError
 from mastaba_access.keystore.files import give_to_owner_of_folder, state_of
 from mastaba_access.keystore.record import KeyRecord, KeySecret, instant
+from mastaba_server.threads.database import DatabaseConnection
 
 _BUSY: Final = 5.0
 """Seconds to wait for another process that writes."""
@@ -75,8 +75,7 @@ class DatabaseKeys(KeyStore):
         self._path = path
         self._create = create
         self._lock = threading.Lock()
-        # A connection must not be used after a fork.
-        self._connection = PerProcess(self._open)
+        self._connection = DatabaseConnection(self._open, self._unusable)
         self._uses: dict[str, str] = {}
         self._noted: dict[str, str] = {}
         self._events: Sequence[KeyEvent] = ()
@@ -84,12 +83,12 @@ class DatabaseKeys(KeyStore):
         self._last = self._last_event()
 
     def find(self, key_id: str) -> KeyRecord | None:
-        with self._reading() as connection:
+        with self._connection.use() as connection:
             rows = connection.execute(f"{_SELECT} WHERE keys.id = ?", (key_id,)).fetchall()
         return _record(rows) if rows else None
 
     def records(self) -> Iterator[KeyRecord]:
-        with self._reading() as connection:
+        with self._connection.use() as connection:
             found = connection.execute(f"{_SELECT} ORDER BY keys.id").fetchall()
         rows: list[Any] = []
         for row in found:
@@ -102,7 +101,7 @@ class DatabaseKeys(KeyStore):
 
     def save(self, records: Sequence[KeyRecord], what: str) -> None:
         now = time.time()
-        with self._writing() as connection:
+        with self._connection.transaction() as connection:
             for record in records:
                 connection.execute("DELETE FROM secrets WHERE id = ?", (record.id,))
                 connection.execute(
@@ -130,7 +129,7 @@ class DatabaseKeys(KeyStore):
         self._last = after
         if after[0] != before[0]:
             # The file was replaced or removed: the old one is still open.
-            self._disconnect()
+            self._connection.close()
         self._events = self._events_after(before)
         return True
 
@@ -154,18 +153,12 @@ class DatabaseKeys(KeyStore):
             timer.start()
 
     def last_uses(self) -> Mapping[str, str]:
-        with self._reading() as connection:
+        with self._connection.use() as connection:
             return dict(connection.execute("SELECT id, day FROM uses").fetchall())
 
     def close(self) -> None:
         self._write_uses()
-        self._disconnect()
-
-    def _disconnect(self) -> None:
-        with self._lock:
-            connection = self._connection.drop()
-            if connection is not None:
-                connection.close()
+        self._connection.close()
 
     def _write_uses(self) -> None:
         with self._lock:
@@ -173,7 +166,7 @@ class DatabaseKeys(KeyStore):
         if not uses:
             return
         try:
-            with self._writing() as connection:
+            with self._connection.transaction() as connection:
                 connection.executemany(
                     "INSERT INTO uses VALUES (?, ?)"
                     " ON CONFLICT (id) DO UPDATE SET day = max(day, excluded.day)",
@@ -213,32 +206,6 @@ class DatabaseKeys(KeyStore):
         except (sqlite3.Error, OSError):
             return ()
         return [KeyEvent(at, key, what, json.loads(details)) for at, key, what, details in rows]
-
-    @contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection]:
-        try:
-            with self._lock:
-                yield self._current()
-        except (sqlite3.Error, OSError) as error:
-            raise self._unusable(error) from error
-
-    @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        try:
-            with self._lock:
-                connection = self._current()
-                connection.execute("BEGIN IMMEDIATE")
-                try:
-                    yield connection
-                    connection.execute("COMMIT")
-                finally:
-                    if connection.in_transaction:
-                        connection.execute("ROLLBACK")
-        except (sqlite3.Error, OSError) as error:
-            raise self._unusable(error) from error
-
-    def _current(self) -> sqlite3.Connection:
-        return self._connection.get()
 
     def _unusable(self, error: Exception) -> KeyStoreError:
         return KeyStoreError(f"the keys {self._path} cannot be used: {error}")

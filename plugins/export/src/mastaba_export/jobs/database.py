@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import threading
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from typing import Final
 
 from mastaba_export.jobs.refusals import QueueError
-from mastaba_server.threads.per_process import PerProcess
+from mastaba_server.threads.database import DatabaseConnection
 
 _BUSY: Final = 30.0
 """Seconds to wait for another process that writes."""
@@ -56,9 +54,7 @@ class Database:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._lock = threading.Lock()
-        # A connection must not be used after a fork.
-        self._connection = PerProcess(self._open)
+        self._connection = DatabaseConnection(self._open, self._unusable)
 
     def reading(self) -> AbstractContextManager[sqlite3.Connection]:
         """Begin a transaction that only reads.
@@ -66,7 +62,7 @@ class Database:
         Raises:
             QueueError: the database cannot be used.
         """
-        return self._transaction("DEFERRED")
+        return self._connection.transaction("DEFERRED")
 
     def writing(self) -> AbstractContextManager[sqlite3.Connection]:
         """Begin a transaction that no other process changes anything in.
@@ -74,30 +70,14 @@ class Database:
         Raises:
             QueueError: the database cannot be used.
         """
-        return self._transaction("IMMEDIATE")
+        return self._connection.transaction()
 
     def close(self) -> None:
         """Close the connection of this process; the next transaction opens another one."""
-        with self._lock:
-            connection = self._connection.drop()
-            if connection is not None:
-                connection.close()
+        self._connection.close()
 
-    @contextmanager
-    def _transaction(self, kind: str) -> Iterator[sqlite3.Connection]:
-        try:
-            with self._lock:
-                connection = self._connection.get()
-                connection.execute(f"BEGIN {kind}")
-                try:
-                    yield connection
-                    connection.execute("COMMIT")
-                finally:
-                    # After some errors, such as a full disk, there is none any more.
-                    if connection.in_transaction:
-                        connection.execute("ROLLBACK")
-        except (sqlite3.Error, OSError) as error:
-            raise QueueError(f"the queue {self._path} cannot be used: {error}") from error
+    def _unusable(self, error: Exception) -> QueueError:
+        return QueueError(f"the queue {self._path} cannot be used: {error}")
 
     def _open(self) -> sqlite3.Connection:
         os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
