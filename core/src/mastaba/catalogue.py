@@ -67,9 +67,7 @@ class Catalogue:
             name: replace(
                 one,
                 own=_shown(one.own),
-                endpoint_uri=one.endpoint_uri.replace(self.mark, "")
-                if self.mark
-                else one.endpoint_uri,
+                endpoint_uri=one.endpoint_uri.removesuffix(self.mark),
             )
             for name, one in self.services.items()
         }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -478,6 +479,17 @@ class Site:
         found: Site = self.views.get(tag, virtual)
         return found
 
+    @cached_property
+    def roots(self) -> frozenset[str]:
+        """Paths directly behind which a segment of an address may be a credential."""
+        of_virtual = (
+            path
+            for one in self.catalogue.virtual.values()
+            for path in (one.root_path, *(item.root_path for item in one.services.values()))
+        )
+        own = (service.settings.root_path for service in self.services.values())
+        return frozenset(("", *own, *of_virtual))
+
     def start_services(self) -> None:
         """Prepare the services in a process that answers requests now.
 
@@ -495,6 +507,14 @@ class Site:
                 raise PluginError(
                     f"the service {name!r} fails in after_fork: {type(error).__name__}: {error}"
                 ) from error
+
+    def close_services_later(self) -> None:
+        """Close the services when no request can use them any more."""
+        kinds = (self.plugins.services[name] for name in self.catalogue.services)
+        if self.is_serving and any(kind.close is not Service.close for kind in kinds):
+            timer = threading.Timer(self.request_timeout, self.close_services)
+            timer.daemon = True
+            timer.start()
 
     def close_services(self) -> None:
         """Close the services, in a process that answers no more requests with them."""

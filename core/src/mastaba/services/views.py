@@ -43,10 +43,7 @@ class Views:
                 return view
             oldest = self._open.pop(next(iter(self._open)))
         if oldest is not self._site:
-            # Requests may still use it.
-            timer = threading.Timer(oldest.request_timeout, oldest.close_services)
-            timer.daemon = True
-            timer.start()
+            oldest.close_services_later()
         self.closed()
         return view
 

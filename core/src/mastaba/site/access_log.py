@@ -93,7 +93,8 @@ class AccessLines:
         for meter in self._meters:
             meter.request(environ, status, size)
         if not self._is_off:
-            self._log(notes, environ, path, query, status, size, whole)
+            client = environ.get("REMOTE_ADDR")
+            self._log(notes, client, environ, path, query, status, size, whole)
 
     def around_tiles(self, find: Callable[..., Response | None]) -> Callable[..., Response | None]:
         """Wrap what `Application.stored_tile` calls; requests without a tile are not logged."""
@@ -107,9 +108,10 @@ class AccessLines:
             finally:
                 trace.end()
             if response is not None:
-                if self._address is not None:
-                    headers = {**headers, "REMOTE_ADDR": self._address(headers)}
-                self._log(notes, headers, path, query, response.status, len(response.body))
+                find_address = self._address
+                client = find_address(headers) if find_address else headers.get("REMOTE_ADDR")
+                status, size = response.status, len(response.body)
+                self._log(notes, client, headers, path, query, status, size)
             return response
 
         return wrapped
@@ -117,6 +119,7 @@ class AccessLines:
     def _log(
         self,
         notes: trace.Trace,
+        client: str | None,
         sent: Mapping[str, Any],
         path: str,
         query: str,
@@ -125,7 +128,7 @@ class AccessLines:
         whole: int = 0,
     ) -> None:
         seconds = perf_counter() - notes.begun
-        client = sent.get("REMOTE_ADDR") or "-"
+        client = client or "-"
         # A transport may leave it out of the headers of a GET request.
         method = sent.get("REQUEST_METHOD", "GET")
         path = (path if path.isascii() else utf8(path)) or "/"

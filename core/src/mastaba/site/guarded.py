@@ -27,6 +27,7 @@ from mastaba_server.access.caching import secure
 from mastaba_server.access.door import VISIT, Visit
 from mastaba_server.access.gate import Meter
 from mastaba_server.access.principal import GRANT
+from mastaba_server.access.refusals import refusal_headers
 from mastaba_server.web.cors import CrossOrigin
 from mastaba_server.web.response import ADDRESSES, DOCUMENT, Headers, Response, plain_error
 from mastaba_server.web.text import utf8
@@ -49,8 +50,7 @@ class GuardedApplication:
             for name, one in site.catalogue.virtual.items()
             for root in (one.root_path, *(item.root_path for item in one.services.values()))
         }
-        main = {service.settings.root_path for service in site.services.values()}
-        self.roots = main | self._virtual.keys()
+        self.roots = site.roots
         self._depths = sorted({path.count("/") for path in self.roots}, reverse=True)
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
@@ -65,8 +65,7 @@ class GuardedApplication:
         """Return the application of a view."""
         view = self._site.view(tag, virtual)
         if view.application is None:
-            table = None if self._table is None else _Documents(self._table, tag)
-            view.application = ViewApplication(view, table)
+            view.application = ViewApplication(view, self._table, tag)
         found: ViewApplication = view.application
         return found
 
@@ -92,22 +91,21 @@ class GuardedApplication:
         return self._table
 
 
-class _Documents:
-    """The documents of one view in a table."""
-
-    def __init__(self, table: GuardedTileTable, tag: str) -> None:
-        self.add_document = partial(table.add_document, tag=tag)
-
-
 class ViewApplication(SiteApplication):
-    """The WSGI application of one view."""
+    """The WSGI application of one view.
 
-    def __init__(self, view: Site, table: Any) -> None:
+    Args:
+        view: what is published.
+        table: keeps its documents.
+        tag: of the class of clients that sees it.
+    """
+
+    def __init__(self, view: Site, table: TileTable | None, tag: str) -> None:
         super().__init__(view)
-        self._table = table
+        self._table, self._tag = table, tag
 
     def _cross_origins(self) -> dict[str, CrossOrigin | None]:
-        return _CrossOrigins(self._site)
+        return _CrossOrigins(self.site)
 
     def _routes_of(self, site: Site) -> Routes:
         return _ViewRoutes(site)
@@ -138,30 +136,20 @@ class ViewApplication(SiteApplication):
         if not isinstance(error, AccessError):
             return super()._with_status_of(error, report, environ)
         report.status = error.status
-        gate, grant = self._site.gate, environ.get(GRANT)
+        gate, grant = self.site.gate, environ.get(GRANT)
         principal = getattr(grant, "principal", None)
         if report.status == 401 and principal is not None and not principal.is_anonymous:
             report.status = 403
-        if report.status == 401:
-            mode = environ.get("HTTP_SEC_FETCH_MODE", "navigate")
-            shown = error.challenges or (gate.challenges(environ) if gate else ())
-            report.headers += [
-                ("WWW-Authenticate", one)
-                for one in shown
-                # An image must not open a window for a password.
-                if mode == "navigate" or not one.lower().startswith("basic")
-            ]
-        if error.retry_after is not None:
-            report.headers.append(("Retry-After", str(error.retry_after)))
+        report.headers += refusal_headers(error, report.status, gate, environ)
         return report
 
     def _all_headers(
         self, cors: CrossOrigin | None, response: Response, environ: Mapping[str, Any]
     ) -> Headers:
         visit: Visit | None = environ.get(VISIT)
-        if visit is not None and self._site.gate is not None:
+        if visit is not None and self.site.gate is not None:
             visit.addresses.write(response)
-            secure(response, visit, self._site.gate.vary, is_document=DOCUMENT in environ)
+            secure(response, visit, self.site.gate.vary, is_document=DOCUMENT in environ)
         return super()._all_headers(cors, response, environ)
 
 
@@ -292,10 +280,11 @@ class GuardedTileTable(TileTable):
             if visit is not None and visit.is_private:
                 secure(response, visit, self._vary, is_document=False)
             response.headers = decided.all_headers(response, headers)
-            for meter in self._meters:
+            if self._meters:
                 assert isinstance(guarded, _Guarded)
                 grant = None if visit is None else visit.grant
-                meter.tile(grant, group, response, guarded.service, guarded.virtual)
+                for meter in self._meters:
+                    meter.tile(grant, group, response, guarded.service, guarded.virtual)
         return response
 
     def forget(self) -> None:
@@ -306,10 +295,12 @@ class GuardedTileTable(TileTable):
     def _visited_document(
         self, path: str, query: str, headers: Mapping[str, Any], visit: Visit | None
     ) -> Response | None:
-        sent, tag, grant = headers, "", None
+        sent, grant = headers, None if visit is None else visit.grant
+        tag = "" if grant is None else grant.tag
+        if (path, query, tag) not in self._documents:
+            return None
         if visit is not None:
             sent = {**headers, VISIT: visit, DOCUMENT: None, ADDRESSES: visit.addresses}
-            tag, grant = visit.grant.tag, visit.grant
         response = self._document(path, query, sent, tag)
         if response is not None and self._meters:
             service, _ = self._find_main(path)

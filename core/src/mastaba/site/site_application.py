@@ -94,7 +94,7 @@ class SiteApplication:
     """The WSGI application of one site."""
 
     def __init__(self, site: Site) -> None:
-        self.site = self._site = site
+        self.site = site
         self._scoreboard = site.scoreboard
         self._timeout = site.request_timeout
         settings = site.catalogue.settings
@@ -105,10 +105,11 @@ class SiteApplication:
             self._headers.append(("Mastaba-Generation", site.catalogue.generation))
         self._routes = self._routes_of(site)
         self._table: TileTable | None = None
+        self._tag = ""
         self._document_headers = _document_headers(settings.caching)
 
     def _cross_origins(self) -> dict[str, CrossOrigin | None]:
-        return {one.name: one.cross_origin or None for one in self._site.services.values()}
+        return {one.name: one.cross_origin or None for one in self.site.services.values()}
 
     def _routes_of(self, site: Site) -> Routes:
         return Routes(site.services.values())
@@ -139,10 +140,10 @@ class SiteApplication:
         around_documents: Sequence[AroundDocument] | None = (),
     ) -> TileTable | None:
         """Return the table of the stored tiles; None while services are turned off."""
-        if not self._site.catalogue.settings.enabled:
+        if not self.site.catalogue.settings.enabled:
             return None
         self._table = TileTable(
-            self._site, self._routes.find, self.headers_of, around, around_documents
+            self.site, self._routes.find, self.headers_of, around, around_documents
         )
         return self._table
 
@@ -175,11 +176,11 @@ class SiteApplication:
             reason = "Unknown request path"
             request = Request("GET" if method == "HEAD" else method, path, query, environ)
             report = plain_error(404, "Not Found", reason)
-            return for_people(report, reason, request, self._site, None)
+            return for_people(report, reason, request, self.site, None)
         # For middleware: who answers, and the path below its root path.
         environ["mastaba.service"] = service.name, below
         request = Request("GET" if method == "HEAD" else method, below, query, environ)
-        if not (service.always_on or self._site.catalogue.settings.enabled):
+        if not (service.always_on or self.site.catalogue.settings.enabled):
             return plain_error(503, "Service unavailable", "The services are turned off")
         if request.method not in service.allowed_methods:
             return self._other_method(request, service)
@@ -192,6 +193,7 @@ class SiteApplication:
                         environ,
                         lambda sent: self._document(answer(sent), service),
                         self.headers_of(service),
+                        self._tag,
                     )
             if response.status not in STATUS_LINES:
                 raise ValueError(f"{response.status} is not an HTTP status")
@@ -226,7 +228,7 @@ class SiteApplication:
         try:
             report = service.error_response(error, request)
             report = self._with_status_of(error, report, request.environ)
-            return for_people(report, public_message(error), request, self._site, service)
+            return for_people(report, public_message(error), request, self.site, service)
         except Exception as second:
             logger.error(
                 "%s: the error cannot be reported", _described(request, service), exc_info=second

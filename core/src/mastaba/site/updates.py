@@ -15,7 +15,7 @@ from mastaba.config.server import ServerConfig
 from mastaba.config.source import Source
 from mastaba.errors import ChangeRefusedError, MastabaError
 from mastaba.plugins.manager import Plugins
-from mastaba.services.base import Service, Site
+from mastaba.services.base import Site
 from mastaba.services.change import Action, Change
 from mastaba.site.application import Application
 from mastaba.site.logs import log_faults
@@ -88,7 +88,7 @@ class SiteUpdates:
                 for name, settings in site.catalogue.services.items():
                     site.plugins.services[name].keep(settings, change)
             self._application.swap(changed)
-            _close_later(site)
+            site.close_services_later()
         except MastabaError as error:
             raise ChangeRefusedError("failed", str(error)) from error
         if keep:
@@ -141,14 +141,3 @@ def _check(change: Change, catalogue: Catalogue) -> None:
         raise ChangeRefusedError("exists", f"the layer {change.layer!r} exists already")
     if change.action in (Action.REPLACE_LAYER, Action.DELETE_LAYER) and not exists:
         raise ChangeRefusedError("unknown", f"there is no layer {change.layer!r}")
-
-
-def _close_later(site: Site) -> None:
-    """Close the services of a replaced site when no request can use them any more."""
-    closing = [
-        service for service in site.services.values() if type(service).close is not Service.close
-    ]
-    if site.is_serving and closing:
-        timer = threading.Timer(site.request_timeout, site.close_services)
-        timer.daemon = True
-        timer.start()

@@ -37,6 +37,7 @@ from mastaba_access.rules.ruleset import RuleSet
 from mastaba_access.rules.what import PLAIN_ABILITIES, Layers
 from mastaba_access.rules.who import ANONYMOUS, Visit
 from mastaba_access.views import Parts, ViewMaker, layers_of
+from mastaba_server.access.refusals import shown_challenges
 from mastaba_server.processes.scoreboard import Obstacle
 from mastaba_server.threads.shared_memory import SharedMemory
 
@@ -190,9 +191,7 @@ class RulesGate(Gate):
     def challenges(self, headers: Mapping[str, Any]) -> tuple[str, ...]:
         """Return the values of WWW-Authenticate; Basic only where a browser may ask the user."""
         found = [text for one in self._enabled if (text := one.challenge()) is not None]
-        if headers.get("HTTP_SEC_FETCH_MODE", "navigate") != "navigate":
-            found = [text for text in found if not text.lower().startswith("basic")]
-        return tuple(found)
+        return shown_challenges(found, headers)
 
     def grant(self, shown: Sequence[Shown], headers: Mapping[str, Any], address: str) -> Grant:
         """Return the grant of a request; see `Gate.grant`."""

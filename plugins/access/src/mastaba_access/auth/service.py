@@ -30,6 +30,7 @@ from mastaba_access.identifiers.issuers import issuer_of
 from mastaba_access.identifiers.signed import secrets_of
 from mastaba_access.identifiers.tokens import InvalidScopeError, Token, sign
 from mastaba_access.keystore.record import instant
+from mastaba_server.access.refusals import refusal_headers
 
 COOKIE: Final = "__Host-mastaba"
 """Name of the cookie of a session: browsers accept it over https only, for all of a host."""
@@ -103,7 +104,6 @@ class AuthService(Service):
         self._knows_statuses = header != "X-Original-URI"
         self._caching = ("Cache-Control", f"private, max-age={own.get('ttl', 5)}")
         self._grants: dict[Shown, Grant] = {}
-        self._roots: frozenset[str] = frozenset()
 
     def respond(self, request: Request) -> Response:
         """Answer a check, or one of the requests of clients.
@@ -162,7 +162,7 @@ class AuthService(Service):
         gate = self.site.gate
         if gate is None:
             raise UnknownPathError("there is nothing at this path")
-        checked = taken_apart(target, self._prefix, self._known_roots(), gate.query_names)
+        checked = taken_apart(target, self._prefix, self.site.roots, gate.query_names)
         environ = request.environ
         if checked.shown:
             referer = environ.get(_REFERER)
@@ -191,30 +191,10 @@ class AuthService(Service):
         self._grants[shown[0]] = grant
         return grant
 
-    def _known_roots(self) -> frozenset[str]:
-        """Return the paths behind which a credential may be, once all services exist."""
-        if not self._roots:
-            roots = {service.settings.root_path for service in self.site.services.values()}
-            for one in self.site.catalogue.virtual.values():
-                roots |= {one.root_path, *(item.root_path for item in one.services.values())}
-            self._roots = frozenset(roots | {""})
-        return self._roots
-
     def _refusal(self, error: AccessError | OverloadedError, request: Request) -> Response:
         """Return a refusal in a form that the front server passes on."""
         response = self.error_response(error, request)
-        environ, gate = request.environ, self.site.gate
-        if response.status == 401 and gate is not None:
-            challenges = getattr(error, "challenges", ()) or gate.challenges(environ)
-            mode = environ.get("HTTP_SEC_FETCH_MODE", "navigate")
-            response.headers += [
-                ("WWW-Authenticate", one)
-                for one in challenges
-                # An image must not open a window for a password.
-                if mode == "navigate" or not one.lower().startswith("basic")
-            ]
-        if error.retry_after is not None:
-            response.headers.append(("Retry-After", str(error.retry_after)))
+        response.headers += refusal_headers(error, response.status, self.site.gate, request.environ)
         if not self._knows_statuses and response.status not in (401, 403):
             response.headers.append(("X-Mastaba-Status", str(response.status)))
             response.status = 403
