@@ -328,6 +328,9 @@ def test_nothing_behind_the_door_sees_a_credential(
     for hidden in (KEY, "mk_wrong", secret, "apikey"):
         assert [one for one in texts if hidden in one] == []
     assert "203.0.113.5 GET /wmts/1.0.0/RGB_JPG" in caplog.text
+    lines = [one for one in texts if "GET /wmts/1.0.0/RGB_JPG" in one]
+    assert len([one for one in lines if " key=id-of-mk class=all virtual=-" in one]) == len(WAYS)
+    assert len([one for one in lines if " 401 " in one and " key=- class=- " in one]) == len(WAYS)
     assert [one[1] for one in recorder.requests[-8:-1]] == [401] * 7
 
 
@@ -601,6 +604,19 @@ def test_wrong_virtual_service_is_reported(
     file = tiny_installation(tmp_path, services_overrides={"virtual": {name: section}})
     with pytest.raises(ConfigurationError, match=reason):
         create_application(str(file), Plugins())
+
+
+def test_lines_of_tiles_say_who_asked(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "mastaba.access")
+    served = application(folder, gate())
+    path = TILE.format("RGB_JPG", "jpg")
+    for key, line in ((f"~{KEY}/", "key=id-of-mk class=all"), ("", "key=- class=-")):
+        address = path.replace("/wmts/", f"/wmts/{key}")
+        Client(served).get(address)
+        caplog.clear()
+        assert tile_of(served, address).status == 200
+        assert f" {line} virtual=-" in caplog.text
+        assert KEY not in caplog.text
 
 
 def test_layer_named_like_the_place_of_virtual_services_is_left_out(tmp_path: Path) -> None:

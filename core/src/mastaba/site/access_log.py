@@ -8,10 +8,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from time import perf_counter
 from typing import Any
+from urllib.parse import quote
 
 from mastaba import trace
 from mastaba.site.logs import destination
 from mastaba_server.access.gate import Meter
+from mastaba_server.access.principal import GRANT, Grant
 from mastaba_server.body import SizedBody
 from mastaba_server.web.masking import masked, masked_path
 from mastaba_server.web.response import Response
@@ -36,6 +38,8 @@ class AccessLines:
         meters: count the requests that do not come from the table, with or without lines.
         address: returns the address of a client for the headers of a request to the table; None
             if it is the one in them.
+        virtual_of: returns the virtual service for a path; None on a server without views, whose
+            lines do not say who a client is.
     """
 
     def __init__(
@@ -45,10 +49,12 @@ class AccessLines:
         steps: bool,
         meters: Sequence[Meter] = (),
         address: Callable[[Mapping[str, Any]], str] | None = None,
+        virtual_of: Callable[[str], str] | None = None,
     ) -> None:
         self._is_off = style == "off"
         self._meters = meters
         self._address = address
+        self._virtual_of = virtual_of
         self._is_json = style == "json"
         self._steps = steps
 
@@ -108,7 +114,8 @@ class AccessLines:
                 trace.end()
             if response is not None:
                 if self._address is not None:
-                    headers = {**headers, "REMOTE_ADDR": self._address(headers)}
+                    grant = visit[0].grant if visit else None
+                    headers = {**headers, "REMOTE_ADDR": self._address(headers), GRANT: grant}
                 self._log(notes, headers, path, query, response.status, len(response.body))
             return response
 
@@ -131,6 +138,7 @@ class AccessLines:
         path = (path if path.isascii() else utf8(path)) or "/"
         if "/~" in path:
             path = masked_path(path)
+        identity = {} if self._virtual_of is None else _identity(sent, self._virtual_of(path))
         if query:
             query = masked(query)
         is_truncated = (size or 0) < whole
@@ -145,6 +153,7 @@ class AccessLines:
                 "bytes": size,
                 "seconds": round(seconds, 6),
                 "cache": notes.cache,
+                **identity,
             }
             if is_truncated:
                 fields["truncated"] = True
@@ -154,6 +163,7 @@ class AccessLines:
             target = f"{path}?{query}" if query else path
             shown = "-" if size is None else size
             text = f"{client} {method} {target} {status} {shown} {seconds:.6f} {notes.cache}"
+            text += "".join(f" {name}={quote(item)}" for name, item in identity.items())
             if is_truncated:
                 text += " truncated"
             if self._steps:
@@ -166,6 +176,15 @@ class AccessLines:
         else:
             # A JSON formatter uses the fields, any other formatter the text.
             logger.info("%s", json.dumps(fields, ensure_ascii=False), extra={"fields": fields})
+
+
+def _identity(sent: Mapping[str, Any], virtual: str) -> dict[str, str]:
+    """Return the fields of a line that say who asked, without a credential."""
+    grant = sent.get(GRANT)
+    key = tag = ""
+    if isinstance(grant, Grant):
+        key, tag = "" if grant.principal.is_anonymous else grant.principal.id, grant.tag
+    return {"key": key or "-", "class": tag or "-", "virtual": virtual or "-"}
 
 
 def _size(result: Iterable[bytes] | None) -> int | None:
