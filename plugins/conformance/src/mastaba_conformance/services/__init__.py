@@ -81,7 +81,7 @@ class ServiceTests(
         error_types: media types of error reports.
         layer: the layer in ``paths``, which is also hidden from some clients; None if the service
             does not publish layers.
-        doors, posts: see `HidingTests`.
+        doors, posts, hidden_layer, server_settings, is_complete_without: see `HidingTests`.
         has_etags: whether responses to ``paths`` have ETags.
         ignores_unknown_parameters: whether query parameters that the service does not know are
             ignored.
