@@ -195,7 +195,11 @@ def _virtual_services(catalogue: Catalogue, file: str, faults: Faults) -> list[s
     for name, one in catalogue.virtual.items():
         count = sum(map(one.includes, catalogue.layers.values()))
         lines.append(f"virtual service {name}: {count} layers")
-        lines += [f"  {kind}: {own.endpoint_uri}" for kind, own in one.services.items()]
+        lines += [
+            f"  {kind}: {own.endpoint_uri}"
+            for kind, own in one.services.items()
+            if own.root_path != one.root_path
+        ]
         if not count:
             faults.warning(file, f"$.virtual.{name}.layers", "matches no layer", "correct it")
     return lines
