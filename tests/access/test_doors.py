@@ -7,6 +7,7 @@ from tempfile import TemporaryDirectory
 from typing import ClassVar
 
 from mastaba.services.health import HealthService
+from mastaba_access.auth.service import AuthService
 from mastaba_admin.service import AdminService
 from mastaba_conformance.services import HidingTests
 from mastaba_metrics.service import MetricsService
@@ -57,3 +58,12 @@ class TestAdmin(HidingTests):
     hidden_layer = "RGB_PNG"
     paths = ()
     doors = ("", "/layers/RGB_PNG", "/layers")
+
+
+class TestAuth(HidingTests):
+    service_class = AuthService
+    hidden_layer = "RGB_PNG"
+    # The gate of the kit takes the place of these rules.
+    server_settings: ClassVar = {"plugins": {"access": {"rules": "rules.json"}}}
+    paths = ()
+    doors = ("", "/check", "/check/wmts/1.0.0/RGB_PNG/normal/PM/3/2/4.png", "/session", "/sign")
