@@ -54,6 +54,23 @@ def test_a_section_without_rules_fails(site: Site) -> None:
         RulesGate(site, {})
 
 
+def test_addresses_without_a_place_for_credentials_are_refused(
+    make_gate: MakeGate, site: Site
+) -> None:
+    whole = site.catalogue
+    layer, readers = whole.layers["RGB_PNG"], whole.readers["RGB_PNG"]
+    service = replace(whole.services["wmts"], endpoint_uri="http://maps.example/wmts?map=x")
+    try:
+        site.catalogue = replace(whole, layers={"~x": layer}, readers={"~x": readers})
+        with pytest.raises(ConfigurationError, match="layer ~x begins like a credential"):
+            make_gate(RULES)
+        site.catalogue = replace(whole, services={**whole.services, "wmts": service})
+        with pytest.raises(ConfigurationError, match="endpoint_uri of wmts has a query"):
+            make_gate(RULES)
+    finally:
+        site.catalogue = whole
+
+
 def test_grants_of_a_class_share_a_tag(
     make_gate: MakeGate, credentials: Credentials, site: Site
 ) -> None:

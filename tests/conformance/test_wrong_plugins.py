@@ -67,7 +67,7 @@ def ini(tmp_path: Path) -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     ("module", "least"),
-    [(wrong_storages, 150), (wrong_services, 55), (wrong_encoders, 40)],
+    [(wrong_storages, 150), (wrong_services, 62), (wrong_encoders, 40)],
     ids=lambda value: getattr(value, "__name__", "").rpartition(".")[2],
 )
 @pytest.mark.usefixtures("ini")

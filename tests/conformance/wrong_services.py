@@ -10,6 +10,8 @@ import threading
 import time
 import traceback
 import uuid
+from dataclasses import replace
+from typing import ClassVar
 
 import pytest
 from tests.conformance.pick import PickPlugin, PickService
@@ -17,11 +19,14 @@ from tests.conformance.wrong import WrongPlugins
 
 import mastaba_render.plugin
 from mastaba.errors import (
+    AccessError,
     InvalidParameterError,
     RequestError,
+    RestrictedCredentialError,
     SlabFormatError,
     StorageError,
     StorageUnavailableError,
+    TileNotFoundError,
 )
 from mastaba.plugins.manager import Plugins
 from mastaba.services.addresses import TileGroup, TilePaths
@@ -517,6 +522,81 @@ class ParsesBodies(PickService):
         if request.method == "POST" and request.media_type == "application/json":
             json.loads(request.body())
         return super().respond(request)
+
+
+# ---------------------------------------------------------------- hiding
+
+
+@reported_by("test_a_hidden_layer_is_as_unknown")
+class ForgetsItsView(PickService):
+    def published_layers(self):
+        return list((self.site.main or self.site).catalogue.layers.values())
+
+    def __init__(self, settings, site):
+        whole = (site.main or site).catalogue
+        super().__init__(settings, replace(site, catalogue=whole))
+
+
+@reported_by("test_a_hidden_layer_is_as_unknown")
+class CountsEverything(PickService):
+    def overview(self, language):
+        count = len((self.site.main or self.site).catalogue.layers)
+        return super().overview(language).replace("<pick>", f"<pick layers='{count}'>")
+
+
+@reported_by("test_a_hidden_layer_is_as_unknown")
+class SaysWhatIsForbidden(PickService):
+    def layer(self, name):
+        if name not in self.layers and name in (self.site.main or self.site).catalogue.layers:
+            raise RestrictedCredentialError("you may not see this layer")
+        return super().layer(name)
+
+
+@reported_by("test_a_hidden_layer_is_as_unknown")
+class SharesDocuments(PickService):
+    shared: ClassVar = {}
+
+    def respond(self, request):
+        key = self.name, request.path, request.query_string
+        if len(request.path.split("/")) == 2 and key in self.shared:
+            return self.shared[key].respond(request)
+        return super().respond(request)
+
+    def description(self, layer, request):
+        document = Document(json.dumps({"id": layer.id, "title": layer.title}), "application/json")
+        self.shared[self.name, request.path, request.query_string] = document
+        return document.respond(request)
+
+
+@reported_by("test_a_locked_layer_gives_no_data")
+class TakesLocksForGaps(PickService):
+    def tile(self, layer, level, column, row, request):
+        try:
+            return super().tile(layer, level, column, row, request)
+        except AccessError as error:
+            raise TileNotFoundError("there is no tile") from error
+
+
+@reported_by("test_a_layer_without_abilities_is_not_published")
+class IgnoresAbilities(PickService):
+    abilities = ("tiles",)
+
+    def published_layers(self):
+        return [
+            layer
+            for layer in self.site.catalogue.layers.values()
+            if self.name not in layer.hidden_from
+        ]
+
+
+@reported_by("test_addresses_contain_the_credential")
+class KnowsItsAddress(PickService):
+    def overview(self, language):
+        return (
+            super()
+            .overview(language)
+            .replace(self.settings.endpoint_uri, "https://public.example/maps")
+        )
 
 
 @reported_by("test_many_threads")

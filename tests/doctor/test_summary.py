@@ -46,3 +46,18 @@ def test_a_service_that_fails_is_reported(
     printed = capsys.readouterr().out
     assert "the service 'greeting' fails in summary: KeyError: 'k'" in printed
     assert "Traceback" not in printed
+
+
+def test_virtual_services_are_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    virtual = {
+        "grey": {"layers": ["GREY_*"], "services": {"tms": {}}},
+        "none": {"layers": ["NO_*"], "services": {"tms": {}}},
+    }
+    file = tiny_installation(tmp_path, services_overrides={"virtual": virtual})
+    options = Namespace(file=str(file), plugins=Plugins(), samples=None, deep=False, format="text")
+    assert check.run(options) == 0
+    printed = capsys.readouterr().out
+    assert "virtual service grey: 1 layers" in printed
+    assert "tms: http://localhost/tms/v/grey" in printed
+    assert "$.virtual.none.layers" in printed
+    assert "matches no layer" in printed

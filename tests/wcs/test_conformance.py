@@ -32,5 +32,10 @@ class TestWCSService(ServiceTests):
         _OLD.replace("width=32", "width=x"),
         _OLD.replace("bbox=5009377", "bbox=nan"),
     )
+    doors = (
+        "?service=WCS&version=1.0.0&request=GetCapabilities",
+        "?service=WCS&version=1.0.0&request=DescribeCoverage",
+        "?service=WCS&version=1.0.0&request=DescribeCoverage&coverage=FLOAT32_ZIP",
+    )
     error_types = ("text/xml", "application/vnd.ogc.se_xml")
     layer = "FLOAT32_ZIP"

@@ -20,5 +20,10 @@ class TestWMTSService(ServiceTests):
         _TILE.replace("tilerow=2", "tilerow=99"),
         _TILE.replace("tilecol=4", "tilecol=x"),
     )
+    doors = (
+        "/1.0.0/WMTSCapabilities.xml",
+        "/1.0.0/RGB_PNG/normal/PM/3/2/4.png",
+        f"{_TILE.replace('GetTile', 'GetFeatureInfo')}&i=1&j=1&infoformat=application/json",
+    )
     error_types = ("text/xml",)
     layer = "RGB_PNG"

@@ -7,6 +7,7 @@ import json
 import logging
 import random
 import re
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from tests.key_gate import GatePlugin, KeyGate, Rights
 from werkzeug.test import Client
 
 from mastaba import hookimpl
+from mastaba.api.catalogue import Catalogue
 from mastaba.errors import ConfigurationError
 from mastaba.model.settings import VirtualSettings
 from mastaba.plugins.manager import Plugins
@@ -326,6 +328,9 @@ def test_nothing_behind_the_door_sees_a_credential(
     for hidden in (KEY, "mk_wrong", secret, "apikey"):
         assert [one for one in texts if hidden in one] == []
     assert "203.0.113.5 GET /wmts/1.0.0/RGB_JPG" in caplog.text
+    lines = [one for one in texts if "GET /wmts/1.0.0/RGB_JPG" in one]
+    assert len([one for one in lines if " key=id-of-mk class=all virtual=-" in one]) == len(WAYS)
+    assert len([one for one in lines if " 401 " in one and " key=- class=- " in one]) == len(WAYS)
     assert [one[1] for one in recorder.requests[-8:-1]] == [401] * 7
 
 
@@ -599,3 +604,51 @@ def test_wrong_virtual_service_is_reported(
     file = tiny_installation(tmp_path, services_overrides={"virtual": {name: section}})
     with pytest.raises(ConfigurationError, match=reason):
         create_application(str(file), Plugins())
+
+
+def test_lines_of_tiles_say_who_asked(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "mastaba.access")
+    served = application(folder, gate())
+    path = TILE.format("RGB_JPG", "jpg")
+    for key, line in ((f"~{KEY}/", "key=id-of-mk class=all"), ("", "key=- class=-")):
+        address = path.replace("/wmts/", f"/wmts/{key}")
+        Client(served).get(address)
+        caplog.clear()
+        assert tile_of(served, address).status == 200
+        assert f" {line} virtual=-" in caplog.text
+        assert KEY not in caplog.text
+
+
+def test_layer_named_like_the_place_of_virtual_services_is_left_out(tmp_path: Path) -> None:
+    virtual = {"grey": {"layers": ["*"], "services": {"tms": {}}}}
+    file = tiny_installation(tmp_path, services_overrides={"virtual": virtual})
+    (tmp_path / "layers" / "RGB_PNG.json").rename(tmp_path / "layers" / "v.json")
+    listed = tmp_path / "layers.txt"
+    listed.write_text(listed.read_text().replace("/RGB_PNG.json", "/v.json"))
+    catalogue = create_application(str(file)).site.catalogue
+    assert "v" not in catalogue.layers
+    assert catalogue.missing_layers == {"v"}
+
+
+def test_a_view_that_is_being_made_stops_no_other(folder: Path) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    class SlowGate(KeyGate):
+        def catalogue(self, tag: str, site: Site, virtual: str, service: str = "") -> Catalogue:
+            if tag == "slow":
+                begun.set()
+                assert go_on.wait(60)
+            return super().catalogue(tag, site, virtual, service)
+
+    rights = {"": Rights(), "slow": Rights()}
+    site = application(folder, SlowGate(classes=rights)).site
+    made: list[Site] = []
+    threads = [threading.Thread(target=lambda: made.append(site.view("slow"))) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    assert begun.wait(60)
+    assert site.view("") is site.view("")
+    go_on.set()
+    for thread in threads:
+        thread.join()
+    assert made[0] is made[1]

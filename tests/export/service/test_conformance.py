@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import ClassVar
 
-import pytest
-
-from mastaba.api.tools import Application
 from mastaba_conformance.services import ServiceTests
 from mastaba_export.service.service import ExportService
 
@@ -19,6 +15,7 @@ _DIRECTORY = TemporaryDirectory()
 class TestExportService(ServiceTests):
     thorough = ("test_many_threads",)
     service_class = ExportService
+    layer_settings: ClassVar = {"export": {"enabled": True}}
     settings: ClassVar = {"directory": str(Path(_DIRECTORY.name, "export"))}
     paths = (
         "",
@@ -42,9 +39,14 @@ class TestExportService(ServiceTests):
     )
     error_types = ("application/problem+json",)
     layer = "FLOAT32_ZIP"
-
-    @pytest.fixture(scope="class")
-    @classmethod
-    def application(cls, open_application: Callable[..., Application]) -> Application:
-        """The tested server; the switch of layers is off by default."""
-        return open_application(cls.settings, {"export": {"enabled": True}})
+    posts = tuple(
+        (
+            f"/processes/{process}/{action}",
+            "application/json",
+            b'{"inputs": {"layer": "%s"}}' % name,
+        )
+        for process, action, name in (
+            ("export-coverage", "estimate", b"FLOAT32_ZIP"),
+            ("export-coverage", "execution", b"FLOAT32_ZIP"),
+        )
+    )

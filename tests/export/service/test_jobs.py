@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from pmtiles.reader import MemorySource, Reader
 from tests.export.service.conftest import TILES, URL, Exports
 
+from mastaba.api.access import GRANT, Grant, Principal
 from mastaba_export.jobs.worker import StoppedError
 from mastaba_export.plan import plan
 from mastaba_export.request import ExportRequest
@@ -212,6 +214,39 @@ def test_callers_see_their_own_jobs_only(open_exports: Open) -> None:
     assert jobs("192.0.2.1", "alice") == []
     # Who knows the identifier may read the status: a link can be given to others.
     assert exports.client.get(alice).status_code == 200
+
+
+def test_job_of_a_principal_is_nobody_elses(open_exports: Open) -> None:
+    exports = open_exports()
+
+    def as_key(name: str) -> dict[str, Any]:
+        return {"environ_overrides": {GRANT: Grant(Principal(name, "key"))}}
+
+    path = exports.ordered(LAYER, **as_key("first"))
+    assert exports.worker.run_one()
+    file = exports.client.get(f"{path}/results", **as_key("first")).get_json()["result"]["href"]
+    file = file.removeprefix("http://maps.example")
+    assert exports.client.get(file, **as_key("first")).status_code == 200
+    # Who knows the identifier, with the same address or another key, knows nothing.
+    for others in ({}, as_key("second")):
+        for address in (path, f"{path}/results", file):
+            assert exports.client.get(address, **others).status_code == 404
+        assert exports.client.delete(path, **others).status_code == 404
+        assert exports.client.get("/export/jobs", **others).get_json()["jobs"] == []
+
+
+def test_layer_of_which_a_part_is_seen_is_not_offered(open_exports: Open) -> None:
+    site = open_exports().site
+    catalogue = site.catalogue
+    readers = dict(catalogue.readers)
+    readers["RGB_PNG"] = {"2": readers["RGB_PNG"]["2"]}
+    part = catalogue.filtered(catalogue.layers, readers, catalogue.settings, catalogue.services)
+    view = replace(site, catalogue=part, main=site)
+    service = view.open_service("export")
+    # A worker would export all levels.
+    assert service.downloads(catalogue.layers["RGB_PNG"]) == []
+    assert service.downloads(catalogue.layers["RGB_JPG"])
+    service.close()
 
 
 def test_list_of_jobs_has_pages(open_exports: Open) -> None:

@@ -68,6 +68,7 @@ class LayerLoader:
         self._raster_only = frozenset(item.name for item in classes if item.is_raster_only)
         self._own_keys = frozenset(key for item in classes for key in item.layer_schema)
         self._settings = shared.settings
+        self._has_virtual = bool(shared.virtual)
         self._reader = reader
 
     def load(self, identifier: str, document: Any, file: str) -> LoadedLayer:
@@ -78,6 +79,9 @@ class LayerLoader:
         hidden = self._switched_off(document)
         document = self._reader.validated(document, "layer", file, self._services)
         _check_identifier(identifier, faults)
+        if identifier == "v" and self._has_virtual:
+            text = "the layer v would have the addresses of virtual services"
+            faults.refuse("$", text, "rename the layer, or remove the virtual services")
         pyramid, make = self._compose(document["pyramids"], faults)
         try:
             pyramid, native, geographic = _extent(document.get("bbox"), pyramid, file)

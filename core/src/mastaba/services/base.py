@@ -255,11 +255,13 @@ class Service(ABC):
 
     def published_layers(self) -> list[Layer]:
         """Return the layers that this service publishes, sorted by identifier."""
-        return [
-            layer
-            for layer in self.site.catalogue.layers.values()
-            if self.name not in layer.hidden_from
-        ]
+        return [layer for layer in self.site.catalogue.layers.values() if self.publishes(layer)]
+
+    def publishes(self, layer: Layer) -> bool:
+        """Return whether it publishes a layer: not if all that it offers is withheld."""
+        main = [word for word in self.abilities if word not in ("info", "legend")]
+        is_offered = not main or any(self.offers(word, layer) for word in main)
+        return is_offered and self.name not in layer.hidden_from
 
     def shows_status(self, request: Request) -> bool:
         """Return whether a client may see the state of the server: anyone without a gate."""

@@ -31,21 +31,37 @@ class Views:
         self._site = site
         self._lock = threading.Lock()
         self._open: dict[tuple[str, str], Site] = {}
+        self._making: dict[tuple[str, str], threading.Lock] = {}
 
     def get(self, tag: str, virtual: str) -> Site:
         """Return a view; see `Site.view`."""
+        key = tag, virtual
         with self._lock:
-            view = self._open.pop((tag, virtual), None)
-            if view is None:
-                view = self._made(tag, virtual)
-            self._open[tag, virtual] = view
-            if len(self._open) <= _MOST_VIEWS:
+            view = self._open.pop(key, None)
+            if view is not None:
+                self._open[key] = view
                 return view
+            making = self._making.setdefault(key, threading.Lock())
+        # Requests for other views do not wait until this one is made.
+        with making:
+            view = self._open.get(key)
+            if view is None:
+                try:
+                    view = self._made(tag, virtual)
+                    self._add(key, view)
+                finally:
+                    self._making.pop(key, None)
+        return view
+
+    def _add(self, key: tuple[str, str], view: Site) -> None:
+        with self._lock:
+            self._open[key] = view
+            if len(self._open) <= _MOST_VIEWS:
+                return
             oldest = self._open.pop(next(iter(self._open)))
         if oldest is not self._site:
             oldest.close_services_later()
         self.closed()
-        return view
 
     def close(self) -> None:
         """Close the services of all views."""

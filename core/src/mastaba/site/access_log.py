@@ -8,10 +8,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from time import perf_counter
 from typing import Any
+from urllib.parse import quote
 
 from mastaba import trace
 from mastaba.site.logs import destination
 from mastaba_server.access.gate import Meter
+from mastaba_server.access.principal import GRANT, Grant
 from mastaba_server.body import SizedBody
 from mastaba_server.web.masking import masked, masked_path
 from mastaba_server.web.response import Response
@@ -36,6 +38,8 @@ class AccessLines:
         meters: count the requests that do not come from the table, with or without lines.
         address: returns the address of a client for the headers of a request to the table; None
             if it is the one in them.
+        virtual_of: returns the virtual service for a path; None on a server without views, whose
+            lines do not say who a client is.
     """
 
     def __init__(
@@ -45,10 +49,12 @@ class AccessLines:
         steps: bool,
         meters: Sequence[Meter] = (),
         address: Callable[[Mapping[str, Any]], str] | None = None,
+        virtual_of: Callable[[str], str] | None = None,
     ) -> None:
         self._is_off = style == "off"
         self._meters = meters
         self._address = address
+        self._virtual_of = virtual_of
         self._is_json = style == "json"
         self._steps = steps
 
@@ -93,8 +99,8 @@ class AccessLines:
         for meter in self._meters:
             meter.request(environ, status, size)
         if not self._is_off:
-            client = environ.get("REMOTE_ADDR")
-            self._log(notes, client, environ, path, query, status, size, whole)
+            client, grant = environ.get("REMOTE_ADDR"), environ.get(GRANT)
+            self._log(notes, client, grant, environ, path, query, status, size, whole)
 
     def around_tiles(self, find: Callable[..., Response | None]) -> Callable[..., Response | None]:
         """Wrap what `Application.stored_tile` calls; requests without a tile are not logged."""
@@ -110,8 +116,9 @@ class AccessLines:
             if response is not None:
                 find_address = self._address
                 client = find_address(headers) if find_address else headers.get("REMOTE_ADDR")
+                grant = visit[0].grant if visit else None
                 status, size = response.status, len(response.body)
-                self._log(notes, client, headers, path, query, status, size)
+                self._log(notes, client, grant, headers, path, query, status, size)
             return response
 
         return wrapped
@@ -120,6 +127,7 @@ class AccessLines:
         self,
         notes: trace.Trace,
         client: str | None,
+        grant: object,
         sent: Mapping[str, Any],
         path: str,
         query: str,
@@ -134,6 +142,7 @@ class AccessLines:
         path = (path if path.isascii() else utf8(path)) or "/"
         if "/~" in path:
             path = masked_path(path)
+        identity = {} if self._virtual_of is None else _identity(grant, self._virtual_of(path))
         if query:
             query = masked(query)
         is_truncated = (size or 0) < whole
@@ -148,6 +157,7 @@ class AccessLines:
                 "bytes": size,
                 "seconds": round(seconds, 6),
                 "cache": notes.cache,
+                **identity,
             }
             if is_truncated:
                 fields["truncated"] = True
@@ -157,6 +167,7 @@ class AccessLines:
             target = f"{path}?{query}" if query else path
             shown = "-" if size is None else size
             text = f"{client} {method} {target} {status} {shown} {seconds:.6f} {notes.cache}"
+            text += "".join(f" {name}={quote(item)}" for name, item in identity.items())
             if is_truncated:
                 text += " truncated"
             if self._steps:
@@ -169,6 +180,14 @@ class AccessLines:
         else:
             # A JSON formatter uses the fields, any other formatter the text.
             logger.info("%s", json.dumps(fields, ensure_ascii=False), extra={"fields": fields})
+
+
+def _identity(grant: object, virtual: str) -> dict[str, str]:
+    """Return the fields of a line that say who asked, without a credential."""
+    key = tag = ""
+    if isinstance(grant, Grant):
+        key, tag = "" if grant.principal.is_anonymous else grant.principal.id, grant.tag
+    return {"key": key or "-", "class": tag or "-", "virtual": virtual or "-"}
 
 
 def _size(result: Iterable[bytes] | None) -> int | None:

@@ -46,7 +46,14 @@ class Application(Entrance):
             find = table.visit if isinstance(table, GuardedTileTable) else table.answer
         if site.access != "off" or meters:
             address = None if gate is None else gate.client_address
-            lines = AccessLines(site.access, steps=site.debug, meters=meters, address=address)
+            virtual_of = inner.virtual_of if isinstance(inner, GuardedApplication) else None
+            lines = AccessLines(
+                site.access,
+                steps=site.debug,
+                meters=meters,
+                address=address,
+                virtual_of=virtual_of if gate or site.catalogue.virtual else None,
+            )
             entry = lines.around(entry)
             if find is not None and site.access != "off":
                 find = lines.around_tiles(find)

@@ -131,6 +131,7 @@ class RulesGate(Gate):
         if not access.get("rules"):
             remedy = "name a file of rules, or remove the section plugins.access"
             refuse("rules", "is missing: nothing says who may see what", remedy)
+        _require_places_for_credentials(site.catalogue)
         installed = site.plugins.services
         self._services = {name: installed[name].abilities for name in site.catalogue.services}
         self._plain_words = PLAIN_ABILITIES.intersection(chain(*self._services.values()))
@@ -450,6 +451,22 @@ class RulesGate(Gate):
 
 
 _NO_LAYERS: Final = Layers({})
+
+
+def _require_places_for_credentials(catalogue: Catalogue) -> None:
+    """Check that a credential can be a segment of the addresses of all services.
+
+    Raises:
+        ConfigurationError: it cannot.
+    """
+    for name in catalogue.layers:
+        if name.startswith("~"):
+            reason = f"the layer {name} begins like a credential in an address"
+            refuse("rules", reason, "rename the layer, or remove the section plugins.access")
+    for name, one in catalogue.services.items():
+        if "?" in one.endpoint_uri:
+            reason = f"endpoint_uri of {name} has a query, behind which no credential can stand"
+            refuse("rules", reason, f"remove the query from {name}.endpoint_uri in services.json")
 
 
 def _with_peer(headers: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -104,7 +104,7 @@ class Viewer(Service):
 
     def _layer(self, identifier: str) -> Layer:
         layer = self.site.catalogue.layers.get(identifier)
-        if layer is None or self.name in layer.hidden_from:
+        if layer is None or not self.publishes(layer):
             raise UnknownPathError("Unknown layer")
         return layer
 

@@ -19,12 +19,13 @@ from mastaba_conformance.deadline import together
 from mastaba_conformance.services.declaration import DeclarationTests
 from mastaba_conformance.services.documents import CachingTests, DocumentTests
 from mastaba_conformance.services.errors import ErrorTests
+from mastaba_conformance.services.hiding import HidingTests
 from mastaba_conformance.services.hostile import HostileTests
 from mastaba_conformance.services.kit import Answer, ServiceKit
 from mastaba_conformance.services.routes import RouteTests
 from mastaba_conformance.services.table import TableTests
 
-__all__ = ["ServiceTests"]
+__all__ = ["HidingTests", "ServiceTests"]
 
 _THREADS = 8
 _REPEATS = 5
@@ -61,6 +62,7 @@ class ServiceTests(
     CachingTests,
     TableTests,
     HostileTests,
+    HidingTests,
     ThreadTests,
 ):
     """The contract of `mastaba.api.services.Service`, in levels.
@@ -77,7 +79,9 @@ class ServiceTests(
             `mastaba_conformance.tiny_installation.tiny_installation`.
         invalid_paths: requests that are answered with a client error.
         error_types: media types of error reports.
-        layer: the layer in ``paths``; None if the service does not publish layers.
+        layer: the layer in ``paths``, which is also hidden from some clients; None if the service
+            does not publish layers.
+        doors, posts, hidden_layer, server_settings, is_complete_without: see `HidingTests`.
         has_etags: whether responses to ``paths`` have ETags.
         ignores_unknown_parameters: whether query parameters that the service does not know are
             ignored.

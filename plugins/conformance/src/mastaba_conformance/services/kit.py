@@ -88,6 +88,7 @@ class ServiceKit:
         "caching",
         "table",
         "hostile",
+        "hiding",
         "threads",
     )
 
@@ -122,7 +123,7 @@ class ServiceKit:
         def open_it(settings: Mapping[str, Any], layer: Mapping[str, Any]) -> Application:
             name = cls.service_class.name
             section = {"enabled": True, "endpoint_uri": PUBLIC_URL, **settings}
-            layers = _layers(tmp_path_factory.getbasetemp() / "mastaba-tiny")
+            layers = tiny_layers(tmp_path_factory)
             keys = {**cls.layer_settings, **layer}
             server_json = write_installation(
                 tmp_path_factory.mktemp(name),
@@ -168,6 +169,11 @@ class ServiceKit:
             f"not {' or '.join(self.error_types)}: {answer.body[:200]!r}"
         )
         check_document(answer)
+
+
+def tiny_layers(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
+    """Return the layer documents of the tiny installation, by identifier."""
+    return _layers(tmp_path_factory.getbasetemp() / "mastaba-tiny")
 
 
 @cache

@@ -186,6 +186,22 @@ def _summaries(site: Site, file: str, faults: Faults) -> list[str]:
         except Exception as error:  # noqa: BLE001 - of a plugin
             reason = f"the service {name!r} fails in summary: {type(error).__name__}: {error}"
             faults.error(file, "$", reason, "fix the plugin, or block it")
+    return lines + _virtual_services(site.catalogue, file, faults)
+
+
+def _virtual_services(catalogue: Catalogue, file: str, faults: Faults) -> list[str]:
+    """Return what virtual services publish, and warn of those that publish nothing."""
+    lines: list[str] = []
+    for name, one in catalogue.virtual.items():
+        count = sum(map(one.includes, catalogue.layers.values()))
+        lines.append(f"virtual service {name}: {count} layers")
+        lines += [
+            f"  {kind}: {own.endpoint_uri}"
+            for kind, own in one.services.items()
+            if own.root_path != one.root_path
+        ]
+        if not count:
+            faults.warning(file, f"$.virtual.{name}.layers", "matches no layer", "correct it")
     return lines
 
 

@@ -10,9 +10,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from mastaba.api.access import GRANT, Grant
 from mastaba_export.jobs.refusals import TooManyError
 from mastaba_export.jobs.settings import JobSettings
 
+_PRINCIPAL: Final = "principal:"
 _LONGEST: Final = 200
 """Characters of a name in a header."""
 _OWNERS: Final = 10_000
@@ -24,13 +26,17 @@ _LOCAL: Final = ipaddress.IPv4Address("127.0.0.1")
 def owner_of(environ: Mapping[str, Any], settings: JobSettings) -> str:
     """Return the owner of the jobs that a request orders.
 
-    It is the value of the header in which a gateway names them, or else the address of the client;
-    for IPv6, the first 64 bits.
+    It is the principal that access rules know, the value of the header in which a gateway names
+    them, or else the address of the client; for IPv6, the first 64 bits.
 
     Args:
         environ: WSGI environment of the request.
         settings: the header, and the gateways.
     """
+    grant = environ.get(GRANT)
+    if isinstance(grant, Grant) and not grant.principal.is_anonymous:
+        principal = grant.principal.issuer or grant.principal
+        return f"{_PRINCIPAL}{principal.kind}:{principal.id}"
     address = _address(environ.get("REMOTE_ADDR") or "")
     if settings.owner_header and any(address in network for network in settings.gateways):
         name = (environ.get(settings.owner_header) or "").strip()
@@ -39,6 +45,17 @@ def owner_of(environ: Mapping[str, Any], settings: JobSettings) -> str:
     if address.version == 6:
         return f"address:{ipaddress.ip_network((address, _NETWORK), strict=False)}"
     return f"address:{address}"
+
+
+def may_see(owner: str, asking: str) -> bool:
+    """Return whether a client may see a job whose identifier it knows.
+
+    Args:
+        owner: of the job.
+        asking: what `owner_of` returns for the request.
+    """
+    # Whoever is known owns its jobs; those of others are found by identifier alone.
+    return owner == asking or not owner.startswith(_PRINCIPAL)
 
 
 def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:

@@ -31,7 +31,7 @@ from mastaba_export.errors import DestinationError
 from mastaba_export.formats import file_name
 from mastaba_export.jobs.exporting import remote_results
 from mastaba_export.jobs.job import Job, State, is_identifier
-from mastaba_export.jobs.owners import Rate, owner_of
+from mastaba_export.jobs.owners import Rate, may_see, owner_of
 from mastaba_export.jobs.queue import Queue
 from mastaba_export.jobs.refusals import FullError, QueueError, TooLargeError
 from mastaba_export.jobs.results import FileBody, Results
@@ -304,13 +304,13 @@ class ExportService(Service):
                 _check_method(request, "GET")
                 found: tuple[Mapping[str, Any], Page] = self._own_jobs(request), pages.jobs
             case [identifier] if request.method == "DELETE":
-                return _json(200, status_of(self._dismissed(identifier), uri))
+                return _json(200, status_of(self._dismissed(request, identifier), uri))
             case [identifier]:
                 _check_method(request, "GET, DELETE", "GET")
-                found = status_of(self._job(identifier), uri), pages.job
+                found = status_of(self._job(request, identifier), uri), pages.job
             case [identifier, "results"]:
                 _check_method(request, "GET")
-                job = self._job(identifier)
+                job = self._job(request, identifier)
                 if job.state is State.FAILED:
                     return failed(job.status, job.message)
                 _check_successful(job)
@@ -329,14 +329,16 @@ class ExportService(Service):
         shown = [job for job in jobs if self._is_known(job)]
         return job_list(shown, self.settings.endpoint_uri, limit, offset)
 
-    def _job(self, identifier: str) -> Job:
+    def _job(self, request: Request, identifier: str) -> Job:
         """Return a job.
 
         Raises:
-            UnknownJobError: there is none, it has expired, or its layer is no longer offered.
+            UnknownJobError: there is none, it has expired, its layer is no longer offered, or it
+                belongs to another principal.
         """
         job = self._queue.job(identifier) if is_identifier(identifier) else None
-        if job is None or not self._is_known(job):
+        is_seen = job is not None and may_see(job.order.owner, owner_of(request.environ, self._own))
+        if job is None or not is_seen or not self._is_known(job):
             raise UnknownJobError("there is no such job, or its result has expired")
         return job
 
@@ -345,20 +347,20 @@ class ExportService(Service):
         is_kept = not job.state.is_final or time.time() - job.finished < self._own.keep
         return is_kept and job.order.layer in self._offered.get(job.order.process, ())
 
-    def _dismissed(self, identifier: str) -> Job:
+    def _dismissed(self, request: Request, identifier: str) -> Job:
         """Dismiss a job, whatever its state, and remove its files."""
-        job = self._job(identifier)
+        job = self._job(request, identifier)
         while job.state is not State.DISMISSED:
             if self._queue.dismiss(job):
                 # A worker that still writes removes them as soon as it knows.
                 if not self._results.is_held(job.id):
                     self._results.remove(job.id)
-                return self._job(identifier)
-            job = self._job(identifier)
+                return self._job(request, identifier)
+            job = self._job(request, identifier)
         raise DismissedError("the job has already been dismissed")
 
     def _file(self, request: Request, identifier: str, name: str) -> Response:
-        job = self._job(identifier)
+        job = self._job(request, identifier)
         file = next((item for item in job.files if item.name == name), None)
         if job.state is not State.SUCCESSFUL or file is None:
             raise UnknownJobError("there is no such file")
