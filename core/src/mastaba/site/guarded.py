@@ -25,8 +25,8 @@ from mastaba.site.tile_table import (
 from mastaba.web.request import Request
 from mastaba_server.access.caching import secure
 from mastaba_server.access.door import VISIT, Visit
-from mastaba_server.access.gate import Meter
-from mastaba_server.access.principal import GRANT
+from mastaba_server.access.gate import Meter, Spending
+from mastaba_server.access.principal import GRANT, Grant
 from mastaba_server.web.cors import CrossOrigin
 from mastaba_server.web.response import ADDRESSES, DOCUMENT, Headers, Response, plain_error
 from mastaba_server.web.text import utf8
@@ -104,6 +104,24 @@ class ViewApplication(SiteApplication):
     def __init__(self, view: Site, table: Any) -> None:
         super().__init__(view)
         self._table = table
+        self._before = None if view.gate is None else self._spend
+
+    def _spend(self, request: Request, service: Service) -> None:
+        """Take the cost of a request from the rates of its client, if it is limited."""
+        gate = self._site.gate
+        grant = request.environ.get(GRANT)
+        if gate is None or gate.rates is None or not isinstance(grant, Grant):
+            return
+        cost = service.cost(request)
+        if cost:
+            spending = Spending(
+                service.name,
+                self._site.virtual,
+                service.ability_of(request),
+                request.path,
+                request.query_string,
+            )
+            gate.rates.spend(grant, request.environ, spending, cost)
 
     def _cross_origins(self) -> dict[str, CrossOrigin | None]:
         return _CrossOrigins(self._site)
@@ -152,6 +170,7 @@ class ViewApplication(SiteApplication):
             ]
         if error.retry_after is not None:
             report.headers.append(("Retry-After", str(error.retry_after)))
+        report.headers += error.headers
         return report
 
     def _all_headers(
@@ -281,6 +300,13 @@ class GuardedTileTable(TileTable):
             accepted = headers.get("HTTP_ACCEPT")
             if accepted and not group.accepts(accepted):
                 return None
+        rates = None if self._site.gate is None else self._site.gate.rates
+        if rates is not None and visit is not None:
+            assert isinstance(guarded, _Guarded)
+            # What is refused here is refused again, and reported, on the general path.
+            place = guarded.service, guarded.virtual
+            if not rates.take(visit.grant, headers, group, *place):
+                return None
         response = None
         state = self._scoreboard.begin()
         try:
@@ -310,9 +336,13 @@ class GuardedTileTable(TileTable):
             sent = {**headers, VISIT: visit, DOCUMENT: None, ADDRESSES: visit.addresses}
             tag, grant = visit.grant.tag, visit.grant
         response = self._document(path, query, sent, tag)
-        if response is not None and self._meters:
+        rates = None if self._site.gate is None else self._site.gate.rates
+        if response is not None and (self._meters or rates is not None):
             service, _ = self._find_main(path)
             name, virtual = service.name if service else "", self._application.virtual_of(path)
+            is_limited = rates is not None and grant is not None
+            if is_limited and not rates.take(grant, headers, None, name, virtual):
+                return None
             for meter in self._meters:
                 meter.tile(grant, None, response, name, virtual)
         return response

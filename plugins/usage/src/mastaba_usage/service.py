@@ -22,6 +22,9 @@ from mastaba_usage.reading import DEFAULT, as_csv, columns, conditions, days
 from mastaba_usage.roll_up import run
 from mastaba_usage.settings import UsageSettings
 
+_COST = 20
+"""Of the rates of a client, for a query of the database."""
+
 _PRIVATE = ("Cache-Control", "private, no-store")
 
 
@@ -52,6 +55,9 @@ class UsageService(Service):
     def companions(self) -> Sequence[Callable[[], None]]:
         own = self._own
         return [partial(run, own.directory, own.database, own.retention)]
+
+    def cost(self, request: Request) -> int:
+        return _COST
 
     def respond(self, request: Request) -> Response:
         """Return the usage of a period.
