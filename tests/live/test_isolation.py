@@ -23,6 +23,8 @@ TESTS = {
     "core": [
         f"core/slab/test_{name}.py" for name in ("delivery", "index", "index_cache", "layout")
     ],
+    "access": [f"access/identification/test_{name}.py" for name in ("fronts", "signed")],
+    "access_oidc": ["access_oidc/test_oidc.py"],
     "admin": ["admin/test_plugin.py"],
     "builder": ["build/test_file_writer.py", "build/test_styles.py"],
     "conformance": ["conformance/test_serving.py"],
@@ -48,6 +50,7 @@ TESTS = {
     "storage_s3": ["storage_s3/test_settings.py"],
     "storage_swift": ["storage_swift/test_tokens.py"],
     "tms": ["tms/test_paths.py"],
+    "usage": ["usage/test_usage.py"],
     "viewer": ["viewer/test_page.py"],
     "wcs": ["wcs/test_conformance.py"],
     "wms": ["wms/test_formats.py"],
@@ -85,7 +88,7 @@ DESELECTED = {
 }
 
 # Libraries of tests, beside those of the conformance kit.
-LIBRARIES = {"ogcapi": ["openapi-schema-validator"]}
+LIBRARIES = {"access_oidc": ["pyjwt"], "ogcapi": ["openapi-schema-validator"]}
 
 # Examines the plugins, imports every module of a package but those that need libraries of an extra,
 # and prints the packages of ours that are then loaded.

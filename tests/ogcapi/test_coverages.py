@@ -373,6 +373,23 @@ def test_answer_beyond_a_limit_is_413_with_size_and_limit(
     ground.close()
 
 
+def test_answer_beyond_a_limit_names_the_job_if_it_takes_the_layer(tmp_path: Path) -> None:
+    pytest.importorskip("mastaba_export")
+    export = {"endpoint_uri": "http://localhost/export", "directory": str(tmp_path / "jobs")}
+    for is_offered in (True, False):
+        ground = Ground(
+            tmp_path / str(is_offered),
+            services=section({"limits": {"tiles": 10}}) | {"export": export},
+            coverages=True,
+            **({"export": {"enabled": True}} if is_offered else {}),
+        )
+        response = Reader(ground.application).get(COVERAGE)
+        assert response.status_code == 413
+        process = "http://localhost/export/processes/export-coverage"
+        assert (process in response.text) == is_offered
+        ground.close()
+
+
 def test_long_downloads_are_limited(tmp_path: Path) -> None:
     ground = Ground(tmp_path, services=section({"limits": {"streams": 1}}), coverages=True)
     application = create_application(str(ground.server_json))

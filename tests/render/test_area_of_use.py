@@ -24,7 +24,7 @@ from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS, transform_points
 from mastaba.model.tile_matrix_set import TileMatrix
 from mastaba_render import positions
-from mastaba_render.extent import tiles_around, turn_of
+from mastaba_render.extent import tiles_around, transformed_box, turn_of
 from mastaba_render.map_request import MapRequest
 from mastaba_render.positions import other_crs_positions
 from mastaba_render.sampling import GridPositions, Positions
@@ -337,3 +337,16 @@ def test_equivalent_codes_are_not_reprojected(globe: World) -> None:
     box = around("EPSG:4326", 8, 8, (0.0, 5e6))
     images = [globe.draw("values", box, crs, (33, 44)) for crs in ("EPSG:4326", "CRS:84")]
     assert np.array_equal(images[0].pixels, images[1].pixels)
+
+
+def test_box_in_another_crs_is_cut_to_the_area_of_use_or_does_not_meet_it() -> None:
+    degrees, mercator, lambert = map(CRS.from_code, ("EPSG:4326", "EPSG:3857", "EPSG:2154"))
+    inside = BoundingBox(2.0, 48.0, 3.0, 49.0)
+    assert transformed_box(inside, degrees, mercator) == degrees.transform_bbox(inside, mercator)
+    # The poles are infinitely far away in Mercator.
+    whole = transformed_box(BoundingBox(-180.0, -90.0, 180.0, 90.0), degrees, mercator)
+    assert whole is not None
+    assert whole.ymax == pytest.approx(20048966.1)
+    # New Zealand has a position in a projection for France, far beyond what is plausible.
+    far = BoundingBox(170.0, -45.0, 175.0, -40.0)
+    assert transformed_box(far, degrees, lambert) is None

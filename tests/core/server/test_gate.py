@@ -25,6 +25,7 @@ from mastaba.services.base import Site
 from mastaba.site.application import Application
 from mastaba.wsgi import create_application
 from mastaba_conformance.tiny_installation import tiny_installation
+from mastaba_server.transport import http
 from mastaba_server.transport.connection import Connection
 from mastaba_server.transport.fastcgi.connection import FastCGIConnection
 from mastaba_server.transport.http import HTTPConnection
@@ -264,6 +265,7 @@ class Recorder:
         self.seen: list[dict[str, Any]] = []
         self.tiles: list[tuple[Any, Any, int]] = []
         self.requests: list[tuple[Any, int, int | None]] = []
+        self.virtual: list[str] = []
 
     @hookimpl
     def wsgi_middleware(self, site: Any) -> Any:
@@ -280,7 +282,8 @@ class Recorder:
         self.tiles.append((grant.principal.id, group and group.layer, response.status))
 
     def request(self, environ: Mapping[str, Any], status: int, size: int | None) -> None:
-        grant = environ["mastaba.grant"]
+        grant = environ.get("mastaba.grant")
+        self.virtual.append(environ["mastaba.virtual"])
         self.requests.append((getattr(grant, "principal", grant), status, size))
 
 
@@ -458,8 +461,9 @@ def test_withheld_abilities_are_offered_nowhere(folder: Path) -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize("protocol", [HTTPConnection, FastCGIConnection])
 def test_table_and_general_path_answer_the_same_to_each_client(
-    folder: Path, protocol: type[Connection]
+    folder: Path, protocol: type[Connection], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(http, "_date", lambda now: "Server: x\r\nDate: x\r\n")
     served = application(folder, gate())
     mixed = random.Random(7)
     client = Client(served, use_cookies=False)
@@ -540,6 +544,15 @@ def test_class_of_clients_sees_its_part_of_a_virtual_service(folder: Path) -> No
     text = client.get(f"/v/partner/wmts/~{KEY}?SERVICE=WMTS&REQUEST=GetCapabilities").text
     assert f"http://localhost/v/partner/wmts/~{KEY}" in text
     assert served.site.mark not in text
+
+
+def test_meters_know_the_virtual_service(folder: Path) -> None:
+    recorder = Recorder()
+    served = Application(with_partner(application(folder, gate(), test_recorder=recorder).site))
+    client, path = Client(served), TILE.format("GREY_PNG", "png")
+    for address in (f"/v/partner{path}", path, "/v/partner/unknown", "/unknown"):
+        client.get(address)
+    assert recorder.virtual == ["partner", "", "partner", ""]
 
 
 def test_services_json_names_virtual_services(tmp_path: Path) -> None:

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 from mastaba.errors import AccessError
 from mastaba.services.base import Site
-from mastaba.site.access_log import AccessLines, FindTile, WSGICallable
+from mastaba.site.access_log import AccessLines, WSGICallable
 from mastaba.site.debug_headers import with_debug_headers
 from mastaba.site.guarded import GuardedApplication, GuardedTileTable
-from mastaba.site.site_application import SiteApplication
+from mastaba.site.site_application import Entrance, SiteApplication
 from mastaba_server.access.door import Door
 from mastaba_server.web.response import Response
 
 
-class Application:
-    """The object that WSGI servers call. Its site can be swapped while requests are served.
-
-    The site with which a request began serves it to the end.
-    """
+class Application(Entrance):
+    """The application of a site, which can be swapped while requests are served."""
 
     def __init__(self, site: Site) -> None:
         self.swap(site)
@@ -60,20 +57,9 @@ class Application:
             find = None if find is None else door.around_tiles(find)
         elif find is not None and isinstance(inner, GuardedApplication):
             find = partial(_public, find)
-        self._find_tile: FindTile | None = find
+        self._find_tile = find
         self.site = site
         self._entry = entry
-
-    def stored_tile(self, path: str, query: str, headers: Mapping[str, Any]) -> Response | None:
-        """Return the response to a GET request for a stored tile; None for anything else.
-
-        For transports: without a WSGI call, and the same. See `TileTable.answer`.
-        """
-        find = self._find_tile
-        return None if find is None else find(path, query, headers)
-
-    def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-        return self._entry(environ, start_response)
 
 
 def _ambiguous() -> AccessError:

@@ -58,6 +58,7 @@ class GuardedApplication:
         visit: Visit | None = environ.get(VISIT)
         tag = "" if visit is None else visit.grant.tag
         name = self.virtual_of(path if path.isascii() else utf8(path))
+        environ["mastaba.virtual"] = name  # for middleware and meters
         return self.of(tag, name)(environ, start_response)
 
     def of(self, tag: str, virtual: str) -> ViewApplication:

@@ -1,4 +1,4 @@
-"""The WSGI application of one site: passes each request to its service."""
+"""The path of each request: the entrance, and the application of a site with its services."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from mastaba.model.settings import CachingSettings
 from mastaba.model.surrogate_keys import DOCUMENTS_KEY, SURROGATE_KEY
 from mastaba.services.base import Service, Site
 from mastaba.services.root import for_people
+from mastaba.site.access_log import FindTile, WSGICallable
 from mastaba.site.tile_table import AllHeaders, AroundDocument, AroundTiles, TileTable
 from mastaba.web.request import Request
 from mastaba_server.access.principal import GRANT
@@ -34,6 +35,27 @@ logger = logging.getLogger("mastaba.request")
 _NO_SERVICE = ("", "")
 
 StartResponse = Callable[[str, Headers], Any]
+
+
+class Entrance:
+    """The object that WSGI servers call. What is behind it can be swapped at any time.
+
+    The site with which a request began serves it to the end.
+    """
+
+    _entry: WSGICallable
+    _find_tile: FindTile | None
+
+    def stored_tile(self, path: str, query: str, headers: Mapping[str, Any]) -> Response | None:
+        """Return the response to a GET request for a stored tile; None for anything else.
+
+        For transports: without a WSGI call, and the same. See `TileTable.answer`.
+        """
+        find = self._find_tile
+        return None if find is None else find(path, query, headers)
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        return self._entry(environ, start_response)
 
 
 class Routes:

@@ -11,7 +11,7 @@ import numpy as np
 from mastaba.api.catalogue import WGS84, WORLD, BoundingBox, bbox_in, transform_points
 from mastaba.errors import InvalidParameterError
 from mastaba_coverage.errors import InvalidIntervalError, OutsideCoverageError
-from mastaba_render.api.maps import is_plausible
+from mastaba_render.api.maps import transformed_box
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import CRS
@@ -93,7 +93,7 @@ def area_of_trim(coverage: Coverage, trim: Trim, target: CRS, extent: BoundingBo
         raise OutsideCoverageError("the area is outside the coverage")
     if crs is target:
         return Area(box)
-    found = _transformed(box, crs, target)
+    found = transformed_box(box, crs, target)
     if found is None:
         raise InvalidParameterError(f"the area cannot be transformed to {target.code}", "trim")
     return Area(found)
@@ -106,7 +106,7 @@ def extent_in(coverage: Coverage, crs: CRS, *, is_native: bool) -> BoundingBox |
         return grid.edges(grid.window)
     native = coverage.layer.pyramid.tile_matrix_set.crs
     box = bbox_in(coverage.layer, crs)
-    return _transformed(coverage.layer.native_bbox, native, crs) if box is None else box
+    return transformed_box(coverage.layer.native_bbox, native, crs) if box is None else box
 
 
 def _check(interval: Interval, axis: str, *, is_cyclic: bool) -> None:
@@ -125,28 +125,13 @@ def _meets(one: BoundingBox, other: BoundingBox) -> bool:
     ) <= min(one.ymax, other.ymax)
 
 
-def _transformed(box: BoundingBox, source: CRS, target: CRS) -> BoundingBox | None:
-    """Return the box around a box in another CRS, cut to the target's area of use if needed."""
-    try:
-        found = source.transform_bbox(box, target)
-        if is_plausible(found, target):
-            return found
-    except ValueError:
-        found = None
-    try:
-        area = source.transform_bbox(box, WGS84).intersection(target.area_of_use)
-        return found if area is None else WGS84.transform_bbox(area, target)
-    except ValueError:
-        return found
-
-
 def _across(box: BoundingBox, source: CRS, target: CRS) -> Area:
     """Return the area for a box in degrees whose east is beyond the antimeridian."""
     cut = box.intersection(BoundingBox(-_TURN, -90.0, 2 * _TURN, 90.0)) or box
     if source is target or target.is_geographic:
         return Area(cut, 180.0, _TURN)
-    western = _transformed(replace(cut, xmax=180.0), source, target)
-    eastern = _transformed(replace(cut, xmin=-180.0, xmax=cut.xmax - _TURN), source, target)
+    western = transformed_box(replace(cut, xmax=180.0), source, target)
+    eastern = transformed_box(replace(cut, xmin=-180.0, xmax=cut.xmax - _TURN), source, target)
     if western is None or eastern is None:
         raise InvalidParameterError(f"the area cannot be transformed to {target.code}", "trim")
     equator = transform_points(WGS84, target, np.array([-180.0, 180.0]), np.zeros(2))[0]

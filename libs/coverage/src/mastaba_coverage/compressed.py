@@ -15,7 +15,7 @@ from mastaba_coverage.layout import LARGEST_CLASSIC, TiffImage, TiffLayout, fram
 from mastaba_coverage.sources import READ_AT_A_TIME, WrittenTiles
 
 if TYPE_CHECKING:
-    from mastaba_coverage.grid import CoverageGrid
+    from mastaba.api.catalogue import TileMatrix
     from mastaba_coverage.limits import CoverageLimits
     from mastaba_coverage.plan import CoveragePlan
     from mastaba_render.api.decoding import Pixels
@@ -26,7 +26,7 @@ _MOST_CLASSIC: Final = LARGEST_CLASSIC // 3 * 2
 """Bytes of values. LZW makes up to half as much more of noise."""
 
 
-Change: TypeAlias = "Callable[[CoverageGrid, int, int, Pixels], Pixels]"
+Change: TypeAlias = "Callable[[TileMatrix, int, int, Pixels], Pixels]"
 
 
 class FilePart(NamedTuple):
@@ -51,8 +51,8 @@ class CompressedFile:
     Args:
         plan: of stored values, none of them copied.
         limits: of the file; ``tiles`` and ``indices`` count.
-        change: changes the pixels of a tile: takes its grid, the row and column of its first cell
-            in that, and its pixels; returns the new ones. None to keep them.
+        change: changes the pixels of a tile: takes the grid of its image, the row and column of
+            its first cell in that, and its pixels; returns the new ones. None to keep them.
 
     Attributes:
         plan: as given.
@@ -106,15 +106,15 @@ class CompressedFile:
     def _pixels(self, image: int, first: int, stop: int) -> Iterator[Pixels | None]:
         """Yield the pixels of some tiles of an image."""
         shape, place = self.plan.shape, self.plan.images[image]
-        grid, cells = place.grid, place.cells
-        across = shape.across(cells.columns)
+        matrix, (top, left) = place.matrix, place.corner
+        across = shape.across(place.columns)
         for number, pixels in enumerate(self._windows[image].blocks(first, stop), first):
             if pixels is None or self._change is None:
                 yield pixels
             else:
                 row, column = divmod(number, across)
-                top, left = cells.top + row * shape.height, cells.left + column * shape.width
-                yield self._change(grid, top, left, pixels)
+                first_row, first_column = top + row * shape.height, left + column * shape.width
+                yield self._change(matrix, first_row, first_column, pixels)
 
     def present(self, number: int) -> list[bool]:
         """Return for each tile of a part whether the file has it."""

@@ -56,6 +56,24 @@ class ImagePlan:
         return (self.sampling or self.cells).columns
 
     @property
+    def matrix(self) -> TileMatrix:
+        """The grid of its cells: the level, or one of larger cells if they are computed."""
+        matrix, sampling = self.grid.matrix, self.sampling
+        if sampling is None:
+            return matrix
+        return replace(
+            matrix,
+            cell_size=sampling.step * matrix.cell_size,
+            origin_x=matrix.origin_x + sampling.left * matrix.cell_size,
+            origin_y=matrix.origin_y - sampling.top * matrix.cell_size,
+        )
+
+    @property
+    def corner(self) -> tuple[int, int]:
+        """Row and column of its first cell in `matrix`."""
+        return (self.cells.top, self.cells.left) if self.sampling is None else (0, 0)
+
+    @property
     def tiles(self) -> TileLimits:
         """The stored tiles that it touches, some perhaps outside the level."""
         matrix, cells = self.grid.matrix, self.cells

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,9 @@ from mastaba_coverage.shape import TileShape
 from mastaba_coverage.sources import TileSource, WindowTiles
 from mastaba_render.api.decoding import Pixels, TileDecoder
 from mastaba_render.api.resampling import Axis, StraightPositions, resampled
+
+_MOST: Final = 16 * 1024**2
+"""Bytes of stored cells that are held together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,17 +162,35 @@ class SampledTiles(TileSource):
         count = len(self._channels)
         tile = np.empty((height, shape.width, count), self._dtype)
         tile[:] = np.array(self._nodata, self._dtype)[self._channels]
-        needed = self._sampling.needed(part)
-        positions = self._sampling.positions(part)
-        drawn = resampled(
-            positions,
-            self._sampling.kernel,
-            (needed.top, needed.left),
-            self._stored(needed),
-            self._nodata,
-        )
-        tile[: part.rows, : part.columns] = drawn[:, :, self._channels]
+        for piece in self._pieces(part):
+            needed = self._sampling.needed(piece)
+            drawn = resampled(
+                self._sampling.positions(piece),
+                self._sampling.kernel,
+                (needed.top, needed.left),
+                self._stored(needed),
+                self._nodata,
+            )
+            tile[
+                piece.top - part.top : piece.bottom - part.top,
+                piece.left - part.left : piece.right - part.left,
+            ] = drawn[:, :, self._channels]
         return tile
+
+    def _pieces(self, part: Cells) -> Iterator[Cells]:
+        """Yield pieces of a tile, each of which needs few enough stored cells."""
+        needed = self._sampling.needed(part)
+        size = needed.rows * needed.columns * len(self._nodata) * self._dtype.itemsize
+        if size <= _MOST or part.rows == part.columns == 1:
+            yield part
+        elif part.rows >= part.columns:
+            middle = (part.top + part.bottom) // 2
+            yield from self._pieces(replace(part, bottom=middle))
+            yield from self._pieces(replace(part, top=middle))
+        else:
+            middle = (part.left + part.right) // 2
+            yield from self._pieces(replace(part, right=middle))
+            yield from self._pieces(replace(part, left=middle))
 
     def _stored(self, needed: Cells) -> Pixels:
         """Return stored cells, nodata where there are none."""

@@ -158,6 +158,28 @@ def is_plausible(bbox: BoundingBox, crs: CRS) -> bool:
     return _plausible_box(crs.code).contains(bbox)
 
 
+def transformed_box(bbox: BoundingBox, source: CRS, target: CRS) -> BoundingBox | None:
+    """Return the box around a box in another CRS.
+
+    If it is not finite or not plausible, it is cut to the target's area of use.
+
+    Returns:
+        None if the box cannot be transformed, or does not meet the area of use.
+    """
+    try:
+        found = source.transform_bbox(bbox, target)
+        if is_plausible(found, target):
+            return found
+    except ValueError:
+        found = None
+    try:
+        area = source.transform_bbox(bbox, WGS84).intersection(target.area_of_use)
+        return None if area is None else WGS84.transform_bbox(area, target)
+    except ValueError:
+        # The implausible box, if any, is the best available.
+        return found
+
+
 def _covered_pixels(request: MapRequest, area: BoundingBox) -> Window | None:
     """Return the pixels of a map that lie entirely in an area; None if there are none."""
     bbox, width, height = request.bbox, request.width, request.height

@@ -34,6 +34,9 @@ _ASIDE: Final = frozenset(("info", "legend"))
 _RADIUS: Final = 6_371_008.8
 """Metres; mean radius of the Earth."""
 
+_MOST_PARTS: Final = 16_384
+"""Parts that are kept for a catalogue. Signed addresses may have any number of boxes."""
+
 # Sizes of maps: the field of a limit, and of MapSettings.
 _OF_MAPS: Final = (
     ("pixels", "max_pixels"),
@@ -240,9 +243,11 @@ class ViewMaker:
         )
         areas = tuple(sorted(self._class.areas[one].digest for one in how.limit.areas))
         key = name, hidden, withheld, areas, how.part
-        if key not in self._parts:
-            self._parts[key] = self._made_part(base, how, hidden, withheld)
-        part = self._parts[key]
+        part = self._parts.get(key)
+        if part is None:
+            if len(self._parts) >= _MOST_PARTS:
+                self._parts.clear()
+            part = self._parts[key] = self._made_part(base, how, hidden, withheld)
         assert part is not None, "it was possible before"
         return part
 

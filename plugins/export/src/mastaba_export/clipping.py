@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mastaba.api.catalogue import Pyramid, TileMatrix
-    from mastaba_coverage import CoverageGrid
     from mastaba_export.selection import Area
 
 WITH_ALPHA = (2, 4)
@@ -74,10 +73,10 @@ class CellClip:
         self._has_alpha = has_alpha
 
     def __call__(
-        self, grid: CoverageGrid, top: int, left: int, pixels: npt.NDArray[Any]
+        self, matrix: TileMatrix, top: int, left: int, pixels: npt.NDArray[Any]
     ) -> npt.NDArray[Any]:
         """Return cells without what is outside; see `mastaba_coverage.CompressedFile`."""
-        outside = ~cells_inside(self._area, grid.matrix, top, left, pixels.shape[:2])
+        outside = ~cells_inside(self._area, matrix, top, left, pixels.shape[:2])
         if not outside.any():
             return pixels
         found = pixels.copy()

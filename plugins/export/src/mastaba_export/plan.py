@@ -107,8 +107,7 @@ class ExportPlan:
     def tiles(self) -> int:
         """Number of selected tiles, stored or not."""
         if self.coverage is not None:
-            limits = [image.tiles for image in self.coverage.images]
-            return sum(map(_count, limits))
+            return sum(_tiles_by_level(self.coverage).values())
         return sum(level.selection.count for level in self.levels)
 
     @cached_property
@@ -122,7 +121,9 @@ class ExportPlan:
         inputs = json.dumps(self.request.to_inputs(), sort_keys=True)
         raster = pyramid.raster
         images = () if self.coverage is None else self.coverage.images
-        cells = [(image.grid.matrix.id, image.cells, image.is_copied) for image in images]
+        cells = [
+            (image.grid.matrix.id, image.cells, image.is_copied, image.sampling) for image in images
+        ]
         known = repr((inputs, pyramid.format.name, raster, self.tile_matrix_set, levels, cells))
         return hashlib.blake2b(known.encode(), digest_size=16).hexdigest()
 
@@ -175,7 +176,7 @@ class ExportPlan:
             assert self.kind is not None
             return of_tiles(self.format, self.levels, threads, is_copied=self.kind.is_copied)
         file = self.file()
-        tiles = {image.grid.matrix.id: _count(image.tiles) for image in file.plan.images}
+        tiles = _tiles_by_level(file.plan)
         if isinstance(file, CompressedFile):
             is_clipped = self.request.area is not None
             sampled = file.estimate(_CLIPPED if is_clipped else _SAMPLED)
@@ -329,6 +330,18 @@ def _too_many(count: int) -> ExportTooLargeError:
 
 def _count(limits: TileLimits) -> int:
     return (limits.max_row - limits.min_row + 1) * (limits.max_col - limits.min_col + 1)
+
+
+def _tiles_by_level(coverage: CoveragePlan) -> dict[str, int]:
+    """Return the numbers of tiles of a raster by the level from which they are made."""
+    found: dict[str, int] = {}
+    for image in coverage.images:
+        name, count = image.grid.matrix.id, _count(image.tiles)
+        if image.sampling is not None:
+            shape = coverage.shape
+            count = shape.across(image.columns) * shape.down(image.rows)
+        found[name] = found.get(name, 0) + count
+    return found
 
 
 def _coverage_plan(request: ExportRequest, layer: Layer, site: Site) -> ExportPlan:

@@ -26,7 +26,7 @@ from mastaba.api.catalogue import (
 from mastaba.api.services import MapSettings
 from mastaba.errors import InvalidParameterError
 from mastaba_ogcapi.params import Interval
-from mastaba_render.api.maps import is_plausible
+from mastaba_render.api.maps import transformed_box
 
 _TURN: Final = 360.0
 _LONGITUDES: Final = ("lon", "long", "longitude")
@@ -100,7 +100,7 @@ def area_of(bbox: BoundingBox, source: CRS, target: CRS, parameter: str) -> Area
     Raises:
         InvalidParameterError: the box cannot be transformed to the target CRS or has no extent.
     """
-    found = bbox if source is target else _transformed(bbox, source, target)
+    found = bbox if source is target else transformed_box(bbox, source, target)
     if found is None:
         raise InvalidParameterError(
             f"{parameter} cannot be transformed to the CRS of the map", parameter
@@ -120,7 +120,7 @@ def extent_in(layers: Iterable[Layer], target: CRS, equivalences: Equivalences) 
         is_same = equivalences.equal(native.code, target.code)
         box = layer.native_bbox if is_same else bbox_in(layer, target)
         if box is None:
-            box = _transformed(layer.native_bbox, native, target)
+            box = transformed_box(layer.native_bbox, native, target)
         if box is not None:
             found = box if found is None else found.union(box)
     if found is None:
@@ -283,29 +283,14 @@ def _sound(bbox: BoundingBox, parameter: str) -> BoundingBox:
     return bbox
 
 
-def _transformed(bbox: BoundingBox, source: CRS, target: CRS) -> BoundingBox | None:
-    try:
-        found = source.transform_bbox(bbox, target)
-        if is_plausible(found, target):
-            return found
-    except ValueError:
-        found = None
-    try:
-        area = source.transform_bbox(bbox, WGS84).intersection(target.area_of_use)
-        return None if area is None else WGS84.transform_bbox(area, target)
-    except ValueError:
-        # The implausible box, if any, is the best available.
-        return found
-
-
 def _across(bbox: BoundingBox, source: CRS, target: CRS) -> Area:
     """Return the area for a box in degrees whose east is beyond the antimeridian."""
     cut = bbox.intersection(BoundingBox(-_TURN, -90.0, 2 * _TURN, 90.0)) or bbox
     if source is target or target.is_geographic:
         return Area(_sound(cut, "subset"), target, 180.0, _TURN)
     # There is a seam if the map's east and west edges meet at the antimeridian, as in Mercator.
-    western = _transformed(BoundingBox(cut.xmin, cut.ymin, 180.0, cut.ymax), source, target)
-    eastern = _transformed(
+    western = transformed_box(BoundingBox(cut.xmin, cut.ymin, 180.0, cut.ymax), source, target)
+    eastern = transformed_box(
         BoundingBox(-180.0, cut.ymin, cut.xmax - _TURN, cut.ymax), source, target
     )
     if western is None or eastern is None:

@@ -4,7 +4,7 @@ from mastaba_render.compose import joined
 from mastaba_render.cost import map_cost
 from mastaba_render.encoded_map import EncodedMap, as_data, as_picture, coloured, finish_for
 from mastaba_render.engine import Renderer
-from mastaba_render.extent import is_plausible, tiles_around
+from mastaba_render.extent import is_plausible, tiles_around, transformed_box
 from mastaba_render.layer_map import PreparedMap, SideBySide, Sources
 from mastaba_render.legend_palette import legend_palette, legend_unit
 from mastaba_render.map_request import Background, MapImage, MapLayer, MapRequest, Mask, Pixels
@@ -55,4 +55,5 @@ __all__ = [
     "relief_name",
     "styled",
     "tiles_around",
+    "transformed_box",
 ]

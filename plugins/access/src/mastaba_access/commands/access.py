@@ -8,13 +8,13 @@ import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from mastaba.api.access import Principal, Shown
 from mastaba.api.commands import USAGE, add_server_json, print_json
 from mastaba.errors import ConfigurationError, MastabaError
 
 if TYPE_CHECKING:
     import argparse
 
+    from mastaba.api.access import Principal
     from mastaba.api.services import Site
     from mastaba_access.gate import RulesGate
 
@@ -101,7 +101,7 @@ def _visit(arguments: argparse.Namespace, gate: RulesGate) -> tuple[Any, float]:
 
 
 def _principal(arguments: argparse.Namespace, gate: RulesGate) -> Principal:
-    from mastaba.api.access import Form
+    from mastaba.api.access import Form, Principal, Shown
     from mastaba_access.rules.who import ANONYMOUS
 
     text: str = arguments.principal

@@ -17,6 +17,8 @@ _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,23}")
 
 OURS: Final = frozenset(
     (
+        "access",
+        "access_oidc",
         "admin",
         "build",
         "conformance",

@@ -115,9 +115,8 @@ class GetCoverage:
 
     def _too_large(self, error: CoverageTooLargeError, collection: Collection) -> TooLargeError:
         export = self._dataset.site.services.get("export")
-        job = None
-        if export is not None and export.name not in collection.layer.hidden_from:
-            job = f"{export.settings.endpoint_uri}/processes/export-coverage"
+        offered = () if export is None else export.downloads(collection.layer)
+        job = next((one.process for one in offered if one.process and one.format == "cog"), None)
         parts = None
         if error.unit in ("tiles", "slabs") and has_parts(self._dataset, collection):
             parts = collection_address(self._dataset.uri, collection.id, "coverage", "parts")
