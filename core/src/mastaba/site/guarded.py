@@ -341,8 +341,11 @@ class GuardedTileTable(TileTable):
         if response is not None and (self._meters or rates is not None):
             service, _ = self._find_main(path)
             name, virtual = service.name if service else "", self._application.virtual_of(path)
-            is_limited = rates is not None and grant is not None
-            if is_limited and not rates.take(grant, headers, None, name, virtual):
+            if (
+                rates is not None
+                and grant is not None
+                and not rates.take(grant, headers, None, name, virtual)
+            ):
                 return None
             for meter in self._meters:
                 meter.tile(grant, None, response, name, virtual)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from mastaba.api.access import Principal
     from mastaba.api.services import Site
+    from mastaba_access.explanation import Explanation
     from mastaba_access.gate import RulesGate
 
 
@@ -149,7 +150,8 @@ def _explain(arguments: argparse.Namespace) -> int:
     if not address.service:
         return _fail(MastabaError("no service answers this address"))
     found, layers = gate.class_of(visit, at), layers_of(site.catalogue)
-    explanations, rates = [], {}
+    explanations: list[Explanation] = []
+    rates: dict[str, dict[str, Any]] = {}
     for ability in abilities_of(site, address.service):
         for layer in ("",) if ability in ("status", "usage") else address.layers:
             question = (address.service, address.virtual, ability, layer)

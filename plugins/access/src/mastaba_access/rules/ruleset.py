@@ -109,9 +109,8 @@ class RuleSet:
     @property
     def depends_on_place(self) -> bool:
         """Whether a rule asks for the address of the client or the referer."""
-        return any(
-            one.who and self.groups.depend_on_place(one.who) for one in (*self.rules, *self.rates)
-        )
+        selectors = (*(one.who for one in self.rules), *(one.who for one in self.rates))
+        return any(who and self.groups.depend_on_place(who) for who in selectors)
 
     def next_change(self, at: float) -> float:
         """Return a moment after ``at`` until which the same rules apply; may be infinite."""
