@@ -128,3 +128,13 @@ def test_explanations_show_rates(
     assert _explain(given) == 0
     shown = [line for line in capsys.readouterr().out.splitlines() if line.startswith("rate")]
     assert shown == ["rate 'maps' (maps), per address: 40 a second, burst 400"]
+
+
+def test_mistakes_in_rates_are_found(open_with: Open) -> None:
+    what = {"services": ["wfs"], "layers": ["NOPE"]}
+    site = open_with({"name": "one", "what": what, "per": "address", "rate": 1}).site
+    assert site.gate is not None
+    found = {str(fault.path): fault.reason for fault in site.gate.findings(site)}
+    assert found["$.rates[0].what.services[0]"] == "no service 'wfs' is enabled"
+    assert found["$.rates[0].what.layers[0]"] == "no layer matches 'NOPE'"
+    assert "share the rate" in found["$.rates[0].per"]
