@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from types import SimpleNamespace
 
 import pytest
@@ -29,12 +29,13 @@ class Maps:
         self._threads: list[threading.Thread] = []
         self._ended = 0
 
-    def ask(self, name: str, cost: int) -> None:
-        """Ask for a map, and wait until it is drawn or waits."""
+    def ask(self, name: str, cost: int, who: str = "") -> None:
+        """Ask for a map for somebody, and wait until it is drawn or waits."""
         self._ends[name] = threading.Event()
 
         def draw() -> None:
-            with self.admission.map(cost):
+            cancellation.begin(None, 600, SimpleNamespace(latest=0.0), who)
+            with suppress(OverloadedError), self.admission.map(cost):
                 self.begun.append(name)
                 assert self._ends[name].wait(120)
 
@@ -125,6 +126,56 @@ def test_more_than_may_wait_are_refused(maps: Maps) -> None:
         pass
     maps.end("a")
     until(lambda: maps.begun == ["a", "b"])
+
+
+@pytest.mark.parametrize("maps", [MapLimits(concurrent=4)], indirect=True)
+def test_a_client_leaves_half_of_the_places_to_others_that_wait(maps: Maps) -> None:
+    for number in range(7):
+        maps.ask(f"a{number}", 1, "a")
+    # All of them, while nobody else waits.
+    assert maps.begun == ["a0", "a1", "a2", "a3"]
+    maps.ask("b0", 1, "b")
+    maps.ask("b1", 1, "b")
+    maps.ask("b2", 1, "b")
+    maps.end("a0")
+    until(lambda: maps.begun[4:] == ["b0"])
+    maps.end("a1")
+    until(lambda: maps.begun[4:] == ["b0", "b1"])
+    # Both have half: the next one of either waits until one of its own ends.
+    maps.end("b0")
+    until(lambda: maps.begun[4:] == ["b0", "b1", "b2"])
+    maps.end("a2")
+    until(lambda: maps.begun[4:] == ["b0", "b1", "b2", "a4"])
+
+
+@pytest.mark.parametrize("maps", [MapLimits(concurrent=1)], indirect=True)
+def test_clients_take_turns(maps: Maps) -> None:
+    order = ["a0", "a1", "a2", "a3", "b0", "c0", "b1"]
+    for name in order:
+        maps.ask(name, 1, name[0])
+    expected = ["a0", "a1", "b0", "c0", "a2", "b1", "a3"]
+    for number, name in enumerate(expected[:-1], 1):
+        maps.end(name)
+        until(lambda number=number: len(maps.begun) > number)
+    assert maps.begun == expected
+
+
+@pytest.mark.parametrize("maps", [MapLimits(concurrent=1, waiting=3)], indirect=True)
+def test_a_client_that_waits_for_many_maps_refuses_nobody_else_a_place(maps: Maps) -> None:
+    for number in range(4):
+        maps.ask(f"a{number}", 1, "a")
+    thread = threading.Thread(target=maps.ask, args=("b0", 1, "b"))
+    thread.start()
+    until(lambda: any(one.who == "b" for one in maps.admission._queue))
+    assert maps.admission.waiting == 3
+    maps.end("a0")
+    until(lambda: maps.begun == ["a0", "a1"])
+    maps.end("a1")
+    until(lambda: maps.begun == ["a0", "a1", "b0"])
+    maps.end("b0")
+    until(lambda: maps.begun == ["a0", "a1", "b0", "a2"])
+    maps.ask("c0", 1, "c")
+    thread.join(120)
 
 
 class Client:

@@ -150,6 +150,20 @@ def test_cells_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert sum(counts.hits for counts in found.values()) == 100
     assert any(cell.layer == OTHER and cell.key.startswith("k") for cell in found)
     assert Cell("wms", layer=OTHER, key=OTHER) in found
+    assert file.is_full
+
+
+def test_counters_are_written_to_the_disk_while_they_are_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(cells.os, "fdatasync", lambda fd: synced.append(os.fstat(fd).st_ino))
+    file = count(tmp_path, (Cell("wms"), 1))
+    (path,) = tmp_path.glob("*.cells")
+    file.flush()
+    file.close()
+    file.flush()
+    assert synced == [path.stat().st_ino]
 
 
 def test_a_file_that_is_something_else_stops_nothing(tmp_path: Path, database: Database) -> None:

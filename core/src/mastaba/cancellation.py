@@ -28,20 +28,28 @@ class Progress(Protocol):
 class _Local(threading.local):
     request: tuple[Client | None, float, float, Progress] | None = None
     """Client, begin, limit and progress of the request; None outside a request."""
+    who: str = ""
 
 
 _local = _Local()
 
 
-def begin(client: Client | None, limit: float, progress: Progress) -> None:
+def begin(client: Client | None, limit: float, progress: Progress, who: str = "") -> None:
     """Begin a request in the calling thread.
 
     Args:
         client: client that waits for the response; None if unknown.
         limit: seconds that the request may take.
         progress: brought up to date by each `check`.
+        who: name or address for whom the request is.
     """
     _local.request = client, monotonic(), limit, progress
+    _local.who = who
+
+
+def who() -> str:
+    """Return for whom the request of the calling thread is; empty if unknown."""
+    return "" if _local.request is None else _local.who
 
 
 def end() -> None:

@@ -193,6 +193,7 @@ class AccessError(RequestError):
         status: 401 (a credential is missing or invalid), 403 or 429.
         challenges: values of WWW-Authenticate; those of the gate if empty.
         retry_after: seconds after which another attempt makes sense, or None.
+        headers: further headers of the response.
     """
 
     def __init__(
@@ -201,11 +202,13 @@ class AccessError(RequestError):
         status: int = 401,
         challenges: Sequence[str] = (),
         retry_after: int | None = None,
+        headers: Sequence[tuple[str, str]] = (),
     ) -> None:
         super().__init__(message)
         self.status = status
         self.challenges = tuple(challenges)
         self.retry_after = retry_after
+        self.headers = tuple(headers)
 
 
 class UnknownCredentialError(AccessError):

@@ -187,6 +187,20 @@ class Service(ABC):
             ChangeRefusedError: it cannot be saved, and is therefore not made.
         """
 
+    def ability_of(self, request: Request) -> str:
+        """Return which of its `abilities` a request uses; empty for none, such as documents.
+
+        Called before `respond`, for requests that may be invalid. Never raises.
+        """
+        return self.abilities[0] if len(self.abilities) == 1 else ""
+
+    def cost(self, request: Request) -> int:
+        """Return what a request costs of the rates of its client: 1 as a stored tile, 0 for free.
+
+        Called before `respond`, for requests that may be invalid. Never raises, and reads nothing.
+        """
+        return int(self.is_viewed)
+
     def tile_addresses(self) -> Iterable[TilePaths | TileQueries]:
         """Return how the addresses of its stored tiles are written: one form of each kind at most.
 

@@ -14,7 +14,7 @@ from mastaba_server.processes.scoreboard import Obstacle
 from mastaba_server.web.response import Response, message
 
 _MOST_NAMES: Final = 10
-_FLAWS: Final = frozenset((Obstacle.KEPT, Obstacle.RULES))
+_FLAWS: Final = frozenset((Obstacle.KEPT, Obstacle.RULES, Obstacle.CELLS))
 _DETAILS: Final = ("/info", "/threads", "/depends")
 
 

@@ -25,8 +25,8 @@ from mastaba.site.tile_table import (
 from mastaba.web.request import Request
 from mastaba_server.access.caching import secure
 from mastaba_server.access.door import VISIT, Visit
-from mastaba_server.access.gate import Meter
-from mastaba_server.access.principal import GRANT
+from mastaba_server.access.gate import Meter, Spending
+from mastaba_server.access.principal import GRANT, Grant
 from mastaba_server.access.refusals import refusal_headers
 from mastaba_server.web.cors import CrossOrigin
 from mastaba_server.web.response import ADDRESSES, DOCUMENT, Headers, Response, plain_error
@@ -103,6 +103,24 @@ class ViewApplication(SiteApplication):
     def __init__(self, view: Site, table: TileTable | None, tag: str) -> None:
         super().__init__(view)
         self._table, self._tag = table, tag
+        self._before = None if view.gate is None else self._spend
+
+    def _spend(self, request: Request, service: Service) -> None:
+        """Take the cost of a request from the rates of its client, if it is limited."""
+        gate = self.site.gate
+        grant = request.environ.get(GRANT)
+        if gate is None or gate.rates is None or not isinstance(grant, Grant):
+            return
+        cost = service.cost(request)
+        if cost:
+            spending = Spending(
+                service.name,
+                self.site.virtual,
+                service.ability_of(request),
+                request.path,
+                request.query_string,
+            )
+            gate.rates.spend(grant, request.environ, spending, cost)
 
     def _cross_origins(self) -> dict[str, CrossOrigin | None]:
         return _CrossOrigins(self.site)
@@ -270,6 +288,13 @@ class GuardedTileTable(TileTable):
             accepted = headers.get("HTTP_ACCEPT")
             if accepted and not group.accepts(accepted):
                 return None
+        rates = None if self._site.gate is None else self._site.gate.rates
+        if rates is not None and visit is not None:
+            assert isinstance(guarded, _Guarded)
+            # What is refused here is refused again, and reported, on the general path.
+            place = guarded.service, guarded.virtual
+            if not rates.take(visit.grant, headers, group, *place):
+                return None
         response = None
         state = self._scoreboard.begin()
         try:
@@ -302,9 +327,16 @@ class GuardedTileTable(TileTable):
         if visit is not None:
             sent = {**headers, VISIT: visit, DOCUMENT: None, ADDRESSES: visit.addresses}
         response = self._document(path, query, sent, tag)
-        if response is not None and self._meters:
+        rates = None if self._site.gate is None else self._site.gate.rates
+        if response is not None and (self._meters or rates is not None):
             service, _ = self._find_main(path)
             name, virtual = service.name if service else "", self._application.virtual_of(path)
+            if (
+                rates is not None
+                and grant is not None
+                and not rates.take(grant, headers, None, name, virtual)
+            ):
+                return None
             for meter in self._meters:
                 meter.tile(grant, None, response, name, virtual)
         return response

@@ -23,6 +23,7 @@ from mastaba.services.root import for_people
 from mastaba.site.access_log import FindTile, WSGICallable
 from mastaba.site.tile_table import AllHeaders, AroundDocument, AroundTiles, TileTable
 from mastaba.web.request import Request
+from mastaba_server.access.principal import GRANT
 from mastaba_server.messages import CLIENT, CLIENT_GONE, STATUS_LINES
 from mastaba_server.web.cors import CrossOrigin
 from mastaba_server.web.masking import masked, masked_path
@@ -106,6 +107,7 @@ class SiteApplication:
         self._routes = self._routes_of(site)
         self._table: TileTable | None = None
         self._tag = ""
+        self._before: Callable[[Request, Service], None] | None = None
         self._document_headers = _document_headers(settings.caching)
 
     def _cross_origins(self) -> dict[str, CrossOrigin | None]:
@@ -117,7 +119,7 @@ class SiteApplication:
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
         scoreboard = self._scoreboard
         row = scoreboard.begin()
-        cancellation.begin(environ.get(CLIENT), self._timeout, row)
+        cancellation.begin(environ.get(CLIENT), self._timeout, row, client_of(environ))
         try:
             response = self._answer(environ)
             service = environ.get("mastaba.service", _NO_SERVICE)[0]
@@ -185,6 +187,8 @@ class SiteApplication:
         if request.method not in service.allowed_methods:
             return self._other_method(request, service)
         try:
+            if self._before is not None:
+                self._before(request, service)
             response = service.respond(request)
             if DOCUMENT in environ and response.status in (200, 304):
                 self._document(response, service)
@@ -246,6 +250,14 @@ class SiteApplication:
             report.status = 503
             report.headers.append(("Retry-After", str(error.retry_after)))
         return report
+
+
+def client_of(environ: Mapping[str, Any]) -> str:
+    """Return who asks: the principal, or the address of an anonymous client."""
+    principal = getattr(environ.get(GRANT), "principal", None)
+    if principal is None or principal.is_anonymous:
+        return environ.get("REMOTE_ADDR") or ""
+    return f"{principal.kind}:{principal.id}"
 
 
 def _document_headers(caching: CachingSettings) -> Headers:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from bisect import insort
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -30,14 +32,20 @@ _YIELDED: Final = 0.05
 @dataclass(slots=True, eq=False)
 class _Waiting:
     cost: int
+    who: str
+    round: int = 0
     overtaken: int = 0
+    is_refused: bool = False
     turn: threading.Event = field(default_factory=threading.Event)
 
 
 class Admission:
-    """Admits maps in order while there is room. Shared by all threads.
+    """Admits maps while there is room. Shared by all threads.
 
-    Lighter maps may overtake a heavy one that does not fit, up to a limit.
+    Clients take turns, and the maps of one are admitted in order. Lighter maps may overtake a heavy
+    one that does not fit, up to a limit. While maps of several clients wait, none of them begins
+    more than half of the maps that may run; if too many wait, those of the client with most of them
+    give way.
 
     Attributes:
         running: maps being drawn now.
@@ -49,6 +57,8 @@ class Admission:
         self._heavy = 0
         self._memory = 0
         self._queue: list[_Waiting] = []
+        self._round = 0
+        self._running_of: Counter[str] = Counter()
         self._lock = threading.Lock()
 
     @property
@@ -67,7 +77,7 @@ class Admission:
             OverloadedError: too many maps are waiting, or the request has timed out.
             ClientGoneError: the client has disconnected.
         """
-        waiting = _Waiting(cost)
+        waiting = _Waiting(cost, cancellation.who())
         with cancellation.aside():
             try:
                 self._enter(waiting)
@@ -75,7 +85,7 @@ class Admission:
             finally:
                 with self._lock:
                     if waiting.turn.is_set():
-                        self._count(cost, -1)
+                        self._count(waiting, -1)
                     elif waiting in self._queue:
                         self._queue.remove(waiting)
                     self._admit()
@@ -89,19 +99,45 @@ class Admission:
         with self._lock:
             is_next = not self._queue and self._fits(waiting.cost)
             if len(self._queue) >= self.limits.waiting and not is_next:
-                raise OverloadedError("too many maps are requested at the moment")
-            self._queue.append(waiting)
+                self._make_room(waiting.who)
+            # One map of each client in each round.
+            own = [other.round for other in self._queue if other.who == waiting.who]
+            waiting.round = max(own[-1] + 1 if own else 0, self._round)
+            insort(self._queue, waiting, key=lambda other: other.round)
             self._admit()
         while not waiting.turn.wait(_GLANCE):
+            if waiting.is_refused:
+                break
             cancellation.check()
+        if waiting.is_refused:
+            raise _overloaded()
+
+    def _make_room(self, who: str) -> None:
+        """Refuse the last map of the client that waits for most of them.
+
+        Raises:
+            OverloadedError: it is the client that asks for another one.
+        """
+        counts = Counter(other.who for other in self._queue)
+        if not counts:
+            raise _overloaded()
+        most, count = counts.most_common(1)[0]
+        if counts[who] + 1 >= count:
+            raise _overloaded()
+        last = next(other for other in reversed(self._queue) if other.who == most)
+        self._queue.remove(last)
+        last.is_refused = True
 
     def _admit(self) -> None:
         """Admit the maps that fit, from the head of the queue."""
         passed: list[_Waiting] = []
         for waiting in self._queue[:]:
+            if self._has_its_share(waiting.who):
+                continue
             if self._fits(waiting.cost):
                 self._queue.remove(waiting)
-                self._count(waiting.cost, 1)
+                self._count(waiting, 1)
+                self._round = max(self._round, waiting.round)
                 waiting.turn.set()
                 for other in passed:
                     other.overtaken += 1
@@ -109,6 +145,12 @@ class Admission:
                 return
             else:
                 passed.append(waiting)
+
+    def _has_its_share(self, who: str) -> bool:
+        """Return whether a client must leave what is free to others that wait."""
+        return self._running_of[who] >= max(1, self.limits.concurrent // 2) and any(
+            other.who != who for other in self._queue
+        )
 
     def _fits(self, cost: int) -> bool:
         if not self.running:
@@ -119,7 +161,14 @@ class Admission:
             and (cost <= LIGHT or self._heavy < max(1, self.limits.concurrent // 2))
         )
 
-    def _count(self, cost: int, sign: int) -> None:
+    def _count(self, waiting: _Waiting, sign: int) -> None:
         self.running += sign
-        self._memory += sign * cost
-        self._heavy += sign * (cost > LIGHT)
+        self._memory += sign * waiting.cost
+        self._heavy += sign * (waiting.cost > LIGHT)
+        self._running_of[waiting.who] += sign
+        if not self._running_of[waiting.who]:
+            del self._running_of[waiting.who]
+
+
+def _overloaded() -> OverloadedError:
+    return OverloadedError("too many maps are requested at the moment")

@@ -16,6 +16,7 @@ from mastaba_access.identifiers.keys import KeyIdentifier
 from mastaba_access.rules.kept import KeptRules
 from mastaba_access.rules.limits import combined, media_type
 from mastaba_access.rules.periods import ALWAYS
+from mastaba_access.rules.rates import Per, Rate
 from mastaba_access.rules.ruleset import Effect, Rule, RuleSet, own_rules
 from mastaba_access.rules.what import PLAIN_ABILITIES, Layers, What
 from mastaba_access.rules.who import ANONYMOUS, Alternatives, Visit
@@ -74,9 +75,12 @@ class _Check:
     def all(self) -> Iterator[Fault]:
         yield from self._gate.rules.faults
         for position, rule in enumerate(self._rules.rules):
-            yield from self._of_names(rule, f"$.rules[{position}]")
+            yield from self._of_names(rule.what, f"$.rules[{position}]")
             yield from self._of_place(rule, f"$.rules[{position}]")
             yield from self._of_limits(rule, f"$.rules[{position}]")
+        for position, rate in enumerate(self._rules.rates):
+            yield from self._of_names(rate.what, f"$.rates[{position}]")
+            yield from self._of_address(rate, f"$.rates[{position}].per")
         yield from self._of_order()
         yield from self._of_layers()
         yield from self._of_default()
@@ -96,8 +100,7 @@ class _Check:
 
     # ------------------------------------------------------------ names
 
-    def _of_names(self, rule: Rule, path: str) -> Iterator[Fault]:
-        what = rule.what
+    def _of_names(self, what: What, path: str) -> Iterator[Fault]:
         names = {f"{name}@{key}" if key else name for name, key in self._services}
         names |= {f"@{key}" for _, key in self._services if key}
         for number, service in enumerate(what.services or ()):
@@ -142,6 +145,11 @@ class _Check:
                 "without trusted_fronts, behind a front server, the address is that of the front"
             )
             yield self._warn(f"{path}.who", reason, "set plugins.access.trusted_fronts")
+
+    def _of_address(self, rate: Rate, path: str) -> Iterator[Fault]:
+        if rate.per is Per.ADDRESS and not self._access.get("trusted_fronts"):
+            reason = "without trusted_fronts, all clients of a front server share the rate"
+            yield self._warn(path, reason, "set plugins.access.trusted_fronts")
 
     # ------------------------------------------------------------ order
 

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from mastaba.api.services import Site
-from mastaba.api.web import parse_query
 from mastaba_access.decisions import AccessClass, Outcome
+from mastaba_access.naming import named_layers
+from mastaba_access.rates.spending import applies
 from mastaba_access.rules.ruleset import Rule, RuleSet
 from mastaba_access.rules.what import PLAIN_ABILITIES, Layers
 from mastaba_access.rules.who import Visit
 
 if TYPE_CHECKING:
     from mastaba_access.gate import RulesGate
-
-
-_OF_LAYERS: Final = frozenset(
-    ("layer", "layers", "query_layers", "coverageid", "coverage", "collections", "resource")
-)
-"""Parameters that name layers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +55,7 @@ def parse_address(url: str, site: Site) -> Address:
         ),
         default=(0, ("", "")),
     )
-    words = set(path.split("/"))
-    words |= {word.partition(".")[0] for word in words}
-    for name, value in parse_query(split.query).items():
-        if name in _OF_LAYERS:
-            words.update(value.split(","))
-    layers = tuple(name for name in site.catalogue.layers if name in words)
-    return Address(*found[1], layers)
+    return Address(*found[1], named_layers(path, split.query, site.catalogue.layers))
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +172,22 @@ def _why_not(
     if ability not in PLAIN_ABILITIES and not what.layers_of(layers) & bit:
         return f"layers: {', '.join(what.layers or ())}"
     return "a rule above has decided" if not is_open else ""
+
+
+def explain_rates(
+    rules: RuleSet, visit: Visit, layers: Layers, question: tuple[str, str, str, str]
+) -> list[dict[str, Any]]:
+    """Return the rates that hold for a request, as in the file.
+
+    Args:
+        question: service, virtual service, ability and layer.
+    """
+    service, virtual, ability, layer = question
+    return [
+        rate.to_json()
+        for rate in rules.rates_of(visit)
+        if applies(rate, layers, service, virtual, ability, layers.bit(layer))
+    ]
 
 
 def abilities_of(site: Site, service: str) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from typing import Any, Final
@@ -20,6 +20,7 @@ from mastaba.api.catalogue import Catalogue
 from mastaba.api.documents import Fault
 from mastaba.api.services import Site
 from mastaba.errors import (
+    ConfigurationError,
     MastabaError,
     OverloadedError,
     RestrictedCredentialError,
@@ -32,7 +33,10 @@ from mastaba_access.identifiers.faults import refuse
 from mastaba_access.identifiers.fronts import Fronts
 from mastaba_access.identifiers.shared import Failures, SharedClaims
 from mastaba_access.identifiers.signed import secrets_of
+from mastaba_access.rates.quotas import Quotas
+from mastaba_access.rates.spending import Source, SpentRates
 from mastaba_access.rules.kept import KeptRules
+from mastaba_access.rules.rates import Rate
 from mastaba_access.rules.ruleset import RuleSet
 from mastaba_access.rules.what import PLAIN_ABILITIES, Layers
 from mastaba_access.rules.who import ANONYMOUS, Visit
@@ -63,10 +67,14 @@ class ClassGrant(Grant):
     Attributes:
         abilities: abilities that do not belong to layers.
         found: the class.
+        rates: that apply to the principal, for any request.
+        kept: what the cost of a tile of a group is taken from.
     """
 
     abilities: frozenset[str] = frozenset()
     found: AccessClass | None = None
+    rates: tuple[Rate, ...] = ()
+    kept: dict[Any, tuple[Source, ...]] = field(default_factory=dict)
 
 
 class _InUse:
@@ -160,6 +168,14 @@ class RulesGate(Gate):
         self._first = self._in_use.public()
         self._catalogues: OrderedDict[int, tuple[Catalogue, Layers, Parts]] = OrderedDict()
         self._views: OrderedDict[Any, ViewMaker] = OrderedDict()
+        self._spent = SpentRates(
+            _opened_quotas(site.plugin_settings, self.rules.now),
+            self.client_address,
+            has_headers=access.get("rate_headers", False),
+        )
+        self._spent.layers = layers_of(site.catalogue)
+        self._settings = site.plugin_settings
+        self._limit_rates()
         self._period_ends = self.rules.now.next_change(time.time())
         self._stop = threading.Event()
         self._thread: tuple[int, threading.Thread] | None = None
@@ -308,6 +324,7 @@ class RulesGate(Gate):
             in_addresses=in_addresses,
             is_restricted=found.tag != public.tag and not found.is_shared,
             found=found,
+            rates=in_use.rules.rates_of(Visit(principal, address, referer)),
             abilities=self._plain_abilities(found),
         )
 
@@ -354,6 +371,8 @@ class RulesGate(Gate):
         known = self._catalogues.get(id(base))
         if known is None:
             known = base, layers_of(base), {}
+            if not virtual:
+                self._spent.layers = known[1]
             self._catalogues[id(base)] = known
             if len(self._catalogues) > _MOST_CATALOGUES:
                 self._catalogues.popitem(last=False)
@@ -391,12 +410,14 @@ class RulesGate(Gate):
         """Look for changes no longer."""
         self._stop.set()
         self._thread = None
+        self._spent.give_back(is_last=True)
         for one in self.identifiers.values():
             one.close()
 
     def _watch(self, stop: threading.Event) -> None:
         while not stop.wait(_POLL_PERIOD):
             self.poll()
+            self._spent.give_back()
 
     def poll(self) -> bool:
         """Apply changes of files and stores in this process; return whether there were any.
@@ -408,6 +429,7 @@ class RulesGate(Gate):
         if has_changed:
             self._in_use = _InUse(self.rules.now, self._key, self._by_tag)
             self._note_change(before, self.rules.now)
+            self._limit_rates()
         self._report()
         if time.time() >= self._period_ends:
             # Rules with periods: the public may see something else.
@@ -421,6 +443,16 @@ class RulesGate(Gate):
         if has_changed:
             self.raise_epoch()
         return has_changed
+
+    def _limit_rates(self) -> None:
+        """Take the cost of requests if there are rates, or keys that may have one."""
+        if self._spent.quotas is None:
+            try:
+                self._spent.quotas = _opened_quotas(self._settings, self.rules.now)
+            except ConfigurationError as error:
+                logger.error("quotas are not counted: %s", error)
+        is_limited = bool(self.rules.now.rates) or "keys" in self._settings["access"]
+        self.rates = self._spent if is_limited else None
 
     def _note_change(self, before: RuleSet, now: RuleSet) -> None:
         if not self._log_new_faults.take(f"changed {before.digest} {now.digest}"):
@@ -467,6 +499,28 @@ def _require_places_for_credentials(catalogue: Catalogue) -> None:
         if "?" in one.endpoint_uri:
             reason = f"endpoint_uri of {name} has a query, behind which no credential can stand"
             refuse("rules", reason, f"remove the query from {name}.endpoint_uri in services.json")
+
+
+def _opened_quotas(settings: Mapping[str, Mapping[str, Any]], rules: RuleSet) -> Quotas | None:
+    """Return the database of quotas, if one is named or needed.
+
+    Raises:
+        ConfigurationError: it is needed and not named, or cannot be used.
+    """
+    path = settings["access"].get("quotas")
+    needed = any(rate.quotas for rate in rules.rates)
+    usage = settings.get("usage", {}).get("directory")
+    if path is None and needed and usage:
+        path = os.path.join(usage, "quotas.sqlite")
+    if path is None:
+        if needed:
+            refuse("quotas", "is missing, but rates have quotas", "name a file on a local disk")
+        return None
+    try:
+        os.makedirs(os.path.dirname(path) or ".", mode=0o750, exist_ok=True)
+        return Quotas(path)
+    except OSError as error:
+        refuse("quotas", f"cannot be used: {error.strerror or error}", "correct the path")
 
 
 def _with_peer(headers: Mapping[str, Any]) -> Mapping[str, Any]:

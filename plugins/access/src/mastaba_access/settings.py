@@ -90,6 +90,11 @@ SETTINGS_SCHEMA: Final[Mapping[str, Any]] = {
         "so that equal scopes give equal addresses.",
         "default": 900,
     },
+    "quotas": {
+        **_FILE,
+        "description": "Database of quotas (SQLite), on a local disk; by default `quotas.sqlite` "
+        "in the directory of mastaba-usage.",
+    },
     "rate_headers": {
         "type": "boolean",
         "description": "Whether responses with status 429 have the headers RateLimit and "

@@ -26,6 +26,12 @@ _CLASSES: Final = {
     "google": "mastaba_elevation.facades.google:Google",
     "tileserver": "mastaba_elevation.facades.tileserver:Tileserver",
 }
+_COUNTS: Final = ("points", "sampling", "samples", "nb_points")
+"""Parameters of the protocols that say how many points an answer has."""
+_PER_POINT: Final = 16
+"""Bytes of a point in a body, at least."""
+_POINTS: Final = 50
+"""Points that cost 1 of the rates of a client."""
 
 
 class ElevationService(Service):
@@ -46,6 +52,7 @@ class ElevationService(Service):
     def __init__(self, settings: ServiceSettings, site: Site) -> None:
         super().__init__(settings, site)
         own = Settings.of(settings.own)
+        self._limits = own.limits
         self._datasets = Datasets(site, self.published_layers(), settings.own)
         queries = Queries(site, own.limits)
         context = Context(site, settings, own, self._datasets, queries)
@@ -62,6 +69,15 @@ class ElevationService(Service):
     def root_entry(self) -> RootEntry:
         uri = self.settings.endpoint_uri
         return RootEntry(50, "Elevation", "1.0", uri, uri, "application/json")
+
+    def cost(self, request: Request) -> int:
+        query = request.query_string.lower()
+        # Upper estimates, by the separators of positions and the length of a body.
+        positions = sum(map(query.count, (",", "|", "%2c", "%7c")))
+        sent = _number(request.environ.get("CONTENT_LENGTH") or "") // _PER_POINT
+        asked = (_number(request.query.get(name, "")) for name in _COUNTS)
+        points = max(positions, sent, *asked)
+        return 1 + min(points, self._limits.points) // _POINTS
 
     def respond(self, request: Request) -> Response:
         """Answer a query.
@@ -136,3 +152,8 @@ def _load(place: str) -> type[Facade]:
     module, _, name = place.partition(":")
     found: type[Facade] = getattr(import_module(module), name)
     return found
+
+
+def _number(text: str) -> int:
+    """Return a number that a client has written; 0 for anything else."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 0

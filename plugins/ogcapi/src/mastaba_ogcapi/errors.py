@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from mastaba.api.web import Request, Response, message
 from mastaba.errors import (
+    AccessError,
     RequestError,
     RequestTooLargeError,
     StorageError,
@@ -74,6 +75,13 @@ _PROBLEMS: Final[dict[type[BaseException], tuple[str, str]]] = {
 }
 
 
+_REFUSALS: Final = {
+    401: ("Unauthorized", "A credential is missing or invalid"),
+    403: ("Forbidden", "The credential does not allow this"),
+    429: ("TooManyRequests", "A rate or quota is used up"),
+}
+
+
 def error_response(error: Exception, request: Request) -> Response:
     """Return the report for an error; unexpected errors get a general message.
 
@@ -81,6 +89,8 @@ def error_response(error: Exception, request: Request) -> Response:
     request names it or is for a coverage.
     """
     status, (name, title) = entry_of(error, _STATUSES), entry_of(error, _PROBLEMS)
+    if isinstance(error, AccessError) and error.status in _REFUSALS:
+        status, (name, title) = error.status, _REFUSALS[error.status]
     document: dict[str, Any] = {"type": name, "title": title, "status": status}
     document["detail"] = public_message(error)
     if isinstance(error, TooLargeError):

@@ -27,6 +27,7 @@ from mastaba_ogcapi.resources import (
     collections_resource,
     find_resource,
 )
+from mastaba_render.api.maps import map_cost
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import Layer
@@ -90,6 +91,7 @@ class OGCAPIService(Service):
         self._get_tile = GetTile(self._dataset)
         default_size = int(settings.own.get("default_size", _DEFAULT_SIZE))
         self._get_map = GetMap(self._dataset, default_size)
+        self._default_size = str(default_size)
         limits = self._dataset.coverages
         self._get_coverage = None if limits is None else GetCoverage(self._dataset, limits)
         self._documents: dict[tuple[str, str], Document] = {}
@@ -101,6 +103,22 @@ class OGCAPIService(Service):
 
     def page_uri(self) -> str:
         return self.settings.endpoint_uri
+
+    def ability_of(self, request: Request) -> str:
+        parts = request.path.split("/")
+        for word, ability in (("map", "maps"), ("coverage", "coverages")):
+            if parts[-1] == word:
+                return ability
+        return "tiles" if "tiles" in parts else ""
+
+    def cost(self, request: Request) -> int:
+        if not request.path.endswith("/map"):
+            return 1
+        query, site = request.query, self.site
+        size = (query.get("width", self._default_size), query.get("height", self._default_size))
+        layers = query.get("collections", "").count(",") + 1
+        most_pixels = site.catalogue.settings.map.max_pixels
+        return map_cost(size, most_pixels, layers, is_projected="crs" in query)
 
     def respond(self, request: Request) -> Response:
         """Answer a request for a tile, a map or a document.

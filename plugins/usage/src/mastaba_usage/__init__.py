@@ -30,6 +30,13 @@ settings_schema: Final[Mapping[str, Any]] = {
         "maximum": 36500,
         "description": "Days that are kept (default: 800).",
     },
+    "top": {
+        "type": "integer",
+        "minimum": 0,
+        "maximum": 1000,
+        "description": "Layers of yesterday that metrics name, those with most hits first.",
+        "default": 0,
+    },
     "node": {
         "type": "string",
         "maxLength": 64,

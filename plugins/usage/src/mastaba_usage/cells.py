@@ -87,6 +87,9 @@ class CellFile:
     Args:
         directory: of all files.
         day: ISO 8601 date, UTC.
+
+    Attributes:
+        is_full: whether a cell was replaced by one of `OTHER`.
     """
 
     def __init__(self, directory: Path, day: str) -> None:
@@ -95,6 +98,7 @@ class CellFile:
         self._lock = threading.Lock()
         self._numbers: dict[Cell, int] = {}
         self._end = 0
+        self.is_full = False
         # Under another name first, so that nobody reads it before it is locked.
         path = directory / f"{day}-{self.pid}-{secrets.token_hex(6)}{SUFFIX}"
         part = path.with_suffix(".part")
@@ -141,6 +145,18 @@ class CellFile:
         with self._lock:
             self._words[number * _WORDS + 2] += 1
 
+    def flush(self) -> None:
+        """Write what was counted to the disk."""
+        with self._lock:
+            if self._map.closed:
+                return
+            fd = os.dup(self._fd)
+        # Not locked: requests are counted meanwhile. On Linux, this writes mapped pages too.
+        try:
+            os.fdatasync(fd)
+        finally:
+            os.close(fd)
+
     def close(self) -> None:
         """Let others remove the file once they have counted it. Nothing may be counted any more."""
         with self._lock:
@@ -155,10 +171,12 @@ class CellFile:
         if count >= MOST_CELLS - _KEPT // 2 and cell.key != OTHER:
             return self._placed(cell._replace(key=OTHER))
         if count >= MOST_CELLS:
+            self.is_full = True
             return 0
         name = json.dumps([part[:_LONGEST] for part in cell]).encode()
         length = _ENTRY.size + len(name)
         if self._end + length > _DIRECTORY:
+            self.is_full = True
             return 0
         start = _HEADER + _COUNTERS + self._end
         self._map[start + _ENTRY.size : start + length] = name
@@ -169,6 +187,7 @@ class CellFile:
         return count
 
     def _placed(self, cell: Cell) -> int:
+        self.is_full = True
         known = self._numbers.get(cell)
         return self._added(cell) if known is None else known
 

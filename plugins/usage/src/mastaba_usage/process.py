@@ -38,6 +38,17 @@ class Counters:
             self._open()
         return self._file
 
+    def flush(self) -> None:
+        """Write what was counted to the disk."""
+        for file in (self._before, self._file):
+            if file is not None:
+                file.flush()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the cells of today have run out, so that layers are counted together."""
+        return self._file is not None and self._file.is_full
+
     def _forget(self) -> None:
         # The files of a parent are its own.
         self._lock = threading.Lock()

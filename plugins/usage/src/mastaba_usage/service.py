@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import ClassVar
+from operator import itemgetter
+from typing import ClassVar, Final
 
 from mastaba.api.access import GRANT, Grant
 from mastaba.api.documents import Fault, Severity
@@ -18,9 +22,19 @@ from mastaba.errors import (
     UnknownPathError,
     public_message,
 )
+from mastaba_server.processes.scoreboard import Obstacle
+from mastaba_usage.errors import UsageError
+from mastaba_usage.process import counters
 from mastaba_usage.reading import DEFAULT, as_csv, columns, conditions, days
 from mastaba_usage.roll_up import run
 from mastaba_usage.settings import UsageSettings
+
+logger = logging.getLogger("mastaba.usage")
+
+_FLUSHED: Final = 20.0
+"""Seconds after which counters are written to the disk."""
+_COST: Final = 20
+"""Of the rates of a client, for a query of the database."""
 
 _PRIVATE = ("Cache-Control", "private, no-store")
 
@@ -48,10 +62,50 @@ class UsageService(Service):
         except OSError as error:
             raise _fault(f"cannot be created: {error.strerror}", "make it writable") from error
         self._own = own
+        self._stop = threading.Event()
+
+    def after_fork(self) -> None:
+        self._stop = threading.Event()
+        threading.Thread(target=self._flush, args=(self._stop,), daemon=True).start()
+
+    def close(self) -> None:
+        self._stop.set()
+
+    def _flush(self, stop: threading.Event) -> None:
+        """Write the counters of this process to the disk, and report if they have run out."""
+        found = counters(self._own.directory)
+        has_reported = False
+        while not stop.wait(_FLUSHED):
+            found.flush()
+            if found.is_full != has_reported:
+                has_reported = found.is_full
+                self.site.scoreboard.report(Obstacle.CELLS, has_reported)
+
+    def gauges(self) -> Mapping[str, Mapping[str, float]]:
+        """Return hits and refusals of today by service, and the most used layers of yesterday."""
+        today = datetime.now(UTC).date()
+        yesterday = (today - timedelta(days=1)).isoformat()
+        database, day = self._own.database, today.isoformat()
+        try:
+            hits = database.sums(day, day, ["service"])
+            limited = database.sums(day, day, ["service"], {"status": "limited"})
+            layers = database.sums(yesterday, yesterday, ["layer"]) if self._own.top else []
+        except UsageError as error:
+            logger.error("%s", error)
+            return {}
+        layers = sorted((row for row in layers if row["layer"]), key=itemgetter("hits"))
+        return {
+            "hits": {row["service"]: row["hits"] for row in hits},
+            "limited": {row["service"]: row["hits"] for row in limited},
+            "top": {row["layer"]: row["hits"] for row in layers[: -self._own.top - 1 : -1]},
+        }
 
     def companions(self) -> Sequence[Callable[[], None]]:
         own = self._own
         return [partial(run, own.directory, own.database, own.retention)]
+
+    def cost(self, request: Request) -> int:
+        return _COST
 
     def respond(self, request: Request) -> Response:
         """Return the usage of a period.

@@ -20,11 +20,13 @@ class UsageSettings:
         directory: of the counters and the database.
         retention: days that are kept.
         node: name of this node.
+        top: layers that metrics name.
     """
 
     directory: Path
     retention: int = _RETENTION
     node: str = ""
+    top: int = 0
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> Self | None:
@@ -32,8 +34,8 @@ class UsageSettings:
         directory = settings.get("directory")
         if not directory:
             return None
-        node = settings.get("node", "")
-        return cls(Path(directory), settings.get("retention", _RETENTION), node)
+        node, top = settings.get("node", ""), settings.get("top", 0)
+        return cls(Path(directory), settings.get("retention", _RETENTION), node, top)
 
     @property
     def database(self) -> Database:

@@ -10,7 +10,7 @@ from mastaba.api.services import RootEntry, Service, ServiceSettings, Site
 from mastaba.api.web import Request, Response
 from mastaba.errors import AccessError, RequestError, UnknownPathError, public_message
 from mastaba_render.api.crs import CRSOffer
-from mastaba_wms import params, post
+from mastaba_wms import cost, params, post
 from mastaba_wms.errors import error_response
 from mastaba_wms.getlegendgraphic import GetLegendGraphic
 from mastaba_wms.getmap import GetMap
@@ -70,6 +70,7 @@ class WMSService(Service):
             for name in general.map.formats
             if name.lower() in site.encoders
         }
+        self._layers = layers
         self._queries = MapQueries(layers, general.map, encoders)
         self._get_map = GetMap(site, self._queries)
         self._get_feature_info = GetFeatureInfo(site, self._queries)
@@ -94,13 +95,18 @@ class WMSService(Service):
             f"?SERVICE=WMS&VERSION={Version.V1_3_0.value}&REQUEST=GetCapabilities",
         )
 
+    def ability_of(self, request: Request) -> str:
+        operation = cost.operation_of(self._known_parameters(request))
+        return cost.ABILITIES.get(operation, "") if operation else ""
+
+    def cost(self, request: Request) -> int:
+        most_pixels = self.site.catalogue.settings.map.max_pixels
+        return cost.cost_of(self._known_parameters(request), self._layers, most_pixels)
+
     def respond(self, request: Request) -> Response:
         if request.path:
             raise UnknownPathError("there is nothing at this path")
-        if request.method == "POST":
-            parameters = request.environ[_PARAMETERS] = post.parameters(request)
-        else:
-            parameters = request.query
+        parameters = self._parameters(request)
         operation = params.operation(parameters)
         request.name_operation(operation.lower())
         if operation is Operation.GET_MAP:
@@ -110,6 +116,21 @@ class WMSService(Service):
         if operation is Operation.GET_FEATURE_INFO:
             return self._get_feature_info.respond(parameters)
         return self._get_legend_graphic.respond(parameters)
+
+    def _parameters(self, request: Request) -> Mapping[str, str]:
+        if request.method != "POST":
+            return request.query
+        found: Mapping[str, str] | None = request.environ.get(_PARAMETERS)
+        if found is None:
+            found = request.environ[_PARAMETERS] = post.parameters(request)
+        return found
+
+    def _known_parameters(self, request: Request) -> Mapping[str, str]:
+        """Return the parameters of a request; those of its address if its body is invalid."""
+        try:
+            return self._parameters(request)
+        except RequestError:
+            return request.query
 
     def error_response(self, error: Exception, request: Request) -> Response:
         parameters: Mapping[str, str] = request.environ.get(_PARAMETERS, request.query)

@@ -1,6 +1,7 @@
 """Maps: what to draw, the prepared map, and its encoded response."""
 
 from mastaba_render.compose import joined
+from mastaba_render.cost import map_cost
 from mastaba_render.encoded_map import EncodedMap, as_data, as_picture, coloured, finish_for
 from mastaba_render.engine import Renderer
 from mastaba_render.extent import is_plausible, tiles_around, transformed_box
@@ -50,6 +51,7 @@ __all__ = [
     "joined",
     "legend_palette",
     "legend_unit",
+    "map_cost",
     "relief_name",
     "styled",
     "tiles_around",

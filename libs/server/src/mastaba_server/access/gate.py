@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from mastaba_server.access.principal import Form, Grant, Principal, Shown
 from mastaba_server.web.response import Response
@@ -71,6 +71,52 @@ class Identifier(ABC):
         """Release what `after_fork` has opened."""
 
 
+class Spending(NamedTuple):
+    """What a request is about, for rates.
+
+    Attributes:
+        service: name of the service.
+        virtual: name of its virtual service; empty for the main services.
+        ability: word of `mastaba.api.services.Service.abilities`, or empty.
+        path: below the root path of the service.
+        query: still percent-encoded.
+    """
+
+    service: str
+    virtual: str
+    ability: str
+    path: str
+    query: str
+
+
+class Rates(Protocol):
+    """How much clients may ask for; see `mastaba.api.services.Service.cost`."""
+
+    def spend(
+        self, grant: Grant, headers: Mapping[str, Any], spending: Spending, cost: int
+    ) -> None:
+        """Take the cost of a request, before any work.
+
+        Args:
+            headers: WSGI environment; REMOTE_ADDR is the address of the client.
+
+        Raises:
+            AccessError: 429; the client has used up a rate.
+        """
+
+    def take(
+        self, grant: Grant, headers: Mapping[str, Any], group: Any, service: str, virtual: str
+    ) -> bool:
+        """Take the cost of what is answered without a WSGI call; return False if a rate is used up.
+
+        Args:
+            headers: as they arrived; REMOTE_ADDR is the address of the connection.
+            group: the `mastaba.api.tiles.TileGroup` of a tile, or None for a document.
+            service: name of the service.
+            virtual: name of its virtual service; empty for the main services.
+        """
+
+
 class Gate(ABC):
     """Decides who a client is, and what it sees. The hook ``access_gate`` provides one.
 
@@ -87,6 +133,7 @@ class Gate(ABC):
         vary: names of the request headers that identify clients.
         secret: key of the digests of credentials in ETags, the same on all nodes; empty for a
             random one.
+        rates: limits how much clients may ask for; None without limits.
     """
 
     query_names: frozenset[str] = frozenset()
@@ -95,6 +142,7 @@ class Gate(ABC):
     cookie: str | None = None
     vary: tuple[str, ...] = ()
     secret: bytes = b""
+    rates: Rates | None = None
 
     @property
     @abstractmethod

@@ -26,11 +26,11 @@ def shown_challenges(challenges: Iterable[str], headers: Mapping[str, Any]) -> t
 def refusal_headers(
     error: Exception, status: int, gate: Gate | None, headers: Mapping[str, Any]
 ) -> Headers:
-    """Return WWW-Authenticate, for the status 401, and Retry-After.
+    """Return WWW-Authenticate, for the status 401, Retry-After and what the error adds.
 
     Args:
-        error: may have the attributes ``challenges``, instead of those of the gate, and
-            ``retry_after``.
+        error: may have the attributes ``challenges``, instead of those of the gate,
+            ``retry_after`` and ``headers``.
         status: HTTP status of the answer.
         headers: of the request, by their keys in the WSGI environment.
     """
@@ -42,4 +42,4 @@ def refusal_headers(
     retry_after = getattr(error, "retry_after", None)
     if retry_after is not None:
         found.append(("Retry-After", str(retry_after)))
-    return found
+    return found + list(getattr(error, "headers", ()))

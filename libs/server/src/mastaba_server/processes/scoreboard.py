@@ -38,6 +38,7 @@ class Obstacle(StrEnum):
         UNREADABLE: whether there is a newer configuration is unknown.
         KEPT: a reload by an operator has failed; the server is ready nevertheless.
         RULES: likewise, a change of the rules of access.
+        CELLS: usage is counted, but not for each layer.
     """
 
     DRAINING = "the server is about to stop"
@@ -45,6 +46,7 @@ class Obstacle(StrEnum):
     UNREADABLE = "the configuration cannot be read"
     KEPT = "the last reload has failed: the configuration before it stays in use"
     RULES = "the file of access rules has errors: the rules before them stay in use"
+    CELLS = "the cells of usage have run out: layers are counted together"
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from mastaba.api.access import Principal
     from mastaba.api.services import Site
+    from mastaba_access.explanation import Explanation
     from mastaba_access.gate import RulesGate
     from mastaba_access.rules.who import Visit
 
@@ -149,7 +150,7 @@ def _by_id(text: str, gate: RulesGate) -> Principal:
 def _explain(
     arguments: argparse.Namespace, site: Site, gate: RulesGate, visit: Visit, at: float
 ) -> int:
-    from mastaba_access.explanation import abilities_of, explain, parse_address
+    from mastaba_access.explanation import abilities_of, explain, explain_rates, parse_address
     from mastaba_access.rules.who import ANONYMOUS, Visit
     from mastaba_access.views import layers_of
 
@@ -157,11 +158,16 @@ def _explain(
     if not address.service:
         return _fail(MastabaError("no service answers this address"))
     found, layers = gate.class_of(visit, at), layers_of(site.catalogue)
-    explanations = []
+    explanations: list[Explanation] = []
+    rates: dict[str, dict[str, Any]] = {}
     for ability in abilities_of(site, address.service):
         for layer in ("",) if ability in ("status", "usage") else address.layers:
             question = (address.service, address.virtual, ability, layer)
             explanations.append(explain(gate.rules.now, found, visit, at, layers, question))
+            for rate in explain_rates(gate.rules.now, visit, layers, question):
+                rates.setdefault(rate["name"], {**rate, "abilities": []})["abilities"].append(
+                    ability
+                )
     public = gate.class_of(Visit(ANONYMOUS), at)
     document = {
         "principal": {"id": visit.principal.id, "kind": visit.principal.kind},
@@ -170,6 +176,7 @@ def _explain(
         "virtual": address.virtual,
         "layers": list(address.layers),
         "decisions": [asdict(one) for one in explanations],
+        "rates": list(rates.values()),
         "cache": _cache(found.tag == public.tag, found.is_shared),
     }
     if arguments.json:
@@ -201,6 +208,11 @@ def _print(document: dict[str, Any]) -> None:
         for rule in one["tried"]:
             state = "yes" if rule["applies"] else f"no, {rule['reason']}"
             print(f"    {rule['effect']} {rule['rule']!r}: {state}")
+    for rate in document["rates"]:
+        words = ", ".join(dict.fromkeys(rate["abilities"]))
+        held = [f"{rate['rate']:g} a second, burst {rate['burst']:g}"] if "rate" in rate else []
+        held += [f"{cost} a {period}" for period, cost in rate.get("quota", {}).items()]
+        print(f"rate {rate['name']!r} ({words}), per {rate['per']}: {'; '.join(held)}")
 
 
 @_of_visit

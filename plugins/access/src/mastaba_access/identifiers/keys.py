@@ -155,5 +155,5 @@ def principal_of(record: KeyRecord, now: float, ends: float) -> Principal:
         ends=min(record.ends, ends),
         addresses=record.addresses,
         referers=record.referers,
-        own=record.own or {},
+        own={**(record.own or {}), **({"rate": record.rate} if record.rate else {})},
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import ipaddress
 import math
 import secrets
 import struct
@@ -12,6 +11,7 @@ import time
 from typing import ClassVar, Final
 
 from mastaba.errors import AccessError
+from mastaba_access.conditions import shared_network
 from mastaba_server.threads.shared_memory import SharedMemory
 
 _SLOT: Final = struct.Struct("<QddII")
@@ -80,7 +80,7 @@ class Failures:
 
     def _place(self, address: str, who: str) -> tuple[int, int]:
         # Keyed, so that no one can choose addresses that displace others.
-        text = f"{_network(address)}\0{who}".encode("utf-8", "surrogatepass")
+        text = f"{shared_network(address)}\0{who}".encode("utf-8", "surrogatepass")
         digest = hmac.digest(self._key, text, "blake2s")
         fingerprint = int.from_bytes(digest[:8], "little") | 1
         number = int.from_bytes(digest[8:12], "little") % _SETS
@@ -147,15 +147,3 @@ def too_many(seconds: float) -> AccessError:
     """Return the error for too many attempts; another one makes sense after some seconds."""
     wait = max(1, math.ceil(seconds))
     return AccessError("too many attempts with credentials; try again later", 429, (), wait)
-
-
-def _network(address: str) -> str:
-    try:
-        found = ipaddress.ip_address(address)
-    except ValueError:
-        return ""
-    if isinstance(found, ipaddress.IPv6Address):
-        if found.ipv4_mapped is not None:
-            return str(found.ipv4_mapped)
-        return str(int(found) >> 64)
-    return str(found)

@@ -19,6 +19,7 @@ from mastaba.api.documents import (
 from mastaba.errors import ConfigurationError, MastabaError
 from mastaba_access.rules.limits import Limit
 from mastaba_access.rules.periods import Hours, Period, moment
+from mastaba_access.rules.rates import Per, Rate, default_burst
 from mastaba_access.rules.ruleset import Effect, Rule, RuleSet
 from mastaba_access.rules.schema import ACCESS_SCHEMA
 from mastaba_access.rules.what import PLAIN_ABILITIES, What
@@ -69,7 +70,12 @@ class _Loader:
         for position, found in enumerate(document.get("rules", [])):
             with self._faults.attempt():
                 rules.append(self._rule(found, f"$.rules[{position}]", areas))
-        self._require_different_names(document.get("rules", []))
+        rates = []
+        for position, found in enumerate(document.get("rates", [])):
+            with self._faults.attempt():
+                rates.append(self._rate(found, f"$.rates[{position}]"))
+        for key in ("rules", "rates"):
+            self._require_different_names(document.get(key, []), key)
         self._faults.require_usable()
         return RuleSet(
             document["default"] == "allow",
@@ -78,6 +84,7 @@ class _Loader:
             areas,
             self._digest.hexdigest(),
             tuple(self._files),
+            tuple(rates),
         )
 
     def _text(self, file: str, faults: FileFaults, remedy: str) -> str:
@@ -192,6 +199,23 @@ class _Loader:
             body.get("cache") == "shared",
         )
 
+    def _rate(self, found: Mapping[str, Any], path: str) -> Rate:
+        if "rate" not in found and "quota" not in found:
+            reason = "must have the key 'rate' or 'quota'"
+            self._faults.refuse(path, reason, "say what may be asked for")
+        if "burst" in found and "rate" not in found:
+            self._faults.refuse(f"{path}.burst", "needs the key 'rate'", "add a rate")
+        rate = float(found.get("rate", 0))
+        return Rate(
+            found["name"],
+            Per(found["per"]),
+            self._selectors(found["who"], f"{path}.who") if "who" in found else None,
+            self._what(found.get("what", {}), f"{path}.what", "rate", {}),
+            rate,
+            float(found.get("burst", default_burst(rate))),
+            found.get("quota", {}),
+        )
+
     def _what(self, found: Mapping[str, Any], path: str, effect: str, body: Any) -> What:
         abilities = found.get("abilities")
         known = ABILITIES.union(*self._abilities.values())
@@ -257,13 +281,13 @@ class _Loader:
             self._faults.error(path, f"{text!r} {error}", "correct it")
             return None
 
-    def _require_different_names(self, rules: Sequence[Mapping[str, Any]]) -> None:
+    def _require_different_names(self, rules: Sequence[Mapping[str, Any]], key: str) -> None:
         seen: dict[str, int] = {}
         for position, rule in enumerate(rules):
             first = seen.setdefault(rule["name"], position)
             if first != position:
-                reason = f"the rule {first + 1} has the same name"
-                self._faults.error(f"$.rules[{position}].name", reason, "give it another name")
+                reason = f"the {key.removesuffix('s')} {first + 1} has the same name"
+                self._faults.error(f"$.{key}[{position}].name", reason, "give it another name")
 
 
 def _of_wkt(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from mastaba.api.access import Principal
 from mastaba_access.rules.limits import NO_LIMIT, Limit
 from mastaba_access.rules.periods import ALWAYS, Period
+from mastaba_access.rules.rates import Rate
 from mastaba_access.rules.what import EVERYTHING, What
 from mastaba_access.rules.who import Alternatives, Groups, Visit, match
 
@@ -80,6 +81,7 @@ class RuleSet:
         areas: by name.
         digest: hexadecimal digits that change with the files.
         files: from which they were read.
+        rates: rates and quotas.
     """
 
     is_open: bool
@@ -88,6 +90,13 @@ class RuleSet:
     areas: Mapping[str, Area] = field(default_factory=dict)
     digest: str = ""
     files: tuple[str, ...] = ()
+    rates: tuple[Rate, ...] = ()
+
+    def rates_of(self, visit: Visit) -> tuple[Rate, ...]:
+        """Return the rates for a visit, and that of its key."""
+        own = Rate.of_key(visit.identity)
+        found = tuple(rate for rate in self.rates if rate.matches(visit, self.groups))
+        return found if own is None else (*found, own)
 
     def applying(self, visit: Visit, at: float) -> tuple[Rule, ...]:
         """Return the rules for a visit at a moment, in order.
@@ -100,7 +109,8 @@ class RuleSet:
     @property
     def depends_on_place(self) -> bool:
         """Whether a rule asks for the address of the client or the referer."""
-        return any(rule.who and self.groups.depend_on_place(rule.who) for rule in self.rules)
+        selectors = (*(one.who for one in self.rules), *(one.who for one in self.rates))
+        return any(who and self.groups.depend_on_place(who) for who in selectors)
 
     def next_change(self, at: float) -> float:
         """Return a moment after ``at`` until which the same rules apply; may be infinite."""

@@ -65,6 +65,13 @@ def _limits(description: str, **further: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+_WHAT: Final = {
+    "services": _words("Services: wmts, wmts@VIRTUAL, or @VIRTUAL for all of one."),
+    "layers": _words("Layers: identifiers, patterns such as PLAN_*, keyword:WORD, dataset:ID."),
+    "styles": _words("Styles, which then do not exist. Only in rules that deny."),
+    "abilities": _words("Abilities of services, such as tiles, maps, info, legend, heights."),
+}
+
 _RULE: Final = {
     "type": "object",
     "additionalProperties": False,
@@ -77,16 +84,7 @@ _RULE: Final = {
             "type": "object",
             "additionalProperties": False,
             "description": "To what it applies; by default everything.",
-            "properties": {
-                "services": _words("Services: wmts, wmts@VIRTUAL, or @VIRTUAL for all of one."),
-                "layers": _words(
-                    "Layers: identifiers, patterns such as PLAN_*, keyword:WORD, dataset:ID."
-                ),
-                "styles": _words("Styles, which then do not exist. Only in rules that deny."),
-                "abilities": _words(
-                    "Abilities of services, such as tiles, maps, info, legend, heights."
-                ),
-            },
+            "properties": _WHAT,
         },
         "from": {"type": "string", "description": "Start, as 2026-11-01T00:00:00Z."},
         "until": {"type": "string", "description": "End, as 2026-12-01T00:00:00+01:00."},
@@ -107,6 +105,49 @@ _RULE: Final = {
             },
         },
         "limit": _limits("Limits what a rule below it, or the default, allows."),
+    },
+}
+
+_RATE: Final = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["name", "per"],
+    "description": "How much those that it matches may ask for.",
+    "properties": {
+        "name": {**_NAME, "description": "Name, which no other rate has."},
+        "who": {**_SELECTORS, "description": "To whom it applies; by default everybody."},
+        "what": {
+            "type": "object",
+            "additionalProperties": False,
+            "description": "To what it applies; by default everything.",
+            "properties": {name: _WHAT[name] for name in ("services", "layers", "abilities")},
+        },
+        "per": {
+            "enum": ["key", "user", "address", "rule"],
+            "description": "Who shares it: key, user, address, or rule for all together.",
+        },
+        "rate": {
+            "type": "number",
+            "exclusiveMinimum": 0,
+            "maximum": 1e9,
+            "description": "Cost per second, above 0.",
+        },
+        "burst": {
+            "type": "number",
+            "minimum": 1,
+            "maximum": 1e9,
+            "description": "Cost at once; by default that of ten seconds.",
+        },
+        "quota": {
+            "type": "object",
+            "additionalProperties": False,
+            "minProperties": 1,
+            "description": "Cost in a day or a month, UTC: {day: 100000}.",
+            "properties": {
+                "day": {**_number("Cost in a day, UTC."), "maximum": 10**15},
+                "month": {**_number("Cost in a month, UTC."), "maximum": 10**15},
+            },
+        },
     },
 }
 
@@ -153,6 +194,7 @@ ACCESS_SCHEMA: Final[Mapping[str, Any]] = {
             "additionalProperties": _SELECTORS,
         },
         "rules": {"type": "array", "description": "Rules; the order counts.", "items": _RULE},
+        "rates": {"type": "array", "description": "Rates; all that match hold.", "items": _RATE},
     },
 }
 """Every member has a description, which is the remedy in messages."""

@@ -31,6 +31,8 @@ _ROUTES: Final[Mapping[str, str]] = {
 """Module and class of the resource, by the first path segment below a dataset."""
 
 _NAME: Final = "terrain"
+_COSTS: Final[Mapping[str, int]] = {"tile": 4, "mesh": 8, "contours": 8}
+"""Of the rates of a client, by operation."""
 
 
 class TerrainService(Service):
@@ -71,6 +73,10 @@ class TerrainService(Service):
 
     def summary(self) -> list[str]:
         return [f"terrain: {item.id}: {self._offer(item)}" for item in self._datasets.values()]
+
+    def cost(self, request: Request) -> int:
+        resource = self._routes.get(request.path.partition("/")[2].partition("/")[2].split("/")[0])
+        return 1 if resource is None else _COSTS.get(resource.operation, 1)
 
     def respond(self, request: Request) -> Response:
         """Answer a request.

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from mastaba.api.web import Response
-from mastaba.errors import UnknownPathError
+from mastaba.errors import AccessError, UnknownPathError
 from mastaba_elevation.errors import TooMuchError
 from mastaba_ows.errors import STATUSES, entry_of
 
@@ -23,7 +23,7 @@ _STATUSES: Final = {**STATUSES, TooMuchError: 413}
 
 def status_of(error: Exception) -> int:
     """Return the HTTP status of an error, for protocols that set no other one."""
-    return entry_of(error, _STATUSES)
+    return error.status if isinstance(error, AccessError) else entry_of(error, _STATUSES)
 
 
 class Context:

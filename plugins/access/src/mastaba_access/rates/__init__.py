@@ -1,0 +1,1 @@
+"""What clients may still ask for: buckets, quotas, and what is taken from them."""

@@ -1,0 +1,49 @@
+"""What requests cost of the rates of a client."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from mastaba_render.api.maps import map_cost
+from mastaba_wms.params import OPERATIONS, Operation
+
+if TYPE_CHECKING:
+    from mastaba_wms.published import PublishedLayer
+
+ABILITIES: Final = {
+    Operation.GET_MAP: "maps",
+    Operation.GET_FEATURE_INFO: "info",
+    Operation.GET_LEGEND_GRAPHIC: "legend",
+}
+_FORWARDED: Final = 10
+_INFO: Final = 2
+
+
+def operation_of(parameters: Mapping[str, str]) -> Operation | None:
+    """Return the operation of a request that may be invalid."""
+    return OPERATIONS.get(parameters.get("request", "").lower())
+
+
+def cost_of(
+    parameters: Mapping[str, str], layers: Mapping[str, PublishedLayer], most_pixels: int
+) -> int:
+    """Return the cost of a request that may be invalid.
+
+    Args:
+        parameters: by name in lower case.
+        layers: by identifier.
+        most_pixels: of a map; one with more is refused.
+    """
+    operation = operation_of(parameters)
+    if operation is Operation.GET_MAP:
+        drawn = [layers[name] for name in parameters.get("layers", "").split(",") if name in layers]
+        crs = (parameters.get("crs") or parameters.get("srs") or "").upper()
+        size = parameters.get("width", ""), parameters.get("height", "")
+        natives = [one.layer.pyramid.tile_matrix_set.crs.code.upper() for one in drawn]
+        return map_cost(size, most_pixels, len(drawn), is_projected=any(x != crs for x in natives))
+    if operation is Operation.GET_FEATURE_INFO:
+        names = parameters.get("query_layers", "").split(",")
+        found = [layers[name].layer.feature_info for name in names if name in layers]
+        return _FORWARDED if any(one and one.url for one in found) else _INFO
+    return 1

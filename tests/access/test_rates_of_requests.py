@@ -1,0 +1,140 @@
+"""What requests cost, and how they are refused: through the whole application."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.tiny import tiny_installation
+from werkzeug.test import Client
+
+from mastaba.api.tools import Application, create_application
+from mastaba_access.commands.access import _explain
+
+Open = Callable[..., Application]
+TILE = "/wmts/1.0.0/RGB_JPG/normal/PM/2/1/2.jpg"
+MAP = (
+    "/wms?SERVICE=WMS&VERSION=1.3.0&REQUEST=GetMap&LAYERS={layers}&STYLES=&FORMAT=image/png&CRS={crs}"
+    "&BBOX=0,0,1000000,1000000&WIDTH={size}&HEIGHT={size}"
+)
+
+
+@pytest.fixture
+def open_with(tmp_path: Path) -> Open:
+    """Return a function that opens an installation with rates."""
+
+    def make(*rates: dict[str, Any]) -> Application:
+        rules = tmp_path / "rules.json"
+        rules.write_text(json.dumps({"default": "allow", "rates": list(rates)}))
+        section = {"access": {"rules": str(rules), "rate_headers": True}}
+        path = tiny_installation(tmp_path / "i", server_overrides={"plugins": section})
+        return create_application(str(path))
+
+    return make
+
+
+def ask(application: Application, path: str, **options: Any) -> Any:
+    environ = {"REMOTE_ADDR": "127.0.0.1"}
+    return Client(application).get(path, environ_overrides=environ, **options)
+
+
+def test_tiles_and_documents_cost_one_on_both_paths(open_with: Open) -> None:
+    application = open_with({"name": "all", "per": "address", "rate": 1e-3, "burst": 4})
+    headers = {"REMOTE_ADDR": "127.0.0.1"}
+    assert application.stored_tile(TILE, "", headers) is not None
+    assert application.stored_tile(TILE, "", headers) is not None
+    assert ask(application, TILE).status_code == 200
+    assert ask(application, "/tms/1.0.0").status_code == 200
+    assert application.stored_tile(TILE, "", headers) is None
+    refused = ask(application, TILE)
+    assert refused.status_code == 429
+    assert "ExceptionReport" in refused.text
+    assert 900 < int(refused.headers["Retry-After"]) <= 1000
+    assert refused.headers["RateLimit-Policy"] == '"all";q=4;w=4000'
+    assert "WWW-Authenticate" not in refused.headers
+    # Another client, preflights, and services of the server itself.
+    assert application.stored_tile(TILE, "", {"REMOTE_ADDR": "127.0.0.2"}) is not None
+    assert Client(application).options(TILE).status_code == 204
+    assert ask(application, "/healthcheck").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "cost"),
+    [
+        (MAP.format(layers="RGB_JPG", crs="EPSG:3857", size=256), 1),
+        (MAP.format(layers="RGB_JPG", crs="EPSG:3857", size=512), 4),
+        (MAP.format(layers="RGB_JPG,GREY_PNG", crs="EPSG:3857", size=512), 8),
+        (MAP.format(layers="RGB_JPG", crs="EPSG:4326", size=512), 8),
+        (MAP.format(layers="RGB_JPG", crs="EPSG:3857", size=10**8), 1),
+        (MAP.format(layers="RGB_JPG", crs="EPSG:3857", size="1e3"), 1),
+        ("/wms?SERVICE=WMS&REQUEST=GetFeatureInfo&QUERY_LAYERS=RGB_JPG", 2),
+        ("/wms?SERVICE=WMS&REQUEST=GetCapabilities", 1),
+        ("/wms?%ff", 1),
+        ("/ogcapi/collections/RGB_JPG/map?width=512&height=512", 4),
+        ("/ogcapi/collections/RGB_JPG/map", 1),
+        ("/ogcapi/collections", 1),
+        ("/healthcheck", 0),
+    ],
+)
+def test_costs(site: Any, path: str, cost: int) -> None:
+    assert cost_of(site, path) == cost
+
+
+def cost_of(site: Any, path: str) -> int:
+    from mastaba.api.web import Request
+
+    path, _, query = path.partition("?")
+    _, root, *rest = path.split("/")
+    service = next(one for one in site.services.values() if one.settings.root_path == f"/{root}")
+    below = "".join(f"/{part}" for part in rest)
+    return int(service.cost(Request("GET", below, query, {"QUERY_STRING": query})))
+
+
+def test_a_map_is_refused_in_the_form_of_the_protocol(open_with: Open) -> None:
+    maps = {"name": "maps", "what": {"abilities": ["maps"]}, "per": "address", "rate": 1e-3}
+    application = open_with({**maps, "burst": 4})
+    path = MAP.format(layers="RGB_JPG", crs="EPSG:3857", size=512)
+    assert ask(application, path).status_code == 200
+    refused = ask(application, path)
+    assert refused.status_code == 429
+    assert "ServiceExceptionReport" in refused.text
+    refused = ask(application, "/ogcapi/collections/RGB_JPG/map")
+    assert (refused.status_code, refused.json["status"]) == (429, 429)
+    # Capabilities and tiles are not maps.
+    assert ask(application, "/wms?SERVICE=WMS&REQUEST=GetCapabilities").status_code == 200
+    assert ask(application, TILE).status_code == 200
+
+
+def test_explanations_show_rates(
+    open_with: Open, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from argparse import Namespace
+
+    maps = {"name": "maps", "what": {"abilities": ["maps"]}, "per": "address", "rate": 40}
+    open_with(maps, {"name": "keys", "per": "key", "rate": 1})
+    given = Namespace(
+        file=str(tmp_path / "i" / "server.json"),
+        url=MAP.format(layers="RGB_JPG", crs="EPSG:3857", size=256),
+        principal="anonymous",
+        group=[],
+        address="",
+        referer="",
+        at=None,
+        json=False,
+    )
+    assert _explain(given) == 0
+    shown = [line for line in capsys.readouterr().out.splitlines() if line.startswith("rate")]
+    assert shown == ["rate 'maps' (maps), per address: 40 a second, burst 400"]
+
+
+def test_mistakes_in_rates_are_found(open_with: Open) -> None:
+    what = {"services": ["wfs"], "layers": ["NOPE"]}
+    site = open_with({"name": "one", "what": what, "per": "address", "rate": 1}).site
+    assert site.gate is not None
+    found = {str(fault.path): fault.reason for fault in site.gate.findings(site)}
+    assert found["$.rates[0].what.services[0]"] == "no service 'wfs' is enabled"
+    assert found["$.rates[0].what.layers[0]"] == "no layer matches 'NOPE'"
+    assert "share the rate" in found["$.rates[0].per"]
