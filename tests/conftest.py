@@ -11,13 +11,14 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.forked import USUALLY_COLLECTED_AFTER
+from tests.live.network import unchanged_network
 from tests.support.sampling import mark_unsampled
 from tests.tiny import changed_slabs, folders, tiny_installation
 from werkzeug.test import Client
@@ -327,6 +328,12 @@ def alps(shared_data: Path, monkeypatch: pytest.MonkeyPatch, open_client: OpenCl
     """Return a client of the real pyramids; their paths are relative to their folder."""
     monkeypatch.chdir(shared_data / "alps")
     return open_client(Path("conf/server.json"))
+
+
+@pytest.fixture(autouse=True)
+def _network_of_browser(request: pytest.FixtureRequest) -> Iterator[None]:
+    with unchanged_network() if "browser" in request.fixturenames else nullcontext():
+        yield
 
 
 @pytest.fixture(scope="session")

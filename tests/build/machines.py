@@ -8,6 +8,8 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from tests.live.network import changing_network
+
 IS_POSSIBLE = os.geteuid() == 0 and all(map(shutil.which, ("ip", "unshare")))
 """Whether this process may make them."""
 
@@ -55,10 +57,11 @@ def _ip(*words: str) -> None:
 def linked(count: int) -> Iterator[list[Machine]]:
     """Make machines, and remove them in the end."""
     found: list[Machine] = []
-    try:
-        for number in range(count):
-            found.append(Machine(number))
-        yield found
-    finally:
-        for machine in found:
-            machine.remove()
+    with changing_network():
+        try:
+            for number in range(count):
+                found.append(Machine(number))
+            yield found
+        finally:
+            for machine in found:
+                machine.remove()

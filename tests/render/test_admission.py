@@ -34,7 +34,7 @@ class Maps:
         self._ends[name] = threading.Event()
 
         def draw() -> None:
-            cancellation.begin(None, 600, SimpleNamespace(latest=0.0), who)
+            cancellation.begin(None, 600, SimpleNamespace(latest=0.0), {"REMOTE_ADDR": who})
             with suppress(OverloadedError), self.admission.map(cost):
                 self.begun.append(name)
                 assert self._ends[name].wait(120)
@@ -193,7 +193,7 @@ class Client:
 def test_waiting_ends_with_the_client_or_with_the_time_of_the_request(maps: Maps) -> None:
     maps.ask("a", 1)
     client = Client()
-    cancellation.begin(client, 0.3, SimpleNamespace(latest=0.0))
+    cancellation.begin(client, 0.3, SimpleNamespace(latest=0.0), {})
     try:
         with pytest.raises(OverloadedError, match="longer than"), maps.admission.map(1):
             pass

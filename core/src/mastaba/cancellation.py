@@ -7,11 +7,13 @@ call `check` between their steps, and enter `aside` before the first one.
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from time import monotonic
-from typing import Protocol
+from typing import Any, Protocol
 
 from mastaba.errors import ClientGoneError, OverloadedError
+from mastaba_server.access.principal import GRANT
 from mastaba_server.messages import Client
 
 
@@ -28,33 +30,44 @@ class Progress(Protocol):
 class _Local(threading.local):
     request: tuple[Client | None, float, float, Progress] | None = None
     """Client, begin, limit and progress of the request; None outside a request."""
-    who: str = ""
+    environ: Mapping[str, Any]
 
 
 _local = _Local()
 
 
-def begin(client: Client | None, limit: float, progress: Progress, who: str = "") -> None:
+def begin(
+    client: Client | None, limit: float, progress: Progress, environ: Mapping[str, Any]
+) -> None:
     """Begin a request in the calling thread.
 
     Args:
         client: client that waits for the response; None if unknown.
         limit: seconds that the request may take.
         progress: brought up to date by each `check`.
-        who: name or address for whom the request is.
+        environ: WSGI environment of the request.
     """
     _local.request = client, monotonic(), limit, progress
-    _local.who = who
+    _local.environ = environ
 
 
 def who() -> str:
-    """Return for whom the request of the calling thread is; empty if unknown."""
-    return "" if _local.request is None else _local.who
+    """Return whose request it is: the principal, or the address of an anonymous client.
+
+    It is empty if that is unknown.
+    """
+    if _local.request is None:
+        return ""
+    principal = getattr(_local.environ.get(GRANT), "principal", None)
+    if principal is None or principal.is_anonymous:
+        return _local.environ.get("REMOTE_ADDR") or ""
+    return f"{principal.kind}:{principal.id}"
 
 
 def end() -> None:
     """End the request that the calling thread began."""
     _local.request = None
+    _local.environ = {}
 
 
 def check() -> None:

@@ -116,7 +116,7 @@ class AccessLines:
             if response is not None:
                 find_address = self._address
                 client = find_address(headers) if find_address else headers.get("REMOTE_ADDR")
-                grant = visit[0].grant if visit else None
+                grant = visit[0].grant if visit and visit[0] else None
                 status, size = response.status, len(response.body)
                 self._log(notes, client, grant, headers, path, query, status, size)
             return response

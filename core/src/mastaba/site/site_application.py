@@ -23,7 +23,6 @@ from mastaba.services.root import for_people
 from mastaba.site.access_log import FindTile, WSGICallable
 from mastaba.site.tile_table import AllHeaders, AroundDocument, AroundTiles, TileTable
 from mastaba.web.request import Request
-from mastaba_server.access.principal import GRANT
 from mastaba_server.messages import CLIENT, CLIENT_GONE, STATUS_LINES
 from mastaba_server.web.cors import CrossOrigin
 from mastaba_server.web.masking import masked, masked_path
@@ -119,7 +118,7 @@ class SiteApplication:
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
         scoreboard = self._scoreboard
         row = scoreboard.begin()
-        cancellation.begin(environ.get(CLIENT), self._timeout, row, client_of(environ))
+        cancellation.begin(environ.get(CLIENT), self._timeout, row, environ)
         try:
             response = self._answer(environ)
             service = environ.get("mastaba.service", _NO_SERVICE)[0]
@@ -250,14 +249,6 @@ class SiteApplication:
             report.status = 503
             report.headers.append(("Retry-After", str(error.retry_after)))
         return report
-
-
-def client_of(environ: Mapping[str, Any]) -> str:
-    """Return who asks: the principal, or the address of an anonymous client."""
-    principal = getattr(environ.get(GRANT), "principal", None)
-    if principal is None or principal.is_anonymous:
-        return environ.get("REMOTE_ADDR") or ""
-    return f"{principal.kind}:{principal.id}"
 
 
 def _document_headers(caching: CachingSettings) -> Headers:

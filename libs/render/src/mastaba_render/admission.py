@@ -77,8 +77,8 @@ class Admission:
             OverloadedError: too many maps are waiting, or the request has timed out.
             ClientGoneError: the client has disconnected.
         """
-        waiting = _Waiting(cost, cancellation.who())
         with cancellation.aside():
+            waiting = _Waiting(cost, cancellation.who())
             try:
                 self._enter(waiting)
                 yield
