@@ -95,7 +95,7 @@ LIBRARIES = {
     # GeoTIFF contains the EPSG definition of a CRS.
     "pyproj": {"mastaba.model.crs", "mastaba_render.encoding.geotiff"},
     "werkzeug": {"mastaba.web", "mastaba_server.web", "mastaba.commands.development"},
-    "urllib3": {"mastaba_http.client", "mastaba_http.fetch"},
+    "urllib3": {"mastaba_http.addresses", "mastaba_http.client", "mastaba_http.fetch"},
     "ctypes": {
         "mastaba_render.native",
         "mastaba_server.processes.allocator",
@@ -107,7 +107,7 @@ LIBRARIES = {
 }
 
 # Folders of plugins whose names are words of other things too.
-USUAL_WORDS = frozenset({"access"})
+USUAL_WORDS = frozenset({"access", "storage_http"})
 # module: why it names a protocol that a plugin provides
 PLUGIN_NAMES = {
     "mastaba.api.commands": "USAGE is the exit status of a command that was called wrongly",

@@ -47,6 +47,7 @@ TESTS = {
         "server/test_listener.py",
     ],
     "storage_ceph": ["storage_ceph/test_settings.py"],
+    "storage_http": ["storage_http/test_hosts.py"],
     "storage_s3": ["storage_s3/test_settings.py"],
     "storage_swift": ["storage_swift/test_tokens.py"],
     "tms": ["tms/test_paths.py"],
