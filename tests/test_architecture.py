@@ -37,7 +37,7 @@ LIBRARIES_OF_OURS = frozenset(
     }
 )
 # Distributions that may use `mastaba.tooling`, which promises nothing.
-TOOLS = frozenset({"builder", "conformance", "demo", "doctor", "edge", "export"})
+TOOLS = frozenset({"builder", "conformance", "demo", "doctor", "edge", "export", "serve"})
 
 # The rooms of the core, from the innermost to the outermost: each may import those before it,
 # also for types only.
@@ -76,7 +76,7 @@ ROOMS_OF_PLUGINS = {
 }
 MAX_PACKAGES = 13
 
-MOST_LINES = 13_364
+MOST_LINES = 13_382
 """Lines of the modules of the core. Lower it with every change that removes some.
 
 1,252 of them are for the seam of access: views, guarded tiles, virtual services, hooks, rates."""
@@ -107,7 +107,7 @@ LIBRARIES = {
 }
 
 # Folders of plugins whose names are words of other things too.
-USUAL_WORDS = frozenset({"access", "storage_http"})
+USUAL_WORDS = frozenset({"access", "serve", "storage_http"})
 # module: why it names a protocol that a plugin provides
 PLUGIN_NAMES = {
     "mastaba.api.commands": "USAGE is the exit status of a command that was called wrongly",
