@@ -16,7 +16,8 @@ from mastaba_server.body import CutShortError, SizedBody
 from mastaba_server.errors import OverloadedError, ServerError
 from mastaba_server.messages import CLIENT, Client
 from mastaba_server.web.conditional import byte_range, etag_matches
-from mastaba_server.web.response import Headers, Requested, Response
+from mastaba_server.web.request import Request
+from mastaba_server.web.response import Headers, Response
 
 LARGEST_PIECE: Final = 1024 * 1024
 """Bytes. A part of at most this size is not counted by `Streams`."""
@@ -83,7 +84,7 @@ class Streams:
 
 
 def addressable_response(
-    request: Requested, headers: Headers, body: AddressableBody, streams: Streams
+    request: Request, headers: Headers, body: AddressableBody, streams: Streams
 ) -> Response:
     """Return the answer to a request for a body: 200, 206, 304, 412 or 416.
 
