@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Mapping
 from functools import cached_property, lru_cache, partial
 from hashlib import blake2b
-from typing import Any, Final, Protocol
+from typing import Any, Final
 from urllib.parse import quote
 
 from werkzeug.datastructures import MIMEAccept
@@ -16,6 +16,7 @@ from werkzeug.http import parse_accept_header
 from mastaba_server.body import Body
 from mastaba_server.messages import Headers as Headers
 from mastaba_server.web.conditional import etag_matches
+from mastaba_server.web.request import Request
 
 DOCUMENT: Final = "mastaba.document"
 """Key in the WSGI environment, present if the response is a `Document`: what answers further GET
@@ -40,18 +41,6 @@ _SAFE: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01
 _GZIP_FROM: Final = 512
 """Bytes; smaller documents are not worth compressing."""
 _USUAL_HEADER: Final = 200
-
-
-class Requested(Protocol):
-    """What a response depends on.
-
-    Attributes:
-        method: in upper case.
-        environ: WSGI environment (PEP 3333).
-    """
-
-    method: str
-    environ: dict[str, Any]
 
 
 class Response:
@@ -137,7 +126,7 @@ class Document:
         return gzip.compress(self.body, 6, mtime=0)
 
     def respond(
-        self, request: Requested, media_type: str | None = None, *, is_constant: bool = False
+        self, request: Request, media_type: str | None = None, *, is_constant: bool = False
     ) -> Response:
         """Return the response to a request for this document.
 
@@ -207,7 +196,7 @@ def _weight(header: str, coding: str) -> float:
     return float(parse_accept_header(header)[coding])
 
 
-def preferred_media_type(request: Requested, offered: Iterable[str]) -> str | None:
+def preferred_media_type(request: Request, offered: Iterable[str]) -> str | None:
     """Return the offered media type that the Accept header prefers.
 
     Without the header, the first offered; None if the client accepts none of them.
