@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from mastaba.api.commands import USAGE, add_server_json, print_json
 from mastaba.errors import MastabaError
+from mastaba_usage.database import NUMBERS
 from mastaba_usage.errors import UsageError
 from mastaba_usage.reading import DEFAULT, as_csv, as_table, columns, conditions, days
 
@@ -60,7 +61,7 @@ def _run(arguments: argparse.Namespace) -> int:
         return _fail(str(error), 1)
     except ValueError as error:
         return _fail(str(error), USAGE)
-    names = [*by, "hits", "bytes", "uses"]
+    names = [*by, *NUMBERS]
     if arguments.format == "json":
         print_json({"from": first, "to": last, "usage": rows})
     else:

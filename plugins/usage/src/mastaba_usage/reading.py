@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import Any, Final
 
-from mastaba_usage.database import GROUPS
+from mastaba_usage.database import GROUPS, NUMBERS
 
-DEFAULT: Final = "day,service,layer,key,status"
+DEFAULT: Final = "day,service,layer,key,label,status"
 """Columns, if none are named."""
 
 
@@ -69,7 +69,7 @@ def as_table(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> str:
     """Return rows in columns of equal width, for people."""
     lines = [list(names), *([_shown(row[name]) for name in names] for row in rows)]
     widths = [max(len(line[number]) for line in lines) for number in range(len(names))]
-    is_number = [name in ("hits", "bytes", "uses") for name in names]
+    is_number = [name in NUMBERS for name in names]
     return "".join(
         "  ".join(
             text.rjust(width) if right else text.ljust(width)

@@ -23,6 +23,7 @@ from mastaba.errors import (
     public_message,
 )
 from mastaba_server.processes.scoreboard import Obstacle
+from mastaba_usage.database import NUMBERS
 from mastaba_usage.errors import UsageError
 from mastaba_usage.process import counters
 from mastaba_usage.reading import DEFAULT, as_csv, columns, conditions, days
@@ -132,7 +133,7 @@ class UsageService(Service):
             where["key"] = grant.principal.id
         rows = self._own.database.sums(first, last, by, where)
         if query.get("f", "json") == "csv":
-            body = as_csv(rows, [*by, "hits", "bytes", "uses"])
+            body = as_csv(rows, [*by, *NUMBERS])
             headers = [("Content-Type", "text/csv; charset=utf-8"), _PRIVATE]
             return Response(200, headers, body.encode())
         document = {"from": first, "to": last, "usage": rows}
