@@ -249,7 +249,7 @@ def test_command_shows_the_same(
     assert json.loads(capsys.readouterr().out)["usage"][0]["hits"] == 1
     assert main(arguments) == 0
     assert capsys.readouterr().out.splitlines()[1].split() == ["7f3k9q2d", "1", "10", "1", "0"]
-    assert main([*arguments, "forget", "7f3k9q2d"]) == 0
+    assert main(["usage", "forget", "-f", str(server_json), "7f3k9q2d"]) == 0
     capsys.readouterr()
     assert main([*arguments, "--format", "csv"]) == 0
     assert "removed" in capsys.readouterr().out

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,7 +33,9 @@ CREATE TABLE day (
     PRIMARY KEY (node, is_front, {", ".join(_KEYS)})
 ) WITHOUT ROWID;
 CREATE TABLE front (node TEXT NOT NULL, day TEXT NOT NULL, PRIMARY KEY (node, day)) WITHOUT ROWID;
-CREATE TABLE log (digest TEXT PRIMARY KEY, size INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE log (
+    digest TEXT PRIMARY KEY, size INTEGER NOT NULL, day TEXT NOT NULL
+) WITHOUT ROWID;
 CREATE TABLE label (key TEXT PRIMARY KEY, label TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE slot (
     start INTEGER NOT NULL, service TEXT NOT NULL, key TEXT NOT NULL,
@@ -47,8 +50,8 @@ CREATE TABLE position (
 CREATE TABLE forgotten (key TEXT PRIMARY KEY) WITHOUT ROWID;
 PRAGMA user_version = {_VERSION};
 """
-"""``front`` has the days whose hits a server in front has counted: of these, the rows of ``day`` with
-``is_front`` count, of all others those without."""
+"""``front`` has the days whose hits a server in front has counted: of these, the rows of ``day``
+with ``is_front`` count, of all others those without. ``log`` has what was read of its logs."""
 
 
 class Database:
@@ -81,7 +84,7 @@ class Database:
             known = {
                 number: counts
                 for number, *counts in db.execute(
-                    f"SELECT number, {', '.join(NUMBERS)} FROM position WHERE file = ?", (file,)
+                    "SELECT number, hits, bytes, cost, uses FROM position WHERE file = ?", (file,)
                 )
             }
             names = _Names(db)
@@ -101,6 +104,42 @@ class Database:
                     "INSERT OR REPLACE INTO position VALUES (?, ?, ?, ?, ?, ?)",
                     (file, number, *counts),
                 )
+
+    def logs(self) -> dict[str, int]:
+        """Return what was read of the logs of front servers: bytes, by their digest."""
+        with closing(self._open()) as db:
+            return dict(db.execute("SELECT digest, size FROM log"))
+
+    def count_log(
+        self,
+        known: Mapping[str, int],
+        read: tuple[str, int],
+        cells: Iterable[tuple[str, Cell, Counts]],
+    ) -> None:
+        """Add what a log contains, in one transaction. The node's own count of its days is hidden.
+
+        Args:
+            known: `logs`, as they were before it was read.
+            read: digest and bytes of the log, up to where it was read.
+            cells: days and their cells.
+
+        Raises:
+            UsageError: another log was added meanwhile.
+        """
+        with closing(self._open()) as db, db:
+            db.execute("BEGIN IMMEDIATE")
+            if dict(db.execute("SELECT digest, size FROM log")) != known:
+                raise UsageError("another import is running; import the file again")
+            names = _Names(db)
+            days = set()
+            for day, cell, counts in cells:
+                days.add(day)
+                _add(db, (self._node, 1, day, *names.known(cell)[:-1]), counts)
+            db.executemany(
+                "INSERT OR IGNORE INTO front VALUES (?, ?)", [(self._node, day) for day in days]
+            )
+            today = datetime.now(UTC).date().isoformat()
+            db.execute("INSERT OR IGNORE INTO log VALUES (?, ?, ?)", (*read, today))
 
     def drop_positions(self, files: Iterable[str]) -> None:
         """Forget the positions of files that no longer exist.
@@ -216,7 +255,7 @@ class Database:
     def retire(self, first_day: str, first_slot: float) -> None:
         """Remove what is older than a day, and slots older than a time in Unix seconds."""
         with closing(self._open()) as db, db:
-            for table in ("day", "front"):
+            for table in ("day", "front", "log"):
                 db.execute(f"DELETE FROM {table} WHERE day < ?", (first_day,))  # noqa: S608
             db.execute("DELETE FROM slot WHERE start < ?", (int(first_slot),))
 

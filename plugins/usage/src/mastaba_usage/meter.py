@@ -28,7 +28,7 @@ _STATUSES: Final = {
     404: "missing",
     429: "limited",
 }
-_LIMITED: Final = 429
+LIMITED: Final = 429
 _MOST_KNOWN: Final = 16_384
 """Cells that are found without making their names."""
 
@@ -97,7 +97,7 @@ class UsageMeter:
             label,
         )
         cost = 0
-        if service and not isinstance(grant, Exception) and status != _LIMITED:
+        if service and not isinstance(grant, Exception) and status != LIMITED:
             method = environ.get("REQUEST_METHOD", "GET")
             request = Request("GET" if method == "HEAD" else method, below, query, dict(environ))
             cost = cost_of(self._site, getattr(grant, "tag", ""), virtual, service, request)

@@ -9,6 +9,7 @@ from datetime import UTC, date, datetime
 from typing import Any, Final
 
 from mastaba_usage.database import GROUPS, NUMBERS
+from mastaba_usage.errors import UsageError
 
 DEFAULT: Final = "day,service,layer,key,label,status"
 """Columns, if none are named."""
@@ -62,6 +63,24 @@ def as_csv(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> str:
     writer = csv.DictWriter(stream, names)
     writer.writeheader()
     writer.writerows(rows)
+    return stream.getvalue()
+
+
+def as_parquet(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> bytes:
+    """Return rows as a Parquet file: columns of numbers and of strings.
+
+    Raises:
+        UsageError: pyarrow is not installed.
+    """
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        raise UsageError("Parquet needs pyarrow: pip install 'mastaba-usage[parquet]'") from None
+    fields = [(name, pyarrow.int64() if name in NUMBERS else pyarrow.string()) for name in names]
+    table = pyarrow.Table.from_pylist(list(rows), pyarrow.schema(fields))
+    stream = io.BytesIO()
+    parquet.write_table(table, stream)
     return stream.getvalue()
 
 
