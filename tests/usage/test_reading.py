@@ -219,6 +219,32 @@ def test_keys_have_their_labels(
     assert {(row["key"], row["label"]) for row in found} == {("removed", "")}
 
 
+def test_browsers_get_a_page_of_their_own_usage(
+    counted: Callable[..., Rows], server_json: Path
+) -> None:
+    script = "<script>alert(1)</script>"
+    hostile = Grant(Principal("7f3k9q2d", "key", script))
+    path = "/wms?LAYERS=RGB_PNG"
+    counted(path, size=1234, **{GRANT: hostile})
+    counted("/wmts", size=77, **{GRANT: Grant(Principal("other", "key"))})
+    client = Client(create_application(str(server_json)))
+    browser = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+    own = client.get("/usage", headers=browser, environ_overrides={GRANT: hostile})
+    assert own.headers["Content-Type"] == "text/html; charset=utf-8"
+    assert own.headers["Cache-Control"] == "private, no-store"
+    assert "default-src 'none'" in own.headers["Content-Security-Policy"]
+    assert '<th scope="row">RGB_PNG</th><td>1</td><td>1,234</td><td>1</td>' in own.text
+    assert script not in own.text
+    assert "&lt;script&gt;" in own.text
+    assert "wmts" not in own.text
+    stranger = client.get("/usage", headers=browser)
+    assert (stranger.status_code, stranger.mimetype) == (404, "text/html")
+    everything = Grant(Principal("boss", "user"), abilities=frozenset(("usage",)))
+    of_all = client.get("/usage?f=html", environ_overrides={GRANT: everything})
+    assert '<th scope="row">other</th><td>1</td><td>77</td>' in of_all.text
+    assert client.get("/usage", environ_overrides={GRANT: hostile}).mimetype == "application/json"
+
+
 @pytest.mark.parametrize(
     "query",
     [
