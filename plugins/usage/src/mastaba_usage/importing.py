@@ -140,6 +140,9 @@ class LogCounter:
         self._addresses = Addresses(site)
         self._days: dict[str, dict[Cell, list[int]]] = {}
         self._grants: dict[str, Grant | None] = {}
+        # Otherwise, anybody can send any name.
+        access = site.plugin_settings.get("access", {})
+        self._has_users = not access.keys().isdisjoint(("users", "user_header"))
 
     def count(self, line: Line) -> None:
         """Count a line."""
@@ -160,7 +163,7 @@ class LogCounter:
                     key, label = grant.principal.id, grant.principal.label
                 elif status != "refused":
                     key = UNKNOWN
-            elif line.user and status != "refused":
+            elif line.user and self._has_users and status != "refused":
                 key = line.user
         below = self._addresses.below(route, path)
         service = "" if below is None else route.service
