@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -39,6 +39,7 @@ class Catalogue:
         outdated_layers: published in their previous version, because the new one has an error.
         map_limits: limits for all maps of a process together.
         virtual: virtual services by name.
+        virtual_from: makes another virtual service from its section (`ServicesConfig`).
         mark: part of the addresses of services that is no part of what is published.
     """
 
@@ -55,6 +56,7 @@ class Catalogue:
     outdated_layers: frozenset[str] = frozenset()
     map_limits: MapLimits = field(default_factory=MapLimits)
     virtual: Mapping[str, VirtualSettings] = field(default_factory=dict)
+    virtual_from: Callable[..., VirtualSettings] | None = None
     mark: str = ""
 
     @cached_property

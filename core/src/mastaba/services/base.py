@@ -179,7 +179,12 @@ class Service(ABC):
         """
         return {}
 
-    @classmethod  # noqa: B027 - most services keep no layers
+    @classmethod
+    def kept_virtual(cls, settings: ServiceSettings) -> Mapping[str, str]:
+        """Return the virtual services that the service keeps, by name; see `kept_layers`."""
+        return {}
+
+    @classmethod  # noqa: B027 - most services keep nothing
     def keep(cls, settings: ServiceSettings, change: Change) -> None:
         """Save a change made with `Site.submit`, for `kept_layers`. Called in one process.
 

@@ -15,7 +15,7 @@ from itertools import chain
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
-from mastaba.api.access import PEER, Form, Gate, Grant, Identifier, Principal, Shown
+from mastaba.api.access import PEER, Form, Gate, Grant, Identifier, Operation, Principal, Shown
 from mastaba.api.catalogue import Catalogue
 from mastaba.api.documents import Fault
 from mastaba.api.services import Site
@@ -26,7 +26,6 @@ from mastaba.errors import (
     RestrictedCredentialError,
     UnknownCredentialError,
 )
-from mastaba_access import audit
 from mastaba_access.conditions import host_of, matches_address, matches_host
 from mastaba_access.decisions import AccessClass
 from mastaba_access.identifiers.faults import refuse
@@ -42,6 +41,7 @@ from mastaba_access.rules.what import PLAIN_ABILITIES, Layers
 from mastaba_access.rules.who import ANONYMOUS, Visit
 from mastaba_access.views import Parts, ViewMaker, layers_of
 from mastaba_server.access.refusals import shown_challenges
+from mastaba_server.log import audit
 from mastaba_server.processes.scoreboard import Obstacle
 from mastaba_server.threads.shared_memory import SharedMemory
 
@@ -140,6 +140,7 @@ class RulesGate(Gate):
             remedy = "name a file of rules, or remove the section plugins.access"
             refuse("rules", "is missing: nothing says who may see what", remedy)
         _require_places_for_credentials(site.catalogue)
+        _require_secret(site.catalogue)
         installed = site.plugins.services
         self._services = {name: installed[name].abilities for name in site.catalogue.services}
         self._plain_words = PLAIN_ABILITIES.intersection(chain(*self._services.values()))
@@ -178,6 +179,8 @@ class RulesGate(Gate):
         self._limit_rates()
         self._period_ends = self.rules.now.next_change(time.time())
         self._stop = threading.Event()
+        # Administrators do not wait for the next look.
+        self._polling = threading.Lock()
         self._thread: tuple[int, threading.Thread] | None = None
         self._report()
 
@@ -393,6 +396,12 @@ class RulesGate(Gate):
 
         return findings(self, site)
 
+    def operations(self) -> Sequence[Operation]:
+        """Return what administrators do with keys and rules."""
+        from mastaba_access.administration import Administration
+
+        return Administration(self).operations()
+
     # ------------------------------------------------------------ changes
 
     def after_fork(self) -> None:
@@ -424,6 +433,10 @@ class RulesGate(Gate):
 
         The epoch is raised afterwards: whatever was granted before is granted again.
         """
+        with self._polling:
+            return self._poll()
+
+    def _poll(self) -> bool:
         before = self.rules.now
         has_changed = self.rules.poll()
         if has_changed:
@@ -499,6 +512,18 @@ def _require_places_for_credentials(catalogue: Catalogue) -> None:
         if "?" in one.endpoint_uri:
             reason = f"endpoint_uri of {name} has a query, behind which no credential can stand"
             refuse("rules", reason, f"remove the query from {name}.endpoint_uri in services.json")
+
+
+def _require_secret(catalogue: Catalogue) -> None:
+    """Check that not anyone may administrate what is restricted.
+
+    Raises:
+        ConfigurationError: the administration has no secret.
+    """
+    admin = catalogue.services.get("admin")
+    if admin is not None and not admin.own.get("secret"):
+        reason = "restricts access, but anyone may use the administration: it has no secret"
+        refuse("rules", reason, "set admin.secret in services.json")
 
 
 def _opened_quotas(settings: Mapping[str, Mapping[str, Any]], rules: RuleSet) -> Quotas | None:

@@ -117,6 +117,24 @@ class Rates(Protocol):
         """
 
 
+class Operation(NamedTuple):
+    """Something that administrators may do with what the gate decides by.
+
+    Attributes:
+        method: of the request.
+        path: below the root path of the administration; its last segment may be ``{id}``.
+        title: what it does.
+        run: takes the site, what is in the place of ``{id}``, and the JSON value in the body of
+            the request, None without one. Returns a JSON value, or None for none. It raises
+            `ChangeRefusedError` if it does nothing.
+    """
+
+    method: str
+    path: str
+    title: str
+    run: Callable[[Any, str, Any], Any]
+
+
 class Gate(ABC):
     """Decides who a client is, and what it sees. The hook ``access_gate`` provides one.
 
@@ -200,6 +218,10 @@ class Gate(ABC):
         Args:
             site: as for `catalogue`.
         """
+        return ()
+
+    def operations(self) -> Sequence[Operation]:
+        """Return what the administration does for the gate, for those who know its secret."""
         return ()
 
     def companions(self) -> Sequence[Callable[[], None]]:
