@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
@@ -100,7 +99,7 @@ def load_services(
         faults.error("$.virtual", "must be an object", 'write {"partner": {"layers": ["PLAN_*"]}}')
         named = {}
     for name, section in named.items():
-        with suppress(UnusableError):
+        with faults.attempt():
             virtual[name] = virtual_from(name, section, reader, faults.file, f"$.virtual.{name}")
     faults.require_usable()
     return found._replace(virtual=virtual, virtual_from=virtual_from)

@@ -48,6 +48,7 @@ def parse_address(url: str, site: Site) -> Address:
     prefixes = {
         urlsplit(one.endpoint_uri).path.rstrip("/"): (name, "")
         for name, one in site.catalogue.services.items()
+        if not site.plugins.services[name].is_fallback
     }
     found = max(
         (

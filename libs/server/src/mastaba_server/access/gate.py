@@ -152,6 +152,7 @@ class Gate(ABC):
         secret: key of the digests of credentials in ETags, the same on all nodes; empty for a
             random one.
         rates: limits how much clients may ask for; None without limits.
+        origins: of the pages that may send the cookie.
     """
 
     query_names: frozenset[str] = frozenset()
@@ -161,6 +162,7 @@ class Gate(ABC):
     vary: tuple[str, ...] = ()
     secret: bytes = b""
     rates: Rates | None = None
+    origins: tuple[str, ...] = ()
 
     @property
     @abstractmethod
@@ -197,6 +199,16 @@ class Gate(ABC):
             service: name of the service that sees it; empty for what is said about all. Equal
                 catalogues of one class are the same object.
         """
+
+    def signed(self, grant: Grant) -> str:
+        """Return a credential for addresses, with the rights of a grant and an end; empty for none.
+
+        Clients that show theirs in a header or cookie ask for it with ``links=signed``.
+
+        Raises:
+            RequestError: it cannot be made.
+        """
+        return ""
 
     def client_address(self, headers: Mapping[str, Any]) -> str:
         """Return the address of the client, also behind trusted front servers."""
