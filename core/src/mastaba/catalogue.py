@@ -56,7 +56,7 @@ class Catalogue:
     outdated_layers: frozenset[str] = frozenset()
     map_limits: MapLimits = field(default_factory=MapLimits)
     virtual: Mapping[str, VirtualSettings] = field(default_factory=dict)
-    virtual_from: Callable[..., VirtualSettings] | None = None
+    virtual_from: Callable[..., VirtualSettings] = VirtualSettings
     mark: str = ""
 
     @cached_property

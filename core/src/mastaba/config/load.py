@@ -59,11 +59,9 @@ def load_catalogue(
     pool = StoragePool(plugins.storages, environment, settings, measure=is_traced or is_measured)
     reader = DocumentReader(pool, plugins, faults, source)
     virtual = dict(known.virtual)
-    for name, (path, named_by) in _kept("kept_virtual", known.services, plugins, faults).items():
+    for key, (path, at) in _kept("kept_virtual", known.services, plugins, faults).items():
         with suppress(UnusableError):
-            assert known.virtual_from is not None
-            section = reader.document(path, named_by)
-            virtual[name] = known.virtual_from(name, section, reader, str(path))
+            virtual[key] = known.virtual_from(key, reader.document(path, at), reader, str(path))
     known = known._replace(virtual=virtual)
     store = _store(server, plugins, faults)
     indices = IndexCache(server.cache_size, server.cache_validity, store=store)
@@ -170,8 +168,7 @@ def _kept(
         try:
             kept = getattr(plugins.services[name], kind)(settings)
         except OSError as error:
-            what = "layers" if kind == "kept_layers" else "virtual services"
-            reason = f"its {what} cannot be read: {reason_of(error)}"
+            reason = f"what it keeps cannot be read: {reason_of(error)}"
             faults.warning(str(error.filename), "$", reason, "make it readable for the server")
             continue
         named_by = f"the directory of the service {name}"

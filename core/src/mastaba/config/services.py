@@ -49,7 +49,7 @@ class ServicesConfig(NamedTuple):
     settings: Settings
     services: dict[str, ServiceSettings]
     virtual: Mapping[str, VirtualSettings] = {}
-    virtual_from: Callable[..., VirtualSettings] | None = None
+    virtual_from: Callable[..., VirtualSettings] = VirtualSettings
 
 
 def load_services(

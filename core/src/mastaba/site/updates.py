@@ -114,7 +114,7 @@ class SiteUpdates:
             if "v" in old.layers:
                 raise ChangeRefusedError("faulty", "the layer v has the addresses of all of them")
             virtual = {key: one for key, one in old.virtual.items() if key != change.virtual}
-            if change.action is not Action.DELETE_VIRTUAL and old.virtual_from is not None:
+            if change.action is not Action.DELETE_VIRTUAL:
                 name = change.virtual
                 reader = DocumentReader(old.storages, self._plugins, faults, Source())
                 virtual[name] = old.virtual_from(name, change.document, reader, f"virtual {name}")
