@@ -81,7 +81,7 @@ def _measure_all(folder: Path, options: argparse.Namespace) -> None:
 def _row(name: str, file: Path, folder: Path, rounds: int, base: float, visit: Visit) -> float:
     """Measure some starts, print a line, and return the memory before the first request."""
     rows = [_measure(file, folder, visit) for _ in range(rounds)]
-    start, before, after = (statistics.median(column) for column in zip(*rows, strict=True))
+    start, before, after = (float(statistics.median(column)) for column in zip(*rows, strict=True))
     more = f"{before - base:>9.1f}" if base else f"{'':>9}"
     print(f"{name:<42}{start:>9.2f}{before:>9.1f}{more}{after:>10.1f}", flush=True)
     return before
@@ -144,7 +144,8 @@ def _taken(connection: http.client.HTTPConnection, path: str) -> float:
 def _written_keys(folder: Path, count: int) -> list[str]:
     """Write a store of keys; return some of them."""
     store = open_keys(str(folder / "keys.sqlite"), create=True)
-    some, records = [], []
+    some: list[str] = []
+    records = []
     for number in range(count):
         key = new_key(new_id())
         records.append(record_from({"key": key, "label": f"key {number}", "groups": ["partners"]}))

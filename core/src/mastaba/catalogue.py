@@ -39,8 +39,8 @@ class Catalogue:
         outdated_layers: published in their previous version, because the new one has an error.
         map_limits: limits for all maps of a process together.
         virtual: virtual services by name.
-        virtual_from: makes another virtual service from its section (`ServicesConfig`).
         mark: part of the addresses of services that is no part of what is published.
+        virtual_from: makes another virtual service from its section (`ServicesConfig`).
     """
 
     settings: Settings
@@ -56,8 +56,8 @@ class Catalogue:
     outdated_layers: frozenset[str] = frozenset()
     map_limits: MapLimits = field(default_factory=MapLimits)
     virtual: Mapping[str, VirtualSettings] = field(default_factory=dict)
-    virtual_from: Callable[..., VirtualSettings] = VirtualSettings
     mark: str = ""
+    virtual_from: Callable[..., VirtualSettings] = VirtualSettings
 
     @cached_property
     def generation(self) -> str:

@@ -18,7 +18,7 @@ _MOST_LAYERS: Final = 15_000
 
 
 class Views:
-    """The views of a site that are open: the last ones used, 12 with 1,000 layers or 62 small ones.
+    """The views of a site that are open: the last ones used, 12 of 1,000 layers or 62 small ones.
 
     Args:
         site: with everything that is published.

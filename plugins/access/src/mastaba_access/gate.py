@@ -353,8 +353,8 @@ class RulesGate(Gate):
         """Return a token with the rights of a grant; see `Gate.signed`."""
         if self._secrets is None:
             return ""
-        bounds = {"longest": _LONGEST_GRANT, "bucket": self._bucket}
-        text, _ = signed(b"", grant.principal, self._secrets, time.time(), **bounds)
+        now, longest, bucket = time.time(), _LONGEST_GRANT, self._bucket
+        text, _ = signed(b"", grant.principal, self._secrets, now, longest=longest, bucket=bucket)
         return text
 
     # ------------------------------------------------------------ what

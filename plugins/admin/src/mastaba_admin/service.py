@@ -112,9 +112,13 @@ class AdminService(Service):
             raise
         finally:
             if request.method != "GET":
-                address = request.environ.get("REMOTE_ADDR")
-                call = {"method": request.method, "path": request.path[:200], "status": status}
-                audit.record("administration", **call, address=address)
+                audit.record(
+                    "administration",
+                    method=request.method,
+                    path=request.path[:200],
+                    status=status,
+                    address=request.environ.get("REMOTE_ADDR"),
+                )
         return response
 
     def _execute(self, request: Request) -> Response:
