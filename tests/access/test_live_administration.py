@@ -40,6 +40,7 @@ class Server:
             folder / "server.json",
             port=f"127.0.0.1:{self.port}",
             workers=WORKERS,
+            logger={"output": "standard_output", "level": "info"},
             plugins={"access": section},
         )
         self.process = Mastaba(file, folder, http=self.port)

@@ -14,7 +14,7 @@ import mastaba_render.plugin
 from mastaba import LazyClass, hookimpl
 from mastaba.config.faults import Faults
 from mastaba.config.load import load_catalogue
-from mastaba.config.server import LoggerConfig, load_server
+from mastaba.config.server import load_server
 from mastaba.environment import Environment
 from mastaba.errors import ConfigurationError, PluginLoadError
 from mastaba.model.bbox import BoundingBox
@@ -24,6 +24,7 @@ from mastaba.model.tile_matrix_set import TileLimits
 from mastaba.plugins.manager import Plugins
 from mastaba.services.base import Service
 from mastaba_render.encoder import Encoder
+from mastaba_server.log.destination import LoggerConfig
 
 SERVER, SERVICES, LAYER = "server.json", "services.json", "layers/L.json"
 PYRAMID, STYLE = "pyramids/P.json", "styles/ember.json"

@@ -11,9 +11,9 @@ from contextlib import AbstractContextManager, nullcontext
 from time import perf_counter
 from typing import Final
 
-from mastaba import trace
 from mastaba.slab.index import SlabIndex
 from mastaba.slab.stored_indices import IndexStore
+from mastaba_server import trace
 
 MAX_INDEX_BYTES: Final = 64 * 1024 * 1024
 """Maximum for all cached indices: the index of a slab of a million tiles has 8 MB."""

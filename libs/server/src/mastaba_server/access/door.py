@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from mastaba_server.access.gate import Gate
 from mastaba_server.access.principal import GRANT, PEER, Form, Grant, Shown
+from mastaba_server.errors import AccessError
 from mastaba_server.web.credentials import (
     Addresses,
     Written,
@@ -65,13 +66,9 @@ class Door:
         gate: decides.
         mark: in the addresses of documents.
         roots: paths directly behind which a segment is a credential.
-        ambiguous: error for a request whose address front servers may read otherwise.
     """
 
-    def __init__(
-        self, gate: Gate, mark: str, roots: Collection[str], ambiguous: Callable[[], Exception]
-    ) -> None:
-        self._ambiguous = ambiguous
+    def __init__(self, gate: Gate, mark: str, roots: Collection[str]) -> None:
         self._gate = gate
         self._mark = mark
         self._roots = frozenset((*roots, ""))
@@ -162,7 +159,7 @@ class Door:
             for credential in (text, *values):
                 kept = without_credential(kept, credential) if credential else kept
             if is_ambiguous(path, environ.get("REQUEST_URI", "")) or len(values) > 1:
-                raise self._ambiguous()
+                raise AccessError("the address can be read in more than one way", 400)
             if environ["REQUEST_METHOD"] != "OPTIONS":
                 shown = tuple(self._shown(text, values, environ))
                 visit = self._visit_of(shown, environ, address)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property, lru_cache, partial
 from hashlib import blake2b
 from threading import RLock
-from typing import Any, Final, Protocol
+from typing import Any, Final
 from urllib.parse import quote
 from weakref import ref
 
@@ -18,6 +18,7 @@ from werkzeug.http import parse_accept_header
 from mastaba_server.body import Body
 from mastaba_server.messages import Headers as Headers
 from mastaba_server.web.conditional import etag_matches
+from mastaba_server.web.request import Request
 
 DOCUMENT: Final = "mastaba.document"
 """Key in the WSGI environment, present if the response is a `Document`: what answers further GET
@@ -45,18 +46,6 @@ _LARGE: Final = 16 * 1024
 _MOST_UNPACKED: Final = 32 * 1024**2
 """Bytes of large documents that a process keeps uncompressed."""
 _USUAL_HEADER: Final = 200
-
-
-class Requested(Protocol):
-    """What a response depends on.
-
-    Attributes:
-        method: in upper case.
-        environ: WSGI environment (PEP 3333).
-    """
-
-    method: str
-    environ: dict[str, Any]
 
 
 class Response:
@@ -190,7 +179,7 @@ class Document:
         self._body = None
 
     def respond(
-        self, request: Requested, media_type: str | None = None, *, is_constant: bool = False
+        self, request: Request, media_type: str | None = None, *, is_constant: bool = False
     ) -> Response:
         """Return the response to a request for this document.
 
@@ -261,7 +250,7 @@ def _weight(header: str, coding: str) -> float:
     return float(parse_accept_header(header)[coding])
 
 
-def preferred_media_type(request: Requested, offered: Iterable[str]) -> str | None:
+def preferred_media_type(request: Request, offered: Iterable[str]) -> str | None:
     """Return the offered media type that the Accept header prefers.
 
     Without the header, the first offered; None if the client accepts none of them.
