@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 from tests.access import evaluator
 from tests.access.identification.conftest import Credentials
-from tests.access.test_decisions import INDEX, KEY, loaded
+from tests.access.test_decisions import INDEX, visits
 from tests.access.worlds import DATASETS, LAYERS, SERVICES, World
 from tests.tiny import tiny_installation
 from werkzeug.test import Client
 
 from mastaba.api.tools import create_application
-from mastaba_access.decisions import AccessClass
 from mastaba_access.explanation import explain, explained, principal_named
 from mastaba_access.gate import RulesGate
 from mastaba_access.rules.who import Visit
@@ -25,14 +24,8 @@ from mastaba_access.rules.who import Visit
 def compare(seed: int, triples: int, folder: Path) -> None:
     """Compare explanations of random questions with the evaluator."""
     world, decisions = World(seed), set()
-    for number in range(triples):
-        if number % 10 == 0:
-            document = world.document()
-            rules = loaded(document, folder)
-        seen, at = world.seen(), world.moment()
-        found = AccessClass(rules.applying(seen.visit, at), rules.is_open, rules.areas, KEY)
-        service = world.random.choice(tuple(SERVICES))
-        virtual = world.random.choice(("", "", "partner", "other"))
+    for number, visit in enumerate(visits(world, triples, folder)):
+        document, rules, seen, at, found, service, virtual = visit
         ability, layer = world.random.choice(SERVICES[service]), world.random.choice(LAYERS)
         question = (service, virtual, ability, str(layer["id"]))
         ours = explain(rules, found, seen.visit, at, INDEX, question)
