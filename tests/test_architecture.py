@@ -73,10 +73,10 @@ ROOMS_OF_PLUGINS = {
 }
 MAX_PACKAGES = 13
 
-MOST_LINES = 12_746
+MOST_LINES = 12_786
 """Lines of the modules of the core. Lower it with every change that removes some.
 
-1,252 of them are for the seam of access: views, guarded tiles, virtual services, hooks, rates."""
+1,292 of them are for the seam of access: views, guarded tiles, virtual services, hooks, rates."""
 
 # library: the modules (or packages) of the core that may know it
 LIBRARIES = {

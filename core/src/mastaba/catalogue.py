@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -40,6 +40,7 @@ class Catalogue:
         map_limits: limits for all maps of a process together.
         virtual: virtual services by name.
         mark: part of the addresses of services that is no part of what is published.
+        virtual_from: makes another virtual service from its section (`ServicesConfig`).
     """
 
     settings: Settings
@@ -56,6 +57,7 @@ class Catalogue:
     map_limits: MapLimits = field(default_factory=MapLimits)
     virtual: Mapping[str, VirtualSettings] = field(default_factory=dict)
     mark: str = ""
+    virtual_from: Callable[..., VirtualSettings] = VirtualSettings
 
     @cached_property
     def generation(self) -> str:

@@ -833,7 +833,9 @@ def test_kept_layers_that_cannot_be_read_are_reported(
     monkeypatch.setattr(sample, "kept_layers", classmethod(unreadable))
     _, catalogue, (fault,) = installation.load()
     assert catalogue is not None
-    assert str(fault).startswith("warning: kept: $: its layers cannot be read: Permission denied")
+    assert str(fault).startswith(
+        "warning: kept: $: what it keeps cannot be read: Permission denied"
+    )
 
 
 class _Elsewhere:
