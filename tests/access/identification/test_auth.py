@@ -120,7 +120,19 @@ def test_a_check_says_who_and_what_is_the_same(installed: Installed) -> None:
     status, headers = installed.check(f"{TILE}?a=b&key={two}&c=d")
     assert headers["X-Mastaba-Uri"] == f"{TILE}?a=b&c=d"
     status, headers = installed.check(TILE)
-    assert (status, headers["X-Mastaba-Class"]) == (200, "open")
+    assert status == 200
+    assert headers["X-Mastaba-Class"] != tag
+
+
+def test_what_was_public_is_not_that_of_the_next_rules(installed: Installed) -> None:
+    """Caches outlive a reload: what they have of a class must remain right."""
+    _, before = installed.check(TILE)
+    rules = installed.credentials.folder / "rules.json"
+    rules.write_text(json.dumps({**RULES, "rules": RULES["rules"][1:]}))
+    path = installed.credentials.folder / "installation" / "server.json"
+    installed.application = create_application(str(path))
+    _, after = installed.check(TILE)
+    assert after["X-Mastaba-Class"] != before["X-Mastaba-Class"]
 
 
 def test_refusals_have_a_form_that_nginx_passes_on(installed: Installed) -> None:

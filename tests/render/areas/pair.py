@@ -65,7 +65,36 @@ KINDS = {
     "PKB_UINT8": ("tif", "image/tiff"),
 }
 """File name extensions and media types of tiles."""
+STYLES = {
+    name: {"identifier": name, "title": name, "abstract": "", "keywords": [], **processing}
+    for name, processing in {
+        "normal": {},
+        "slope": {"pente": {}},
+        "aspect": {"exposition": {}},
+        "shade": {"estompage": {}},
+    }.items()
+}
+BOXES = {
+    "EPSG:3857": "20000,5900000,290000,6200000",
+    "EPSG:2154": "460000,6640000,650000,6830000",
+    "EPSG:3035": "3480000,2700000,3700000,2930000",
+    "CRS:84": "0.1,46.5,2.7,48.6",
+    # With the latitude first, and as seen from elsewhere.
+    "EPSG:4326": "46.5,0.1,48.6,2.7",
+    "EPSG:27700": "500000,-360000,760000,-70000",
+    "EPSG:3995": "-100000,-4900000,200000,-4600000",
+}
+EPSG = "http://www.opengis.net/def/crs/EPSG/0"
+WHOLE = [[0.1, 46.6], [2.6, 46.6], [2.6, 48.5], [0.1, 48.5]]
 SERVICES = ("wms", "wmts", "tms", "ogcapi", "wcs", "viewer")
+OF_HEIGHTS = ("elevation", "terrain")
+FACADES = {
+    "edr": True,
+    "ign": True,
+    "google": {"dataset": "ground"},
+    "swisstopo": {"dataset": "ground"},
+    "tileserver": True,
+}
 
 
 def cell_size(level: str) -> float:
@@ -104,10 +133,16 @@ class World:
         name: format of the pyramid.
         polygons: the area.
         seed: of the pixels that are certainly outside; None for those of `made` with seed 1.
+        kernel: of the maps.
     """
 
     def __init__(
-        self, directory: Path, name: str, polygons: Polygons, seed: int | None = None
+        self,
+        directory: Path,
+        name: str,
+        polygons: Polygons,
+        seed: int | None = None,
+        kernel: str = "lanczos_3",
     ) -> None:
         self.name = name
         self.polygons = polygons
@@ -125,35 +160,36 @@ class World:
             tiles_per_height=4,
         )
         is_float = name.endswith("FLOAT32")
+        heights = {"elevation": {"enabled": True, "facades": FACADES}} if is_float else {}
         document = layer_document(
             pyramid,
             tile_matrix_sets=sets,
             extra_tilematrixsets=["LAMB", "4326"],
             coverages=True,
             wcs={"enabled": True},
-            resampling="lanczos_3",
+            resampling=kernel,
+            styles=[*STYLES] if is_float else ["normal"],
             get_feature_info={"type": "PYRAMID"},
-        )
-        services = (
-            [*SERVICES]
-            if is_float
-            else [one for one in SERVICES if one not in ("elevation", "terrain")]
         )
         path = write_installation(
             directory,
             layers={"ground": document},
             tile_matrix_sets=sets,
-            services=services,
+            styles=STYLES,
+            services=[*SERVICES, *(OF_HEIGHTS if is_float else ())],
             public_url="http://maps.example",
             services_overrides={
                 "ogcapi": {"coverages": True},
                 "global": {
-                    "map": {"reprojection": True, "crs": ["EPSG:2154", "EPSG:4326", "EPSG:3035"]},
+                    "map": {"reprojection": True, "crs": [*BOXES]},
                     "tile": {"reprojection": True, "formats": ["image/png", "image/jpeg"]},
                 },
+                **heights,
             },
         )
         self.application = create_application(str(path))
+        # Some documents say since when they are valid.
+        self.application.site.started = 1_795_600_000.0
 
     def tile(self, level: str, row: int, col: int) -> Pixels:
         pixels = made(self.name, 1, level, row, col)
@@ -222,14 +258,8 @@ def addresses(name: str) -> Iterator[tuple[str, dict[str, Any]]]:
     for row, col in ((177, 257), (178, 257), (179, 258)):
         yield f"/tms/1.0.0/ground/9/{col}/{row}.png", {}
         yield f"/ogcapi/collections/ground/map/tiles/SMALL/9/{row}/{col}?f=png", {}
-    boxes = {
-        "EPSG:3857": "20000,5900000,290000,6200000",
-        "EPSG:2154": "460000,6640000,650000,6830000",
-        "EPSG:3035": "3480000,2700000,3700000,2930000",
-        "CRS:84": "0.1,46.5,2.7,48.6",
-    }
     wms = "/wms?SERVICE=WMS&VERSION=1.3.0&LAYERS=ground&STYLES="
-    for crs, bbox in boxes.items():
+    for crs, bbox in BOXES.items():
         for size in (37, 160):
             part = f"&CRS={crs}&BBOX={bbox}&WIDTH={size}&HEIGHT={size}"
             yield f"{wms}&REQUEST=GetMap{part}&FORMAT=image/png&TRANSPARENT=TRUE", {}
@@ -254,29 +284,83 @@ def addresses(name: str) -> Iterator[tuple[str, dict[str, Any]]]:
     wcs = "/wcs?service=WCS&version=2.0.1&request=GetCoverage&coverageId=ground"
     yield wcs, {}
     yield f"{wcs}&subset=X(60000,200000)&subset=Y(6000000,6130000)", {}
+    yield f"{wcs}&scaleFactor=0.4", {}
+    yield f"{wcs}&scaleFactor=1.7&subset=X(60000,120000)&subset=Y(6000000,6060000)", {}
+    yield f"{wcs}&subset=X(60000,200000)&subset=Y(6000000,6130000)&outputCrs={EPSG}/2154", {}
     yield "/viewer/data/stored/ground/9/44/64", {}
-    if not name.endswith("FLOAT32"):
-        return
-    points = ",".join(f"({0.5 + 0.13 * n} {47 + 0.09 * n})" for n in range(12))
+    yield from documents()
+    if name.endswith("FLOAT32"):
+        yield from of_heights()
+
+
+def documents() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield paths of documents, which say where data are."""
+    for path in (
+        "/wms?SERVICE=WMS&REQUEST=GetCapabilities",
+        "/wmts?SERVICE=WMTS&REQUEST=GetCapabilities",
+        "/tms/1.0.0/ground",
+        "/tms/1.0.0/ground/metadata.json",
+        "/ogcapi/collections/ground?f=json",
+        "/ogcapi/collections/ground/map/tiles/SMALL?f=json",
+        "/ogcapi/collections/ground/map/tiles/SMALL?f=tilejson",
+        "/ogcapi/collections/ground/schema?f=json",
+        "/ogcapi/api?f=json",
+        "/wcs?service=WCS&version=2.0.1&request=DescribeCoverage&coverageId=ground",
+        "/viewer/ground",
+    ):
+        yield path, {}
+
+
+def of_heights() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield requests to layers of heights: styles, and the services of heights."""
+    for style in STYLES:
+        legend = "/wms?SERVICE=WMS&VERSION=1.3.0&REQUEST=GetLegendGraphic&LAYER=ground"
+        yield f"{legend}&STYLE={style}&FORMAT=image/png", {}
+        for crs, bbox in BOXES.items():
+            part = f"&CRS={crs}&BBOX={bbox}&WIDTH=90&HEIGHT=80&FORMAT=image/png"
+            yield (
+                f"/wms?SERVICE=WMS&VERSION=1.3.0&REQUEST=GetMap&LAYERS=ground&STYLES={style}{part}",
+                {},
+            )
+    places = [(0.5 + 0.13 * n, 47 + 0.09 * n) for n in range(12)]
+    points = ",".join(f"({x} {y})" for x, y in places)
     yield f"/elevation/points?dataset=ground&crs=CRS:84&coords=MULTIPOINT({points})", {}
+    line = ",".join(f"{x} {y}" for x, y in places)
     ring = [[0.8, 47.1], [2.0, 47.2], [1.6, 48.1], [0.9, 47.9], [0.8, 47.1]]
-    body = {"dataset": "ground", "geometry": {"type": "Polygon", "coordinates": [ring]}}
-    yield "/elevation/statistics", body
-    yield (
-        "/elevation/points",
-        {"dataset": "ground", "geometry": {"type": "MultiPoint", "coordinates": ring}},
-    )
-    yield (
-        "/elevation/profile",
-        {"dataset": "ground", "geometry": {"type": "LineString", "coordinates": ring}},
-    )
+    around = ",".join(f"{x} {y}" for x, y in ring)
+    yield f"/elevation/profile?dataset=ground&coords=LINESTRING({line})&points=50", {}
+    yield "/elevation/edr/collections/ground", {}
+    edr = "/elevation/edr/collections/ground"
+    yield f"{edr}/position?coords=MULTIPOINT({points})", {}
+    yield f"{edr}/area?coords=POLYGON(({around}))", {}
+    yield f"{edr}/trajectory?coords=LINESTRING({line})", {}
+    for place, geometry in (
+        ("statistics", {"type": "Polygon", "coordinates": [ring]}),
+        ("statistics", {"type": "Polygon", "coordinates": [[*WHOLE, WHOLE[0]]]}),
+        ("points", {"type": "MultiPoint", "coordinates": ring}),
+        ("profile", {"type": "LineString", "coordinates": ring}),
+    ):
+        yield f"/elevation/{place}", {"dataset": "ground", "geometry": geometry}
+    lon, lat = ("|".join(str(place[n]) for place in places) for n in (0, 1))
+    ign = "/elevation/1.0/calcul/alti/rest"
+    yield f"{ign}/elevation.json?lon={lon}&lat={lat}&resource=ground", {}
+    yield f"{ign}/elevation.xml?lon={lon}&lat={lat}&resource=ground", {}
+    yield f"{ign}/elevationLine.json?lon={lon}&lat={lat}&resource=ground&sampling=40", {}
+    locations = "|".join(f"{y},{x}" for x, y in places)
+    yield f"/elevation/v1/ground?locations={locations}", {}
+    for x, y in places[::3]:
+        yield f"/elevation/rest/services/height?lon={x}&lat={y}&sr=4326", {}
+        yield f"/elevation/data/ground/elevation/9/{x}/{y}", {}
+    for document in ("mapbox.json", "style.json", "contours.json", "mesh/layer.json"):
+        yield f"/terrain/ground/{document}", {}
     for z, x, y in ((6, 32, 22), (7, 64, 44), (8, 128, 89)):
         yield f"/terrain/ground/mapbox/{z}/{x}/{y}.png", {}
+        yield f"/terrain/ground/mapbox/{z}/{x}/{y}.png?size=512", {}
         yield f"/terrain/ground/terrarium/{z}/{x}/{y}.webp?fill=edge", {}
         yield f"/terrain/ground/contours/{z}/{x}/{y}.pbf", {}
-    yield "/terrain/ground/mesh/layer.json", {}
-    for z, x, y in ((6, 64, 48), (7, 129, 97)):
+    for z, x, y in ((6, 64, 48), (7, 129, 97), (8, 258, 195)):
         yield f"/terrain/ground/mesh/{z}/{x}/{y}.terrain", {}
+        yield f"/terrain/ground/mesh/{z}/{x}/{y}.terrain?extensions=octvertexnormals", {}
 
 
 def answer(client: Client, path: str, body: dict[str, Any]) -> TestResponse:

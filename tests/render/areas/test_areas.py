@@ -25,6 +25,7 @@ from tests.render.areas.pair import (
     made,
 )
 from tests.render.areas.truth import area, box, certain, geojson, star
+from tests.render.ground import KERNELS
 from werkzeug.test import Client
 
 from mastaba.model.bbox import BoundingBox
@@ -47,8 +48,8 @@ EXTENSIONS = {"RAW": "bil", "ZIP": "zbil", "LZW": "tif", "PNG": "png", "JPG": "j
 def open_world(tmp_path: Path) -> Iterator[OpenWorld]:
     opened: list[World] = []
 
-    def it(name: str, polygons: Any, seed: int | None = None) -> World:
-        opened.append(World(tmp_path / str(len(opened)), name, polygons, seed))
+    def it(name: str, polygons: Any, seed: int | None = None, **options: Any) -> World:
+        opened.append(World(tmp_path / str(len(opened)), name, polygons, seed, **options))
         return opened[-1]
 
     yield it
@@ -118,7 +119,8 @@ def test_no_answer_changes_with_the_pixels_outside(
     seed: int, name: str, open_world: OpenWorld
 ) -> None:
     polygons = area(seed)
-    one, other = open_world(name, polygons), open_world(name, polygons, 7)
+    kernel = KERNELS[(seed + 4) % len(KERNELS)]
+    one, other = (open_world(name, polygons, pixels, kernel=kernel) for pixels in (None, 7))
     first, second = one.view(), other.view()
     assert (first is None) == (second is None)
     if first is None or second is None:

@@ -23,6 +23,7 @@ from mastaba.errors import (
 from mastaba_access.auth.addresses import quoted, taken_apart
 from mastaba_access.auth.returning import safe_return
 from mastaba_access.auth.signing import NotAllowedError, signed
+from mastaba_access.gate import ClassGrant
 from mastaba_access.identifiers.faults import refuse
 from mastaba_access.identifiers.fronts import Fronts
 from mastaba_access.identifiers.issuers import issuer_of
@@ -176,7 +177,7 @@ class AuthService(Service):
         headers = [
             ("X-Mastaba-Grant", quoted(grant.principal.id)),
             ("X-Mastaba-Uri", checked.uri),
-            ("X-Mastaba-Class", grant.tag or "open"),
+            ("X-Mastaba-Class", _class_of(grant)),
             self._caching,
         ]
         return Response(200, headers)
@@ -257,6 +258,16 @@ class AuthService(Service):
         shown = [str(request.environ.get(name) or "").encode("latin-1") for name in _SECRETS]
         matches = [hmac.compare_digest(secret.encode(), text) for text in shown]
         return bool(secret) and any(matches)
+
+
+def _class_of(grant: Grant) -> str:
+    """Return the tag by which caches tell classes apart.
+
+    The empty tag of the public means something else after a reload or start with other rules;
+    caches that outlive it must not find what the public could see before.
+    """
+    found = grant.found if isinstance(grant, ClassGrant) else None
+    return grant.tag or ("open" if found is None else found.tag)
 
 
 def _grant_of(request: Request) -> Grant:
