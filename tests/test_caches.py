@@ -39,6 +39,9 @@ STATE = {
     "mastaba_elevation.queries.datasets.Datasets": "layers of the configuration",
     "mastaba_coverage.block.TileBlock._indices": "slabs of one download",
     "mastaba_export.writers.dedup.Seen._places": "payloads of one export, 262,144 at most",
+    "mastaba_usage.addresses.Addresses": "services of the configuration, for one command",
+    "mastaba_usage.database._Names._labels": "keys of one roll-up",
+    "mastaba_usage.importing.LogCounter": "days and keys of the logs that a command counts",
     "mastaba_metrics.table": "the table of each scoreboard, and its counters",
 }
 

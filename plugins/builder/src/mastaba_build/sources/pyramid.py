@@ -107,7 +107,9 @@ def read_descriptor(path: str, plugins: PluginSet) -> dict[str, Any] | None:
     document = read_json(path)
     scheme = path.partition("://")[0]
     if document is None and path.endswith(".json") and scheme != path:
-        if scheme not in plugins.load().storages and scheme not in _OBJECT_STORES:
+        # A document of a web server may be anything: GDAL reads it, where the network is allowed.
+        is_web = scheme in ("http", "https")
+        if is_web or (scheme not in plugins.load().storages and scheme not in _OBJECT_STORES):
             return None
         pool = _pool(scheme, plugins)
         try:
