@@ -111,6 +111,10 @@ TILE_FORMATS: Final = MappingProxyType(
 """The formats of pyramid descriptors by name."""
 
 JPEG_GRAY: Final = TileFormat("JPEG_GRAY", *_JPEG[:-1], (1,))
+"""JPEG with one channel, of containers."""
 WEBP: Final = TileFormat("WEBP", Codec.WEBP, "uint8", "image/webp", "webp", (), None, (3, 4))
+"""WebP, of containers."""
 AVIF: Final = TileFormat("AVIF", Codec.AVIF, "uint8", "image/avif", "avif", (), None, (3, 4))
+"""AVIF, of containers."""
 MLT: Final = TileFormat("MLT", Codec.MLT, None, "application/vnd.maplibre-tile", "mlt")
+"""MapLibre tiles, of containers."""
