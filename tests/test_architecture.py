@@ -47,6 +47,7 @@ ROOMS = (
     "errors",
     "environment",
     "storage",
+    "containers",
     "slab",
     "catalogue",
     "services",
@@ -73,7 +74,7 @@ ROOMS_OF_PLUGINS = {
 }
 MAX_PACKAGES = 13
 
-MOST_LINES = 12_786
+MOST_LINES = 13_469
 """Lines of the modules of the core. Lower it with every change that removes some.
 
 1,292 of them are for the seam of access: views, guarded tiles, virtual services, hooks, rates."""
@@ -123,9 +124,11 @@ TILE_PATH = (
     "mastaba_server.web.response",
     "mastaba.tiles.stored",
     "mastaba.tiles.published",
+    "mastaba.containers.index_cache",
+    "mastaba.containers.reader",
+    "mastaba.containers.tile_index",
     "mastaba.slab.delivery",
     "mastaba.slab.index",
-    "mastaba.slab.index_cache",
     "mastaba.slab.layout",
     "mastaba.slab.reader",
     "mastaba.storage.base",

@@ -8,16 +8,16 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
+from mastaba.containers.index_cache import IndexCache
+from mastaba.containers.reader import TileReader
 from mastaba.model.digest import digest_of
 from mastaba.model.layer import Layer
 from mastaba.model.settings import MapLimits, ServiceSettings, Settings, VirtualSettings
 from mastaba.model.style import Style
 from mastaba.model.tile_matrix_set import TileMatrixSet
-from mastaba.slab.index_cache import IndexCache
-from mastaba.slab.reader import LevelReader
 from mastaba.storage.pool import StoragePool
 
-LoadedLayer = tuple[Layer, Mapping[str, LevelReader]]
+LoadedLayer = tuple[Layer, Mapping[str, TileReader]]
 """A layer, and the reader of each of its levels by tile matrix identifier."""
 
 
@@ -41,12 +41,13 @@ class Catalogue:
         virtual: virtual services by name.
         mark: part of the addresses of services that is no part of what is published.
         virtual_from: makes another virtual service from its section (`ServicesConfig`).
+        reports: what was found in each container, lines by path; for operators.
     """
 
     settings: Settings
     services: Mapping[str, ServiceSettings]
     layers: Mapping[str, Layer]
-    readers: Mapping[str, Mapping[str, LevelReader]]
+    readers: Mapping[str, Mapping[str, TileReader]]
     tile_matrix_sets: Mapping[str, TileMatrixSet]
     styles: Mapping[str, Style]
     storages: StoragePool
@@ -58,6 +59,7 @@ class Catalogue:
     virtual: Mapping[str, VirtualSettings] = field(default_factory=dict)
     mark: str = ""
     virtual_from: Callable[..., VirtualSettings] = VirtualSettings
+    reports: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @cached_property
     def generation(self) -> str:
@@ -79,7 +81,7 @@ class Catalogue:
     def filtered(
         self,
         layers: Mapping[str, Layer],
-        readers: Mapping[str, Mapping[str, LevelReader]],
+        readers: Mapping[str, Mapping[str, TileReader]],
         settings: Settings,
         services: Mapping[str, ServiceSettings],
     ) -> Catalogue:

@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from mastaba.containers.reader import Delivery, StoredTile, TileReader
 from mastaba.errors import (
     ObjectNotFoundError,
     SlabFormatError,
@@ -21,8 +22,7 @@ from mastaba.model.style import Palette, Style
 from mastaba.model.surrogate_keys import SURROGATE_KEY, slab_key
 from mastaba.model.tile_matrix_set import TileLimits
 from mastaba.services import drawing
-from mastaba.slab.delivery import Delivery, palette_delivery, tiff_delivery
-from mastaba.slab.reader import LevelReader, StoredTile
+from mastaba.slab.delivery import palette_delivery, tiff_delivery
 from mastaba_server.messages import FAILURE
 from mastaba_server.web.conditional import etag_matches, last_modified, not_modified_since
 from mastaba_server.web.request import Request
@@ -53,7 +53,7 @@ class TilePublisher:
     """
 
     def __init__(
-        self, layer: Layer, reader: LevelReader, style: Style | None, missing_status: int = 404
+        self, layer: Layer, reader: TileReader, style: Style | None, missing_status: int = 404
     ) -> None:
         self.layer = layer
         self.reader = reader
@@ -171,14 +171,14 @@ class TilePublisher:
         # After the read: if the slab was replaced meanwhile, the tile has another version.
         fields = self._validators(tile, suffix)
         fields.append(disposition)
+        if self._deliver is not None and not tile.is_delivered:
+            body = _converted(tile, body, self._deliver)
         if self._may_be_gzip:
             if body.startswith(_GZIP_MAGIC):
                 if decode:
                     body = _inflated(tile, body, zlib.MAX_WBITS + 16, _MAX_VECTOR_TILE)
                 else:
                     fields.append(("Content-Encoding", "gzip"))
-        elif self._deliver is not None:
-            body = _converted(tile, body, self._deliver)
         elif decode:
             body = _inflated(tile, body, zlib.MAX_WBITS, self._decoded_size)
         elif self._coding:
@@ -251,7 +251,7 @@ def _inflated(tile: StoredTile, payload: bytes, window: int, limit: int) -> byte
 
 def _damaged(tile: StoredTile, reason: str) -> SlabFormatError:
     tile.forget_index()
-    return SlabFormatError(f"slab {tile.index.key}: tile {tile.number}: {reason}")
+    return SlabFormatError(f"{tile.index.word} {tile.index.key}: tile {tile.number}: {reason}")
 
 
 def _takes(headers: Mapping[str, Any], coding: str) -> bool:
@@ -267,14 +267,18 @@ def _is_fresh(headers: Mapping[str, Any], tile: StoredTile, fields: Headers) -> 
 
 
 def _delivery(
-    layer: Layer, reader: LevelReader, palette: Palette | None
+    layer: Layer, reader: TileReader, palette: Palette | None
 ) -> tuple[Delivery | None, str]:
     """Return the conversion of payloads, and its suffix of the ETag."""
     pyramid, matrix = layer.pyramid, reader.level.matrix
-    if pyramid.raster is not None and pyramid.format.needs_tiff_header:
+    deliver = reader.deliver
+    suffix = f"-{reader.etag_suffix}" if reader.etag_suffix else ""
+    if deliver is None and pyramid.raster is not None and pyramid.format.needs_tiff_header:
         channels = pyramid.raster.channels
-        return tiff_delivery(pyramid.format, channels, matrix.tile_width, matrix.tile_height), ""
+        deliver = tiff_delivery(pyramid.format, channels, matrix.tile_width, matrix.tile_height)
     if palette is not None:
         # If the operator edits a palette, the ETag of unchanged tiles must change.
-        return palette_delivery(palette), f"-{zlib.crc32(repr(palette).encode()):08x}"
-    return None, ""
+        suffix += f"-{zlib.crc32(repr(palette).encode()):08x}"
+        colour, plain = palette_delivery(palette), deliver
+        return colour if plain is None else lambda payload: colour(plain(payload)), suffix
+    return deliver, suffix

@@ -9,8 +9,9 @@ from functools import partial
 from typing import Final
 
 from mastaba.api.catalogue import Catalogue, Layer, Level
+from mastaba.api.containers import TileIndex, TileReader
 from mastaba.api.documents import Fault, Severity
-from mastaba.api.slabs import LevelReader, SlabIndex
+from mastaba.api.slabs import LevelReader
 from mastaba.api.storages import Storage
 from mastaba.api.tiles import can_draw
 from mastaba.errors import (
@@ -35,7 +36,7 @@ class _PublishedLevel:
 
     layer: Layer
     level: Level
-    reader: LevelReader
+    reader: TileReader
 
     @property
     def described(self) -> str:
@@ -91,7 +92,9 @@ def _storage_fault(place: _PublishedLevel) -> Fault | None:
     """Return why a storage cannot be used, or None; a missing object proves that it can."""
     storage = place.reader.storage
     slab_col, slab_row = next(slab_positions(place.level, 1))
-    key = place.reader.key_of(("", slab_col, slab_row))
+    level, reader = place.level, place.reader
+    block, _ = reader.place_of(slab_row * level.tiles_per_height, slab_col * level.tiles_per_width)
+    key = reader.key_of(block)
     try:
         storage.stat(key)
     except ObjectNotFoundError:
@@ -105,6 +108,8 @@ def _examined(place: _PublishedLevel, samples: int) -> tuple[int, list[Fault]]:
     """Return the number of slabs read from a level, and their problems."""
     faults: list[Fault] = []
     level, reader = place.level, place.reader
+    if not isinstance(reader, LevelReader):
+        return _container_examined(place, samples)
     count, tries, first_key = 0, 0, ""
     most = samples * _TRIES
     for slab_col, slab_row in slab_positions(level, most):
@@ -143,6 +148,32 @@ def _examined(place: _PublishedLevel, samples: int) -> tuple[int, list[Fault]]:
     return count, faults
 
 
+def _container_examined(place: _PublishedLevel, samples: int) -> tuple[int, list[Fault]]:
+    """Decode a tile of some blocks of a container; return their number, and their problems."""
+    reader = place.reader
+    decode = _decoder(place.layer, place.level) if reader.decoder is None else reader.decoder.decode
+    count = 0
+    for block_col, block_row in slab_positions(place.level, samples * _TRIES):
+        for row, col in tiles_of(place.level, block_col, block_row):
+            key = reader.key_of(reader.place_of(row, col)[0])
+            try:
+                tile = reader.locate(row, col)
+                if tile is None:
+                    continue
+                decode(tile.read())
+            except SlabFormatError as error:
+                reason, remedy = f"{place.described}: {error}", "write the container again"
+                name = _named(reader.storage, key)
+                return count, [Fault(Severity.ERROR, name, f"tile {row}/{col}", reason, remedy)]
+            except StorageError as error:
+                return count, [_unreadable(reader.storage, key, "$", place, error)]
+            count += 1
+            break
+        if count >= samples:
+            break
+    return count, []
+
+
 def _wrong_size(storage: Storage, key: str, place: _PublishedLevel) -> Fault | None:
     """Return the fault for a slab whose size contradicts the descriptor, or None."""
     level = place.level
@@ -158,7 +189,7 @@ def _wrong_size(storage: Storage, key: str, place: _PublishedLevel) -> Fault | N
     )
 
 
-def _index_faults(place: _PublishedLevel, index: SlabIndex) -> list[Fault]:
+def _index_faults(place: _PublishedLevel, index: TileIndex) -> list[Fault]:
     """Check all entries of an index; report the first invalid one."""
     storage, key = index.storage, index.key
     try:
@@ -177,7 +208,7 @@ def _index_faults(place: _PublishedLevel, index: SlabIndex) -> list[Fault]:
 
 
 def _tile_faults(
-    place: _PublishedLevel, index: SlabIndex, tiles: Iterable[tuple[int, int]]
+    place: _PublishedLevel, index: TileIndex, tiles: Iterable[tuple[int, int]]
 ) -> list[Fault]:
     """Decode the first stored tile of a slab; return its problem, if any."""
     storage, key = index.storage, index.key

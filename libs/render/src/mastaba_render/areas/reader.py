@@ -7,11 +7,12 @@ from typing import ClassVar, Final
 
 import numpy as np
 
+from mastaba.containers.index_cache import IndexCache
+from mastaba.containers.reader import BlockKey, StoredTile, TileReader
+from mastaba.containers.tile_index import TileIndex
 from mastaba.errors import SlabFormatError
 from mastaba.model.pyramid import Level, Pyramid
-from mastaba.slab.index import SlabIndex
-from mastaba.slab.index_cache import IndexCache
-from mastaba.slab.reader import LevelReader, SlabKey, StoredTile
+from mastaba.slab.delivery import tiff_delivery
 from mastaba.storage.base import Storage
 from mastaba_render.areas.level import CUT, INSIDE, OUTSIDE, LevelArea, Mask
 from mastaba_render.codecs import Pixels, TileDecoder
@@ -27,15 +28,19 @@ class Masking:
     Args:
         pyramid: a raster pyramid.
         level: one of its levels.
+        reader: of the whole level.
     """
 
-    def __init__(self, pyramid: Pyramid, level: Level) -> None:
+    def __init__(self, pyramid: Pyramid, level: Level, reader: TileReader) -> None:
         raster = pyramid.raster
         assert raster is not None
         self._format = pyramid.format
         matrix = level.matrix
-        self._decoder = TileDecoder(
-            pyramid.format, raster.channels, matrix.tile_width, matrix.tile_height
+        size = raster.channels, matrix.tile_width, matrix.tile_height
+        self._decoder = reader.decoder or TileDecoder(pyramid.format, *size)
+        self._deliver = reader.deliver
+        self._as_tiff = (
+            tiff_delivery(pyramid.format, *size) if pyramid.format.needs_tiff_header else None
         )
         blank = np.array(raster.nodata, pyramid.format.sample)
         if raster.channels in _WITH_ALPHA:
@@ -64,6 +69,17 @@ class Masking:
             return payload
         return stored_payload(self.pixels(self._decoder.decode(payload), mask), self._format)
 
+    def body(self, payload: bytes, mask: Mask) -> bytes:
+        """Return a tile of a container as the body of a response, with nodata outside of the mask.
+
+        Raises:
+            SlabFormatError: the tile is damaged.
+        """
+        if mask.all() and self._deliver is not None:
+            return self._deliver(payload)
+        masked = self.payload(payload, mask)
+        return masked if self._as_tiff is None else self._as_tiff(masked)
+
 
 class MaskedTile(StoredTile):
     """A tile that the edge of an area passes: its bytes are made when they are read.
@@ -89,7 +105,7 @@ class MaskedTile(StoredTile):
         self._follow()
         return self._changed(payload)
 
-    def move_to(self, index: SlabIndex) -> bool:
+    def move_to(self, index: TileIndex) -> bool:
         """Become the same tile of another version; see `StoredTile.move_to`."""
         is_there = self._source.move_to(index)
         self._follow()
@@ -116,8 +132,16 @@ class MaskedTile(StoredTile):
         self.index, self.offset, self.length = source.index, source.offset, source.length
 
 
-class _ShownIndex(SlabIndex):
-    """The index of a slab, in which tiles outside of an area do not exist.
+class _MaskedBody(MaskedTile):
+    """A tile of a container that has its own encoding, which is replaced by that of the layer."""
+
+    __slots__ = ()
+    is_addressable: ClassVar[bool] = False
+    is_delivered: ClassVar[bool] = True
+
+
+class _ShownIndex(TileIndex):
+    """An index in which tiles outside of an area do not exist.
 
     Args:
         source: the index.
@@ -126,7 +150,7 @@ class _ShownIndex(SlabIndex):
 
     __slots__ = ("_is_shown", "source")
 
-    def __init__(self, source: SlabIndex, is_shown: Callable[[int], bool]) -> None:
+    def __init__(self, source: TileIndex, is_shown: Callable[[int], bool]) -> None:
         self.source = source
         self._is_shown = is_shown
         self.storage, self.key, self.version = source.storage, source.key, source.version
@@ -140,8 +164,8 @@ class _ShownIndex(SlabIndex):
         return self.source.tile(number) if self._is_shown(number) else None
 
 
-class MaskedLevelReader(LevelReader):
-    """Finds and reads the tiles of one level inside an area; used in place of a `LevelReader`.
+class MaskedLevelReader(TileReader):
+    """Finds and reads the tiles of one level inside an area; used in place of a `TileReader`.
 
     Tiles wholly inside are those of the other reader. It gives no access to slabs: what reads
     them as a whole must look at `is_masked`.
@@ -153,17 +177,18 @@ class MaskedLevelReader(LevelReader):
         area: what is shown of it.
     """
 
-    __slots__ = ("_area", "_change", "_plain", "_pyramid")
     is_masked: ClassVar[bool] = True
 
-    def __init__(self, plain: LevelReader, level: Level, pyramid: Pyramid, area: LevelArea) -> None:
+    def __init__(self, plain: TileReader, level: Level, pyramid: Pyramid, area: LevelArea) -> None:
         # Without the attributes of its base, nothing can be read by a method that is not here.
         self.level = level
         self.storage = plain.storage
+        self.deliver, self.etag_suffix = plain.deliver, plain.etag_suffix
+        self.decoder = plain.decoder
         self._plain = plain
         self._pyramid = pyramid
         self._area = area
-        self._change = None if pyramid.raster is None else Masking(pyramid, level)
+        self._change = None if pyramid.raster is None else Masking(pyramid, level, plain)
 
     @property
     def masking(self) -> Masking:
@@ -171,7 +196,7 @@ class MaskedLevelReader(LevelReader):
         assert self._change is not None
         return self._change
 
-    def moved(self, storage: Storage, indices: IndexCache) -> LevelReader:
+    def moved(self, storage: Storage, indices: IndexCache) -> MaskedLevelReader:
         plain = self._plain.moved(storage, indices)
         return MaskedLevelReader(plain, self.level, self._pyramid, self._area)
 
@@ -212,33 +237,36 @@ class MaskedLevelReader(LevelReader):
     def known(self, tile_row: int, tile_col: int) -> StoredTile | None:
         return self._shown(self._plain.known, tile_row, tile_col)
 
-    def stored_tile(self, slab: SlabKey, index: SlabIndex, number: int) -> StoredTile | None:
+    def stored_tile(self, slab: BlockKey, index: TileIndex, number: int) -> StoredTile | None:
         row, col = self._place(slab, number)
         found = self._plain.stored_tile(slab, _source(index), number)
         return self._shown(lambda _row, _col: found, row, col)
 
-    def place_of(self, tile_row: int, tile_col: int) -> tuple[SlabKey, int]:
+    def place_of(self, tile_row: int, tile_col: int) -> tuple[BlockKey, int]:
         return self._plain.place_of(tile_row, tile_col)
 
-    def key_of(self, slab: SlabKey) -> str:
+    def key_of(self, slab: BlockKey) -> str:
         return self._plain.key_of(slab)
 
-    def name_of(self, slab: SlabKey) -> str:
+    def name_of(self, slab: BlockKey) -> str:
         return self._plain.name_of(slab)
 
-    def index(self, slab: SlabKey) -> SlabIndex | None:
+    def index(self, slab: BlockKey) -> TileIndex | None:
         """Return the index of a slab, in which tiles outside do not exist."""
         found = self._plain.index(slab)
         return None if found is None else self._shown_index(slab, found)
 
-    def keep(self, slab: SlabKey, index: SlabIndex) -> None:
+    def keep(self, slab: BlockKey, index: TileIndex) -> None:
         self._plain.keep(slab, _source(index))
 
-    def forget(self, slab: SlabKey, index: SlabIndex) -> None:
+    def forget(self, slab: BlockKey, index: TileIndex) -> None:
         self._plain.forget(slab, _source(index))
 
-    def refresh(self, slab: SlabKey, stale: SlabIndex, *, alone: bool = False) -> SlabIndex:
+    def refresh(self, slab: BlockKey, stale: TileIndex, *, alone: bool = False) -> TileIndex:
         return self._shown_index(slab, self._plain.refresh(slab, _source(stale), alone=alone))
+
+    def _load(self, slab: BlockKey) -> TileIndex:
+        raise NotImplementedError("indices are those of the other reader")
 
     def _shown(
         self, find: Callable[[int, int], StoredTile | None], tile_row: int, tile_col: int
@@ -249,13 +277,15 @@ class MaskedLevelReader(LevelReader):
 
     def _masked(self, tile: StoredTile, row: int, col: int) -> MaskedTile:
         area, change = self._area, self.masking
+        if self.deliver or self.decoder or not tile.is_addressable:
+            return _MaskedBody(tile, lambda payload: change.body(payload, area.mask(row, col)))
         return MaskedTile(tile, lambda payload: change.payload(payload, area.mask(row, col)))
 
-    def _shown_index(self, slab: SlabKey, index: SlabIndex) -> SlabIndex:
+    def _shown_index(self, slab: BlockKey, index: TileIndex) -> TileIndex:
         area = self._area
         return _ShownIndex(index, lambda number: area.state(*self._place(slab, number)) != OUTSIDE)
 
-    def _place(self, slab: SlabKey, number: int) -> tuple[int, int]:
+    def _place(self, slab: BlockKey, number: int) -> tuple[int, int]:
         """Return row and column of a tile by its number in a slab."""
         _, slab_col, slab_row = slab
         width, height = self.level.tiles_per_width, self.level.tiles_per_height
@@ -263,5 +293,5 @@ class MaskedLevelReader(LevelReader):
         return slab_row * height + row, slab_col * width + col
 
 
-def _source(index: SlabIndex) -> SlabIndex:
+def _source(index: TileIndex) -> TileIndex:
     return index.source if isinstance(index, _ShownIndex) else index

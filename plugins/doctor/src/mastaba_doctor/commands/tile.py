@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from mastaba.api.catalogue import Catalogue, Layer
+from mastaba.api.containers import TileReader
 from mastaba.api.documents import Faults
 from mastaba.api.slabs import LevelReader
 from mastaba.api.storages import Environment
@@ -83,12 +84,15 @@ def _described(catalogue: Catalogue, arguments: argparse.Namespace, faults: Faul
     return 0 if found.state is TileState.STORED and not problem else 1
 
 
-def _print_slab(reader: LevelReader, row: int, col: int) -> bool:
+def _print_slab(reader: TileReader, row: int, col: int) -> bool:
     """Describe the slab; return whether its size contradicts the descriptor."""
     level = reader.level
     slab, number = reader.place_of(row, col)
     size = level.tiles_per_width, level.tiles_per_height
     name = reader.name_of(slab)
+    if not isinstance(reader, LevelReader):
+        _line("file", name)
+        return False
     _line("slab", name)
     _line("", f"tile {number} of {size[0]} × {size[1]}")
     index = reader.index(slab)
