@@ -1,4 +1,4 @@
-"""An installation whose layers are there twice: as slab pyramids, and as archives of their tiles."""
+"""An installation whose layers are there twice: as slab pyramids, and as archives."""
 
 from __future__ import annotations
 
