@@ -187,6 +187,10 @@ class _Opening:
         """Return the format of tiles, their pixels, and the width of the grid's tiles."""
         declared = self._header.tile_type
         kind = first.kind if first else declared or ""
+        if kind in _VECTOR and declared not in (None, kind):
+            raise ContainerFormatError(
+                f"its header says {declared}, but its first tile is {kind}", "correct the header"
+            )
         if kind in _VECTOR:
             coding = self._header.tile_coding
             if coding and not can_inflate(coding):
