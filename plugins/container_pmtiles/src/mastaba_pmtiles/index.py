@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from mastaba.api.containers import IndexCache, TileIndex
 from mastaba.api.storages import ByteRange, ObjectRead, Storage
-from mastaba.errors import ContainerFormatError
+from mastaba.errors import ContainerFormatError, ObjectChangedError, ObjectNotFoundError
 from mastaba_containers.inflating import inflated
 from mastaba_pmtiles.directory import MAX_INFLATED, Directory, Frame, parse_directory
 from mastaba_pmtiles.header import HEAD_LENGTH, Header, Section
@@ -75,7 +75,11 @@ class Archive(TileIndex):
             StorageError: it cannot be read, or the archive was replaced.
         """
         place = ByteRange(section.offset, section.length)
-        data = self.storage.read(self.key, place, self.version).data
+        try:
+            data = self.storage.read(self.key, place, self.version).data
+        except ObjectNotFoundError as error:
+            # Its tiles are unknown, not absent: reading its head says so.
+            raise ObjectChangedError(f"archive {self.name} is gone", key=self.key) from error
         if len(data) != section.length:
             raise self._error(
                 f"it ends after {section.offset + len(data)} bytes, in a section that ends at "
