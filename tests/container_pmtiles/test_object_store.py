@@ -7,6 +7,7 @@ import random
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.container_pmtiles.test_archives import LAYER, MVT, archive
@@ -16,6 +17,7 @@ from werkzeug.test import Client
 from mastaba.api.tools import create_application
 from mastaba_conformance.object_server import S3_KEYS, ObjectServer
 from mastaba_pmtiles.tile_ids import ZoomIds
+from mastaba_render.api.decoding import read_tiles
 
 SIDE = range(1 << 3)
 
@@ -68,6 +70,19 @@ def test_tiles_of_an_object_are_read_once_each(served: tuple[ObjectServer, Clien
         assert len(server.requests) - before == len(answers)
         server.delete("maps", "world.pmtiles")
         assert client.get(address(0, 0)).status_code == 503
+
+
+def test_neighbours_of_an_object_are_read_together(
+    served: tuple[ObjectServer, Client],
+) -> None:
+    server, client = served
+    with server:
+        application: Any = client.application
+        reader = application.site.catalogue.readers["WORLD"]["3"]
+        before = len(server.requests)
+        places = [(row, column) for row in (2, 3, 4) for column in (3, 4, 5)]
+        assert read_tiles(reader, places) == [tile(0, *place) for place in places]
+        assert len(server.requests) - before <= 6
 
 
 @pytest.mark.thorough
