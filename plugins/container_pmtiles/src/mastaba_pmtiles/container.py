@@ -28,6 +28,7 @@ from mastaba.api.containers import (
     TileReader,
     digest_of,
 )
+
 from mastaba.api.storages import ByteRange
 from mastaba.errors import ContainerFormatError
 from mastaba_containers.heads import head
@@ -139,7 +140,7 @@ class _Opening:
             MappingProxyType({level.matrix.id: level for _, level in levels}),
             generation,
         )
-        readers = {level.matrix.id: self._maker(zoom, match, first) for zoom, level in levels}
+        readers = {level.matrix.id: self._maker(zoom, match, raster is None) for zoom, level in levels}
         # Workers inherit what has been read.
         self._context.indices.put(block_of(self._source.storage, self._source.key), archive)
         return OpenedContainer(
@@ -195,6 +196,11 @@ class _Opening:
                     "pip install 'mastaba-pmtiles[codecs]'",
                 )
             return _VECTOR[kind], None, 256
+        if first is not None and first.coding:
+            raise ContainerFormatError(
+                f"its images are compressed once more with {first.coding}",
+                "write it with tile compression none",
+            )
         if kind not in _RASTER or first is None:
             raise ContainerFormatError(f"its tiles are of the kind {kind}, which is not published")
         if declared not in (None, kind):
@@ -282,7 +288,7 @@ class _Opening:
             return -180.0, -90.0, 180.0, 90.0
         return self._header.bounds
 
-    def _maker(self, zoom: int, match: Match, first: Payload | None) -> MakeReader:
+    def _maker(self, zoom: int, match: Match, is_vector: bool) -> MakeReader:
         place = match.places[str(zoom)]
         make = partial(
             PMTilesReader,
@@ -293,9 +299,9 @@ class _Opening:
             zoom=zoom,
             shift=(place.rows, place.columns),
         )
-        coding = first.coding if first else self._header.tile_coding
-        # Vector tiles in gzip are sent as they are.
-        if not coding or (first is None and coding == "gzip"):
+        coding = self._header.tile_coding
+        # Tiles in gzip are sent as they are.
+        if not is_vector or coding not in ("br", "zstd"):
             return make
 
         def inflating(level: Level) -> TileReader:

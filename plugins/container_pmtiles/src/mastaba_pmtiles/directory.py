@@ -129,13 +129,14 @@ def _in_turn(data: bytes, count: int, frame: Frame) -> Directory:
     steps, runs, lengths, places = (values[1 + i * count : 1 + (i + 1) * count] for i in range(4))
     ids, offsets = array("Q"), array("Q")
     number = end = 0
+    covered = frame.first
     for index in range(count):
         step, run, length, place = steps[index], runs[index], lengths[index], places[index]
         if index and not step:
             raise _disordered()
         number += step
         offset = place - 1 if place else end
-        if (number < frame.first if not index else number < covered) or number >= frame.end:
+        if not covered <= number < frame.end:
             raise _outside()
         if place == 0 and not index:
             raise ContainerFormatError("the first entry of a directory has no offset")
