@@ -28,7 +28,6 @@ from mastaba.api.containers import (
     TileReader,
     digest_of,
 )
-
 from mastaba.api.storages import ByteRange
 from mastaba.errors import ContainerFormatError
 from mastaba_containers.heads import head
@@ -140,7 +139,9 @@ class _Opening:
             MappingProxyType({level.matrix.id: level for _, level in levels}),
             generation,
         )
-        readers = {level.matrix.id: self._maker(zoom, match, raster is None) for zoom, level in levels}
+        readers = {
+            level.matrix.id: self._maker(zoom, match, raster is None) for zoom, level in levels
+        }
         # Workers inherit what has been read.
         self._context.indices.put(block_of(self._source.storage, self._source.key), archive)
         return OpenedContainer(

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from mastaba.api.containers import IndexCache, TileIndex
-
 from mastaba.api.storages import ByteRange, ObjectRead, Storage
 from mastaba.errors import ContainerFormatError
 from mastaba_containers.inflating import inflated

@@ -13,7 +13,6 @@ from mastaba.api.containers import (
     StoredTile,
     TileReader,
 )
-
 from mastaba.api.storages import ByteRange, Storage
 from mastaba.errors import (
     MastabaError,
