@@ -94,20 +94,21 @@ class Connection:
         application: number of the application that the file belongs to; set when it is examined.
     """
 
-    __slots__ = ("_connection", "_rounds", "application", "name")
+    __slots__ = ("_connection", "_steps", "application", "name")
 
     def __init__(self, path: str, name: str, *, is_immutable: bool) -> None:
         uri = f"file:{quote(path)}?mode=ro{'&immutable=1' if is_immutable else ''}"
         self.name = name
         self.application = 0
-        self._rounds = 0
+        # Not a method of this object: it would keep the connection open until a collection.
+        self._steps = _Steps()
         connection = sqlite3.connect(
             uri, BUSY_TIMEOUT, isolation_level=None, check_same_thread=False, uri=True
         )
         self._connection = connection
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_BLOB)
         connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
-        connection.set_progress_handler(self._goes_on_too_long, MAX_STEPS)
+        connection.set_progress_handler(self._steps.go_on_too_long, MAX_STEPS)
         connection.text_factory = _text
         # A truncated mapping would kill the process.
         for setting in (
@@ -126,7 +127,7 @@ class Connection:
 
     def one(self, statement: str, values: Sequence[Any] = ()) -> Row | None:
         """Return the first row, or None. Raises `sqlite3.Error`."""
-        self._rounds = 0
+        self._steps.rounds = 0
         cursor = self._connection.execute(statement, values)
         row = cursor.fetchone()
         # A statement that has not been stepped to its end keeps a lock on the file.
@@ -140,7 +141,7 @@ class Connection:
             ContainerFormatError: they are too many, or too large.
             sqlite3.Error: they cannot be read.
         """
-        self._rounds = 0
+        self._steps.rounds = 0
         rows: list[Row] = []
         size = 0
         with closing(self._connection.execute(statement, values)) as cursor:
@@ -165,10 +166,26 @@ class Connection:
         """Close the file."""
         self._connection.close()
 
-    def _goes_on_too_long(self) -> bool:
+    def __del__(self) -> None:
+        # Connections are in cycles with their statements: without this, files stay open.
+        connection = getattr(self, "_connection", None)
+        if connection is not None:
+            connection.close()
+
+
+class _Steps:
+    """How often SQLite has counted the steps of a statement to the limit."""
+
+    __slots__ = ("rounds",)
+
+    def __init__(self) -> None:
+        self.rounds = 0
+
+    def go_on_too_long(self) -> bool:
+        """Return whether the statement must stop."""
         # SQLite counts the steps of all runs of a statement: the first call may come early.
-        self._rounds += 1
-        return self._rounds > 1
+        self.rounds += 1
+        return self.rounds > 1
 
 
 class DatabaseFile:
