@@ -25,13 +25,12 @@ from mastaba.api.containers import (
     Source,
     TileFormat,
     TileLimits,
-    TileReader,
     digest_of,
 )
 from mastaba.api.storages import ByteRange
 from mastaba.errors import ContainerFormatError
 from mastaba_containers.heads import head
-from mastaba_containers.inflating import can_inflate, inflated
+from mastaba_containers.inflating import can_inflate
 from mastaba_containers.metadata import (
     MAX_METADATA,
     VectorTable,
@@ -42,7 +41,6 @@ from mastaba_containers.metadata import (
 )
 from mastaba_containers.payloads import Payload, sniffed
 from mastaba_containers.sets import Match, published, web_mercator_quad, web_mercator_set
-from mastaba_pmtiles.directory import MAX_TILE
 from mastaba_pmtiles.header import HEAD_LENGTH, SIGNATURE, Header
 from mastaba_pmtiles.index import Archive
 from mastaba_pmtiles.reader import PMTilesReader, block_of
@@ -189,6 +187,10 @@ class _Opening:
         """Return the format of tiles, their pixels, and the width of the grid's tiles."""
         declared = self._header.tile_type
         kind = first.kind if first else declared or ""
+        if kind in _VECTOR and declared not in (None, kind):
+            raise ContainerFormatError(
+                f"its header says {declared}, but its first tile is {kind}", "correct the header"
+            )
         if kind in _VECTOR:
             coding = self._header.tile_coding
             if coding and not can_inflate(coding):
@@ -291,7 +293,10 @@ class _Opening:
 
     def _maker(self, zoom: int, match: Match, is_vector: bool) -> MakeReader:
         place = match.places[str(zoom)]
-        make = partial(
+        coding = self._header.tile_coding
+        # Tiles in gzip are sent as they are.
+        is_inflated = is_vector and coding in ("br", "zstd")
+        return partial(
             PMTilesReader,
             storage=self._source.storage,
             indices=self._context.indices,
@@ -299,18 +304,8 @@ class _Opening:
             kind=self._header.kind,
             zoom=zoom,
             shift=(place.rows, place.columns),
+            coding=coding if is_inflated else "",
         )
-        coding = self._header.tile_coding
-        # Tiles in gzip are sent as they are.
-        if not is_vector or coding not in ("br", "zstd"):
-            return make
-
-        def inflating(level: Level) -> TileReader:
-            reader = make(level)
-            reader.deliver = partial(inflated, limit=MAX_TILE, coding=coding)
-            return reader
-
-        return inflating
 
     def _report(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import count
 from typing import Any, Final, Self
 
@@ -21,6 +22,8 @@ from mastaba.errors import (
     SlabFormatError,
     StorageUnavailableError,
 )
+from mastaba_containers.inflating import inflated
+from mastaba_pmtiles.directory import MAX_TILE
 from mastaba_pmtiles.header import HEAD_LENGTH
 from mastaba_pmtiles.index import Archive
 from mastaba_pmtiles.tile_ids import ZoomIds
@@ -43,9 +46,10 @@ class PMTilesReader(TileReader):
         kind: `Header.kind` of the archive at load; one of another kind is not served.
         zoom: zoom of the level in the archive.
         shift: rows and columns of the level before those of the archive.
+        coding: compression that is removed from tiles before they are sent.
     """
 
-    __slots__ = ("_block", "_ids", "_key", "_kind", "_shift", "_zoom")
+    __slots__ = ("_block", "_coding", "_ids", "_key", "_kind", "_shift", "_zoom", "deliver")
 
     def __init__(
         self,
@@ -57,12 +61,15 @@ class PMTilesReader(TileReader):
         kind: tuple[object, ...],
         zoom: int,
         shift: tuple[int, int] = (0, 0),
+        coding: str = "",
     ) -> None:
         super().__init__(level, storage, indices)
         self._key = key
         self._kind = kind
         self._zoom = zoom
         self._shift = shift
+        self._coding = coding
+        self.deliver = partial(inflated, limit=MAX_TILE, coding=coding) if coding else None
         self._ids = ZoomIds(zoom)
         self._block: BlockKey = block_of(storage, key)
 
@@ -74,16 +81,14 @@ class PMTilesReader(TileReader):
         return self._key
 
     def moved(self, storage: Storage, indices: IndexCache) -> Self:
-        other = type(self)(
+        return type(self)(
             *(self.level, storage, indices),
             key=self._key,
             kind=self._kind,
             zoom=self._zoom,
             shift=self._shift,
+            coding=self._coding,
         )
-        other.deliver, other.etag_suffix = self.deliver, self.etag_suffix
-        other.decoder = self.decoder
-        return other
 
     def known(self, tile_row: int, tile_col: int) -> StoredTile | None:
         slab, number = self.place_of(tile_row, tile_col)
