@@ -40,16 +40,11 @@ with_hooks = pytest.mark.parametrize(
     ids=lambda path: path.name,
 )
 
-NAMES = {
-    "builder": "build",
-    "container_pmtiles": "pmtiles",
-    "container_sqlite": "sqlite_tiles",
-}
-"""Folders that are not called like their package."""
-
 # The conformance tests are also a plugin of pytest; only a command belongs to Mastaba.
 ENTRY_POINTS = {
+    "container_pmtiles": {ENTRY_POINT_GROUP: ("pmtiles", "mastaba_pmtiles")},
     "builder": {ENTRY_POINT_GROUP: ("build", "mastaba_build")},
+    "container_sqlite": {ENTRY_POINT_GROUP: ("sqlite_tiles", "mastaba_sqlite_tiles")},
     "conformance": {
         ENTRY_POINT_GROUP: ("conformance", "mastaba_conformance.new"),
         "pytest11": ("mastaba", "mastaba_conformance.plugin"),
@@ -150,7 +145,8 @@ def test_distributions_of_one_release_require_each_other(folder: Path) -> None:
 def test_names_of_folder_package_and_distribution_agree(folder: Path) -> None:
     document = pyproject(folder)
     # A folder "build" is taken for the output of a build by many tools.
-    name = NAMES.get(folder.name, folder.name)
+    names = {"builder": "build", "container_sqlite": "sqlite_tiles"}
+    name = names.get(folder.name, folder.name.removeprefix("container_"))
 
     assert document["project"]["name"] == f"mastaba-{name.replace('_', '-')}"
     assert package_of(folder).name == f"mastaba_{name}"
@@ -161,9 +157,7 @@ def test_names_of_folder_package_and_distribution_agree(folder: Path) -> None:
 @with_hooks
 def test_plugin_has_one_entry_point_and_it_resolves(folder: Path) -> None:
     package = package_of(folder)
-    wanted = ENTRY_POINTS.get(
-        folder.name, {ENTRY_POINT_GROUP: (NAMES.get(folder.name, folder.name), package.name)}
-    )
+    wanted = ENTRY_POINTS.get(folder.name, {ENTRY_POINT_GROUP: (folder.name, package.name)})
     declared = pyproject(folder)["project"]["entry-points"]
     assert {group: dict([item]) for group, item in wanted.items()} == declared
     for group, item in wanted.items():
