@@ -48,7 +48,12 @@ def test_a_replaced_file_is_another_generation(tmp_path: Path) -> None:
     assert second.version != first.version
 
 
-def test_nothing_is_mixed_while_a_file_is_replaced(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("replacements", "readers"), [(40, 6), pytest.param(200, 50, marks=pytest.mark.thorough)]
+)
+def test_nothing_is_mixed_while_a_file_is_replaced(
+    tmp_path: Path, replacements: int, readers: int
+) -> None:
     path = write(tmp_path / "a", "0")
     file = DatabaseFile(str(path), "a")
     versions: dict[str, set[str]] = {}
@@ -64,9 +69,9 @@ def test_nothing_is_mixed_while_a_file_is_replaced(tmp_path: Path) -> None:
             found.append((generation.version, value))
         return found
 
-    with ThreadPoolExecutor(6) as pool:
-        runs = [pool.submit(read) for _ in range(6)]
-        for number in range(40):
+    with ThreadPoolExecutor(readers) as pool:
+        runs = [pool.submit(read) for _ in range(readers)]
+        for number in range(replacements):
             write(path, "x" * number)
         stop.set()
         for run in runs:

@@ -311,7 +311,7 @@ class DatabaseFile:
             problem: MastabaError | None = None
             try:
                 contents = self._examine(connection)
-            except ContainerFormatError as error:
+            except (ContainerFormatError, StorageUnavailableError) as error:
                 problem = error
             if self._facts(with_log=True) != facts:
                 return None

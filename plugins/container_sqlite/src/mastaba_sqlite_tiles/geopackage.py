@@ -32,7 +32,7 @@ from mastaba_sqlite_tiles.layers import (
     published_pyramid,
     raster_of,
     require_database,
-    same_or_refused,
+    require_same,
 )
 from mastaba_sqlite_tiles.pictures import PictureDecoder, common_format, delivery_of, size_of
 from mastaba_sqlite_tiles.reader import StoredLevel
@@ -87,7 +87,7 @@ class GeoPackage(Container):
             contents = _contents(connection, options)
             table = _table(contents)
             table.require_index(connection)
-            same_or_refused(loaded, replace(contents, title="", abstract="", box=None), name)
+            require_same(loaded, replace(contents, title="", abstract="", box=None), name)
             return contents
 
         file = DatabaseFile(path, name, examine)

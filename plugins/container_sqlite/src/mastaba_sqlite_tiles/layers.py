@@ -22,7 +22,7 @@ from mastaba.api.containers import (
     TileMatrixSet,
     digest_of,
 )
-from mastaba.errors import ContainerFormatError
+from mastaba.errors import ContainerFormatError, StorageUnavailableError
 from mastaba_containers.heads import check_signature
 from mastaba_containers.sets import Place
 from mastaba_sqlite_tiles.database import DatabaseFile
@@ -86,20 +86,23 @@ def require_database(source: Source, file: DatabaseFile) -> None:
         raise
 
 
-def same_or_refused(loaded: list[Any], found: Any, name: str) -> Any:
-    """Return the facts of a generation if they are those that were loaded first.
+def require_same(loaded: list[Any], found: Any, name: str) -> None:
+    """Refuse a file with another grid or kind of tiles that has taken the place of the first one.
+
+    Args:
+        loaded: facts of the first file; empty until then.
+        found: facts of the present file.
 
     Raises:
-        ContainerFormatError: a file with other levels or another kind of tiles has taken its place.
+        StorageUnavailableError: they differ.
     """
     if not loaded:
         loaded.append(found)
     elif loaded[0] != found:
-        raise ContainerFormatError(
-            f"{name} was replaced by a file with another grid or another kind of tiles",
-            "reload to publish it",
+        raise StorageUnavailableError(
+            f"{name} was replaced by a file with another grid or another kind of tiles: "
+            "reload to publish it"
         )
-    return found
 
 
 def published_pyramid(

@@ -34,7 +34,7 @@ from mastaba_sqlite_tiles.layers import (
     published_pyramid,
     raster_of,
     require_database,
-    same_or_refused,
+    require_same,
 )
 from mastaba_sqlite_tiles.pictures import PictureDecoder, common_format, delivery_of, size_of
 from mastaba_sqlite_tiles.reader import StoredLevel
@@ -77,7 +77,7 @@ class MBTiles(Container):
             is_vector = samples[0].kind == "mvt"
             kinds = tuple(sorted({sample.kind for sample in samples}))
             # A file of the same kind may have other levels, but not other tiles.
-            same_or_refused(loaded, is_vector or common_format(samples, "png", name)[1], name)
+            require_same(loaded, is_vector or common_format(samples, "png", name)[1], name)
             return tuple(zooms), tuple(samples), kinds
 
         file = DatabaseFile(path, name, examine)
