@@ -49,7 +49,7 @@ def test_a_replaced_file_is_another_generation(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("replacements", "readers"), [(40, 6), pytest.param(200, 50, marks=pytest.mark.thorough)]
+    ("replacements", "readers"), [(12, 4), pytest.param(200, 50, marks=pytest.mark.thorough)]
 )
 def test_nothing_is_mixed_while_a_file_is_replaced(
     tmp_path: Path, replacements: int, readers: int
@@ -73,6 +73,7 @@ def test_nothing_is_mixed_while_a_file_is_replaced(
         runs = [pool.submit(read) for _ in range(readers)]
         for number in range(replacements):
             write(path, "x" * number)
+            stop.wait(0.04)
         stop.set()
         for run in runs:
             for version, value in run.result():

@@ -33,7 +33,7 @@ OPEN_FILES: Final = 64
 
 _CACHE: Final = 1024
 """KiB of pages that a connection keeps."""
-_ATTEMPTS: Final = 4
+_ATTEMPTS: Final = 16
 """Attempts to read a file that is being replaced."""
 _TOUCH: Final = "SELECT 1 FROM sqlite_master LIMIT 1"
 """Opens the file, and reads its head."""
