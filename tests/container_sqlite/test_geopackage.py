@@ -1,0 +1,93 @@
+"""GeoPackage as layers: own grids, mixed pictures and gridded coverages."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+from tests.container_sqlite.ground import client_of, picture, refusal, wmts, write_geopackage
+
+FLOAT = "image/x-bil;bits=32"
+
+
+def test_mixed_pictures_are_delivered_in_one_format(tmp_path: Path) -> None:
+    tiles = {
+        (0, 0, 0): picture(1, kind="JPEG"),
+        (1, 0, 0): picture(2, "RGBA"),
+        (1, 2, 1): picture(3, kind="JPEG"),
+    }
+    path = write_geopackage(tmp_path / "a.gpkg", tiles)
+    client = client_of(tmp_path / "site", A={"path": str(path)})
+    own = "EPSG2154_a"
+    assert client.get(wmts("A", (1, 0, 0), own, "image/png")).data == tiles[1, 0, 0]
+    other = client.get(wmts("A", (1, 2, 1), own, "image/png"))
+    with Image.open(io.BytesIO(other.data)) as png, Image.open(io.BytesIO(tiles[1, 2, 1])) as jpeg:
+        assert png.format == "PNG"
+        assert np.array_equal(np.asarray(png.convert("RGB")), np.asarray(jpeg))
+
+
+def _png16(values: Any) -> bytes:
+    output = io.BytesIO()
+    Image.fromarray(values.astype(np.uint16)).save(output, "PNG")
+    return output.getvalue()
+
+
+def test_integer_coverage(tmp_path: Path) -> None:
+    raw = np.random.default_rng(1).integers(0, 60000, (256, 256))
+    raw[3, 5] = 65535
+    tiles = {(0, 0, 0): _png16(raw), (1, 1, 1): _png16(raw)}
+    path = write_geopackage(
+        tmp_path / "a.gpkg",
+        tiles,
+        coverage=("integer", 2.0, -10.0, 65535.0, "grid-value-is-area"),
+        scales={2: (0.5, 200.0)},
+    )
+    client = client_of(tmp_path / "site", A={"path": str(path)})
+    for tile, scale, offset in (((0, 0, 0), 1.0, 0.0), ((1, 1, 1), 0.5, 200.0)):
+        found = np.frombuffer(client.get(wmts("A", tile, "EPSG2154_a", FLOAT)).data, "<f4")
+        expected = ((raw * scale + offset) * 2.0 - 10.0).astype(np.float32)
+        expected[3, 5] = -99999.0
+        assert np.array_equal(found.reshape(256, 256), expected)
+
+
+def test_float_coverage(tmp_path: Path) -> None:
+    values = np.random.default_rng(2).normal(500, 100, (256, 256)).astype(np.float32)
+    values[7, 9] = -9999.0
+    output = io.BytesIO()
+    Image.fromarray(values).save(output, "TIFF", compression="tiff_lzw")
+    path = write_geopackage(
+        tmp_path / "a.gpkg",
+        {(1, 3, 3): output.getvalue()},
+        coverage=("float", 1.0, 0.0, -9999.0, None),
+    )
+    client = client_of(tmp_path / "site", A={"path": str(path)})
+    found = client.get(wmts("A", (1, 3, 3), "EPSG2154_a", FLOAT)).data
+    assert np.array_equal(np.frombuffer(found, "<f4").reshape(256, 256), values)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"system": (-1, "NONE", -1)}, "reference system of map is undefined"),
+        ({"system": (9, "SOMEONE", 7)}, "SOMEONE:7 is unknown"),
+        ({"y": 3.0}, "not square"),
+        ({"width": 0}, "matrix 1 of map is invalid"),
+        ({"coverage": ("float", 1.0, 0.0, None, "grid-value-is-corner")}, "corners of cells"),
+    ],
+)
+def test_packages_that_are_refused(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, changes: Any, reason: str
+) -> None:
+    path = write_geopackage(tmp_path / "a.gpkg", {(1, 0, 0): picture(1)}, **changes)
+    assert reason in refusal(tmp_path / "site", caplog, {"path": str(path)})
+
+
+def test_an_undefined_reference_system_can_be_named(tmp_path: Path) -> None:
+    path = write_geopackage(tmp_path / "a.gpkg", {(1, 0, 0): picture(1)}, system=(-1, "NONE", -1))
+    entry = {"path": str(path), "options": {"crs": "EPSG:2154"}}
+    client = client_of(tmp_path / "site", A=entry)
+    assert client.get(wmts("A", (1, 0, 0), "EPSG2154_a", "image/png")).data == picture(1)
