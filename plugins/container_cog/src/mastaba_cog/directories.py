@@ -76,6 +76,11 @@ class Bytes:
         self._fetch = fetch
         self._left = _READS
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all parts."""
+        return sum(len(data) for _, data in self._parts)
+
     def get(self, offset: int, length: int, ahead: int = 0) -> bytes:
         """Return some bytes.
 
