@@ -28,10 +28,10 @@ from typing import Any, cast
 import numpy as np
 
 from benchmarks.processes import memory_of
+from mastaba.containers.index_cache import IndexCache
 from mastaba.environment import Environment
 from mastaba.model.pyramid import Level
 from mastaba.plugins.manager import Plugins
-from mastaba.slab.index_cache import IndexCache
 from mastaba.slab.layout import PrefixLayout
 from mastaba.slab.reader import LevelReader
 from mastaba.storage.pool import StoragePool

@@ -27,7 +27,7 @@ from mastaba.model.crs import CRS, transform_points
 from mastaba.model.format import Codec
 from mastaba.model.layer import Layer
 from mastaba.model.tile_matrix_set import TileLimits
-from mastaba.slab.reader import LevelReader
+from mastaba.containers.reader import TileReader
 from mastaba_writer.documents import write_document
 from mastaba_writer.pyramids import LevelPlan, write_pyramid
 
@@ -84,7 +84,7 @@ class Source:
     layer: Layer
     layers: Mapping[str, str]
     style: str
-    reader: LevelReader
+    reader: TileReader
     limits: TileLimits
 
     @property

@@ -17,10 +17,10 @@ from typing import Any, cast
 
 from swiftclient.client import Connection as SwiftConnection
 
+from mastaba.containers.index_cache import IndexCache
 from mastaba.environment import Environment
 from mastaba.model.pyramid import Level
 from mastaba.plugins.manager import Plugins
-from mastaba.slab.index_cache import IndexCache
 from mastaba.slab.layout import PrefixLayout
 from mastaba.slab.reader import LevelReader
 from mastaba.storage.base import ByteRange

@@ -32,8 +32,8 @@ STATE = {
     "mastaba_demo.terrain._Evaluation.fields": "fields of one tile",
     "mastaba.plugins": "what plugins provide, and their problems",
     "mastaba.services.base._Encoders._created": "one for each installed encoder",
-    "mastaba.slab.index_cache.IndexCache._entries": "the cache itself, which is in the table",
-    "mastaba.slab.index_cache.IndexCache._flights": "loads under way",
+    "mastaba.containers.index_cache.IndexCache._entries": "the cache itself, which is in the table",
+    "mastaba.containers.index_cache.IndexCache._flights": "loads under way",
     "mastaba.site": "connections, children and changes under way",
     "mastaba_server": "connections, children and changes under way",
     "mastaba_elevation.queries.datasets.Datasets": "layers of the configuration",
@@ -195,7 +195,7 @@ def test_the_walk_finds_caches_of_every_kind() -> None:
     assert "mastaba_tms.service.TileMapServer._documents" in maps()
     assert "mastaba_ogcapi.service.OGCAPIService._documents" in maps()
     assert "mastaba_render.layer_map.LayerMap._needed" in maps()
-    assert "mastaba.slab.index_cache.IndexCache" in classes()
+    assert "mastaba.containers.index_cache.IndexCache" in classes()
 
 
 @pytest.mark.parametrize("source", ["@cache\ndef f(x): ...", "@lru_cache(None)\ndef f(x): ...",

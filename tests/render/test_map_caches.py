@@ -11,10 +11,10 @@ import pytest
 from tests.render import in_numpy
 from tests.render.ground import KERNELS, MESH_CENTRE, World, around, grid_positions
 
+from mastaba.containers.index_cache import MAX_INDEX_BYTES, IndexCache
 from mastaba.model import crs
 from mastaba.model.crs import CRS, transform_points
 from mastaba.slab.index import SlabIndex, index_length
-from mastaba.slab.index_cache import MAX_INDEX_BYTES, IndexCache
 from mastaba.storage.file import FileStorage
 from mastaba_render import native
 from mastaba_render.sampling import BASE_RADIUS, FRACTIONS, LARGEST_STENCIL, stencil, weights_at

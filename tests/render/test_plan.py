@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from mastaba.containers.index_cache import IndexCache
 from mastaba.errors import SlabFormatError, StorageUnavailableError
-from mastaba.slab.index_cache import IndexCache
 from mastaba.slab.layout import PathLayout
 from mastaba.slab.reader import LevelReader
 from mastaba.storage.base import ByteRange, ObjectRead

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from mastaba.containers.index_cache import IndexCache
 from mastaba.environment import Environment
 from mastaba.errors import SlabFormatError, StorageUnavailableError
 from mastaba.plugins.manager import Plugins
-from mastaba.slab.index_cache import IndexCache
 from mastaba.slab.layout import PrefixLayout
 from mastaba.slab.reader import LevelReader
 from mastaba.storage.pool import StoragePool

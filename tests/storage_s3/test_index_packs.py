@@ -17,13 +17,13 @@ from werkzeug.test import Client
 
 from mastaba.config.faults import Faults
 from mastaba.config.server import load_server
+from mastaba.containers.index_cache import IndexCache
 from mastaba.environment import Environment
 from mastaba.errors import MastabaError, ObjectNotFoundError, SlabFormatError
 from mastaba.plugins.manager import Plugins
 from mastaba.services.base import Site
 from mastaba.site.application import Application
 from mastaba.site.loading import open_site
-from mastaba.slab.index_cache import IndexCache
 from mastaba.slab.layout import PrefixLayout
 from mastaba.slab.reader import LevelReader, StoredTile
 from mastaba.storage.pool import StoragePool

@@ -44,10 +44,11 @@ class LazyClass:
         reference: place of the class, as ``package.module:Class``.
         attributes: values of those class attributes that identify it: ``name`` for services (and
             ``default_root_path`` if it has one); ``name`` for storage drivers (and
-            ``container_field``); ``media_type``, ``name`` and ``extension`` for encoders.
+            ``container_field``); ``name`` and ``suffixes`` for containers; ``media_type``, ``name``
+            and ``extension`` for encoders.
     """
 
-    def __init__(self, reference: str, **attributes: str) -> None:
+    def __init__(self, reference: str, **attributes: str | tuple[str, ...]) -> None:
         self.reference = reference
         self.attributes = attributes
 

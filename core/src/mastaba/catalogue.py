@@ -8,16 +8,16 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
+from mastaba.containers.index_cache import IndexCache
+from mastaba.containers.reader import TileReader
 from mastaba.model.digest import digest_of
 from mastaba.model.layer import Layer
 from mastaba.model.settings import MapLimits, ServiceSettings, Settings, VirtualSettings
 from mastaba.model.style import Style
 from mastaba.model.tile_matrix_set import TileMatrixSet
-from mastaba.slab.index_cache import IndexCache
-from mastaba.slab.reader import LevelReader
 from mastaba.storage.pool import StoragePool
 
-LoadedLayer = tuple[Layer, Mapping[str, LevelReader]]
+LoadedLayer = tuple[Layer, Mapping[str, TileReader]]
 """A layer, and the reader of each of its levels by tile matrix identifier."""
 
 
@@ -45,7 +45,7 @@ class Catalogue:
     settings: Settings
     services: Mapping[str, ServiceSettings]
     layers: Mapping[str, Layer]
-    readers: Mapping[str, Mapping[str, LevelReader]]
+    readers: Mapping[str, Mapping[str, TileReader]]
     tile_matrix_sets: Mapping[str, TileMatrixSet]
     styles: Mapping[str, Style]
     storages: StoragePool
@@ -77,7 +77,7 @@ class Catalogue:
     def filtered(
         self,
         layers: Mapping[str, Layer],
-        readers: Mapping[str, Mapping[str, LevelReader]],
+        readers: Mapping[str, Mapping[str, TileReader]],
         settings: Settings,
         services: Mapping[str, ServiceSettings],
     ) -> Catalogue:

@@ -36,6 +36,7 @@ Each protocol service has its own table that maps them to responses::
     │   ├── AccessDeniedError
     │   └── StorageUnavailableError   unreachable, timed out or truncated: may be retried
     └── SlabFormatError               a stored slab is damaged
+        └── ContainerFormatError      remedy: a container is damaged, or cannot be published
 """
 
 from __future__ import annotations
@@ -57,6 +58,7 @@ __all__ = [
     "ChangeRefusedError",
     "ClientGoneError",
     "ConfigurationError",
+    "ContainerFormatError",
     "InvalidParameterError",
     "ListenError",
     "MastabaError",
@@ -293,6 +295,19 @@ class StorageUnavailableError(StorageError):
 
 class SlabFormatError(MastabaError):
     """A slab is damaged; the message names it."""
+
+
+class ContainerFormatError(SlabFormatError):
+    """A container is damaged, or cannot be published; the message says why.
+
+    Args:
+        message: what is wrong.
+        remedy: what the operator can do.
+    """
+
+    def __init__(self, message: str, remedy: str = "") -> None:
+        super().__init__(message)
+        self.remedy = remedy
 
 
 def public_message(error: Exception) -> str:

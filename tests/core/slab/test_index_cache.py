@@ -8,9 +8,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
+from mastaba.containers.index_cache import IndexCache
 from mastaba.errors import ObjectNotFoundError, StorageUnavailableError
 from mastaba.slab.index import SlabIndex, index_length
-from mastaba.slab.index_cache import IndexCache
 from mastaba.storage.file import FileStorage
 
 

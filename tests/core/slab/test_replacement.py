@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from mastaba.containers.index_cache import IndexCache
 from mastaba.errors import ObjectNotFoundError, SlabFormatError, StorageUnavailableError
 from mastaba.model.pyramid import Level
 from mastaba.model.tile_matrix_set import TileLimits, TileMatrix
-from mastaba.slab.index_cache import IndexCache
 from mastaba.slab.layout import PathLayout
 from mastaba.slab.reader import LevelReader
 from mastaba.storage.base import ByteRange, ObjectRead

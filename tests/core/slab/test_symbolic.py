@@ -5,8 +5,8 @@ from typing import Any, ClassVar
 
 import pytest
 
+from mastaba.containers.index_cache import IndexCache
 from mastaba.errors import AccessDeniedError, SlabFormatError, StorageUnavailableError
-from mastaba.slab.index_cache import IndexCache
 from mastaba.slab.layout import PathLayout, PrefixLayout
 from mastaba.slab.reader import LevelReader
 from mastaba.storage.base import ByteRange, ObjectRead, Storage

@@ -1,6 +1,6 @@
 """Access: who a client is, and what it may see. For the plugin that decides it."""
 
-from mastaba.slab.locked import LockedReader
+from mastaba.containers.locked import LockedReader
 from mastaba_server.access.gate import Gate, Identifier, Meter, Rates, Spending
 from mastaba_server.access.principal import GRANT, PEER, Form, Grant, Principal, Shown
 

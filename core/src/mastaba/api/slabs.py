@@ -1,8 +1,9 @@
 """Index stores, and the readers of the levels of a pyramid. Services read `mastaba.api.tiles`."""
 
 from mastaba.api._deprecated import moved_names
+from mastaba.containers.reader import StoredTile
 from mastaba.slab.index import HEADER_SIZE, SlabIndex
-from mastaba.slab.reader import LevelReader, StoredTile
+from mastaba.slab.reader import LevelReader
 from mastaba.slab.stored_indices import IndexStore, LevelSlabs, StoredIndices
 from mastaba.slab.symbolic import SIGNATURE
 

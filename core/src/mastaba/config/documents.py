@@ -95,6 +95,10 @@ class DocumentReader:
         self._plugins = plugins
         self._validators: dict[str, SchemaValidator] = {}
 
+    def silent(self) -> DocumentReader:
+        """Return a reader of the same storages that records nothing."""
+        return DocumentReader(self.pool, self._plugins, Faults())
+
     def path(self, text: str, file: str, at: str) -> ResourcePath:
         """Parse a path that is at a place in a file."""
         try:

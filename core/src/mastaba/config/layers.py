@@ -9,15 +9,18 @@ from typing import Any, Final
 from urllib.parse import parse_qsl
 
 from mastaba.catalogue import Catalogue, LoadedLayer
+from mastaba.config.containers import ContainerLoader
 from mastaba.config.documents import DocumentReader
 from mastaba.config.faults import FileFaults, UnusableError
 from mastaba.config.identifiers import problem_of, shortened
-from mastaba.config.pyramids import MakeReader, PyramidLoader, coarse_to_fine
+from mastaba.config.pyramids import PyramidLoader, coarse_to_fine
 from mastaba.config.resources import ResourceLoader
 from mastaba.config.server import ServerConfig
 from mastaba.config.services import ServicesConfig, load_metadata
 from mastaba.config.styles import make_style
 from mastaba.config.tile_matrix_sets import make_tile_matrix_set
+from mastaba.containers.base import MakeReader
+from mastaba.containers.index_cache import IndexCache
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS, WGS84, geographic_bbox, is_known_crs
 from mastaba.model.digest import digest_of
@@ -28,7 +31,6 @@ from mastaba.model.style import Style
 from mastaba.model.surrogate_keys import layer_keys
 from mastaba.model.tile_matrix_set import TileMatrixSet
 from mastaba.plugins.manager import Plugins
-from mastaba.slab.index_cache import IndexCache
 
 _ONE_CHANNEL: Final = frozenset(("estompage", "pente", "exposition", "terrainrgb"))
 
@@ -62,6 +64,7 @@ class LayerLoader:
             server.styles, "style", make_style, reader, known_styles
         )
         self._pyramids = PyramidLoader(self.tile_matrix_sets, reader, indices)
+        self._containers = ContainerLoader(self.tile_matrix_sets, reader, plugins, indices)
         self._installed = plugins.services.keys()
         self._services = {name: plugins.services[name] for name in shared.services}
         classes = self._services.values()
@@ -135,7 +138,7 @@ class LayerLoader:
         return frozenset(hidden)
 
     def _compose(
-        self, entries: list[dict[str, str]], faults: FileFaults
+        self, entries: list[dict[str, Any]], faults: FileFaults
     ) -> tuple[Pyramid, dict[str, MakeReader]]:
         """Return the union of the level ranges of all pyramids of a layer (layer.md section 3)."""
         levels: dict[str, Level] = {}
@@ -147,7 +150,13 @@ class LayerLoader:
                 path = self._reader.path(entry["path"], faults.file, f"{at}.path")
                 # Problems of the descriptor are recorded once, for the descriptor itself.
                 named_by = f"pyramids[{position}].path of {faults.file}"
-                pyramid, makers = self._pyramids.get(path, named_by)
+                key = self._containers.key_of(entry, path, at, faults)
+                opened = (
+                    self._pyramids.get(path, named_by)
+                    if key is None
+                    else self._containers.get(key, named_by)
+                )
+                pyramid = opened.pyramid
                 pyramids.append(pyramid)
                 try:
                     _require_match(pyramids[0], pyramid)
@@ -155,7 +164,7 @@ class LayerLoader:
                         name = level.matrix.id
                         if name in levels:
                             raise ValueError(f"the level {name!r} is taken from an earlier pyramid")
-                        levels[name], readers[name] = level, makers[name]
+                        levels[name], readers[name] = level, opened.readers[name]
                 except ValueError as error:
                     faults.refuse(at, str(error), "correct the pyramid or its levels")
         faults.require_usable()
@@ -288,7 +297,9 @@ def _kind(pyramid: Pyramid) -> dict[str, object]:
 
 def _range(entry: dict[str, str], pyramid: Pyramid) -> list[Level]:
     """Return the levels from bottom_level to top_level."""
-    for key in ("bottom_level", "top_level"):
+    ends = {"bottom_level": pyramid.finest.matrix.id, "top_level": pyramid.coarsest.matrix.id}
+    entry = {**ends, **entry}
+    for key in ends:
         if entry[key] not in pyramid.levels:
             known = ", ".join(pyramid.levels)
             reason = f"{key} {entry[key]!r} is not a level of {pyramid.name} (levels: {known})"

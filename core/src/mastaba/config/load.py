@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from types import MappingProxyType
@@ -13,11 +14,12 @@ from mastaba.config.layers import LayerLoader
 from mastaba.config.server import ServerConfig
 from mastaba.config.services import ServicesConfig, load_services
 from mastaba.config.source import Source
+from mastaba.containers.index_cache import IndexCache
+from mastaba.containers.reader import TileReader
 from mastaba.environment import Environment
 from mastaba.errors import ConfigurationError, MastabaError, reason_of
 from mastaba.model.settings import ServiceSettings, Settings
 from mastaba.plugins.manager import Plugins
-from mastaba.slab.index_cache import IndexCache
 from mastaba.slab.reader import LevelReader
 from mastaba.slab.stored_indices import IndexStore
 from mastaba.storage.path import ResourcePath
@@ -59,7 +61,12 @@ def load_catalogue(
     pool = StoragePool(plugins.storages, environment, settings, measure=is_traced or is_measured)
     reader = DocumentReader(pool, plugins, faults, source)
     store = _store(server, plugins, faults)
-    indices = IndexCache(server.cache_size, server.cache_validity, store=store)
+    of_containers = IndexCache(
+        sys.maxsize, server.cache_validity, most_bytes=server.container_bytes
+    )
+    indices = IndexCache(
+        server.cache_size, server.cache_validity, store=store, containers=of_containers
+    )
     loader = LayerLoader(server, plugins, known, indices, reader)
     with suppress(UnusableError):
         listed = _listed_layers(server, reader)
@@ -115,12 +122,13 @@ def _as_it_was(
 ) -> LoadedLayer:
     """Return a layer of the previous catalogue that reads from the storages of the new one."""
 
-    def reopened(reader: LevelReader) -> LevelReader:
+    def reopened(reader: TileReader) -> TileReader:
         storage = reader.storage
         # If a new connection fails, the open one stays in use.
         with suppress(MastabaError):
             storage = pool.open(storage.name, storage.container)
-        return reader.moved(storage, indices)
+        is_slab = isinstance(reader, LevelReader)
+        return reader.moved(storage, indices if is_slab else indices.containers or indices)
 
     readers = {level: reopened(reader) for level, reader in previous.readers[name].items()}
     return previous.layers[name], MappingProxyType(readers)

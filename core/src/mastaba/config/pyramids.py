@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -11,25 +11,20 @@ from typing import Any
 from mastaba.config.documents import DocumentReader
 from mastaba.config.faults import FileFaults, UnusableError
 from mastaba.config.resources import LoadedOnce, ResourceLoader
+from mastaba.containers.base import MakeReader, OpenedContainer
+from mastaba.containers.index_cache import IndexCache
 from mastaba.errors import MastabaError
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.digest import digest_of
 from mastaba.model.format import TILE_FORMATS, TileFormat
 from mastaba.model.pyramid import Attribute, Level, Pyramid, RasterSpecification, Table, Update
 from mastaba.model.tile_matrix_set import TileLimits, TileMatrix, TileMatrixSet
-from mastaba.slab.index_cache import IndexCache
 from mastaba.slab.layout import PathLayout, PrefixLayout
 from mastaba.slab.reader import LevelReader
 from mastaba.storage.path import ResourcePath
 
-MakeReader = Callable[[Level], LevelReader]
-"""Makes the reader of a level, whose limits a layer may have narrowed."""
 
-StoredPyramid = tuple[Pyramid, Mapping[str, MakeReader]]
-"""A pyramid, and what makes the reader of each of its levels by tile matrix identifier."""
-
-
-class PyramidLoader(LoadedOnce[ResourcePath, StoredPyramid]):
+class PyramidLoader(LoadedOnce[ResourcePath, OpenedContainer]):
     """Loader of descriptors; each is loaded once, however many layers use it."""
 
     def __init__(
@@ -43,7 +38,7 @@ class PyramidLoader(LoadedOnce[ResourcePath, StoredPyramid]):
         self._reader = reader
         self._indices = indices
 
-    def _load(self, key: ResourcePath, named_by: str) -> StoredPyramid:
+    def _load(self, key: ResourcePath, named_by: str) -> OpenedContainer:
         document, file = self._reader.document(key, named_by), str(key)
         generation = digest_of(document)
         if isinstance(document, dict) and document.get("format") == "TIFF_PBF_MVT":
@@ -81,7 +76,7 @@ class PyramidLoader(LoadedOnce[ResourcePath, StoredPyramid]):
             generation,
             Update(update["since"], area) if area else None,
         )
-        return pyramid, readers
+        return OpenedContainer(pyramid, readers)
 
     def _slabs(
         self, document: dict[str, Any], descriptor: ResourcePath, at: str, faults: FileFaults

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
@@ -15,6 +17,7 @@ K = TypeVar("K")
 T = TypeVar("T")
 
 _SUFFIXES = ("", ".json", ".yaml", ".yml")
+_MOST_NAMES = 1000
 
 
 class LoadedOnce(ABC, Generic[K, T]):
@@ -77,8 +80,27 @@ class ResourceLoader(LoadedOnce[str, T]):
         found = {key: value for key, value in sorted(self._loaded.items()) if value is not None}
         return MappingProxyType(found)
 
-    def _load(self, key: str, named_by: str) -> T:
-        reader, kind = self._reader, self._kind.replace("_", " ")
+    def add(self, key: str, item: T) -> T:
+        """Add a resource that has no document, unless one is loaded; return what is loaded now."""
+        return self._loaded.setdefault(key, item) or item
+
+    def silent(self, key: str) -> T:
+        """Return a resource as `get` does, but record no problem, and publish it only if used."""
+        known = self._loaded.get(key)
+        return known or self._load(key, "", self._reader.silent())
+
+    def names(self) -> list[str]:
+        """Return the identifiers of what is loaded, and of the files of a local directory."""
+        found = set(self.loaded)
+        with suppress(OSError):
+            for name in os.listdir(self._directory or "/"):
+                stem, suffix = os.path.splitext(name)
+                if suffix in _SUFFIXES and len(found) < _MOST_NAMES:
+                    found.add(stem)
+        return sorted(found)
+
+    def _load(self, key: str, named_by: str, reader: DocumentReader | None = None) -> T:
+        reader, kind = reader or self._reader, self._kind.replace("_", " ")
         problem = problem_of(key)
         if problem is not None or not _is_file_name(key):
             shown, why = (repr(key), "") if problem is None else (shortened(key), f": {problem}")

@@ -52,6 +52,7 @@ class ServerConfig:
         logger: settings of the log.
         cache_size: number of cached slab indices.
         cache_validity: seconds.
+        container_bytes: bytes of cached indices of containers.
         decoded_tiles_size: bytes of decoded tiles that all processes share.
         worker_requests: number of requests after which a worker is replaced; 0 for never.
         request_timeout: seconds after which an unfinished request is abandoned.
@@ -73,6 +74,7 @@ class ServerConfig:
     logger: LoggerConfig
     cache_size: int
     cache_validity: float
+    container_bytes: int
     decoded_tiles_size: int
     services: str
     layers: str | None
@@ -158,6 +160,7 @@ def _server_config(document: dict[str, Any], file: str) -> ServerConfig:
         logger=LoggerConfig(**document["logger"]),
         cache_size=cache["size"],
         cache_validity=60.0 * cache["validity"],
+        container_bytes=cache["container_bytes"],
         decoded_tiles_size=1024**2 * cache["decoded_mebibytes"],
         follow=document["follow"]["period"] if "follow" in document else None,
         map_limits=MapLimits(

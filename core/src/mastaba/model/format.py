@@ -1,4 +1,4 @@
-"""The twelve tile formats of slab pyramids, stored and over HTTP (slab.md section 4)."""
+"""Tile formats: the twelve of slab pyramids, and further ones of containers (slab.md section 4)."""
 
 from __future__ import annotations
 
@@ -19,6 +19,9 @@ class Codec(StrEnum):
         JPEG: a JPEG image.
         PNG: a PNG image.
         MVT: a Mapbox vector tile, compressed with gzip or not.
+        WEBP: a WebP image.
+        AVIF: an AVIF image.
+        MLT: a MapLibre tile, compressed with gzip or not.
     """
 
     RAW = "raw"
@@ -28,6 +31,9 @@ class Codec(StrEnum):
     JPEG = "jpeg"
     PNG = "png"
     MVT = "mvt"
+    WEBP = "webp"
+    AVIF = "avif"
+    MLT = "mlt"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +68,7 @@ class TileFormat:
     @property
     def is_picture(self) -> bool:
         """Whether browsers show a stored tile as an image."""
-        return self.codec in (Codec.PNG, Codec.JPEG)
+        return self.codec in (Codec.PNG, Codec.JPEG, Codec.WEBP, Codec.AVIF)
 
     @property
     def short_name(self) -> str:
@@ -102,4 +108,9 @@ TILE_FORMATS: Final = MappingProxyType(
         )
     }
 )
-"""All formats by name."""
+"""The formats of pyramid descriptors by name."""
+
+JPEG_GRAY: Final = TileFormat("JPEG_GRAY", *_JPEG[:-1], (1,))
+WEBP: Final = TileFormat("WEBP", Codec.WEBP, "uint8", "image/webp", "webp", (), None, (3, 4))
+AVIF: Final = TileFormat("AVIF", Codec.AVIF, "uint8", "image/avif", "avif", (), None, (3, 4))
+MLT: Final = TileFormat("MLT", Codec.MLT, None, "application/vnd.maplibre-tile", "mlt")

@@ -70,10 +70,12 @@ class Level:
 
     Attributes:
         matrix: the grid of its tiles.
-        tiles_per_width, tiles_per_height: size of a slab, tiles.
+        tiles_per_width, tiles_per_height: size of a slab, or of a block of a container, tiles.
         limits: the tiles that may exist; nothing is read outside.
         tables: of vector levels.
         limits_from: file and key that set the limits, for operators.
+        window: width and height of the data in pixels, from the corner of the matrix; None if all
+            pixels of tiles may be data. What is beyond pads the tiles.
     """
 
     matrix: TileMatrix
@@ -82,6 +84,7 @@ class Level:
     limits: TileLimits
     tables: tuple[Table, ...] = ()
     limits_from: str = ""
+    window: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from mastaba import LazyClass
 from mastaba.plugins.calls import BrokenPluginError, described
 from mastaba.plugins.containment import FOR_THE_PROGRAM
 
+_SUFFIX: Final = re.compile(r"\.[a-z0-9]+")
 PLUGIN_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -68,6 +69,14 @@ STORAGES: Final = Kind(
     optional=("container_field",),
     opened_by="open",
     arguments=2,
+)
+CONTAINERS: Final = Kind(
+    "container",
+    "register_containers",
+    "mastaba.containers.base:Container",
+    identifying=("name", "suffixes"),
+    opened_by="open",
+    arguments=3,
 )
 INDEX_STORES: Final = Kind(
     "index store",
@@ -157,6 +166,9 @@ def unique_values(kind: Kind, attributes: Mapping[str, Any]) -> list[tuple[str, 
         path = (attributes["default_root_path"] or name).strip("/")
         # The service at "/" gives way to others.
         return [("service", name, False)] + ([("root path", f"/{path}", False)] if path else [])
+    if kind is CONTAINERS:
+        suffixes = [("suffix of containers", one, False) for one in attributes["suffixes"]]
+        return [(kind.word, name, False), *suffixes]
     if kind is not ENCODERS:
         return [(kind.word, name, False)]
     media_type = attributes["media_type"].replace(" ", "")
@@ -245,6 +257,12 @@ def no_document(address: str) -> NoReturn:
 
 
 def _check_value(kind: Kind, owner: str, name: str, value: Any) -> None:
+    if name == "suffixes":
+        if not isinstance(value, tuple) or not all(map(_SUFFIX.fullmatch, map(str, value))):
+            raise BrokenPluginError(
+                f"defines suffixes of {owner} as {_shown(value)}; write a tuple such as ('.abc',)"
+            )
+        return
     if not isinstance(value, str) or not value:
         raise BrokenPluginError(f"defines {name} of {owner} as {_shown(value)}; write text")
     taken: frozenset[str] = _STORAGE_KEYS if name == "container_field" else frozenset()

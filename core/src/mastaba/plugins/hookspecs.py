@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication
 
     from mastaba import LazyClass
+    from mastaba.containers.base import Container
     from mastaba.services.base import Service, Site
     from mastaba.services.change import LayerChange
     from mastaba.slab.stored_indices import IndexStore
@@ -129,6 +130,18 @@ def register_storages() -> Iterable[type[Storage] | LazyClass]:  # type: ignore[
 
     Returns:
         Subclasses of `mastaba.api.storages.Storage`.
+    """
+
+
+@hookspec
+def register_containers() -> Iterable[type[Container] | LazyClass]:  # type: ignore[empty-body]
+    """Provide kinds of containers: archives whose tiles are published like those of slabs.
+
+    ``Container.name`` is the value of ``container`` in layer descriptors. Paths with one of
+    ``Container.suffixes`` need none. No two containers have the same name or suffix.
+
+    Returns:
+        Subclasses of `mastaba.api.containers.Container`.
     """
 
 

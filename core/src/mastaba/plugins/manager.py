@@ -32,6 +32,7 @@ from mastaba.plugins.registry import Registry
 if TYPE_CHECKING:
     from argparse import ArgumentParser, _SubParsersAction
 
+    from mastaba.containers.base import Container
     from mastaba.services.base import Service
     from mastaba.slab.stored_indices import IndexStore
     from mastaba.storage.base import Storage
@@ -279,7 +280,8 @@ class Plugins:
 
     @property
     def _registries(self) -> tuple[Registry[Any], ...]:
-        return self.services, self.storages, self.index_stores, self.encoders, self.identifiers
+        sources = self.storages, self.containers, self.index_stores
+        return self.services, *sources, self.encoders, self.identifiers
 
     def load_all(self, broken_rules: Callable[[type], Iterable[str]] | None = None) -> list[str]:
         """Import all classes; return the problems of those that cannot be used.
@@ -467,6 +469,7 @@ class Plugins:
             try:
                 self.services: Registry[type[Service]] = self._registry(checks.SERVICES)
                 self.storages: Registry[type[Storage]] = self._registry(checks.STORAGES)
+                self.containers: Registry[type[Container]] = self._registry(checks.CONTAINERS)
                 self.index_stores: Registry[type[IndexStore]] = self._registry(checks.INDEX_STORES)
                 self.identifiers: Registry[type[Identifier]] = self._registry(checks.IDENTIFIERS)
                 self.encoders: Registry[type[Encoder]] = self._registry(checks.ENCODERS)

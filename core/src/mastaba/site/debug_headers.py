@@ -7,11 +7,11 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
+from mastaba.containers.reader import StoredTile, TileReader
 from mastaba.errors import MastabaError, escaped
 from mastaba.services.base import Site
 from mastaba.site.access_log import WSGICallable
 from mastaba.slab.lookup import location, look_up
-from mastaba.slab.reader import LevelReader, StoredTile
 from mastaba.tiles.stored import TILE
 from mastaba_server.web.response import Headers
 
@@ -39,7 +39,7 @@ def with_debug_headers(application: WSGICallable, site: Site) -> WSGICallable:
     return wrapped
 
 
-def _described(tile: StoredTile | tuple[LevelReader, int, int]) -> str:
+def _described(tile: StoredTile | tuple[TileReader, int, int]) -> str:
     try:
         text = str(look_up(*tile) if isinstance(tile, tuple) else location(tile))
     except MastabaError as error:

@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
+from mastaba.containers.reader import Delivery
 from mastaba.errors import SlabFormatError
 from mastaba.model.format import Codec, TileFormat
 from mastaba.model.style import Palette
 from mastaba.slab.tiff import directory, image_fields
-
-Delivery = Callable[[bytes], bytes]
-"""Converts one stored tile to a response body."""
 
 TIFF_COMPRESSIONS: Final = {
     Codec.RAW: "raw",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Iterable
-from typing import Final
+from typing import ClassVar, Final
 
+from mastaba.containers.tile_index import TileIndex
 from mastaba.errors import SlabFormatError
 from mastaba.storage.base import Storage
 
@@ -23,18 +23,14 @@ def index_length(tile_count: int) -> int:
     return HEADER_SIZE + 8 * tile_count
 
 
-class SlabIndex:
+class SlabIndex(TileIndex):
     """Offsets and sizes of the tiles in one version of one slab.
 
-    Attributes:
-        storage: storage of the slab; for a symbolic object, the storage of its target.
-        key: key of the slab; for a symbolic object, the key of its target.
-        version: version of the slab, see `mastaba.api.storages.ObjectStat`.
-        identity: storage, key and version: equal only for equal bytes if the storage has versions.
-        modified: time of the last change in Unix seconds, or None.
+    Storage and key are those of the slab; for a symbolic object, those of its target.
     """
 
-    __slots__ = ("_end", "_offsets", "_sizes", "identity", "key", "modified", "storage", "version")
+    word: ClassVar[str] = "slab"
+    __slots__ = ("_end", "_offsets", "_sizes")
 
     def __init__(
         self,
@@ -51,11 +47,7 @@ class SlabIndex:
         Raises:
             SlabFormatError: the data is too short, or does not begin with a slab header.
         """
-        self.storage = storage
-        self.key = key
-        self.version = version
-        self.identity = storage.full_name, key, version
-        self.modified = modified
+        super().__init__(storage, key, version, modified)
         if len(data) < index_length(tile_count):
             raise SlabFormatError(
                 f"slab {self.name}: {len(data)} bytes, shorter than its header and index "
@@ -68,11 +60,6 @@ class SlabIndex:
             values.byteswap()
         self._offsets, self._sizes = values[:tile_count], values[tile_count:]
         self._end = index_length(tile_count)
-
-    @property
-    def name(self) -> str:
-        """Full name of the slab, for messages."""
-        return full_name(self.storage, self.key)
 
     @property
     def nbytes(self) -> int:
@@ -94,12 +81,3 @@ class SlabIndex:
                 f"slab {self.name}: tile {number} has offset {offset} and size {size}"
             )
         return offset, size
-
-    def tiles(self, numbers: Iterable[int]) -> list[tuple[int, int] | None]:
-        """Return offset and size of some tiles. Raises the errors of `tile`."""
-        return [self.tile(number) for number in numbers]
-
-
-def full_name(storage: Storage, key: str) -> str:
-    """Return the full name of an object: its key, after the storage where that has containers."""
-    return f"{storage.full_name}/{key}" if storage.container else key

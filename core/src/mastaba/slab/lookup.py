@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from mastaba.containers.reader import StoredTile, TileReader
 from mastaba.errors import ObjectNotFoundError
-from mastaba.slab.reader import LevelReader, StoredTile
 
 
 class TileState(StrEnum):
@@ -53,7 +53,7 @@ class TileLookup:
         return f'{text}; said-by="{self.said_by}"'
 
 
-def look_up(reader: LevelReader, row: int, col: int) -> TileLookup:
+def look_up(reader: TileReader, row: int, col: int) -> TileLookup:
     """Find a tile as a request does, without reading its bytes.
 
     Args:
@@ -82,7 +82,7 @@ def location(tile: StoredTile) -> TileLookup:
     return TileLookup(TileState.STORED, name, tile.number, index.name, tile.offset, tile.length)
 
 
-def _missing(reader: LevelReader, key: str) -> TileState:
+def _missing(reader: TileReader, key: str) -> TileState:
     try:
         size = reader.storage.stat(key).size
     except ObjectNotFoundError:

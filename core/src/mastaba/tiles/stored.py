@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from mastaba.containers.reader import Delivery, StoredTile, TileReader
 from mastaba.errors import (
     ObjectNotFoundError,
     SlabFormatError,
@@ -21,8 +22,7 @@ from mastaba.model.style import Palette, Style
 from mastaba.model.surrogate_keys import SURROGATE_KEY, slab_key
 from mastaba.model.tile_matrix_set import TileLimits
 from mastaba.services import drawing
-from mastaba.slab.delivery import Delivery, palette_delivery, tiff_delivery
-from mastaba.slab.reader import LevelReader, StoredTile
+from mastaba.slab.delivery import palette_delivery, tiff_delivery
 from mastaba.web.request import Request
 from mastaba_server.messages import FAILURE
 from mastaba_server.web.conditional import etag_matches, last_modified, not_modified_since
@@ -53,7 +53,7 @@ class TilePublisher:
     """
 
     def __init__(
-        self, layer: Layer, reader: LevelReader, style: Style | None, missing_status: int = 404
+        self, layer: Layer, reader: TileReader, style: Style | None, missing_status: int = 404
     ) -> None:
         self.layer = layer
         self.reader = reader
@@ -267,7 +267,7 @@ def _is_fresh(headers: Mapping[str, Any], tile: StoredTile, fields: Headers) -> 
 
 
 def _delivery(
-    layer: Layer, reader: LevelReader, palette: Palette | None
+    layer: Layer, reader: TileReader, palette: Palette | None
 ) -> tuple[Delivery | None, str]:
     """Return the conversion of payloads, and its suffix of the ETag."""
     pyramid, matrix = layer.pyramid, reader.level.matrix

@@ -2,8 +2,8 @@
 
 from typing import NoReturn
 
+from mastaba.containers.index_cache import IndexCache
 from mastaba.slab.index import MAX_TILE_SIZE, index_length
-from mastaba.slab.index_cache import IndexCache
 from mastaba.slab.layout import PathLayout, PrefixLayout, SlabLayout
 from mastaba.slab.lookup import TileLookup, TileState, look_up
 

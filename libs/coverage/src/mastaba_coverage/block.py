@@ -18,7 +18,7 @@ from mastaba_coverage.errors import CoverageTooLargeError
 from mastaba_render.api.decoding import read_located
 
 if TYPE_CHECKING:
-    from mastaba.api.slabs import LevelReader, SlabIndex, StoredTile
+    from mastaba.api.containers import StoredTile, TileIndex, TileReader
 
 _AT_A_TIME: Final = 64
 """Slab indices that are read together; remote storages read them in parallel."""
@@ -64,7 +64,7 @@ class TileBlock:
             say it, or if the block is restored.
     """
 
-    def __init__(self, reader: LevelReader, tiles: TileLimits, around: int) -> None:
+    def __init__(self, reader: TileReader, tiles: TileLimits, around: int) -> None:
         self.tiles = tiles
         self._reader = reader
         self._around = around
@@ -76,12 +76,12 @@ class TileBlock:
         self.digests: npt.NDArray[np.uint8] = np.zeros((self.slabs, _DIGEST), np.uint8)
         self.has_versions = True
         self.modified: float | None = 0.0
-        self._indices: dict[tuple[int, int], SlabIndex] = {}
+        self._indices: dict[tuple[int, int], TileIndex] = {}
         self._is_restored = False
 
     @classmethod
     def look_up(
-        cls, reader: LevelReader, tiles: TileLimits, most: int, around: int = 0
+        cls, reader: TileReader, tiles: TileLimits, most: int, around: int = 0
     ) -> TileBlock:
         """Return a block whose slab indices have been read.
 
@@ -102,7 +102,7 @@ class TileBlock:
     @classmethod
     def restored(
         cls,
-        reader: LevelReader,
+        reader: TileReader,
         tiles: TileLimits,
         around: int,
         sizes: npt.NDArray[np.int64],
@@ -254,7 +254,7 @@ class TileBlock:
         assert tile is not None
         return tile
 
-    def _index(self, row: int, col: int) -> SlabIndex:
+    def _index(self, row: int, col: int) -> TileIndex:
         """Read the index of the slab of a tile in a restored block."""
         shift = self._around if 0 < self._around <= col else 0
         reader, (height, width) = self._reader, self._shape

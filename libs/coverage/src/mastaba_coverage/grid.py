@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from mastaba.api.catalogue import CRS, BoundingBox, Layer, Level, TileMatrix
-from mastaba.api.slabs import LevelReader
+from mastaba.api.containers import TileReader
 from mastaba_coverage.cells import Cells, cells_between
 from mastaba_render.api.maps import tiles_around
 
@@ -31,7 +31,7 @@ class CoverageGrid:
     """
 
     level: Level
-    reader: LevelReader
+    reader: TileReader
     window: Cells
     is_post: bool
     around: int = 0
@@ -126,7 +126,7 @@ class Coverage:
     fields: tuple[str, ...]
 
     @classmethod
-    def of(cls, layer: Layer, readers: Mapping[str, LevelReader]) -> Coverage:
+    def of(cls, layer: Layer, readers: Mapping[str, TileReader]) -> Coverage:
         """Return the coverage of a raster layer.
 
         Args:

@@ -14,9 +14,10 @@ from isal import isal_zlib
 from isal.igzip_lib import IsalError
 from PIL import Image
 
+from mastaba.containers.reader import Delivery
 from mastaba.errors import SlabFormatError
 from mastaba.model.format import Codec, TileFormat
-from mastaba.slab.delivery import Delivery, tiff_delivery
+from mastaba.slab.delivery import tiff_delivery
 
 Pixels = npt.NDArray[Any]
 """dtype uint8 or float32."""

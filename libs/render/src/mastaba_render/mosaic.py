@@ -11,10 +11,10 @@ from typing import Final
 
 import numpy as np
 
+from mastaba.containers.reader import StoredTile, TileReader
 from mastaba.errors import SlabFormatError
 from mastaba.model.format import Codec
 from mastaba.model.pyramid import Level, Pyramid
-from mastaba.slab.reader import LevelReader, StoredTile
 from mastaba_render import native
 from mastaba_render.areas.reader import MaskedLevelReader
 from mastaba_render.codecs import TileDecoder
@@ -99,7 +99,7 @@ class LevelPixels:
         tile_size: bytes of a decoded tile.
     """
 
-    def __init__(self, pyramid: Pyramid, reader: LevelReader, cache: TileCache) -> None:
+    def __init__(self, pyramid: Pyramid, reader: TileReader, cache: TileCache) -> None:
         assert pyramid.raster is not None
         matrix = reader.level.matrix
         self.level = reader.level

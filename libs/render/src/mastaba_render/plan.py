@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Final
 
+from mastaba.containers.reader import READS, STALE_INDEX, StoredTile, TileReader, again
+from mastaba.containers.tile_index import TileIndex
 from mastaba.errors import MastabaError
-from mastaba.slab.index import SlabIndex
-from mastaba.slab.reader import READS, STALE_INDEX, LevelReader, StoredTile, again
 from mastaba.storage.base import ByteRange
 
 _MAX_GAP: Final = 512 * 1024
@@ -24,7 +24,7 @@ _MAX_LENGTH: Final = 8 * 1024 * 1024
 _Stale = tuple[list[StoredTile], MastabaError]
 
 
-def read_tiles(reader: LevelReader, tiles: Sequence[tuple[int, int]]) -> list[bytes | None]:
+def read_tiles(reader: TileReader, tiles: Sequence[tuple[int, int]]) -> list[bytes | None]:
     """Return the stored bytes of tiles in the given order; None for tiles that are not stored.
 
     All tiles of one slab come from the same version of the slab.
@@ -41,7 +41,7 @@ def read_tiles(reader: LevelReader, tiles: Sequence[tuple[int, int]]) -> list[by
 
 
 def read_located(tiles: Sequence[StoredTile | None]) -> list[bytes | None]:
-    """Return the bytes of tiles from `LevelReader.locate_all`, in the same order.
+    """Return the bytes of tiles from `TileReader.locate_all`, in the same order.
 
     If a slab was replaced in the meantime, its index is read again. Its tiles, and their `version`
     and `modified`, are then those of the new version; a tile that no longer exists is None. Errors
@@ -66,10 +66,10 @@ def _moved(attempt: int, stale: _Stale) -> list[StoredTile]:
 
 def _read(tiles: Iterable[StoredTile], payloads: dict[StoredTile, bytes]) -> list[_Stale]:
     """Read the payloads; return the tiles of each slab that does not match its index, and why."""
-    groups: dict[SlabIndex, list[StoredTile]] = defaultdict(list)
+    groups: dict[TileIndex, list[StoredTile]] = defaultdict(list)
     for tile in tiles:
         groups[tile.index].append(tile)
-    errors: dict[SlabIndex, MastabaError] = {}
+    errors: dict[TileIndex, MastabaError] = {}
     spans: list[list[StoredTile]] = []
 
     def read_span(span: list[StoredTile]) -> None:

@@ -24,9 +24,9 @@ from mastaba_access.rules.limits import EVERYTHING, NO_LIMIT, Limit, Range, comb
 from mastaba_access.rules.what import PLAIN_ABILITIES, Layers
 
 if TYPE_CHECKING:
-    from mastaba.api.slabs import LevelReader
+    from mastaba.api.containers import TileReader
 
-    Readers = Mapping[str, LevelReader]
+    Readers = Mapping[str, TileReader]
 
 _ASIDE: Final = frozenset(("info", "legend"))
 """Abilities for which alone a layer is not listed."""

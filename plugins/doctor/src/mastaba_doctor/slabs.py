@@ -9,8 +9,8 @@ from functools import partial
 from typing import Final
 
 from mastaba.api.catalogue import Catalogue, Layer, Level
+from mastaba.api.containers import TileIndex, TileReader
 from mastaba.api.documents import Fault, Severity
-from mastaba.api.slabs import LevelReader, SlabIndex
 from mastaba.api.storages import Storage
 from mastaba.api.tiles import can_draw
 from mastaba.errors import (
@@ -35,7 +35,7 @@ class _PublishedLevel:
 
     layer: Layer
     level: Level
-    reader: LevelReader
+    reader: TileReader
 
     @property
     def described(self) -> str:
@@ -158,7 +158,7 @@ def _wrong_size(storage: Storage, key: str, place: _PublishedLevel) -> Fault | N
     )
 
 
-def _index_faults(place: _PublishedLevel, index: SlabIndex) -> list[Fault]:
+def _index_faults(place: _PublishedLevel, index: TileIndex) -> list[Fault]:
     """Check all entries of an index; report the first invalid one."""
     storage, key = index.storage, index.key
     try:
@@ -177,7 +177,7 @@ def _index_faults(place: _PublishedLevel, index: SlabIndex) -> list[Fault]:
 
 
 def _tile_faults(
-    place: _PublishedLevel, index: SlabIndex, tiles: Iterable[tuple[int, int]]
+    place: _PublishedLevel, index: TileIndex, tiles: Iterable[tuple[int, int]]
 ) -> list[Fault]:
     """Decode the first stored tile of a slab; return its problem, if any."""
     storage, key = index.storage, index.key

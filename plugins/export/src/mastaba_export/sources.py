@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 import numpy as np
 
 from mastaba.api.catalogue import TileLimits
-from mastaba.api.slabs import StoredTile
+from mastaba.api.containers import StoredTile
 from mastaba.api.storages import ByteRange
 from mastaba.errors import ObjectChangedError, ObjectNotFoundError, TileNotFoundError
 from mastaba_export.hilbert import positions
 from mastaba_render.api.decoding import read_located
 
 if TYPE_CHECKING:
-    from mastaba.api.slabs import LevelReader, SlabIndex
+    from mastaba.api.containers import TileIndex, TileReader
     from mastaba_export.clipping import Clip
     from mastaba_export.payloads import Convert
     from mastaba_export.selection import Selection
@@ -96,7 +96,7 @@ class StoredTiles:
         clip: what is outside of the area gets no data; None for whole tiles.
     """
 
-    reader: LevelReader
+    reader: TileReader
     selection: Selection
     order: int
     convert: Convert | None = None
@@ -150,7 +150,7 @@ class StoredTiles:
         version = self.version(row, column) if known is None else _text(known.index)
         return Batch.of(tiles, version, size)
 
-    def index(self, row: int, column: int) -> SlabIndex | None:
+    def index(self, row: int, column: int) -> TileIndex | None:
         """Return the index of a slab, or None if there is no slab."""
         slab, _ = self.reader.place_of(row * self.height, column * self.width)
         return self.reader.index(slab)
@@ -291,5 +291,5 @@ def _ordered(selection: Selection, block: TileLimits, order: int) -> list[tuple[
     return list(zip(rows[along].tolist(), columns[along].tolist(), strict=True))
 
 
-def _text(index: SlabIndex) -> str:
+def _text(index: TileIndex) -> str:
     return index.version or UNKNOWN

@@ -7,11 +7,11 @@ from typing import ClassVar, Final
 
 import numpy as np
 
+from mastaba.containers.index_cache import IndexCache
+from mastaba.containers.reader import BlockKey, StoredTile, TileReader
+from mastaba.containers.tile_index import TileIndex
 from mastaba.errors import SlabFormatError
 from mastaba.model.pyramid import Level, Pyramid
-from mastaba.slab.index import SlabIndex
-from mastaba.slab.index_cache import IndexCache
-from mastaba.slab.reader import LevelReader, SlabKey, StoredTile
 from mastaba.storage.base import Storage
 from mastaba_render.areas.level import CUT, INSIDE, OUTSIDE, LevelArea, Mask
 from mastaba_render.codecs import Pixels, TileDecoder
@@ -89,7 +89,7 @@ class MaskedTile(StoredTile):
         self._follow()
         return self._changed(payload)
 
-    def move_to(self, index: SlabIndex) -> bool:
+    def move_to(self, index: TileIndex) -> bool:
         """Become the same tile of another version; see `StoredTile.move_to`."""
         is_there = self._source.move_to(index)
         self._follow()
@@ -116,8 +116,8 @@ class MaskedTile(StoredTile):
         self.index, self.offset, self.length = source.index, source.offset, source.length
 
 
-class _ShownIndex(SlabIndex):
-    """The index of a slab, in which tiles outside of an area do not exist.
+class _ShownIndex(TileIndex):
+    """An index in which tiles outside of an area do not exist.
 
     Args:
         source: the index.
@@ -126,7 +126,7 @@ class _ShownIndex(SlabIndex):
 
     __slots__ = ("_is_shown", "source")
 
-    def __init__(self, source: SlabIndex, is_shown: Callable[[int], bool]) -> None:
+    def __init__(self, source: TileIndex, is_shown: Callable[[int], bool]) -> None:
         self.source = source
         self._is_shown = is_shown
         self.storage, self.key, self.version = source.storage, source.key, source.version
@@ -140,8 +140,8 @@ class _ShownIndex(SlabIndex):
         return self.source.tile(number) if self._is_shown(number) else None
 
 
-class MaskedLevelReader(LevelReader):
-    """Finds and reads the tiles of one level inside an area; used in place of a `LevelReader`.
+class MaskedLevelReader(TileReader):
+    """Finds and reads the tiles of one level inside an area; used in place of a `TileReader`.
 
     Tiles wholly inside are those of the other reader. It gives no access to slabs: what reads
     them as a whole must look at `is_masked`.
@@ -156,7 +156,7 @@ class MaskedLevelReader(LevelReader):
     __slots__ = ("_area", "_change", "_plain", "_pyramid")
     is_masked: ClassVar[bool] = True
 
-    def __init__(self, plain: LevelReader, level: Level, pyramid: Pyramid, area: LevelArea) -> None:
+    def __init__(self, plain: TileReader, level: Level, pyramid: Pyramid, area: LevelArea) -> None:
         # Without the attributes of its base, nothing can be read by a method that is not here.
         self.level = level
         self.storage = plain.storage
@@ -171,7 +171,7 @@ class MaskedLevelReader(LevelReader):
         assert self._change is not None
         return self._change
 
-    def moved(self, storage: Storage, indices: IndexCache) -> LevelReader:
+    def moved(self, storage: Storage, indices: IndexCache) -> MaskedLevelReader:
         plain = self._plain.moved(storage, indices)
         return MaskedLevelReader(plain, self.level, self._pyramid, self._area)
 
@@ -212,33 +212,36 @@ class MaskedLevelReader(LevelReader):
     def known(self, tile_row: int, tile_col: int) -> StoredTile | None:
         return self._shown(self._plain.known, tile_row, tile_col)
 
-    def stored_tile(self, slab: SlabKey, index: SlabIndex, number: int) -> StoredTile | None:
+    def stored_tile(self, slab: BlockKey, index: TileIndex, number: int) -> StoredTile | None:
         row, col = self._place(slab, number)
         found = self._plain.stored_tile(slab, _source(index), number)
         return self._shown(lambda _row, _col: found, row, col)
 
-    def place_of(self, tile_row: int, tile_col: int) -> tuple[SlabKey, int]:
+    def place_of(self, tile_row: int, tile_col: int) -> tuple[BlockKey, int]:
         return self._plain.place_of(tile_row, tile_col)
 
-    def key_of(self, slab: SlabKey) -> str:
+    def key_of(self, slab: BlockKey) -> str:
         return self._plain.key_of(slab)
 
-    def name_of(self, slab: SlabKey) -> str:
+    def name_of(self, slab: BlockKey) -> str:
         return self._plain.name_of(slab)
 
-    def index(self, slab: SlabKey) -> SlabIndex | None:
+    def index(self, slab: BlockKey) -> TileIndex | None:
         """Return the index of a slab, in which tiles outside do not exist."""
         found = self._plain.index(slab)
         return None if found is None else self._shown_index(slab, found)
 
-    def keep(self, slab: SlabKey, index: SlabIndex) -> None:
+    def keep(self, slab: BlockKey, index: TileIndex) -> None:
         self._plain.keep(slab, _source(index))
 
-    def forget(self, slab: SlabKey, index: SlabIndex) -> None:
+    def forget(self, slab: BlockKey, index: TileIndex) -> None:
         self._plain.forget(slab, _source(index))
 
-    def refresh(self, slab: SlabKey, stale: SlabIndex, *, alone: bool = False) -> SlabIndex:
+    def refresh(self, slab: BlockKey, stale: TileIndex, *, alone: bool = False) -> TileIndex:
         return self._shown_index(slab, self._plain.refresh(slab, _source(stale), alone=alone))
+
+    def _load(self, slab: BlockKey) -> TileIndex:
+        raise NotImplementedError("indices are those of the other reader")
 
     def _shown(
         self, find: Callable[[int, int], StoredTile | None], tile_row: int, tile_col: int
@@ -251,11 +254,11 @@ class MaskedLevelReader(LevelReader):
         area, change = self._area, self.masking
         return MaskedTile(tile, lambda payload: change.payload(payload, area.mask(row, col)))
 
-    def _shown_index(self, slab: SlabKey, index: SlabIndex) -> SlabIndex:
+    def _shown_index(self, slab: BlockKey, index: TileIndex) -> TileIndex:
         area = self._area
         return _ShownIndex(index, lambda number: area.state(*self._place(slab, number)) != OUTSIDE)
 
-    def _place(self, slab: SlabKey, number: int) -> tuple[int, int]:
+    def _place(self, slab: BlockKey, number: int) -> tuple[int, int]:
         """Return row and column of a tile by its number in a slab."""
         _, slab_col, slab_row = slab
         width, height = self.level.tiles_per_width, self.level.tiles_per_height
@@ -263,5 +266,5 @@ class MaskedLevelReader(LevelReader):
         return slab_row * height + row, slab_col * width + col
 
 
-def _source(index: SlabIndex) -> SlabIndex:
+def _source(index: TileIndex) -> TileIndex:
     return index.source if isinstance(index, _ShownIndex) else index

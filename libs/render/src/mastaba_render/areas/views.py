@@ -9,11 +9,11 @@ from hashlib import blake2b
 from types import MappingProxyType
 from typing import Final
 
+from mastaba.containers.reader import TileReader
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS
 from mastaba.model.layer import Layer
 from mastaba.model.pyramid import Level
-from mastaba.slab.reader import LevelReader
 from mastaba_render.areas.area import Area, Cut
 from mastaba_render.areas.level import LevelArea
 from mastaba_render.areas.projected import Edges, projected
@@ -24,8 +24,8 @@ _TOLERANCE: Final = 0.25
 
 
 def masked_readers(
-    layer: Layer, readers: Mapping[str, LevelReader], area: Area, cut: Cut = Cut.MASK
-) -> Mapping[str, LevelReader]:
+    layer: Layer, readers: Mapping[str, TileReader], area: Area, cut: Cut = Cut.MASK
+) -> Mapping[str, TileReader]:
     """Return the readers of a layer that shows an area.
 
     Args:

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from mastaba.api.catalogue import Catalogue, Layer
+from mastaba.api.containers import TileReader
 from mastaba.api.documents import Faults
-from mastaba.api.slabs import LevelReader
 from mastaba.api.storages import Environment
 from mastaba.errors import ConfigurationError, MastabaError, escaped
 from mastaba.tooling.documents import did_you_mean, load_catalogue, load_server
@@ -83,7 +83,7 @@ def _described(catalogue: Catalogue, arguments: argparse.Namespace, faults: Faul
     return 0 if found.state is TileState.STORED and not problem else 1
 
 
-def _print_slab(reader: LevelReader, row: int, col: int) -> bool:
+def _print_slab(reader: TileReader, row: int, col: int) -> bool:
     """Describe the slab; return whether its size contradicts the descriptor."""
     level = reader.level
     slab, number = reader.place_of(row, col)

@@ -1,4 +1,4 @@
-"""Cache of slab indices, shared by all layers (storage.md section 9)."""
+"""Cache of the indices of slabs and containers, shared by all layers (storage.md section 9)."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from collections.abc import Callable, Hashable
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
 from time import perf_counter
-from typing import Final
+from typing import Any, Final
 
 from mastaba import trace
-from mastaba.slab.index import SlabIndex
-from mastaba.slab.stored_indices import IndexStore
+from mastaba.containers.tile_index import TileIndex
 
 MAX_INDEX_BYTES: Final = 64 * 1024 * 1024
 """Maximum for all cached indices: the index of a slab of a million tiles has 8 MB."""
@@ -22,18 +21,21 @@ MAX_INDEX_BYTES: Final = 64 * 1024 * 1024
 class IndexCache:
     """Caches the most recently used indices.
 
-    Absent and damaged slabs are not cached. Concurrent misses for one slab cause one read. Hits and
-    misses are recorded in the trace of the request.
+    Absent and damaged objects are not cached. Concurrent misses for one index cause one read. Hits
+    and misses are recorded in the trace of the request.
     `cachetools.TTLCache` has no second bound, and a hit takes 2.6 us instead of 0.5 us.
 
     Args:
-        size: maximum number of slabs, at least 1; fewer if their indices are large.
+        size: maximum number of indices, at least 1; fewer if they are large.
         validity: seconds after which an index is read again.
         clock: returns monotonic seconds; replaced in tests.
-        store: indices that the node keeps, which may be outdated; None for no store.
+        store: indices that the node keeps, which may be outdated (`mastaba.api.slabs.IndexStore`);
+            None for no store.
+        most_bytes: maximum for all indices.
+        containers: cache of the indices of containers beside this one of slabs, cleared with it.
 
     Attributes:
-        store: as given.
+        store, containers: as given.
         hits: indices found in the cache.
         misses: indices not found in the cache.
     """
@@ -43,25 +45,29 @@ class IndexCache:
         size: int,
         validity: float,
         clock: Callable[[], float] = time.monotonic,
-        store: IndexStore | None = None,
+        store: Any = None,
+        most_bytes: int = MAX_INDEX_BYTES,
+        containers: IndexCache | None = None,
     ) -> None:
         self.store = store
+        self.containers = containers
+        self._most_bytes = most_bytes
         self._size = size
         self._validity = validity
         self._clock = clock
         self._lock = threading.Lock()
-        self._entries: OrderedDict[Hashable, tuple[float, SlabIndex]] = OrderedDict()
+        self._entries: OrderedDict[Hashable, tuple[float, TileIndex]] = OrderedDict()
         self._used = 0
-        self._flights: dict[Hashable, Future[SlabIndex]] = {}
+        self._flights: dict[Hashable, Future[TileIndex]] = {}
         self.hits = 0
         self.misses = 0
 
     def get(
         self,
         key: Hashable,
-        load: Callable[[], SlabIndex],
+        load: Callable[[], TileIndex],
         waiting: Callable[[], AbstractContextManager[None]] = nullcontext,
-    ) -> SlabIndex:
+    ) -> TileIndex:
         """Return the index for a key; if it is unknown or too old, call ``load``.
 
         Args:
@@ -92,7 +98,7 @@ class IndexCache:
                 notes.hits += not leads
                 notes.add("index", perf_counter() - begun)
 
-    def peek(self, key: Hashable) -> SlabIndex | None:
+    def peek(self, key: Hashable) -> TileIndex | None:
         """Return the index for a key if it is known and not too old."""
         with self._lock:
             return self._fresh(key)
@@ -104,12 +110,12 @@ class IndexCache:
         if notes is not None:
             notes.hits += 1
 
-    def put(self, key: Hashable, index: SlabIndex) -> None:
+    def put(self, key: Hashable, index: TileIndex) -> None:
         """Cache an index, instead of the one cached for the key."""
         with self._lock:
             self._put(key, index)
 
-    def drop(self, key: Hashable, index: SlabIndex) -> None:
+    def drop(self, key: Hashable, index: TileIndex) -> None:
         """Remove an index that proved to be outdated, unless a newer one has replaced it."""
         with self._lock:
             entry = self._entries.get(key)
@@ -118,6 +124,8 @@ class IndexCache:
 
     def clear(self) -> None:
         """Remove all indices, and do not cache those that are being read."""
+        if self.containers is not None:
+            self.containers.clear()
         with self._lock:
             self._entries.clear()
             self._used = 0
@@ -129,7 +137,7 @@ class IndexCache:
         """Bytes of the cached indices."""
         return self._used
 
-    def _fresh(self, key: Hashable) -> SlabIndex | None:
+    def _fresh(self, key: Hashable) -> TileIndex | None:
         entry = self._entries.get(key)
         if entry is None:
             return None
@@ -147,8 +155,8 @@ class IndexCache:
         self._used -= self._entries.pop(key)[1].nbytes
 
     def _lead(
-        self, key: Hashable, load: Callable[[], SlabIndex], flight: Future[SlabIndex]
-    ) -> SlabIndex:
+        self, key: Hashable, load: Callable[[], TileIndex], flight: Future[TileIndex]
+    ) -> TileIndex:
         try:
             index = load()
         except BaseException as error:
@@ -159,7 +167,7 @@ class IndexCache:
         flight.set_result(index)
         return index
 
-    def _end(self, key: Hashable, flight: Future[SlabIndex], index: SlabIndex | None) -> None:
+    def _end(self, key: Hashable, flight: Future[TileIndex], index: TileIndex | None) -> None:
         with self._lock:
             # Otherwise the cache was emptied meanwhile.
             if self._flights.get(key) is flight:
@@ -167,10 +175,10 @@ class IndexCache:
                 if index is not None:
                     self._put(key, index)
 
-    def _put(self, key: Hashable, index: SlabIndex) -> None:
+    def _put(self, key: Hashable, index: TileIndex) -> None:
         if key in self._entries:
             self._remove(key)
         self._entries[key] = (self._clock() + self._validity, index)
         self._used += index.nbytes
-        while len(self._entries) > self._size or self._used > MAX_INDEX_BYTES:
+        while len(self._entries) > self._size or self._used > self._most_bytes:
             self._remove(next(iter(self._entries)))

@@ -1,0 +1,144 @@
+"""Containers that layer descriptors name instead of pyramid descriptors."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
+
+from mastaba.config.documents import DocumentReader
+from mastaba.config.faults import Faults, FileFaults, UnusableError
+from mastaba.config.resources import LoadedOnce, ResourceLoader
+from mastaba.config.schema import DocumentValidator
+from mastaba.containers.base import Container, Context, OpenedContainer, Source
+from mastaba.containers.index_cache import IndexCache
+from mastaba.errors import ContainerFormatError, MastabaError
+from mastaba.model.tile_matrix_set import TileMatrixSet
+from mastaba.plugins.manager import Plugins
+from mastaba.storage.path import ResourcePath
+
+_PACKAGES: Final = {
+    "mastaba-pmtiles": ("pmtiles",),
+    "mastaba-sqlite-tiles": ("mbtiles", "geopackage", "gpkg"),
+    "mastaba-cog": ("cog", "mosaic", "tif", "tiff", "gtiff"),
+}
+"""Names and suffixes of containers by the package that provides them."""
+
+
+class ContainerKey(NamedTuple):
+    """What identifies an opened container.
+
+    Attributes:
+        path: of its object.
+        name: kind of container.
+        options: as JSON.
+    """
+
+    path: ResourcePath
+    name: str
+    options: str
+
+
+class ContainerLoader(LoadedOnce[ContainerKey, OpenedContainer]):
+    """Loader of containers; each is opened once, however many layers use it."""
+
+    def __init__(
+        self,
+        tile_matrix_sets: ResourceLoader[TileMatrixSet],
+        reader: DocumentReader,
+        plugins: Plugins,
+        indices: IndexCache,
+    ) -> None:
+        super().__init__()
+        self._sets = tile_matrix_sets
+        self._reader = reader
+        self._containers = plugins.containers
+        self._indices = indices.containers or indices
+
+    def key_of(
+        self, entry: Mapping[str, Any], path: ResourcePath, at: str, faults: FileFaults
+    ) -> ContainerKey | None:
+        """Return the key of the container of an entry of a layer; None for a slab pyramid.
+
+        Raises:
+            UnusableError: the container is unknown, or its options are invalid.
+        """
+        name = entry.get("container") or self._by_suffix(path)
+        suffix = path.key.rpartition(".")[2].lower()
+        if name is None and not any(suffix in names for names in _PACKAGES.values()):
+            if "options" in entry:
+                faults.refuse(f"{at}.options", "only containers have options", "remove it")
+            return None
+        if name is None or name not in self._containers:
+            wanted = name or suffix
+            package = next((key for key, names in _PACKAGES.items() if wanted in names), None)
+            known = ", ".join(sorted(self._containers)) or "none"
+            reason = f"nothing installed opens {wanted} (installed: {known})"
+            remedy = f"pip install {package}" if package else "correct the name of the container"
+            faults.refuse(f"{at}.container" if name else f"{at}.path", reason, remedy)
+        options = self._options(entry.get("options", {}), self._containers[name], at, faults)
+        return ContainerKey(path, name, json.dumps(options, sort_keys=True))
+
+    def _by_suffix(self, path: ResourcePath) -> str | None:
+        key = path.key.lower()
+        for name, suffixes in self._containers.declared("suffixes").items():
+            if key.endswith(suffixes):
+                return name
+        return None
+
+    def _options(
+        self, options: dict[str, Any], container: type[Container], at: str, faults: FileFaults
+    ) -> dict[str, Any]:
+        schema = {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": dict(container.options_schema),
+        }
+        found = Faults()
+        valid = DocumentValidator(schema).validate(options, faults.file, found)
+        below = f"{at}.options"
+        faults.all.extend(
+            replace(one, path=below + one.path.removeprefix("$")) for one in found.all
+        )
+        if valid is None:
+            raise UnusableError
+        return valid
+
+    def _load(self, key: ContainerKey, named_by: str) -> OpenedContainer:
+        faults, pool = FileFaults(self._reader.faults, str(key.path)), self._reader.pool
+        context = Context(
+            self._indices,
+            self._named_set,
+            self._known_sets,
+            lambda reason, remedy: faults.warning("$", reason, remedy),
+        )
+        try:
+            source = Source(key.path, pool.open_path(key.path))
+            container = self._containers[key.name]
+            opened = container.open(source, json.loads(key.options), context)
+        except (MastabaError, ValueError) as error:
+            remedy = getattr(error, "remedy", "") or "correct the path, or the file"
+            faults.refuse("$", f"{error}; it is named by {named_by}", remedy)
+        self._publish(opened.pyramid.tile_matrix_set, faults)
+        return opened
+
+    def _publish(self, tile_matrix_set: TileMatrixSet, faults: FileFaults) -> None:
+        known = self._sets.add(tile_matrix_set.id, tile_matrix_set)
+        if known != tile_matrix_set:
+            reason = f"another tile matrix set has the identifier {tile_matrix_set.id!r} too"
+            faults.refuse("$", reason, "name another one in options: tile_matrix_set_id")
+
+    def _named_set(self, identifier: str) -> TileMatrixSet:
+        try:
+            return self._sets.silent(identifier)
+        except UnusableError:
+            raise ContainerFormatError(
+                f"there is no tile matrix set {identifier!r}", "correct the name"
+            ) from None
+
+    def _known_sets(self) -> Iterable[TileMatrixSet]:
+        for identifier in self._sets.names():
+            with suppress(UnusableError):
+                yield self._sets.silent(identifier)

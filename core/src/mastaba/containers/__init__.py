@@ -1,0 +1,1 @@
+"""Containers of stored tiles: what finds and reads the tiles of a level, wherever they are."""
