@@ -30,10 +30,10 @@ from mastaba.api.containers import (
     TileMatrixSet,
     digest_of,
 )
+from mastaba.api.storages import ObjectRead
 from mastaba_cog import images
-from mastaba_cog.conversion import Publication, TileConverter
-from mastaba_cog.directories import is_tiff
-from mastaba_cog.errors import CogError
+from mastaba_cog.conversion import Publication, TileConverter, framed
+from mastaba_cog.errors import CONVERT, CogError, NotTiffError
 from mastaba_cog.georeference import Ground, ground_of
 from mastaba_cog.images import GeoTiff, Image, scales_and_offsets
 from mastaba_cog.index import covers
@@ -97,19 +97,11 @@ class CogContainer(Container):
 
 
 def _opened(source: Source, options: Mapping[str, Any], context: Context) -> OpenedContainer:
-    try:
-        geotiff, _, read = read_head(source.storage, source.key)
-    except CogError:
-        data = source.storage.read(source.key)[0][:16] if False else b""
-        if data and not is_tiff(data):
-            check_signature(source, data, CogContainer.signatures)
-        raise
+    geotiff, read = _first_read(source)
     ground = ground_of(geotiff, options.get("crs"))
-    generation = digest_of(
-        [CogContainer.name, dict(options), read.version or read.data.hex()]
-    )
+    generation = digest_of([CogContainer.name, dict(options), read.version or read.data.hex()])
     publication, warnings = _publication(geotiff, options)
-    full, mask = geotiff.images[0], geotiff.masks[0] if publication.uses_mask else None
+    full = geotiff.images[0]
     tile_format, way = _format(geotiff, publication, options)
     for reason, remedy in warnings:
         context.warning(reason, remedy)
@@ -119,11 +111,10 @@ def _opened(source: Source, options: Mapping[str, Any], context: Context) -> Ope
         )
     if not publication.uses_mask:
         geotiff = replace(geotiff, masks=(None,) * len(geotiff.images))
-    del mask
     for number, image in enumerate(geotiff.images):
         _check_same(full, image)
         if not covers(image, geotiff.masks[number]):
-            raise CogError("its mask has tiles of another size", images.CONVERT)
+            raise CogError("its mask has tiles of another size", CONVERT)
     channels = 1
     levels: dict[str, Level] = {}
     readers: dict[str, MakeReader] = {}
@@ -134,9 +125,7 @@ def _opened(source: Source, options: Mapping[str, Any], context: Context) -> Ope
         place = matching.places.get(str(len(geotiff.images) - 1 - number))
         if place is None:
             continue
-        grid = numbered(
-            geotiff, number, place.rows, place.columns, is_framed=way == _DECODED
-        )
+        grid = numbered(geotiff, number, place.rows, place.columns, is_framed=way == _DECODED)
         own_matrix = own[number]
         identifier = place.matrix.id
         levels[identifier] = Level(
@@ -151,9 +140,7 @@ def _opened(source: Source, options: Mapping[str, Any], context: Context) -> Ope
                 place.rows * image.tile_height + image.height,
             ),
         )
-        make, channels = _maker(
-            geotiff, number, publication, tile_format, way, digest
-        )
+        make, channels = _maker(geotiff, number, publication, tile_format, way, digest)
         readers[identifier] = partial(
             make, storage=source.storage, indices=context.indices, file=file, grid=grid
         )
@@ -176,17 +163,28 @@ def _opened(source: Source, options: Mapping[str, Any], context: Context) -> Ope
     return OpenedContainer(pyramid, readers, title=geotiff.title, report=report)
 
 
+def _first_read(source: Source) -> tuple[GeoTiff, ObjectRead]:
+    """Return the images of a file, and its first bytes; the message names other kinds of files."""
+    try:
+        geotiff, _, read = read_head(source.storage, source.key)
+    except NotTiffError as error:
+        check_signature(source, error.head, CogContainer.signatures)
+        raise
+    return geotiff, read
+
+
 def _check_same(full: Image, image: Image) -> None:
     facts = ("bands", "bits", "kind", "extra")
     if any(getattr(full, fact) != getattr(image, fact) for fact in facts):
-        raise CogError("an overview has other bands than the full image", images.CONVERT)
+        raise CogError("an overview has other bands than the full image", CONVERT)
 
 
 def _publication(
     geotiff: GeoTiff, options: Mapping[str, Any]
 ) -> tuple[Publication, list[tuple[str, str]]]:
     """Return how samples become pixels, and warnings: reason and remedy."""
-    image, warnings = geotiff.images[0], []
+    image = geotiff.images[0]
+    warnings: list[tuple[str, str]] = []
     alpha = next(
         (
             image.colours + number
@@ -342,8 +340,6 @@ class _SplicedDecoder:
         self.nbytes = converter.nbytes
 
     def decode(self, payload: bytes) -> Any:
-        from mastaba_cog.conversion import framed
-
         return self._converter.decode(framed([payload], *self._size))
 
 
@@ -352,7 +348,6 @@ def _maker(
 ) -> tuple[Callable[..., CogReader], int]:
     """Return what makes the reader of an image, and the channels of its pixels."""
     image, mask, order = geotiff.images[number], geotiff.masks[number], geotiff.order
-    is_together = not image.is_planar and mask is None
     decoder: Any = None
     deliver: Callable[[bytes], bytes] | None = None
     suffix = ""
@@ -370,8 +365,8 @@ def _maker(
             decoder = converter
             deliver = partial(_encoded, converter, tile_format)
             suffix = f"-{digest}"
-    # The writer puts each mask behind its tile, or far away.
-    kind = CogReader if is_together or mask is not None and not image.is_planar else ScatteredReader
+    is_scattered = image.is_planar or (mask is not None and not geotiff.is_interleaved)
+    kind = ScatteredReader if is_scattered else CogReader
 
     def make(level: Level, **arguments: Any) -> CogReader:
         reader = kind(level, **arguments)

@@ -105,8 +105,10 @@ class TileConverter:
         if valid is not None:
             valid[height:] = False
             valid[:, width:] = False
-        found = self._values(samples, valid) if self._publication.is_float else self._picture(
-            samples, valid
+        found = (
+            self._values(samples, valid)
+            if self._publication.is_float
+            else self._picture(samples, valid)
         )
         found.flags.writeable = False
         return found

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from mastaba_cog.errors import CONVERT, CogError, damaged
+from mastaba_cog.errors import CONVERT, CogError, NotTiffError, damaged
 
 HEAD: Final = 32 * 1024
 """Bytes of the first read. GDAL writes all directories of a COG into the first 16 KiB."""
@@ -24,8 +24,22 @@ _MOST_ENTRIES: Final = 512
 """Entries of one directory; usual are about 20."""
 
 _FORMATS: Final = {
-    **{1: "B", 2: "s", 3: "H", 4: "I", 5: "II", 6: "b", 7: "s", 8: "h", 9: "i", 10: "ii"},
-    **{11: "f", 12: "d", 13: "I", 16: "Q", 17: "q", 18: "Q"},
+    1: "B",
+    2: "s",
+    3: "H",
+    4: "I",
+    5: "II",
+    6: "b",
+    7: "s",
+    8: "h",
+    9: "i",
+    10: "ii",
+    11: "f",
+    12: "d",
+    13: "I",
+    16: "Q",
+    17: "q",
+    18: "Q",
 }
 """By number of the type, as in `struct`."""
 _SIZES: Final = {kind: struct.calcsize(f"<{code}") for kind, code in _FORMATS.items()}
@@ -178,7 +192,7 @@ def read_tiff(head: bytes, fetch: Fetch, wanted: Iterable[int], longest: int) ->
         CogError: it is not a TIFF, or breaks its rules.
     """
     if not is_tiff(head) or len(head) < 8:
-        raise CogError("it does not begin as a TIFF does", "name a GeoTIFF")
+        raise NotTiffError(head[:16])
     order = "<" if head[:2] == b"II" else ">"
     is_big = 43 in head[2:4]
     if is_big:

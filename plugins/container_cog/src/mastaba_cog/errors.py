@@ -24,3 +24,15 @@ CONVERT = "convert it with gdal_translate -of COG"
 def damaged(reason: str) -> CogError:
     """Return the error of a file that breaks the rules of TIFF."""
     return CogError(reason, "the file is damaged or incomplete: write it again")
+
+
+class NotTiffError(CogError):
+    """A file that does not begin as a TIFF does.
+
+    Attributes:
+        head: its first bytes.
+    """
+
+    def __init__(self, head: bytes) -> None:
+        super().__init__("it does not begin as a TIFF does", "name a GeoTIFF")
+        self.head = head

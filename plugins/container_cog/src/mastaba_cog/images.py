@@ -15,14 +15,30 @@ NONE, LZW, JPEG, DEFLATE, DEFLATE_OLD, PACKBITS = 1, 5, 7, 8, 32946, 32773
 LERC, LZMA, ZSTD, WEBP = 34887, 34925, 50000, 50001
 COMPRESSIONS: Final = MappingProxyType(
     {
-        **{NONE: "none", LZW: "LZW", JPEG: "JPEG", DEFLATE: "DEFLATE", DEFLATE_OLD: "DEFLATE"},
-        **{PACKBITS: "PackBits", LERC: "LERC", LZMA: "LZMA", ZSTD: "ZSTD", WEBP: "WEBP"},
+        NONE: "none",
+        LZW: "LZW",
+        JPEG: "JPEG",
+        DEFLATE: "DEFLATE",
+        DEFLATE_OLD: "DEFLATE",
+        PACKBITS: "PackBits",
+        LERC: "LERC",
+        LZMA: "LZMA",
+        ZSTD: "ZSTD",
+        WEBP: "WEBP",
     }
 )
 """Names by value of the tag Compression, of those that can be read."""
 _OTHERS: Final = {
-    **{2: "CCITT", 3: "CCITT", 4: "CCITT", 6: "old JPEG", 33003: "JPEG 2000", 33004: "JPEG 2000"},
-    **{33005: "JPEG 2000", 34712: "JPEG 2000", 50002: "JPEG XL", 52546: "JPEG XL"},
+    2: "CCITT",
+    3: "CCITT",
+    4: "CCITT",
+    6: "old JPEG",
+    33003: "JPEG 2000",
+    33004: "JPEG 2000",
+    33005: "JPEG 2000",
+    34712: "JPEG 2000",
+    50002: "JPEG XL",
+    52546: "JPEG XL",
 }
 WHITE_IS_ZERO, BLACK_IS_ZERO, RGB, PALETTE, MASK, YCBCR = 0, 1, 2, 3, 4, 6
 UNSPECIFIED, ASSOCIATED, UNASSOCIATED = 0, 1, 2
@@ -127,7 +143,9 @@ class Image:
     @property
     def sample(self) -> str:
         """Name of the type of a sample, such as ``uint16``."""
-        return f"{'uint' if self.kind == UINT else 'int' if self.kind == INT else 'float'}{self.bits}"
+        return (
+            f"{'uint' if self.kind == UINT else 'int' if self.kind == INT else 'float'}{self.bits}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +189,7 @@ class GeoTiff:
         nodata: text of the tag of GDAL; empty if absent.
         metadata: GDAL_METADATA, as XML; empty if absent.
         title: the tag ImageDescription.
+        is_interleaved: whether each tile is followed by its mask.
     """
 
     order: str
@@ -180,6 +199,7 @@ class GeoTiff:
     nodata: str
     metadata: str
     title: str
+    is_interleaved: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,14 +210,12 @@ class Found:
         places: of each image.
         mask_places: of each mask, or None.
         has_leaders: whether the size of each tile precedes it, and its last bytes are repeated.
-        is_interleaved: whether each tile is followed by its mask.
         head: what has been read of the file.
     """
 
     places: tuple[Places, ...]
     mask_places: tuple[Places | None, ...]
     has_leaders: bool
-    is_interleaved: bool
     head: Tiff
 
 
@@ -241,13 +259,12 @@ def read_geotiff(head: bytes, fetch: Fetch) -> tuple[GeoTiff, Found]:
         _text(tiff, first, 42113).strip(),
         _text(tiff, first, 42112),
         _text(tiff, first, 270),
+        structure.get("MASK_INTERLEAVED_WITH_IMAGERY") == "YES" and has_leaders,
     )
-    is_interleaved = structure.get("MASK_INTERLEAVED_WITH_IMAGERY") == "YES"
     return geotiff, Found(
         tuple(places for _, places in ordered),
         tuple(None if one is None else one[1] for one in paired),
         has_leaders,
-        is_interleaved and has_leaders,
         tiff,
     )
 

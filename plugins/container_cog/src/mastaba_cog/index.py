@@ -1,5 +1,4 @@
-"""Where the tiles of a file are, found piece by piece: the arrays of a large file are never read
-whole."""
+"""Where the tiles of a file are, found piece by piece: large arrays are never read whole."""
 
 from __future__ import annotations
 
@@ -79,8 +78,8 @@ class CogIndex(TileIndex):
         stored = [part for part in parts if part is not None]
         start = min(offset for offset, _ in stored)
         end = max(map(sum, stored))
-        if not self._geotiff.images[image].is_planar and end - start <= LARGEST_TILE:
-            return start, end - start
+        if len(stored) == 1 or self._geotiff.is_interleaved:
+            return self._checked(image, place, start, end - start)
         return stored[0]
 
     def is_known(self, number: int) -> bool:
@@ -195,15 +194,11 @@ class CogIndex(TileIndex):
         offsets = self._array(image, is_mask=is_mask).offsets
         return max(1, offsets.count) if offsets.count * offsets.size <= _AT_ONCE else _CHUNK
 
-    def _peek(
-        self, image: int, is_mask: bool, place: int
-    ) -> tuple[Numbers, Numbers | None] | None:
+    def _peek(self, image: int, is_mask: bool, place: int) -> tuple[Numbers, Numbers | None] | None:
         chunk = place // self._values_of(image, is_mask=is_mask)
         return self._chunks.get((image, is_mask, chunk))
 
-    def _chunk(
-        self, image: int, place: int, *, is_mask: bool
-    ) -> tuple[Numbers, Numbers | None]:
+    def _chunk(self, image: int, place: int, *, is_mask: bool) -> tuple[Numbers, Numbers | None]:
         found = self._peek(image, is_mask, place)
         if found is not None:
             return found

@@ -124,7 +124,7 @@ class SampleDecoder:
     def _unpredicted(self, data: bytes) -> Samples:
         if len(data) != self._size:
             raise SlabFormatError(f"a tile has {len(data)} bytes of samples, not {self._size}")
-        rows, columns, bands = self._shape
+        rows, columns, _bands = self._shape
         bits = self._image.bits
         if bits < 8:
             return _unpacked(np.frombuffer(data, np.uint8).reshape(rows, -1), bits, columns)
@@ -158,8 +158,7 @@ class SampleDecoder:
             return simplejpeg.decode_jpeg(payload, space, fastdct=False)  # type: ignore[no-any-return]
         # Decoders take four components for CMYK, and return them as they are.
         with Pictures.open(io.BytesIO(payload), formats=("JPEG",)) as picture:
-            found = np.asarray(picture)
-        return found
+            return np.asarray(picture)
 
     def _webp(self, payload: bytes) -> Samples:
         width, height = size_of_webp(payload)

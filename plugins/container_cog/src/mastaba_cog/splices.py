@@ -42,7 +42,9 @@ def tiff_header(
     ]
     fields.sort(key=lambda field: field[0])
     packed = {
-        tag: values if isinstance(values, bytes) else struct.pack(f"{order}{len(values)}{code}", *values)
+        tag: values
+        if isinstance(values, bytes)
+        else struct.pack(f"{order}{len(values)}{code}", *values)
         for tag, code, values in fields
     }
     end = 8 + 2 + 12 * len(fields) + 4
