@@ -72,6 +72,7 @@ def _parts() -> dict[str, list[Part]]:
     ]
     libraries = [
         Part("libs/server/src", ("tests/server", "tests/core/server"), WIDER),
+        Part("libs/containers/src", ("tests/containers",), ("tests/container_pmtiles",)),
         Part("libs/coverage/src", ("tests/coverage",), ("tests/ogcapi",)),
         Part("libs/http/src", ("tests/http",), ("tests/storage_s3",)),
         Part("libs/ows/src", ("tests/ows",), ("tests/wms", "tests/wmts", "tests/tms")),

@@ -33,7 +33,7 @@ LIBS_ABOVE = [source for source in LIBS if source.parent.name not in {*BELOW_COR
 LIBRARIES_OF_OURS = frozenset(
     {
         *("mastaba_coverage", "mastaba_http", "mastaba_ows", "mastaba_render", "mastaba_server"),
-        "mastaba_writer",
+        *("mastaba_containers", "mastaba_writer"),
     }
 )
 # Distributions that may use `mastaba.tooling`, which promises nothing.

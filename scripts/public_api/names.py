@@ -48,6 +48,7 @@ KIT: Final = tuple(
         "storage",
         "services",
         "encoders",
+        "containers",
         "tiny_installation",
         "serving",
         "counting_storage",

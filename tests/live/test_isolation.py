@@ -31,6 +31,8 @@ TESTS = {
     "demo": ["demo/test_hydrology.py"],
     "doctor": ["doctor/test_header.py", "doctor/test_duplicates.py"],
     "edge": ["edge/test_purging.py"],
+    "container_pmtiles": ["container_pmtiles/test_directories.py"],
+    "containers": ["containers/test_payloads.py"],
     "coverage": ["coverage/test_cells.py"],
     "export": ["export/test_selection.py"],
     "http": ["http/test_fetch.py", "http/test_storage.py"],

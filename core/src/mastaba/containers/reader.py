@@ -187,9 +187,12 @@ def again(tiles: Sequence[StoredTile], error: MastabaError, attempt: int) -> lis
         return []
     try:
         return [tile for tile in tiles if tile.move_to(index)]
-    except SlabFormatError:
+    except STALE_INDEX as changed:
         first.reader.forget(first.slab, index)
-        raise
+        if isinstance(changed, SlabFormatError):
+            raise
+        # An index that is read in parts: the object was replaced between two of them.
+        return again(tiles, changed, attempt + 1)
 
 
 class Decoder(Protocol):

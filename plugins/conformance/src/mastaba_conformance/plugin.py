@@ -13,7 +13,7 @@ import pytest
 
 from mastaba_conformance.deadline import within
 
-for _module in ("storage", "services", "encoders"):
+for _module in ("storage", "services", "encoders", "containers"):
     pytest.register_assert_rewrite(f"mastaba_conformance.{_module}")
 
 _PROPERTY = "mastaba conformance"

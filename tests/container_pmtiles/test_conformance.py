@@ -1,0 +1,52 @@
+"""The conformance tests of containers, with archives that another library writes."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Mapping
+from pathlib import Path
+
+from pmtiles.tile import Compression, TileType, zxy_to_tileid
+from pmtiles.writer import Writer
+
+from mastaba_conformance.containers import ContainerTests, Place
+from mastaba_pmtiles.container import PMTiles
+
+
+class TestPMTiles(ContainerTests):
+    container = PMTiles
+    head_length = 1024
+
+    def make(self, path: Path, generation: int) -> Mapping[Place, bytes]:
+        tiles: dict[Place, bytes] = {}
+        with path.open("wb") as file:
+            writer = Writer(file)
+            for zoom in range(4):
+                for row in range(1 << zoom):
+                    for column in range(1 << zoom):
+                        if (row + column) % 3 == 2:
+                            continue
+                        name = f"{generation}-{zoom}-{row}-{column}".encode()
+                        layer = b"\x0a" + bytes([len(name)]) + name + b"\x78\x02"
+                        data = b"\x1a" + bytes([len(layer)]) + layer
+                        body = gzip.compress(data, mtime=0)
+                        tiles[str(zoom), row, column] = body
+            for (level, row, column), body in sorted(
+                tiles.items(), key=lambda item: zxy_to_tileid(int(item[0][0]), *item[0][2:0:-1])
+            ):
+                writer.write_tile(zxy_to_tileid(int(level), column, row), body)
+            writer.finalize(
+                {
+                    "tile_type": TileType.MVT,
+                    "tile_compression": Compression.GZIP,
+                    "min_lon_e7": -1800000000,
+                    "min_lat_e7": -850511287,
+                    "max_lon_e7": 1800000000,
+                    "max_lat_e7": 850511287,
+                    "center_zoom": 0,
+                    "center_lon_e7": 0,
+                    "center_lat_e7": 0,
+                },
+                {"name": "world", "vector_layers": [{"id": "a", "fields": {}}]},
+            )
+        return tiles
