@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import rasterio
+import rasterio.shutil
 import tifffile
-from mastaba_cog.container import CogContainer
-from rasterio.transform import from_origin
+from rasterio.transform import Affine
 
 from mastaba.api.containers import Context, IndexCache, OpenedContainer, Source
 from mastaba.api.storages import ByteRange, Environment, ObjectRead, ObjectStat, ResourcePath
 from mastaba.api.storages import Storage as BaseStorage
 from mastaba.errors import ContainerFormatError, ObjectChangedError
+from mastaba_cog.container import CogContainer
 
 Pixels = npt.NDArray[Any]
 
@@ -71,7 +72,10 @@ class Storage(BaseStorage):
 
 
 def opened(
-    storage: BaseStorage, sets: tuple[Any, ...] = (), warnings: list[str] | None = None, **options: Any
+    storage: BaseStorage,
+    sets: tuple[Any, ...] = (),
+    warnings: list[str] | None = None,
+    **options: Any,
 ) -> OpenedContainer:
     def named(identifier: str) -> Any:
         for known in sets:
@@ -116,12 +120,15 @@ def ground(dtype: str, bands: int = 1, size: tuple[int, int] = (70, 90), seed: i
     """Return smooth values, shape (rows, columns, bands)."""
     rows, columns = np.mgrid[: size[0], : size[1]]
     values = np.stack(
-        [50 + 40 * np.sin(rows / 9 + band) + 30 * np.cos(columns / 7 + seed) for band in range(bands)],
+        [
+            90 + 40 * np.sin(rows / 9 + band) + 30 * np.cos(columns / 7 + seed)
+            for band in range(bands)
+        ],
         axis=2,
     )
     noise = np.random.default_rng(seed).uniform(0, 8, values.shape)
     if dtype.startswith("int"):
-        values = values - 60
+        values = values - 100
     return (values + noise).astype(dtype)
 
 
@@ -141,16 +148,27 @@ def by_tifffile(values: Pixels, **options: Any) -> bytes:
 
 
 def by_gdal(
-    path: Path, values: Pixels, *, mask: Pixels | None = None, crs: str = "EPSG:32631",
-    corner: tuple[float, float, float] = (500000.0, 4600000.0, 10.0), nodata: float | None = None,
+    path: Path,
+    values: Pixels,
+    *,
+    mask: Pixels | None = None,
+    crs: str = "EPSG:32631",
+    corner: tuple[float, float, float] = (500000.0, 4600000.0, 10.0),
+    nodata: float | None = None,
     **options: Any,
 ) -> bytes:
     """Return a COG, with the mask of data if one is given."""
     x, y, cell = corner
     rows, columns, bands = values.shape
     profile = {
-        "driver": "GTiff", "width": columns, "height": rows, "count": bands, "dtype": values.dtype,
-        "crs": crs, "transform": from_origin(x, y, cell, cell), "nodata": nodata,
+        "driver": "GTiff",
+        "width": columns,
+        "height": rows,
+        "count": bands,
+        "dtype": values.dtype,
+        "crs": crs,
+        "transform": Affine(cell, 0, x, 0, -cell, y),
+        "nodata": nodata,
     }
     source, target = path / "source.tif", path / "cog.tif"
     with rasterio.Env(GDAL_TIFF_INTERNAL_MASK=True):

@@ -60,9 +60,7 @@ def test_palette_becomes_colours() -> None:
     values = ground("uint8")
     palette = np.random.default_rng(1).integers(0, 256, (3, 256), np.uint8)
     data = by_tifffile(values, photometric="palette", colormap=palette.astype(np.uint16) * 257)
-    np.testing.assert_array_equal(
-        pixels_of(opened(Storage(data))), palette.T[values[:, :, 0]]
-    )
+    np.testing.assert_array_equal(pixels_of(opened(Storage(data))), palette.T[values[:, :, 0]])
 
 
 def test_bits_become_black_and_white() -> None:
