@@ -12,5 +12,7 @@ __all__: list[str] = []
 @hookimpl
 def register_containers() -> Iterable[LazyClass]:
     return [
-        LazyClass("mastaba_cog.container:CogContainer", "cog", suffixes=(".tif", ".tiff", ".gtiff"))
+        LazyClass(
+            "mastaba_cog.container:CogContainer", name="cog", suffixes=(".tif", ".tiff", ".gtiff")
+        )
     ]

@@ -124,12 +124,14 @@ class TileConverter:
         if how.uses_mask and self._mask is not None:
             if not rest or not rest[0]:
                 return np.zeros(samples.shape[:2], np.bool_)
-            return self._mask.samples(rest[0])[:, :, 0] != 0
+            covered: npt.NDArray[np.bool_] = self._mask.samples(rest[0])[:, :, 0] != 0
+            return covered
         if how.alpha is not None or how.raw_nodata is None:
             return None
         shown = samples[:, :, list(how.bands)]
         if math.isnan(how.raw_nodata):
-            return ~np.isnan(shown).all(axis=2)
+            known: npt.NDArray[np.bool_] = np.logical_not(np.isnan(shown).all(axis=2))
+            return known
         # Compared in the type of the samples: float32 has not all values of the text.
         value = np.asarray(how.raw_nodata).astype(shown.dtype)
         if value != how.raw_nodata and shown.dtype.kind != "f":
@@ -175,17 +177,19 @@ class TileConverter:
     def _colours(self, samples: Samples) -> Samples:
         how, image = self._publication, self._image
         if self._palette is not None:
-            return self._palette[samples[:, :, 0]]
-        shown = samples[:, :, list(how.bands)]
+            colours: Samples = self._palette[samples[:, :, 0]]
+            return colours
+        shown: Samples = samples[:, :, list(how.bands)]
         if how.rescale:
             low, high = np.array(how.rescale, np.float64).T
             with np.errstate(invalid="ignore"):
                 scaled = (shown.astype(np.float64) - low) / (high - low) * 255.0
-            return np.rint(np.clip(np.nan_to_num(scaled), 0, 255)).astype(np.uint8)
+            picture: Samples = np.rint(np.clip(np.nan_to_num(scaled), 0, 255)).astype(np.uint8)
+            return picture
         if image.bits < 8:
             shown = shown * np.uint8(255 // ((1 << image.bits) - 1))
         if image.photometric == images.WHITE_IS_ZERO:
-            shown = np.uint8(255) - shown
+            return np.subtract(np.uint8(255), shown)
         return shown
 
 

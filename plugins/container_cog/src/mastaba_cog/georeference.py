@@ -84,7 +84,9 @@ def _crs(position: Position, given: str | None) -> CRS:
     keys = position.keys
     remedy = 'give it in the option "crs"'
     kind = keys.get(_MODEL_TYPE)
-    code = keys.get({1: _PROJECTED_TYPE, 2: _GEOGRAPHIC_TYPE}.get(int(kind or 0), 0))
+    code: object = None
+    if kind in (1, 2):
+        code = keys.get(_PROJECTED_TYPE if kind == 1 else _GEOGRAPHIC_TYPE)
     if not isinstance(code, int) or code not in _EPSG:
         texts = [text for key in _CITATIONS if isinstance(text := keys.get(key), str) and text]
         named = f" ({texts[0][:80]})" if texts else ""
@@ -96,7 +98,7 @@ def _crs(position: Position, given: str | None) -> CRS:
         crs = CRS.from_code(f"EPSG:{code}")
     except ValueError:
         raise CogError(f"its CRS EPSG:{code} is not known to PROJ", remedy) from None
-    unit = keys.get(_LINEAR_UNITS)
+    unit: object = keys.get(_LINEAR_UNITS)
     if kind == 1 and isinstance(unit, int) and unit in _EPSG:
         axis = pyproj.CRS.from_authority("EPSG", code).axis_info[0]
         if axis.unit_auth_code == "EPSG" and axis.unit_code != str(unit):

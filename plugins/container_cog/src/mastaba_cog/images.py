@@ -52,7 +52,6 @@ _MOST_SAMPLES: Final = 16 * 1024 * 1024
 _LARGEST_IMAGE: Final = 2**31
 _MOST_BANDS: Final = 64
 _LONGEST_VALUE: Final = 512 * 1024
-_PLACES: Final = 324, 325
 _WANTED: Final = frozenset(
     {
         *(254, 256, 257, 258, 259, 262, 266, 277, 284, 317, 320, 322, 323, 338, 339, 347, 530),
@@ -308,7 +307,8 @@ def _image(tiff: Tiff, directory: Directory) -> tuple[Image, Places]:
     if image.photometric == YCBCR and image.compression != JPEG:
         raise CogError("it has YCbCr colours that are not in a JPEG", CONVERT)
     places = Places(
-        *(_array(directory, tag, image) for tag in _PLACES),
+        _array(directory, 324, image),
+        _array(directory, 325, image),
         tiff.raw(directory[347]) if image.compression == JPEG and 347 in directory else b"",
     )
     return image, places
@@ -407,7 +407,9 @@ def _position(tiff: Tiff, directory: Directory) -> Position:
         elif where == 34737:
             keys[key] = texts[value : value + count].rstrip("|")
     return Position(
-        *(_numbers(tiff, directory.get(tag)) for tag in (33550, 33922, 34264)),
+        _numbers(tiff, directory.get(33550)),
+        _numbers(tiff, directory.get(33922)),
+        _numbers(tiff, directory.get(34264)),
         keys,
     )
 

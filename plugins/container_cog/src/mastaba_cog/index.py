@@ -55,7 +55,8 @@ class CogIndex(TileIndex):
         options: str,
     ) -> None:
         super().__init__(storage, key, version, modified)
-        self.identity = (*self.identity, options)
+        # Other options make other pixels of the same bytes.
+        self.identity = storage.full_name, f"{key}#{options}", version
         self._geotiff = geotiff
         self._found = found
         self._firsts = first_numbers(geotiff)

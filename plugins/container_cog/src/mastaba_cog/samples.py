@@ -178,14 +178,14 @@ class SampleDecoder:
             payload = _zstd(payload, limit, is_exact=False)
         self._check_lerc(payload)
         found, mask = _imagecodecs().lerc_decode(payload, masks=True)
-        found = np.asarray(found).reshape(self._shape)
-        if found.dtype != self._dtype.newbyteorder("="):
-            raise SlabFormatError(f"a tile contains {found.dtype} instead of {self._dtype}")
+        samples: Samples = np.asarray(found).reshape(self._shape)
+        if samples.dtype != self._dtype.newbyteorder("="):
+            raise SlabFormatError(f"a tile contains {samples.dtype} instead of {self._dtype}")
         if mask is not None and self._dtype.kind == "f":
             where = np.asarray(mask, np.bool_)
             where = where.reshape(*self._shape[:2], -1)
-            found = np.where(where, found, found.dtype.type(np.nan))
-        return found
+            samples = np.where(where, samples, samples.dtype.type(np.nan))
+        return samples
 
     def _check_lerc(self, blob: bytes) -> None:
         """Refuse a blob that claims another size: a few bytes may stand for gigabytes."""
