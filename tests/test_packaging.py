@@ -42,6 +42,7 @@ with_hooks = pytest.mark.parametrize(
 
 # The conformance tests are also a plugin of pytest; only a command belongs to Mastaba.
 ENTRY_POINTS = {
+    "container_pmtiles": {ENTRY_POINT_GROUP: ("pmtiles", "mastaba_pmtiles")},
     "builder": {ENTRY_POINT_GROUP: ("build", "mastaba_build")},
     "conformance": {
         ENTRY_POINT_GROUP: ("conformance", "mastaba_conformance.new"),
@@ -143,7 +144,7 @@ def test_distributions_of_one_release_require_each_other(folder: Path) -> None:
 def test_names_of_folder_package_and_distribution_agree(folder: Path) -> None:
     document = pyproject(folder)
     # A folder "build" is taken for the output of a build by many tools.
-    name = {"builder": "build"}.get(folder.name, folder.name)
+    name = {"builder": "build"}.get(folder.name, folder.name.removeprefix("container_"))
 
     assert document["project"]["name"] == f"mastaba-{name.replace('_', '-')}"
     assert package_of(folder).name == f"mastaba_{name}"

@@ -39,6 +39,7 @@ class Catalogue:
         outdated_layers: published in their previous version, because the new one has an error.
         map_limits: limits for all maps of a process together.
         virtual: virtual services by name.
+        reports: what was found in each container, lines by path; for operators.
         mark: part of the addresses of services that is no part of what is published.
     """
 
@@ -55,6 +56,7 @@ class Catalogue:
     outdated_layers: frozenset[str] = frozenset()
     map_limits: MapLimits = field(default_factory=MapLimits)
     virtual: Mapping[str, VirtualSettings] = field(default_factory=dict)
+    reports: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     mark: str = ""
 
     @cached_property

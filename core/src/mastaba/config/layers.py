@@ -29,10 +29,15 @@ from mastaba.model.layer import Attribution, FeatureInfo, Layer, Logo
 from mastaba.model.pyramid import Level, Pyramid
 from mastaba.model.style import Style
 from mastaba.model.surrogate_keys import layer_keys
-from mastaba.model.tile_matrix_set import TileMatrixSet
+from mastaba.model.tile_matrix_set import TileMatrix, TileMatrixSet
 from mastaba.plugins.manager import Plugins
+from mastaba.storage.path import ResourcePath
 
 _ONE_CHANNEL: Final = frozenset(("estompage", "pente", "exposition", "terrainrgb"))
+
+_SHIFT: Final = 0.01
+_DRIFT: Final = 0.1
+"""Pixels by which the levels of one layer may differ: at the origin, and at the far edge."""
 
 # A blank tile is an ordinary response.
 _MISSING_TILE_STATUS: Final = {"404": 404, "204": 204, "blank": 200}
@@ -64,6 +69,7 @@ class LayerLoader:
             server.styles, "style", make_style, reader, known_styles
         )
         self._pyramids = PyramidLoader(self.tile_matrix_sets, reader, indices)
+        self.reports: dict[str, tuple[str, ...]] = {}
         self._containers = ContainerLoader(self.tile_matrix_sets, reader, plugins, indices)
         self._installed = plugins.services.keys()
         self._services = {name: plugins.services[name] for name in shared.services}
@@ -85,7 +91,12 @@ class LayerLoader:
         if identifier == "v" and self._has_virtual:
             text = "the layer v would have the addresses of virtual services"
             faults.refuse("$", text, "rename the layer, or remove the virtual services")
-        pyramid, make = self._compose(document["pyramids"], faults)
+        pyramid, make, texts = self._compose(document["pyramids"], faults)
+        document = texts | document
+        for key in ("title", "abstract"):
+            if key not in document:
+                faults.error(f"$.{key}", "is missing", f'add the key "{key}"')
+        faults.require_usable()
         try:
             pyramid, native, geographic = _extent(document.get("bbox"), pyramid, file)
         except ValueError as error:
@@ -139,8 +150,14 @@ class LayerLoader:
 
     def _compose(
         self, entries: list[dict[str, Any]], faults: FileFaults
-    ) -> tuple[Pyramid, dict[str, MakeReader]]:
-        """Return the union of the level ranges of all pyramids of a layer (layer.md section 3)."""
+    ) -> tuple[Pyramid, dict[str, MakeReader], dict[str, str]]:
+        """Return the union of the level ranges of all pyramids of a layer (layer.md section 3).
+
+        The third item are texts of containers, for those that the layer does not have.
+        """
+        texts: dict[str, str] = {}
+        taken: dict[str, str] = {}
+        containers: list[ResourcePath] = []
         levels: dict[str, Level] = {}
         readers: dict[str, MakeReader] = {}
         pyramids: list[Pyramid] = []
@@ -157,14 +174,31 @@ class LayerLoader:
                     else self._containers.get(key, named_by)
                 )
                 pyramid = opened.pyramid
+                if key is not None:
+                    containers.append(path)
+                    self.reports[str(path)] = opened.report
+                    texts.setdefault("abstract", opened.abstract)
+                    if opened.title:
+                        texts.setdefault("title", opened.title)
+                else:
+                    missing = [end for end in ("bottom_level", "top_level") if end not in entry]
+                    for end in missing:
+                        faults.error(f"{at}.{end}", "is missing", f'add the key "{end}"')
+                    if missing:
+                        continue
                 pyramids.append(pyramid)
                 try:
-                    _require_match(pyramids[0], pyramid)
+                    _require_match(pyramids[0], pyramid, is_hybrid=bool(containers))
                     for level in _range(entry, pyramid):
                         name = level.matrix.id
                         if name in levels:
-                            raise ValueError(f"the level {name!r} is taken from an earlier pyramid")
-                        levels[name], readers[name] = level, opened.readers[name]
+                            raise ValueError(
+                                f"the level {name!r} is taken from an earlier pyramid, "
+                                f"{taken[name]}"
+                            )
+                        matrix = _fitting(level, pyramids[0])
+                        levels[name] = replace(level, matrix=matrix)
+                        readers[name], taken[name] = opened.readers[name], str(path)
                 except ValueError as error:
                     faults.refuse(at, str(error), "correct the pyramid or its levels")
         faults.require_usable()
@@ -172,7 +206,7 @@ class LayerLoader:
         composed = replace(pyramids[0], levels=coarse_to_fine(levels))
         if len(pyramids) > 1:
             composed = replace(composed, generation=digest_of(generations), update=None)
-        return composed, readers
+        return composed, readers, texts
 
     def _layer_styles(
         self, document: dict[str, Any], pyramid: Pyramid, faults: FileFaults
@@ -278,21 +312,48 @@ def _extent(
     return pyramid, native, geographic
 
 
-def _require_match(first: Pyramid, other: Pyramid) -> None:
+def _require_match(first: Pyramid, other: Pyramid, *, is_hybrid: bool) -> None:
     """Check that two pyramids can form one layer."""
-    for (word, one), two in zip(_kind(first).items(), _kind(other).values(), strict=False):
+    kinds = _kind(first, is_hybrid).items(), _kind(other, is_hybrid).values()
+    for (word, one), two in zip(*kinds, strict=False):
         if one != two:
             raise ValueError(f"its {word} {two} differs from that of the first pyramid, {one}")
 
 
-def _kind(pyramid: Pyramid) -> dict[str, object]:
+def _kind(pyramid: Pyramid, is_hybrid: bool) -> dict[str, object]:
     """Return what all pyramids of a layer have in common, the format before what it implies."""
     kind: dict[str, object] = {"tile matrix set": pyramid.tile_matrix_set.id}
     kind["format"] = pyramid.format.name
+    if is_hybrid:
+        kind = {"CRS": pyramid.tile_matrix_set.crs.code, "media type": pyramid.format.media_type}
+        kind["compression"] = pyramid.format.codec.value
     if pyramid.raster is not None:
-        kind["photometric"] = pyramid.raster.photometric
+        if not is_hybrid:
+            kind["photometric"] = pyramid.raster.photometric
         kind["channel count"] = pyramid.raster.channels
     return kind
+
+
+def _fitting(level: Level, first: Pyramid) -> TileMatrix:
+    """Return the matrix of a level in the set of the first pyramid.
+
+    Raises:
+        ValueError: tiles of the level have other places there.
+    """
+    one, limits = level.matrix, level.limits
+    other = first.tile_matrix_set.matrices.get(one.id)
+    if other is None or (one.tile_width, one.tile_height) != (other.tile_width, other.tile_height):
+        raise ValueError(
+            f"the level {one.id!r} does not fit into {first.tile_matrix_set.id}, the tile matrix "
+            "set of the first pyramid"
+        )
+    for corner in ("origin_x", "origin_y"):
+        if abs(getattr(one, corner) - getattr(other, corner)) > _SHIFT * other.cell_size:
+            raise ValueError(f"the level {one.id!r} has another origin than in the first pyramid")
+    pixels = max((limits.max_col + 1) * one.tile_width, (limits.max_row + 1) * one.tile_height)
+    if abs(one.cell_size / other.cell_size - 1) * pixels > _DRIFT:
+        raise ValueError(f"the level {one.id!r} has another cell size than in the first pyramid")
+    return other
 
 
 def _range(entry: dict[str, str], pyramid: Pyramid) -> list[Level]:

@@ -100,6 +100,7 @@ def load_catalogue(
         missing_layers=faulty - outdated.keys(),
         outdated_layers=frozenset(outdated),
         map_limits=server.map_limits,
+        reports=MappingProxyType(loader.reports),
         **in_order(loaded | outdated),
     )
 

@@ -187,12 +187,13 @@ def again(tiles: Sequence[StoredTile], error: MastabaError, attempt: int) -> lis
         return []
     try:
         return [tile for tile in tiles if tile.move_to(index)]
-    except STALE_INDEX as changed:
+    except ObjectChangedError as changed:
+        # An index that reads only now what it needs.
         first.reader.forget(first.slab, index)
-        if isinstance(changed, SlabFormatError):
-            raise
-        # An index that is read in parts: the object was replaced between two of them.
         return again(tiles, changed, attempt + 1)
+    except SlabFormatError:
+        first.reader.forget(first.slab, index)
+        raise
 
 
 class Decoder(Protocol):
@@ -219,6 +220,8 @@ class TileReader(ABC):
         level: the level.
         storage: storage of its tiles.
         indices: the cache shared by all levels of its kind of containers.
+        location: first part of the keys of its blocks: what distinguishes them from those of
+            other levels. Not needed by readers with their own `place_of`.
 
     Attributes:
         level, storage: as given.
@@ -237,16 +240,26 @@ class TileReader(ABC):
     deliver: Delivery | None = None
     etag_suffix: str = ""
     decoder: Decoder | None = None
-    __slots__ = ("_indices", "level", "storage")
+    __slots__ = ("_data", "_height", "_indices", "_width", "level", "storage")
 
-    def __init__(self, level: Level, storage: Storage, indices: IndexCache) -> None:
+    def __init__(
+        self, level: Level, storage: Storage, indices: IndexCache, location: Hashable = None
+    ) -> None:
         self.level = level
         self.storage = storage
         self._indices = indices
+        self._data = location
+        self._width = level.tiles_per_width
+        self._height = level.tiles_per_height
 
-    @abstractmethod
     def place_of(self, tile_row: int, tile_col: int) -> tuple[BlockKey, int]:
-        """Return the block that contains a tile, and the number of the tile in it."""
+        """Return the block that contains a tile, and the number of the tile in it.
+
+        By default, blocks have the size that the level says.
+        """
+        slab_col, col = divmod(tile_col, self._width)
+        slab_row, row = divmod(tile_row, self._height)
+        return (self._data, slab_col, slab_row), row * self._width + col
 
     @abstractmethod
     def key_of(self, slab: BlockKey) -> str:

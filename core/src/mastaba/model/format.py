@@ -72,9 +72,9 @@ class TileFormat:
 
     @property
     def short_name(self) -> str:
-        """Name of the format of stored tiles in OGC API: jpg, png, tiff, bil or mvt."""
-        short = {"jpeg": "jpg", "png": "png", "tif": "tiff", "pbf": "mvt"}
-        return short.get(self.extension, "bil")
+        """Name of the format of stored tiles in OGC API: jpg, tiff, mvt, or the extension."""
+        short = {"jpeg": "jpg", "tif": "tiff", "pbf": "mvt", "zbil": "bil"}
+        return short.get(self.extension, self.extension)
 
     @property
     def needs_tiff_header(self) -> bool:

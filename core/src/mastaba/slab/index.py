@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from array import array
+from collections.abc import Iterable
 from typing import ClassVar, Final
 
 from mastaba.containers.tile_index import TileIndex
@@ -81,3 +82,6 @@ class SlabIndex(TileIndex):
                 f"slab {self.name}: tile {number} has offset {offset} and size {size}"
             )
         return offset, size
+
+    def tiles(self, numbers: Iterable[int]) -> list[tuple[int, int] | None]:
+        return [self.tile(number) for number in numbers]

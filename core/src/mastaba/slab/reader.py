@@ -50,7 +50,7 @@ class LevelReader(TileReader):
         packs: keys of the index packs of the level; None if there are none.
     """
 
-    __slots__ = ("_data", "_height", "_slabs", "_stored", "_width")
+    __slots__ = ("_slabs", "_stored")
 
     def __init__(
         self,
@@ -61,14 +61,12 @@ class LevelReader(TileReader):
         open_container: Callable[[str], Storage] | None = None,
         packs: SlabLayout | None = None,
     ) -> None:
-        super().__init__(level, storage, indices)
-        self._width = level.tiles_per_width
-        self._height = level.tiles_per_height
         # Layers on one pyramid share its indices: the key is the location of the slabs, not the
         # layer. It includes the size of the slabs, which an index depends on.
-        self._data = f"{storage.full_name}/{layout!r}/{self._width}x{self._height}"
+        data = f"{storage.full_name}/{layout!r}/{level.tiles_per_width}x{level.tiles_per_height}"
+        super().__init__(level, storage, indices, data)
         tile_count = self._width * self._height
-        self._slabs = LevelSlabs(self._data, tile_count, storage, layout, packs, open_container)
+        self._slabs = LevelSlabs(data, tile_count, storage, layout, packs, open_container)
         self._stored: StoredIndices | None = None
         if indices.store is not None and storage.is_remote:
             self._stored = indices.store.level(self._slabs)
@@ -126,12 +124,6 @@ class LevelReader(TileReader):
                     self._indices.count_hit()
                     return _ExpectedTile(self, slab, index, number, place)
         return None
-
-    def place_of(self, tile_row: int, tile_col: int) -> tuple[BlockKey, int]:
-        """Return the slab that contains a tile, and the number of the tile in it."""
-        slab_col, col = divmod(tile_col, self._width)
-        slab_row, row = divmod(tile_row, self._height)
-        return (self._data, slab_col, slab_row), row * self._width + col
 
     def key_of(self, slab: BlockKey) -> str:
         """Return the key of a slab in the level's storage, whether or not the slab exists."""

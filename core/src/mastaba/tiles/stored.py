@@ -171,14 +171,14 @@ class TilePublisher:
         # After the read: if the slab was replaced meanwhile, the tile has another version.
         fields = self._validators(tile, suffix)
         fields.append(disposition)
+        if self._deliver is not None and not tile.is_delivered:
+            body = _converted(tile, body, self._deliver)
         if self._may_be_gzip:
             if body.startswith(_GZIP_MAGIC):
                 if decode:
                     body = _inflated(tile, body, zlib.MAX_WBITS + 16, _MAX_VECTOR_TILE)
                 else:
                     fields.append(("Content-Encoding", "gzip"))
-        elif self._deliver is not None:
-            body = _converted(tile, body, self._deliver)
         elif decode:
             body = _inflated(tile, body, zlib.MAX_WBITS, self._decoded_size)
         elif self._coding:
@@ -251,7 +251,7 @@ def _inflated(tile: StoredTile, payload: bytes, window: int, limit: int) -> byte
 
 def _damaged(tile: StoredTile, reason: str) -> SlabFormatError:
     tile.forget_index()
-    return SlabFormatError(f"slab {tile.index.key}: tile {tile.number}: {reason}")
+    return SlabFormatError(f"{tile.index.word} {tile.index.key}: tile {tile.number}: {reason}")
 
 
 def _takes(headers: Mapping[str, Any], coding: str) -> bool:
@@ -271,10 +271,14 @@ def _delivery(
 ) -> tuple[Delivery | None, str]:
     """Return the conversion of payloads, and its suffix of the ETag."""
     pyramid, matrix = layer.pyramid, reader.level.matrix
-    if pyramid.raster is not None and pyramid.format.needs_tiff_header:
+    deliver = reader.deliver
+    suffix = f"-{reader.etag_suffix}" if reader.etag_suffix else ""
+    if deliver is None and pyramid.raster is not None and pyramid.format.needs_tiff_header:
         channels = pyramid.raster.channels
-        return tiff_delivery(pyramid.format, channels, matrix.tile_width, matrix.tile_height), ""
+        deliver = tiff_delivery(pyramid.format, channels, matrix.tile_width, matrix.tile_height)
     if palette is not None:
         # If the operator edits a palette, the ETag of unchanged tiles must change.
-        return palette_delivery(palette), f"-{zlib.crc32(repr(palette).encode()):08x}"
-    return None, ""
+        suffix += f"-{zlib.crc32(repr(palette).encode()):08x}"
+        colour, plain = palette_delivery(palette), deliver
+        return colour if plain is None else lambda payload: colour(plain(payload)), suffix
+    return deliver, suffix

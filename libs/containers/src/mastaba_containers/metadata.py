@@ -191,7 +191,7 @@ def _name(value: object) -> str:
 
 def _zoom(value: object, default: int) -> int:
     is_zoom = isinstance(value, int | float) and 0 <= value <= 31
-    return int(value) if is_zoom else default  # type: ignore[call-overload,no-any-return]
+    return int(value) if is_zoom else default  # type: ignore[call-overload]
 
 
 def _count(value: object) -> int | None:

@@ -88,6 +88,8 @@ class TileDecoder:
                 return self._jpeg(payload)
             case Codec.PNG:
                 return self._png(payload)
+            case Codec.WEBP | Codec.AVIF:
+                return self._opened(payload, self._format.codec.upper())
             case _:
                 assert self._as_tiff is not None
                 with Image.open(io.BytesIO(self._as_tiff(payload))) as image:
@@ -112,7 +114,8 @@ class TileDecoder:
         height, width, *_ = simplejpeg.decode_jpeg_header(payload)
         if (height, width) != self._shape[:2]:
             raise SlabFormatError(f"a tile has {(width, height)} pixels")
-        return self._checked(simplejpeg.decode_jpeg(payload, fastdct=False))
+        colours = "GRAY" if self._shape[2] == 1 else "RGB"
+        return self._checked(simplejpeg.decode_jpeg(payload, colours, fastdct=False))
 
     def _png(self, payload: bytes) -> Pixels:
         """Decode a PNG, with a fast path for files without row filters, as slab writers create."""
@@ -124,7 +127,11 @@ class TileDecoder:
             rows = rows.reshape(height, stride)
             if not rows[:, 0].any():
                 return np.ascontiguousarray(rows[:, 1:]).reshape(self._shape)
-        with Image.open(io.BytesIO(payload), formats=("PNG",)) as image:
+        return self._opened(payload, "PNG")
+
+    def _opened(self, payload: bytes, name: str) -> Pixels:
+        height, width, channels = self._shape
+        with Image.open(io.BytesIO(payload), formats=(name,)) as image:
             if image.size != (width, height):
                 raise SlabFormatError(f"a tile has {image.size} pixels")
             return self._checked(np.array(image.convert(_PNG_MODES[channels])))

@@ -113,12 +113,19 @@ class LevelPixels:
         self.dtype = np.dtype(pyramid.format.sample)
         pixel = np.array([[self.nodata]], self.dtype)
         self.blank = MapImage(pixel, np.zeros((1, 1), np.bool_), self.nodata)
-        self._decoder = TileDecoder(
+        self._decoder = reader.decoder or TileDecoder(
             pyramid.format, pyramid.raster.channels, matrix.tile_width, matrix.tile_height
         )
+        self._window = reader.level.window
         self.tile_size = self._decoder.nbytes
         self._size = matrix.tile_height, matrix.tile_width
-        self._is_jpeg = pyramid.format.codec is Codec.JPEG
+        # Parts of others cannot be decoded, or not into arrays of other sizes.
+        self._is_jpeg = (
+            pyramid.format.codec is Codec.JPEG
+            and pyramid.raster.channels == 3
+            and reader.decoder is None
+            and self._window is None
+        )
         self._tiles_at_a_time = max(1, DECODED_AT_A_TIME // self.tile_size)
 
     def count(self, window: Window, around: int = 0) -> tuple[int, int]:
@@ -145,11 +152,27 @@ class LevelPixels:
         return dict(zip(once, self._locate(once), strict=True))
 
     def mask(self, place: TileIndices) -> Mask | None:
-        """Return which pixels of a tile have data, if the area that is shown cuts it; else None.
+        """Return which pixels of a tile have data, if an area or the data window cuts it.
 
-        Its other pixels are nodata already in the tiles of this class.
+        Its other pixels are nodata already in the tiles of this class. None for all pixels.
         """
-        return None if self._masked is None else self._masked.mask(*place)
+        data = self._data(place)
+        shown = None if self._masked is None else self._masked.mask(*place)
+        if data is None or shown is None:
+            return data if shown is None else shown
+        return data & shown
+
+    def _data(self, place: TileIndices) -> Mask | None:
+        """Return which pixels of a tile are in the data window; None for all."""
+        if self._window is None:
+            return None
+        (row, col), (height, width) = place, self._size
+        columns, rows = self._window[0] - col * width, self._window[1] - row * height
+        if columns >= width and rows >= height:
+            return None
+        mask = np.zeros(self._size, np.bool_)
+        mask[: max(rows, 0), : max(columns, 0)] = True
+        return mask
 
     def read(
         self,
@@ -170,9 +193,14 @@ class LevelPixels:
         """
         places = self._places(window, around)
         stored = self.stored(window, around) if stored is None else stored
-        # An area may cut any tile.
-        complete = self._masked is None and len(places) == math.prod(
-            map(len, self._touched(window))
+        # An area may cut any tile, and the data window the last ones.
+        padded = self._window is not None and (
+            window.right > self._window[0] or window.bottom > self._window[1]
+        )
+        complete = (
+            self._masked is None
+            and not padded
+            and len(places) == math.prod(map(len, self._touched(window)))
         )
         shape = window.bottom - window.top, window.right - window.left
         pixels = np.empty((*shape, len(self.nodata)), self.dtype)
@@ -200,9 +228,7 @@ class LevelPixels:
                 if tile is None and valid is None:
                     valid = np.ones(shape, np.bool_)
                 if valid is not None:
-                    mask = None
-                    if tile is not None and self._masked is not None:
-                        mask = self._masked.mask(*place)
+                    mask = None if tile is None else self.mask(place)
                     valid[inside] = tile is not None if mask is None else mask[part]
                 if tile is None:
                     pixels[inside] = self.nodata
@@ -334,7 +360,7 @@ class LevelPixels:
                 return None
             if target is not None and native.decode_jpeg(payload, self._size, *target):
                 return target[1]
-            return self._finite(self._decoder.decode(payload))
+            return self._with_data(places[number], self._decoder.decode(payload))
 
         # Without generations in the storage, a cached tile could be out of date.
         keys = {
@@ -369,6 +395,16 @@ class LevelPixels:
                 if pixels is not None:
                     found[place] = self._without_outside(place, pixels, targets)
         return found
+
+    def _with_data(self, place: TileIndices, decoded: Pixels) -> Pixels:
+        """Return a decoded tile with nodata where there is no data."""
+        if decoded.shape[:2] != self._size or decoded.dtype != self.dtype:
+            raise SlabFormatError(f"a tile has the shape {decoded.shape} of {decoded.dtype}")
+        pixels, mask = self._finite(decoded), self._data(place)
+        if mask is not None:
+            pixels = pixels.copy()
+            pixels[~mask] = self.nodata
+        return pixels
 
     def _without_outside(self, place: TileIndices, pixels: Pixels, targets: Targets) -> Pixels:
         """Return a tile, or the part of it that was wanted, with nodata outside of the area."""
@@ -430,6 +466,9 @@ def _shared(corner: int, size: int, start: int, end: int) -> tuple[slice, slice]
 
 
 def _cache_key(tile: StoredTile) -> Hashable:
+    if not tile.is_addressable:
+        return tile.identity
+    # As `identity`: a call less for each tile.
     return tile.index.identity, tile.offset, tile.length
 
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
 from mastaba.containers.reader import READS, STALE_INDEX, StoredTile, TileReader, again
 from mastaba.containers.tile_index import TileIndex
-from mastaba.errors import MastabaError
+from mastaba.errors import MastabaError, ObjectNotFoundError
 from mastaba.storage.base import ByteRange
 
 _MAX_GAP: Final = 512 * 1024
@@ -67,10 +68,19 @@ def _moved(attempt: int, stale: _Stale) -> list[StoredTile]:
 def _read(tiles: Iterable[StoredTile], payloads: dict[StoredTile, bytes]) -> list[_Stale]:
     """Read the payloads; return the tiles of each slab that does not match its index, and why."""
     groups: dict[TileIndex, list[StoredTile]] = defaultdict(list)
+    alone: list[StoredTile] = []
     for tile in tiles:
-        groups[tile.index].append(tile)
+        if tile.is_addressable:
+            groups[tile.index].append(tile)
+        else:
+            alone.append(tile)
     errors: dict[TileIndex, MastabaError] = {}
     spans: list[list[StoredTile]] = []
+
+    def read_alone(tile: StoredTile) -> None:
+        # Reads its index again itself; the tile may be gone.
+        with suppress(ObjectNotFoundError):
+            payloads[tile] = tile.read()
 
     def read_span(span: list[StoredTile]) -> None:
         index, first = span[0].index, span[0].offset
@@ -95,6 +105,11 @@ def _read(tiles: Iterable[StoredTile], payloads: dict[StoredTile, bytes]) -> lis
         except STALE_INDEX as error:
             errors[index] = error
     READS.map(read_span, spans)
+    if alone and alone[0].index.storage.is_remote:
+        READS.map(read_alone, alone)
+    else:
+        for tile in alone:
+            read_alone(tile)
     return [(group, errors[index]) for index, group in groups.items() if index in errors]
 
 

@@ -514,6 +514,15 @@ class ContainerTests(
 ):
     """The contract of `mastaba.api.containers.Container`, in levels.
 
-    Subclasses set `container` and override `make`. They may set `options`, the declared numbers
-    `cold_reads` and `warm_reads`, and `head_length`, the bytes that attacks change.
+    Subclasses set `container` and override `make`. The other attributes have defaults.
+
+    Attributes:
+        container: the tested class.
+        options: with which archives are opened.
+        cold_reads: most reads of a tile if nothing is cached.
+        warm_reads: most reads of a tile if its index is cached.
+        head_length: bytes at the start of archives that attacks cut off and change.
+        time_limit: seconds after which a test fails because the container hangs.
+        kit: kind of plugin, for the report.
+        levels: levels of the tests, in the order of the report.
     """

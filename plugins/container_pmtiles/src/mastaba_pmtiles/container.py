@@ -295,7 +295,6 @@ class _Opening:
         place = match.places[str(zoom)]
         coding = self._header.tile_coding
         # Tiles in gzip are sent as they are.
-        is_inflated = is_vector and coding in ("br", "zstd")
         return partial(
             PMTilesReader,
             storage=self._source.storage,
@@ -304,7 +303,7 @@ class _Opening:
             kind=self._header.kind,
             zoom=zoom,
             shift=(place.rows, place.columns),
-            coding=coding if is_inflated else "",
+            coding=coding if is_vector and coding in ("br", "zstd") else "",
         )
 
     def _report(

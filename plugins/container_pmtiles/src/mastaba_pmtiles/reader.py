@@ -49,7 +49,17 @@ class PMTilesReader(TileReader):
         coding: compression that is removed from tiles before they are sent.
     """
 
-    __slots__ = ("_block", "_coding", "_ids", "_key", "_kind", "_shift", "_zoom", "deliver")
+    __slots__ = (
+        "_block",
+        "_coding",
+        "_ids",
+        "_key",
+        "_kind",
+        "_number",
+        "_shift",
+        "_zoom",
+        "deliver",
+    )
 
     def __init__(
         self,
@@ -67,15 +77,19 @@ class PMTilesReader(TileReader):
         self._key = key
         self._kind = kind
         self._zoom = zoom
+        self._ids = ZoomIds(zoom)
         self._shift = shift
+        self._number = self._ids.of if shift == (0, 0) else self._shifted
         self._coding = coding
         self.deliver = partial(inflated, limit=MAX_TILE, coding=coding) if coding else None
-        self._ids = ZoomIds(zoom)
         self._block: BlockKey = block_of(storage, key)
 
     def place_of(self, tile_row: int, tile_col: int) -> tuple[BlockKey, int]:
+        return self._block, self._number(tile_row, tile_col)
+
+    def _shifted(self, tile_row: int, tile_col: int) -> int:
         rows, columns = self._shift
-        return self._block, self._ids.of(tile_row - rows, tile_col - columns)
+        return self._ids.of(tile_row - rows, tile_col - columns)
 
     def key_of(self, slab: BlockKey) -> str:
         return self._key
@@ -89,6 +103,19 @@ class PMTilesReader(TileReader):
             shift=self._shift,
             coding=self._coding,
         )
+
+    def locate(self, tile_row: int, tile_col: int) -> StoredTile | None:
+        # As `TileReader.locate` with `place_of` and `stored_tile`: fewer calls for each tile.
+        block = self._block
+        index = self._indices.peek(block)
+        if index is None:
+            return super().locate(tile_row, tile_col)
+        number = self._number(tile_row, tile_col)
+        try:
+            place = index.tile(number)
+        except _STALE:
+            return self.stored_tile(block, index, number)
+        return None if place is None else StoredTile(self, block, index, number, place)
 
     def known(self, tile_row: int, tile_col: int) -> StoredTile | None:
         slab, number = self.place_of(tile_row, tile_col)

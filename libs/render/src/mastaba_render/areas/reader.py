@@ -12,6 +12,7 @@ from mastaba.containers.reader import BlockKey, StoredTile, TileReader
 from mastaba.containers.tile_index import TileIndex
 from mastaba.errors import SlabFormatError
 from mastaba.model.pyramid import Level, Pyramid
+from mastaba.slab.delivery import tiff_delivery
 from mastaba.storage.base import Storage
 from mastaba_render.areas.level import CUT, INSIDE, OUTSIDE, LevelArea, Mask
 from mastaba_render.codecs import Pixels, TileDecoder
@@ -27,15 +28,19 @@ class Masking:
     Args:
         pyramid: a raster pyramid.
         level: one of its levels.
+        reader: of the whole level.
     """
 
-    def __init__(self, pyramid: Pyramid, level: Level) -> None:
+    def __init__(self, pyramid: Pyramid, level: Level, reader: TileReader) -> None:
         raster = pyramid.raster
         assert raster is not None
         self._format = pyramid.format
         matrix = level.matrix
-        self._decoder = TileDecoder(
-            pyramid.format, raster.channels, matrix.tile_width, matrix.tile_height
+        size = raster.channels, matrix.tile_width, matrix.tile_height
+        self._decoder = reader.decoder or TileDecoder(pyramid.format, *size)
+        self._deliver = reader.deliver
+        self._as_tiff = (
+            tiff_delivery(pyramid.format, *size) if pyramid.format.needs_tiff_header else None
         )
         blank = np.array(raster.nodata, pyramid.format.sample)
         if raster.channels in _WITH_ALPHA:
@@ -63,6 +68,17 @@ class Masking:
         if mask.all():
             return payload
         return stored_payload(self.pixels(self._decoder.decode(payload), mask), self._format)
+
+    def body(self, payload: bytes, mask: Mask) -> bytes:
+        """Return a tile of a container as the body of a response, with nodata outside of the mask.
+
+        Raises:
+            SlabFormatError: the tile is damaged.
+        """
+        if mask.all() and self._deliver is not None:
+            return self._deliver(payload)
+        masked = self.payload(payload, mask)
+        return masked if self._as_tiff is None else self._as_tiff(masked)
 
 
 class MaskedTile(StoredTile):
@@ -116,6 +132,14 @@ class MaskedTile(StoredTile):
         self.index, self.offset, self.length = source.index, source.offset, source.length
 
 
+class _MaskedBody(MaskedTile):
+    """A tile of a container that has its own encoding, which is replaced by that of the layer."""
+
+    __slots__ = ()
+    is_addressable: ClassVar[bool] = False
+    is_delivered: ClassVar[bool] = True
+
+
 class _ShownIndex(TileIndex):
     """An index in which tiles outside of an area do not exist.
 
@@ -153,17 +177,18 @@ class MaskedLevelReader(TileReader):
         area: what is shown of it.
     """
 
-    __slots__ = ("_area", "_change", "_plain", "_pyramid")
     is_masked: ClassVar[bool] = True
 
     def __init__(self, plain: TileReader, level: Level, pyramid: Pyramid, area: LevelArea) -> None:
         # Without the attributes of its base, nothing can be read by a method that is not here.
         self.level = level
         self.storage = plain.storage
+        self.deliver, self.etag_suffix = plain.deliver, plain.etag_suffix
+        self.decoder = plain.decoder
         self._plain = plain
         self._pyramid = pyramid
         self._area = area
-        self._change = None if pyramid.raster is None else Masking(pyramid, level)
+        self._change = None if pyramid.raster is None else Masking(pyramid, level, plain)
 
     @property
     def masking(self) -> Masking:
@@ -252,6 +277,8 @@ class MaskedLevelReader(TileReader):
 
     def _masked(self, tile: StoredTile, row: int, col: int) -> MaskedTile:
         area, change = self._area, self.masking
+        if self.deliver or self.decoder or not tile.is_addressable:
+            return _MaskedBody(tile, lambda payload: change.body(payload, area.mask(row, col)))
         return MaskedTile(tile, lambda payload: change.payload(payload, area.mask(row, col)))
 
     def _shown_index(self, slab: BlockKey, index: TileIndex) -> TileIndex:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 from isal import isal_zlib
+from PIL import Image
 
+from mastaba.errors import SlabFormatError
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import WGS84
 from mastaba.model.format import Codec, TileFormat
@@ -35,7 +38,9 @@ def encoded_tile(raster: Raster, tile_format: TileFormat, palette: Palette | Non
         png = PngEncoder().encode(raster, {})
         return png if palette is None else palette_delivery(palette)(png)
     if tile_format.codec is Codec.JPEG:
-        return JpegEncoder().encode(raster, {"quality": _QUALITIES[tile_format.name]})
+        return JpegEncoder().encode(raster, {"quality": _QUALITIES.get(tile_format.name, "75")})
+    if tile_format.codec in (Codec.WEBP, Codec.AVIF):
+        return _saved(raster.pixels, tile_format.codec)
     if tile_format.needs_tiff_header:
         return TiffEncoder().encode(raster, {"compression": TIFF_COMPRESSIONS[tile_format.codec]})
     return BilEncoder().encode(raster, {})
@@ -44,7 +49,7 @@ def encoded_tile(raster: Raster, tile_format: TileFormat, palette: Palette | Non
 def stored_payload(pixels: npt.NDArray[Any], tile_format: TileFormat) -> bytes:
     """Return the bytes of a tile as slabs contain them.
 
-    All formats but JPEG keep the pixels exactly. JPEG changes them by 3 at most.
+    All formats but JPEG and AVIF keep the pixels exactly. JPEG changes them by 3 at most.
 
     Args:
         pixels: shape (rows, columns, channels), in the sample type of the format.
@@ -54,7 +59,11 @@ def stored_payload(pixels: npt.NDArray[Any], tile_format: TileFormat) -> bytes:
         case Codec.PNG:
             return PngEncoder().encode(Raster(samples, _NOWHERE, WGS84), {})
         case Codec.JPEG:
+            if samples.shape[2] == 1:
+                return JpegEncoder().encode(Raster(samples, _NOWHERE, WGS84), {"quality": "90"})
             return second_jpeg(samples)
+        case Codec.WEBP | Codec.AVIF:
+            return _saved(samples, tile_format.codec)
         case Codec.RAW:
             return samples.tobytes()
         case Codec.ZIP:
@@ -62,3 +71,13 @@ def stored_payload(pixels: npt.NDArray[Any], tile_format: TileFormat) -> bytes:
     rows = samples.view(np.uint8).reshape(len(samples), -1)
     (strip,) = compressed_rows(rows, TIFF_COMPRESSIONS[tile_format.codec], len(rows))
     return strip
+
+
+def _saved(pixels: npt.NDArray[Any], codec: Codec) -> bytes:
+    stream = BytesIO()
+    options = {"lossless": True, "exact": True} if codec is Codec.WEBP else {}
+    try:
+        Image.fromarray(pixels).save(stream, codec.upper(), **options)
+    except (KeyError, OSError) as error:
+        raise SlabFormatError(f"the installed Pillow cannot write {codec.upper()}") from error
+    return stream.getvalue()
