@@ -33,8 +33,9 @@ from mastaba.config.faults import Faults
 from mastaba.config.server import load_server
 from mastaba.plugins.manager import Plugins
 from mastaba.site.application import Application
-from mastaba.site.logs import begin_batches, configure_logging
+from mastaba.site.logs import configure_logging
 from mastaba.wsgi import create_application
+from mastaba_server.log.destination import begin_batches
 from mastaba_server.transport.connection import Buffers, Connection, Limits
 from mastaba_server.transport.fastcgi.connection import FastCGIConnection
 from mastaba_server.transport.fastcgi.records import encode_pairs, end_of_request, record

@@ -37,7 +37,7 @@ LIBRARIES_OF_OURS = frozenset(
     }
 )
 # Distributions that may use `mastaba.tooling`, which promises nothing.
-TOOLS = frozenset({"builder", "conformance", "demo", "doctor", "edge", "export"})
+TOOLS = frozenset({"builder", "conformance", "demo", "doctor", "edge", "export", "serve"})
 
 # The rooms of the core, from the innermost to the outermost: each may import those before it,
 # also for types only.
@@ -46,13 +46,10 @@ ROOMS = (
     "model",
     "errors",
     "environment",
-    "cancellation",
-    "trace",
     "storage",
     "containers",
     "slab",
     "catalogue",
-    "web",
     "services",
     "tiles",
     "plugins",
@@ -77,10 +74,10 @@ ROOMS_OF_PLUGINS = {
 }
 MAX_PACKAGES = 13
 
-MOST_LINES = 13_364
+MOST_LINES = 13_464
 """Lines of the modules of the core. Lower it with every change that removes some.
 
-1,252 of them are for the seam of access: views, guarded tiles, virtual services, hooks, rates."""
+1,292 of them are for the seam of access: views, guarded tiles, virtual services, hooks, rates."""
 
 # library: the modules (or packages) of the core that may know it
 LIBRARIES = {
@@ -95,8 +92,8 @@ LIBRARIES = {
     "packaging": {"mastaba.plugins.discovery"},
     # GeoTIFF contains the EPSG definition of a CRS.
     "pyproj": {"mastaba.model.crs", "mastaba_render.encoding.geotiff"},
-    "werkzeug": {"mastaba.web", "mastaba_server.web", "mastaba.commands.development"},
-    "urllib3": {"mastaba_http.client", "mastaba_http.fetch"},
+    "werkzeug": {"mastaba_server.web", "mastaba.commands.development"},
+    "urllib3": {"mastaba_http.addresses", "mastaba_http.client", "mastaba_http.fetch"},
     "ctypes": {
         "mastaba_render.native",
         "mastaba_server.processes.allocator",
@@ -108,7 +105,7 @@ LIBRARIES = {
 }
 
 # Folders of plugins whose names are words of other things too.
-USUAL_WORDS = frozenset({"access"})
+USUAL_WORDS = frozenset({"access", "serve", "storage_http"})
 # module: why it names a protocol that a plugin provides
 PLUGIN_NAMES = {
     "mastaba.api.commands": "USAGE is the exit status of a command that was called wrongly",
@@ -123,7 +120,7 @@ TILE_PATH = (
     "mastaba.site.site_application",
     "mastaba.site.tile_table",
     "mastaba.services.addresses",
-    "mastaba.web.request",
+    "mastaba_server.web.request",
     "mastaba_server.web.response",
     "mastaba.tiles.stored",
     "mastaba.tiles.published",

@@ -28,7 +28,7 @@ STATE = {
     "mastaba_access.gate.RulesGate._by_tag": "classes that something else holds",
     "mastaba_access.rules.what.Layers._groups": "groups of the layers of a catalogue",
     "mastaba_access.views.ViewMaker._anywhere": "layers of a catalogue",
-    "mastaba.trace.Trace.steps": "times of one request",
+    "mastaba_server.trace.Trace.steps": "times of one request",
     "mastaba_demo.terrain._Evaluation.fields": "fields of one tile",
     "mastaba.plugins": "what plugins provide, and their problems",
     "mastaba.services.base._Encoders._created": "one for each installed encoder",

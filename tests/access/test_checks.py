@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +14,9 @@ from tests.access.conftest import MakeGate
 from tests.access.identification.conftest import Credentials
 from tests.forked import run
 
+from mastaba.api.catalogue import Attribution
 from mastaba.api.services import Site
+from mastaba.errors import ConfigurationError
 from mastaba_access.checks import findings
 
 AREAS = {
@@ -24,6 +29,7 @@ def rule(**members: Any) -> dict[str, Any]:
     return {"name": members.pop("name", "one"), **members}
 
 
+ENDPOINT = "http://localhost/wmts"
 OPEN = rule(name="open", allow={})
 
 
@@ -165,3 +171,48 @@ def test_matrix_is_csv(restricted: Path) -> None:
     assert lines[0] == "layer,service,ability,decision,limits"
     assert "GREY_PNG,wms,maps,lock," in lines
     assert "RGB_JPG,tms,tiles,allow," in lines
+
+
+def _unused(credentials: Credentials) -> dict[str, Any]:
+    key = credentials.key(groups=["town"])
+    credentials.store.note_use(key[3:11], time.time() - 200 * 86400)
+    credentials.store.close()
+    return {}
+
+
+def _readable(credentials: Credentials) -> dict[str, Any]:
+    credentials.secrets.chmod(0o644)
+    return {}
+
+
+FURTHER: dict[str, tuple[Callable[[Credentials], dict[str, Any]], str]] = {
+    "an unused key": (_unused, "it was not used for 180 days"),
+    "a secret for all": (_readable, "secret_file"),
+    "an area of nothing": (lambda _: {"limit": {"area": "gone"}}, "there is no area 'gone'"),
+}
+
+
+@pytest.mark.parametrize("name", FURTHER)
+def test_further_planted_mistakes_are_found(
+    name: str, make_gate: MakeGate, site: Site, tmp_path: Path
+) -> None:
+    plant, expected = FURTHER[name]
+    credentials = Credentials(tmp_path)
+    effect = plant(credentials) or {"allow": {}}
+    try:
+        found = texts(
+            make_gate, site, [rule(who=["group:town"], **effect), OPEN], **credentials.section()
+        )
+    except ConfigurationError as error:
+        # What cannot be used stops the start, and the check prints it.
+        found = [str(fault) for fault in error.faults]
+    assert any(expected in one for one in found), found
+
+
+def test_links_to_the_server_itself_are_found(make_gate: MakeGate, site: Site) -> None:
+    layer = site.catalogue.layers["RGB_JPG"]
+    page = replace(layer, attribution=Attribution("x", f"{ENDPOINT}/page"))
+    catalogue = replace(site.catalogue, layers={**site.catalogue.layers, "RGB_JPG": page})
+    gate = make_gate({"default": "deny", "rules": [OPEN]})
+    found = [str(one) for one in findings(gate, replace(site, catalogue=catalogue))]
+    assert any("to which no credential is added" in one for one in found)

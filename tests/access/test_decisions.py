@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.access import evaluator
-from tests.access.worlds import DATASETS, LAYERS, SERVICES, STYLES, World, layers
+from tests.access.worlds import DATASETS, LAYERS, SERVICES, STYLES, Seen, World, layers
 
 from mastaba.api.documents import Faults
 from mastaba_access.decisions import AccessClass, Outcome
@@ -46,10 +47,11 @@ def ours(outcome: Outcome, bit: int) -> tuple[str, dict[str, Any]]:
     }
 
 
-def compare(seed: int, triples: int, folder: Path) -> None:
-    world = World(seed)
-    seen_results = set()
-    for number in range(triples):
+def visits(
+    world: World, count: int, folder: Path
+) -> Iterator[tuple[dict[str, Any], RuleSet, Seen, float, AccessClass, str, str]]:
+    """Yield rules, visits, their moments and classes, services and virtual services."""
+    for number in range(count):
         if number % 10 == 0:
             document = world.document()
             rules = loaded(document, folder)
@@ -57,6 +59,14 @@ def compare(seed: int, triples: int, folder: Path) -> None:
         found = AccessClass(rules.applying(seen.visit, at), rules.is_open, rules.areas, KEY)
         service = world.random.choice(tuple(SERVICES))
         virtual = world.random.choice(("", "", "partner", "other"))
+        yield document, rules, seen, at, found, service, virtual
+
+
+def compare(seed: int, triples: int, folder: Path) -> None:
+    world = World(seed)
+    seen_results = set()
+    for number, visit in enumerate(visits(world, triples, folder)):
+        document, _, seen, at, found, service, virtual = visit
         ability = world.random.choice(SERVICES[service])
         style = world.random.choice((None, None, *STYLES))
         outcome = found.decide(INDEX, service, virtual, ability, style)

@@ -20,7 +20,7 @@ from mastaba.errors import (
 from mastaba.model.layer import Layer
 from mastaba.services.base import RootEntry, Service, Site
 from mastaba.tiles.stored import TilePublisher
-from mastaba.web.request import Request
+from mastaba_server.web.request import Request
 from mastaba_server.web.response import Document, Response, message
 from mastaba_server.web.text import printable
 

@@ -32,8 +32,8 @@ from mastaba.plugins.manager import Plugins
 from mastaba.services.addresses import TileGroup, TilePaths
 from mastaba.services.base import RootEntry, Service
 from mastaba.tiles.stored import TilePublisher
-from mastaba.web.request import Request
 from mastaba_conformance.services import ServiceTests
+from mastaba_server.web.request import Request
 from mastaba_server.web.response import Document, Response, message
 
 

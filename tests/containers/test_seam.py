@@ -159,8 +159,8 @@ def test_area_masks_tiles_in_the_format_of_the_layer(
     catalogue = application.site.catalogue
     layer, readers = catalogue.layers["LOOSE"], catalogue.readers["LOOSE"]
     # Level 3, row 2, columns 4 and 5: the edge is in the middle of the first tile.
-    west, south, east, north = 22.5, 45.0, 90.0, 66.0
-    ring = [(west, south), (east, south), (east, north), (west, north), (west, south)]
+    west, south, east, north = 22.5, 10.0, 90.0, 66.0
+    ring = [[west, south], [east, south], [east, north], [west, north], [west, south]]
     area = Area.from_geojson({"type": "Polygon", "coordinates": [ring]})
     shown = narrowed(layer, area)
     assert shown is not None

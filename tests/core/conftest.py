@@ -24,9 +24,9 @@ from mastaba.plugins.manager import Plugins
 from mastaba.services.base import Service
 from mastaba.site.application import Application
 from mastaba.tiles.stored import TilePublisher
-from mastaba.web.request import Request
 from mastaba.wsgi import create_application
 from mastaba_conformance.tiny_installation import tiny_installation
+from mastaba_server.web.request import Request
 from mastaba_server.web.response import Response, message
 from mastaba_writer.installation import write_installation
 

@@ -12,8 +12,8 @@ from tests.tiny import tiny_installation
 from mastaba import hookimpl
 from mastaba.plugins.manager import Plugins
 from mastaba.services.base import Service
-from mastaba.web.request import Request
 from mastaba_doctor.commands import check
+from mastaba_server.web.request import Request
 from mastaba_server.web.response import Response
 
 

@@ -43,6 +43,7 @@ TESTS = {
     "ogcapi": ["ogcapi/test_conformance.py"],
     "ows": ["ows"],
     "render": ["render/encoding/test_registration.py", "render/encoding/test_tiff.py"],
+    "serve": ["serve/test_command.py"],
     "server": [
         "server/test_params.py",
         "server/test_fastcgi_protocol.py",
@@ -50,6 +51,7 @@ TESTS = {
         "server/test_listener.py",
     ],
     "storage_ceph": ["storage_ceph/test_settings.py"],
+    "storage_http": ["storage_http/test_hosts.py"],
     "storage_s3": ["storage_s3/test_settings.py"],
     "storage_swift": ["storage_swift/test_tokens.py"],
     "tms": ["tms/test_paths.py"],
@@ -79,6 +81,7 @@ DESELECTED = {
         "test_storage_errors_are_counted_and_absent_objects_are_not_errors",
         "test_the_duration_histogram_is_consistent",
     ],
+    "serve": ["test_files_are_served_until_they_are_stopped"],
     "storage_s3": ["test_libraries_are_loaded_for_the_first_layer_only"],
     "viewer": [
         "test_content_security_policy_is_strict",

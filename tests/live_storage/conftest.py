@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shlex
 import shutil
@@ -22,6 +23,7 @@ from botocore.config import Config
 from tests.build.fork_server import ForkServer
 
 from mastaba.environment import Environment
+from mastaba_storage_ceph.cluster import shared_cluster
 
 SCRIPTS = Path(__file__).parents[2] / "scripts/services"
 
@@ -148,6 +150,14 @@ class CephWriter:
 
     def delete(self, key: str) -> None:
         self._context.remove_object(key)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _connections_end() -> Iterator[None]:
+    """Close the connections to Ceph: librados may abort if the end of the interpreter does it."""
+    yield
+    shared_cluster.cache_clear()
+    gc.collect()
 
 
 @cache

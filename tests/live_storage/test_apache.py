@@ -1,4 +1,4 @@
-"""Objects on a plain Apache: `HTTPStorage` with a server that knows nothing of object stores."""
+"""The storage driver for web servers, with an Apache that knows nothing of object stores."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Self
+from urllib.parse import unquote
 
 import pytest
 from tests.live.processes import WEB_USER, Process, answers, free_port, is_root, program, render
@@ -19,7 +19,8 @@ from mastaba.storage.base import ByteRange
 from mastaba.storage.managed import ManagedStorage
 from mastaba.storage.retry import RetryPolicy
 from mastaba_conformance.storage import ObjectWriter, StorageTests
-from mastaba_http import HTTPClient, HTTPStorage
+from mastaba_http import HTTPClient
+from mastaba_storage_http.storage import WebStorage
 
 _CONFIGURATION = """
 ServerRoot @folder@
@@ -45,15 +46,10 @@ SetOutputFilter DEFLATE
 OLD = 1_600_000_000
 
 
-class Plain(HTTPStorage):
-    """Objects below the root of a web server."""
-
-    name = "plain"
-    container_field = "plain_url"
-
-    @classmethod
-    def open(cls, container: str, environment: Environment) -> Self:
-        return cls(container, HTTPClient.from_environment(container, environment))
+def opened(url: str) -> WebStorage:
+    """Open the root of a web server."""
+    host = url.removeprefix("http://")
+    return WebStorage.open(host, Environment({"MASTABA_HTTP_HOSTS": host}))
 
 
 class Folder:
@@ -67,8 +63,12 @@ class Folder:
         self.path = path
         self._last = 0
 
+    def _path(self, key: str) -> Path:
+        # A key is path and query of a URL.
+        return self.path / unquote(key.partition("?")[0])
+
     def put(self, key: str, data: bytes) -> None:
-        path = self.path / key
+        path = self._path(key)
         path.parent.mkdir(parents=True, exist_ok=True)
         # A name of 255 characters has no room for a suffix.
         fresh = path.with_name(".new")
@@ -78,7 +78,7 @@ class Folder:
         fresh.replace(path)
 
     def delete(self, key: str) -> None:
-        (self.path / key).unlink()
+        self._path(key).unlink()
 
 
 @pytest.fixture(scope="module")
@@ -110,6 +110,8 @@ class TestPlainApache(StorageTests):
     repeats = 8
     # Apache takes the ETag from a look at the file, and opens the file afterwards. If the file is
     # replaced in between, the bytes of the new one have the ETag of the old one, for every client.
+    # Two spellings of a URL are one: the tests of the driver contain their own.
+    test_similar_key_is_another_object = None  # type: ignore[assignment]
     test_versions_are_never_mixed_while_an_object_is_replaced = None  # type: ignore[assignment]
     test_ranges_are_never_mixed_while_an_object_is_replaced = None  # type: ignore[assignment]
 
@@ -118,13 +120,13 @@ class TestPlainApache(StorageTests):
         return Folder(apache[1])
 
     @pytest.fixture
-    def storage(self, apache: tuple[str, Path]) -> Plain:
-        return Plain.open(apache[0], Environment({}))
+    def storage(self, apache: tuple[str, Path]) -> WebStorage:
+        return opened(apache[0])
 
 
 @pytest.fixture
-def storage(apache: tuple[str, Path]) -> Iterator[Plain]:
-    storage = Plain.open(apache[0], Environment({}))
+def storage(apache: tuple[str, Path]) -> Iterator[WebStorage]:
+    storage = opened(apache[0])
     yield storage
     storage.close()
 
@@ -141,7 +143,7 @@ def is_weak(apache: tuple[str, Path], name: str) -> bool:
 
 
 def test_version_of_a_fresh_file_stays_valid(
-    storage: Plain, folder: Folder, apache: tuple[str, Path]
+    storage: WebStorage, folder: Folder, apache: tuple[str, Path]
 ) -> None:
     folder.put("fresh", b"0123456789")
     read = storage.read("fresh", ByteRange(2, 3))
@@ -153,7 +155,7 @@ def test_version_of_a_fresh_file_stays_valid(
     while is_weak(apache, "fresh"):
         time.sleep(0.1)
     assert storage.read("fresh", ByteRange(4, 3), read.version).data == b"456"
-    other = Plain.open(apache[0], Environment({}))
+    other = opened(apache[0])
     assert other.read("fresh", ByteRange(4, 3), read.version).data == b"456"
     other.close()
     os.utime(folder.path / "fresh", (OLD, OLD))
@@ -162,7 +164,7 @@ def test_version_of_a_fresh_file_stays_valid(
 
 
 @pytest.mark.parametrize("age", [OLD, None], ids=["strong", "weak"])
-def test_replaced_file_is_noticed(storage: Plain, folder: Folder, age: int | None) -> None:
+def test_replaced_file_is_noticed(storage: WebStorage, folder: Folder, age: int | None) -> None:
     folder.put("replaced", b"before")
     if age is not None:
         os.utime(folder.path / "replaced", (age, age))
@@ -175,7 +177,7 @@ def test_replaced_file_is_noticed(storage: Plain, folder: Folder, age: int | Non
 @pytest.mark.parametrize("data", [b"", b"1", b"x" * 100_000], ids=["empty", "short", "long"])
 @pytest.mark.parametrize("name", ["stat", "stat.html"])
 def test_size_without_a_content_length(
-    storage: Plain, folder: Folder, data: bytes, name: str
+    storage: WebStorage, folder: Folder, data: bytes, name: str
 ) -> None:
     folder.put(name, data)
     found = storage.stat(name)
@@ -194,7 +196,9 @@ def test_a_client_sends_a_body(apache: tuple[str, Path]) -> None:
     client.close()
 
 
-def test_managed_reads_do_not_count_changes_as_failures(storage: Plain, folder: Folder) -> None:
+def test_managed_reads_do_not_count_changes_as_failures(
+    storage: WebStorage, folder: Folder
+) -> None:
     managed = ManagedStorage(storage, RetryPolicy(failures=1))
     folder.put("again", b"before")
     version = managed.read("again", ByteRange(0, 3)).version

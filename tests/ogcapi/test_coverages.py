@@ -15,9 +15,9 @@ from tests.coverage.ground import ORIGIN, TILE, Ground
 from werkzeug.test import Client, TestResponse
 
 from mastaba.model.style import Palette, PaletteEntry, Style
-from mastaba.site.access_log import AccessLines
 from mastaba.wsgi import create_application
 from mastaba_ogcapi.coverages.documents import schema_document
+from mastaba_server.log.access_lines import AccessLines
 
 rasterio = pytest.importorskip("rasterio")
 

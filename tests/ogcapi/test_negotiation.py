@@ -11,8 +11,8 @@ from tests.tiny import tiny_installation
 from werkzeug.test import Client
 
 from mastaba.errors import StorageUnavailableError
-from mastaba.web.request import Request
 from mastaba_ogcapi.errors import error_response
+from mastaba_server.web.request import Request
 
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8"
 OPENAPI = "application/vnd.oai.openapi+json;version=3.0"

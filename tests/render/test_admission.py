@@ -10,10 +10,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from mastaba import cancellation
 from mastaba.errors import ClientGoneError, OverloadedError
 from mastaba.model.settings import MapLimits
 from mastaba_render.admission import LIGHT, Admission
+from mastaba_server import cancellation
 
 MIB = 1024**2
 HEAVY = LIGHT + 1

@@ -15,7 +15,7 @@ import pytest
 from tests.live.processes import Mastaba, changed, free_port, wait_until
 from tests.tiny import tiny_installation
 
-from mastaba.site.access_log import AccessLines
+from mastaba_server.log.access_lines import AccessLines
 from mastaba_usage.database import Database
 from mastaba_usage.meter import outcome
 from mastaba_usage.roll_up import roll_up

@@ -13,7 +13,7 @@ from werkzeug.test import Client
 
 from mastaba.api.access import GRANT, Grant, Principal
 from mastaba.api.services import Site
-from mastaba.api.web import OPERATION, Response
+from mastaba.api.web import OPERATION, Request, Response
 from mastaba.commands.main import main
 from mastaba.wsgi import create_application
 from mastaba_usage.database import Database
@@ -22,7 +22,7 @@ from mastaba_usage.process import Counters
 from mastaba_usage.roll_up import roll_up
 
 EVER = "from=2000-01-01&to=2100-01-01"
-PARTNER = Grant(Principal("7f3k9q2d", "key"))
+PARTNER = Grant(Principal("7f3k9q2d", "key", "Town of Colmar"))
 
 Rows = list[dict[str, Any]]
 
@@ -62,12 +62,15 @@ def counted(site: Site, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Rows]:
 
     def it(path: str = "", status: int = 200, size: int | None = 10, **environ: Any) -> Rows:
         path, _, query = path.partition("?")
-        service = path.split("/")[1] if path else ""
+        service, below = "", ""
+        if path:
+            _, service, *rest = path.split("/")
+            below = "".join(f"/{one}" for one in rest)
         meter.request(
             {
                 "PATH_INFO": path,
                 "QUERY_STRING": query,
-                "mastaba.service": (service, ""),
+                "mastaba.service": (service, below),
                 OPERATION: "answer",
                 **environ,
             },
@@ -89,7 +92,7 @@ def _meter(site: Site) -> UsageMeter | None:
 def rows(directory: str) -> Rows:
     database = Database(Path(directory))
     roll_up(Path(directory), database)
-    columns = ("service", "virtual", "layer", "level", "ability", "key", "status")
+    columns = ("service", "virtual", "layer", "level", "ability", "key", "label", "status")
     return database.sums("0000-00-00", "9999-99-99", columns)
 
 
@@ -126,7 +129,7 @@ def test_layers_are_those_of_the_catalogue(
 def test_the_key_is_that_of_the_grant(counted: Callable[..., Rows]) -> None:
     counted("/wms", **{GRANT: PARTNER})
     counted("/wms", **{GRANT: ValueError("refused")}, status=401, size=None)
-    found = counted("/wms", **{"mastaba.virtual": "partners"})
+    found = counted("", **{"mastaba.virtual": "partners"})
     assert {(row["key"], row["virtual"], row["status"], row["bytes"]) for row in found} == {
         ("7f3k9q2d", "", "ok", 10),
         ("anonymous", "", "refused", 0),
@@ -173,7 +176,73 @@ def test_principals_read_their_own_usage_only(
     found = client.get(path, environ_overrides={GRANT: all_of_it}).json["usage"]
     assert {row["key"] for row in found} == {"7f3k9q2d", "anonymous"}
     table = client.get(f"{path}&f=csv", environ_overrides={GRANT: PARTNER})
-    assert table.text == "key,service,hits,bytes,uses\r\n7f3k9q2d,wms,1,10,0\r\n"
+    assert table.text == "key,service,hits,bytes,cost,uses\r\n7f3k9q2d,wms,1,10,1,0\r\n"
+
+
+def test_cost_is_what_rates_would_take(counted: Callable[..., Rows], site: Site) -> None:
+    size = "CRS=EPSG:3857&WIDTH=1024&HEIGHT=1024"
+    path = f"/wms?SERVICE=WMS&VERSION=1.3.0&REQUEST=GetMap&LAYERS=RGB_PNG&{size}"
+    request = Request("GET", "", path.partition("?")[2], {})
+    cost = site.services["wms"].cost(request)
+    assert cost > 1
+    counted(path)
+    counted(path, REQUEST_METHOD="HEAD")
+    for status, environ in (
+        (429, {}),
+        (401, {GRANT: ValueError("refused")}),
+        (204, {"REQUEST_METHOD": "OPTIONS"}),
+    ):
+        counted(path, status, **environ)
+    counted("", 404)
+    meter: UsageMeter = counted.meter  # type: ignore[attr-defined]
+    meter.tile(None, Group("RGB_PNG", "1"), Response(200, [], b"12"), "wmts", "")
+    found = counted("/health")
+    costs = {(row["service"], row["status"], row["cost"]) for row in found if row["hits"]}
+    assert ("wms", "ok", 2 * cost) in costs
+    assert {one for one in costs if one[2]} == {("wms", "ok", 2 * cost), ("wmts", "ok", 1)}
+
+
+def test_keys_have_their_labels(
+    counted: Callable[..., Rows], site: Site, server_json: Path
+) -> None:
+    meter: UsageMeter = counted.meter  # type: ignore[attr-defined]
+    meter.tile(PARTNER, Group("RGB_PNG", "1"), Response(200, [], b"1"), "wmts", "")
+    counted("/wms", **{GRANT: PARTNER})
+    named = Grant(Principal("7f3k9q2d", "key", "City of Colmar"))
+    found = counted("/wms", **{GRANT: named})
+    assert {(row["key"], row["label"]) for row in found} == {("7f3k9q2d", "City of Colmar")}
+    database = Database(Path(site.plugin_settings["usage"]["directory"]))
+    (row,) = database.sums("2000-01-01", "2100-01-01", ["label"], {"label": "City of Colmar"})
+    assert row["hits"] == 3
+    assert database.forget("7f3k9q2d")
+    found = counted("/wms", **{GRANT: named})
+    assert {(row["key"], row["label"]) for row in found} == {("removed", "")}
+
+
+def test_browsers_get_a_page_of_their_own_usage(
+    counted: Callable[..., Rows], server_json: Path
+) -> None:
+    script = "<script>alert(1)</script>"
+    hostile = Grant(Principal("7f3k9q2d", "key", script))
+    path = "/wms?LAYERS=RGB_PNG"
+    counted(path, size=1234, **{GRANT: hostile})
+    counted("/wmts", size=77, **{GRANT: Grant(Principal("other", "key"))})
+    client = Client(create_application(str(server_json)))
+    browser = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+    own = client.get("/usage", headers=browser, environ_overrides={GRANT: hostile})
+    assert own.headers["Content-Type"] == "text/html; charset=utf-8"
+    assert own.headers["Cache-Control"] == "private, no-store"
+    assert "default-src 'none'" in own.headers["Content-Security-Policy"]
+    assert '<th scope="row">RGB_PNG</th><td>1</td><td>1,234</td><td>1</td>' in own.text
+    assert script not in own.text
+    assert "&lt;script&gt;" in own.text
+    assert "wmts" not in own.text
+    stranger = client.get("/usage", headers=browser)
+    assert (stranger.status_code, stranger.mimetype) == (404, "text/html")
+    everything = Grant(Principal("boss", "user"), abilities=frozenset(("usage",)))
+    of_all = client.get("/usage?f=html", environ_overrides={GRANT: everything})
+    assert '<th scope="row">other</th><td>1</td><td>77</td>' in of_all.text
+    assert client.get("/usage", environ_overrides={GRANT: hostile}).mimetype == "application/json"
 
 
 @pytest.mark.parametrize(
@@ -201,12 +270,12 @@ def test_command_shows_the_same(
     counted("/wms", **{GRANT: PARTNER})
     arguments = ["usage", "-f", str(server_json), "--by", "key", "--where", "service=wms"]
     assert main([*arguments, "--format", "csv"]) == 0
-    assert capsys.readouterr().out == "key,hits,bytes,uses\r\n7f3k9q2d,1,10,0\r\n"
+    assert capsys.readouterr().out == "key,hits,bytes,cost,uses\r\n7f3k9q2d,1,10,1,0\r\n"
     assert main([*arguments, "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["usage"][0]["hits"] == 1
     assert main(arguments) == 0
-    assert capsys.readouterr().out.splitlines()[1].split() == ["7f3k9q2d", "1", "10", "0"]
-    assert main([*arguments, "forget", "7f3k9q2d"]) == 0
+    assert capsys.readouterr().out.splitlines()[1].split() == ["7f3k9q2d", "1", "10", "1", "0"]
+    assert main(["usage", "forget", "-f", str(server_json), "7f3k9q2d"]) == 0
     capsys.readouterr()
     assert main([*arguments, "--format", "csv"]) == 0
     assert "removed" in capsys.readouterr().out

@@ -205,6 +205,19 @@ def test_a_forgotten_key_is_not_counted_by_name_again(tmp_path: Path, database: 
     assert sums(database, "key") == {(REMOVED,): (2, 6), ("two",): (1, 1)}
 
 
+def test_a_forgotten_key_does_not_come_back_from_another_node(
+    tmp_path: Path, database: Database
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    there = Database(other, "there")
+    count(other, (Cell("wms", key="one", label="One"), 1))
+    roll_up(other, there)
+    database.forget("one")
+    database.merge(there.path)
+    assert sums(database, "key", "label") == {(REMOVED, ""): (1, 1)}
+
+
 def test_old_days_are_removed(tmp_path: Path, database: Database) -> None:
     count(tmp_path, (Cell("wms"), 1))
     roll_up(tmp_path, database)

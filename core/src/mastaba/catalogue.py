@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -39,8 +39,9 @@ class Catalogue:
         outdated_layers: published in their previous version, because the new one has an error.
         map_limits: limits for all maps of a process together.
         virtual: virtual services by name.
-        reports: what was found in each container, lines by path; for operators.
         mark: part of the addresses of services that is no part of what is published.
+        virtual_from: makes another virtual service from its section (`ServicesConfig`).
+        reports: what was found in each container, lines by path; for operators.
     """
 
     settings: Settings
@@ -56,8 +57,9 @@ class Catalogue:
     outdated_layers: frozenset[str] = frozenset()
     map_limits: MapLimits = field(default_factory=MapLimits)
     virtual: Mapping[str, VirtualSettings] = field(default_factory=dict)
-    reports: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     mark: str = ""
+    virtual_from: Callable[..., VirtualSettings] = VirtualSettings
+    reports: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @cached_property
     def generation(self) -> str:

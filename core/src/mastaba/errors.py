@@ -1,11 +1,12 @@
 """Errors of Mastaba. They are independent of HTTP status and protocol codes.
 
-Each protocol service has its own table that maps them to responses::
+Each protocol service has its own table that maps them to responses. Those that any application may
+raise are defined in `mastaba_server.errors`::
 
-    ServerError (mastaba_server)
+    ServerError
     ├── ListenError                   the listening address cannot be used
     ├── ChangeRefusedError            reason: why an administrative change was refused
-    └── MastabaError
+    └── MastabaError                  `ApplicationError` in mastaba_server
 
     MastabaError
     ├── ConfigurationError            faults: all problems found, with file and path
@@ -45,9 +46,22 @@ from collections.abc import Sequence
 
 from mastaba.model.fault import Fault
 from mastaba_server.errors import (
+    AccessError,
+    ApplicationError,
     ChangeRefusedError,
+    ClientGoneError,
+    InvalidParameterError,
     ListenError,
+    MissingParameterError,
+    NoResponseError,
+    OverloadedError,
+    RequestError,
+    RequestTooLargeError,
+    RestrictedCredentialError,
     ServerError,
+    UnknownCredentialError,
+    UnknownPathError,
+    UnsupportedOperationError,
     escaped,
     reason_of,
 )
@@ -90,8 +104,8 @@ __all__ = [
 ]
 
 
-class MastabaError(ServerError):
-    """Base class of all errors that Mastaba raises deliberately."""
+MastabaError = ApplicationError
+"""Base class of all errors that Mastaba raises deliberately."""
 
 
 class ConfigurationError(MastabaError):
@@ -122,37 +136,12 @@ class UnknownPluginError(PluginError):
     """No installed plugin provides this name."""
 
 
-class RequestError(MastabaError):
-    """The request is invalid.
-
-    Args:
-        message: what is wrong, for the client.
-        parameter: the invalid parameter, spelt as in the protocol, or None.
-    """
-
-    def __init__(self, message: str, parameter: str | None = None) -> None:
-        super().__init__(message)
-        self.parameter = parameter
-
-
-class MissingParameterError(RequestError):
-    """A mandatory parameter is missing or empty."""
-
-
-class InvalidParameterError(RequestError):
-    """A parameter has a value that is not allowed."""
-
-
 class UnknownNameError(InvalidParameterError):
     """The value names a layer, style, tile matrix set or tile matrix that is not offered."""
 
 
 class UnsupportedFormatError(InvalidParameterError):
     """The format is not offered for this layer."""
-
-
-class UnsupportedOperationError(RequestError):
-    """The operation exists in the standard, but is not offered (by this resource)."""
 
 
 class RendererMissingError(UnsupportedOperationError):
@@ -177,76 +166,6 @@ class TileOutOfRangeError(RequestError):
 
 class TileNotFoundError(RequestError):
     """The tile is inside the limits of the layer, but not stored."""
-
-
-class UnknownPathError(RequestError):
-    """Nothing is served at this path."""
-
-
-class RequestTooLargeError(RequestError):
-    """The request body is larger than the server accepts."""
-
-
-class AccessError(RequestError):
-    """The client may not have this, or not now; every protocol answers with this status.
-
-    Args:
-        message: why, for the client; names no rule, group or layer.
-        status: 401 (a credential is missing or invalid), 403 or 429.
-        challenges: values of WWW-Authenticate; those of the gate if empty.
-        retry_after: seconds after which another attempt makes sense, or None.
-        headers: further headers of the response.
-    """
-
-    def __init__(
-        self,
-        message: str,
-        status: int = 401,
-        challenges: Sequence[str] = (),
-        retry_after: int | None = None,
-        headers: Sequence[tuple[str, str]] = (),
-    ) -> None:
-        super().__init__(message)
-        self.status = status
-        self.challenges = tuple(challenges)
-        self.retry_after = retry_after
-        self.headers = tuple(headers)
-
-
-class UnknownCredentialError(AccessError):
-    """The credential is unknown, damaged, expired or revoked."""
-
-
-class RestrictedCredentialError(AccessError):
-    """The credential is valid, but not from this address or page.
-
-    Args:
-        message: why, for the client.
-    """
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message, 403)
-
-
-class ClientGoneError(MastabaError):
-    """The client has hung up: no one waits for the response."""
-
-
-class NoResponseError(MastabaError):
-    """An HTTP server did not answer, or not completely; the message is for the log."""
-
-
-class OverloadedError(MastabaError):
-    """The server cannot answer this request now.
-
-    Args:
-        message: why, for the client.
-        retry_after: seconds after which another attempt makes sense.
-    """
-
-    def __init__(self, message: str, retry_after: int = 10) -> None:
-        super().__init__(message)
-        self.retry_after = retry_after
 
 
 class StorageError(MastabaError):

@@ -25,8 +25,8 @@ from mastaba.errors import ConfigurationError
 from mastaba.model.fault import Fault
 from mastaba.plugins.manager import Plugins
 from mastaba.services.base import Service
-from mastaba.web.request import Request
 from mastaba_doctor.commands import check
+from mastaba_server.web.request import Request
 from mastaba_server.web.response import Response, message
 from mastaba_writer.tile_matrix_sets import web_mercator
 

@@ -14,7 +14,7 @@ import mastaba_render.plugin
 from mastaba import LazyClass, hookimpl
 from mastaba.config.faults import Faults
 from mastaba.config.load import load_catalogue
-from mastaba.config.server import LoggerConfig, load_server
+from mastaba.config.server import load_server
 from mastaba.environment import Environment
 from mastaba.errors import ConfigurationError, PluginLoadError
 from mastaba.model.bbox import BoundingBox
@@ -24,6 +24,7 @@ from mastaba.model.tile_matrix_set import TileLimits
 from mastaba.plugins.manager import Plugins
 from mastaba.services.base import Service
 from mastaba_render.encoder import Encoder
+from mastaba_server.log.destination import LoggerConfig
 
 SERVER, SERVICES, LAYER = "server.json", "services.json", "layers/L.json"
 PYRAMID, STYLE = "pyramids/P.json", "styles/ember.json"
@@ -832,7 +833,9 @@ def test_kept_layers_that_cannot_be_read_are_reported(
     monkeypatch.setattr(sample, "kept_layers", classmethod(unreadable))
     _, catalogue, (fault,) = installation.load()
     assert catalogue is not None
-    assert str(fault).startswith("warning: kept: $: its layers cannot be read: Permission denied")
+    assert str(fault).startswith(
+        "warning: kept: $: what it keeps cannot be read: Permission denied"
+    )
 
 
 class _Elsewhere:

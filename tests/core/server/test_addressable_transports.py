@@ -13,11 +13,10 @@ from tests.support.transport import Served
 from tests.support.transport import serve as serve  # a fixture
 
 from mastaba.errors import ObjectChangedError
-from mastaba.web.request import Request
-from mastaba.web.streams import Streams
 from mastaba_server.messages import STATUS_LINES
 from mastaba_server.transport.http import HTTPConnection
-from mastaba_server.web.addressable import AddressableBody, addressable_response
+from mastaba_server.web.addressable import AddressableBody, Streams, addressable_response
+from mastaba_server.web.request import Request
 
 PIECE = 1024 * 1024
 Serve = Callable[..., Served]

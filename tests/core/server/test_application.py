@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 import pytest
 from werkzeug.test import Client
 
-from mastaba import cancellation
 from mastaba.errors import (
     OverloadedError,
     RequestError,
@@ -19,9 +18,10 @@ from mastaba.errors import (
 )
 from mastaba.services.base import Service
 from mastaba.site.application import Application
-from mastaba.web.request import Request
+from mastaba_server import cancellation
 from mastaba_server.body import SpooledBody, spooled
 from mastaba_server.messages import CLIENT
+from mastaba_server.web.request import Request
 from mastaba_server.web.response import Response, message
 
 OpenApplication = Callable[..., Application]

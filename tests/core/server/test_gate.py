@@ -652,3 +652,15 @@ def test_a_view_that_is_being_made_stops_no_other(folder: Path) -> None:
     for thread in threads:
         thread.join()
     assert made[0] is made[1]
+
+
+def test_open_views_are_few_if_they_are_large(
+    served: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    views, size = served.site.views, len(served.site.catalogue.layers)
+    for most in (5, 2):
+        monkeypatch.setattr("mastaba.services.views._MOST_LAYERS", most * (size + 230))
+        for number in range(8):
+            views._add((str(number), ""), served.site)
+        assert list(views._open)[-most:] == [(str(number), "") for number in range(8 - most, 8)]
+        assert len(views._open) == most

@@ -22,8 +22,9 @@ from tests.core.server.test_logs import make_record, make_server
 from tests.core.server.test_logs import own_logging as own_logging
 from tests.tiny import tiny_installation
 
-from mastaba.site.logs import begin_batches, configure_logging, destination
+from mastaba.site.logs import configure_logging
 from mastaba_server.log.batches import Batches, write_lines
+from mastaba_server.log.destination import begin_batches, destination
 from mastaba_server.log.lines import JSONFormatter, LineFormatter
 
 

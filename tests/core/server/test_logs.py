@@ -16,10 +16,11 @@ from typing import Any
 
 import pytest
 
-from mastaba.config.server import LoggerConfig, ServerConfig
+from mastaba.config.server import ServerConfig
 from mastaba.errors import ConfigurationError
 from mastaba.model.fault import Fault, Severity
 from mastaba.site.logs import configure_logging, log_faults
+from mastaba_server.log.destination import LoggerConfig
 from mastaba_server.log.handlers import FileHandler
 from mastaba_server.log.lines import JSONFormatter, LineFormatter
 

@@ -24,7 +24,6 @@ from mastaba.services.base import Service
 from mastaba.services.change import Action, Change
 from mastaba.site.application import Application
 from mastaba.site.tile_table import FindStored
-from mastaba.web.request import Request
 from mastaba.wsgi import create_application
 from mastaba_conformance.object_server import ObjectServer
 from mastaba_conformance.tiny_installation import TINY_LEVELS, tiny_installation
@@ -32,6 +31,7 @@ from mastaba_server.transport import http
 from mastaba_server.transport.connection import Connection, Limits
 from mastaba_server.transport.fastcgi.connection import FastCGIConnection
 from mastaba_server.transport.http import HTTPConnection
+from mastaba_server.web.request import Request
 from mastaba_server.web.response import Response
 from mastaba_writer.slab_names import slab_object, slab_path
 

@@ -15,8 +15,8 @@ from mastaba import hookimpl
 from mastaba.plugins.manager import Plugins
 from mastaba.services.base import RootEntry, Service, Site
 from mastaba.site.application import Application
-from mastaba.web.request import Request
 from mastaba.wsgi import create_application
+from mastaba_server.web.request import Request
 from mastaba_server.web.response import Response, message
 from mastaba_writer.installation import write_installation
 

@@ -19,13 +19,13 @@ from werkzeug.http import http_date
 from werkzeug.test import Client
 
 from mastaba.tiles.stored import TilePublisher
-from mastaba.web.request import Request
 from mastaba_conformance.tiny_installation import (
     tiny_float_tile,
     tiny_installation,
     tiny_integer_tile,
     tiny_vector_tile,
 )
+from mastaba_server.web.request import Request
 from mastaba_writer.slab_names import slab_path
 
 LEVEL, ROW, COL = "3", 2, 4

@@ -8,10 +8,14 @@ from typing import Any
 import pytest
 
 from mastaba.errors import OverloadedError
-from mastaba.web.request import Request
-from mastaba.web.streams import Streams
 from mastaba_server.body import SizedBody
-from mastaba_server.web.addressable import LARGEST_PIECE, AddressableBody, addressable_response
+from mastaba_server.web.addressable import (
+    LARGEST_PIECE,
+    AddressableBody,
+    Streams,
+    addressable_response,
+)
+from mastaba_server.web.request import Request
 from mastaba_server.web.response import Response
 
 ETAG = '"v1"'

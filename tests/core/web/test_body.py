@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mastaba.errors import RequestTooLargeError
-from mastaba.web.request import MAX_BODY, Request
+from mastaba_server.web.request import MAX_BODY, Request
 
 
 class Drip(io.BytesIO):

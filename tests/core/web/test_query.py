@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mastaba.web.request import Request, parse_query
+from mastaba_server.web.request import Request, parse_query
 from mastaba_server.web.text import decode, printable
 
 

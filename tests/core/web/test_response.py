@@ -7,7 +7,7 @@ import gzip
 import pytest
 from werkzeug.http import parse_options_header
 
-from mastaba.web.request import Request
+from mastaba_server.web.request import Request
 from mastaba_server.web.response import (
     Document,
     Response,

@@ -1,13 +1,17 @@
 """Requests, responses, and what services need to write them."""
 
-from mastaba.cancellation import check as check_wanted
-from mastaba.web.request import OPERATION, Request, parse_query
-from mastaba.web.streams import Streams
 from mastaba_server.body import Body, SizedBody, SpooledBody, spooled
+from mastaba_server.cancellation import check as check_wanted
 from mastaba_server.messages import STATUS_LINES
-from mastaba_server.web.addressable import LARGEST_PIECE, AddressableBody, addressable_response
+from mastaba_server.web.addressable import (
+    LARGEST_PIECE,
+    AddressableBody,
+    Streams,
+    addressable_response,
+)
 from mastaba_server.web.cors import CrossOrigin
 from mastaba_server.web.markup import anchor, coordinate, decimal, escaped, legal
+from mastaba_server.web.request import OPERATION, Request, parse_query
 from mastaba_server.web.response import (
     Document,
     Response,

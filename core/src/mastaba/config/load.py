@@ -60,6 +60,11 @@ def load_catalogue(
     settings = plugins.storages.settings(server.plugins)
     pool = StoragePool(plugins.storages, environment, settings, measure=is_traced or is_measured)
     reader = DocumentReader(pool, plugins, faults, source)
+    virtual = dict(known.virtual)
+    for key, (path, at) in _kept("kept_virtual", known.services, plugins, faults).items():
+        with suppress(UnusableError):
+            virtual[key] = known.virtual_from(key, reader.document(path, at), reader, str(path))
+    known = known._replace(virtual=virtual)
     store = _store(server, plugins, faults)
     of_containers = IndexCache(
         sys.maxsize, server.cache_validity, most_bytes=server.container_bytes
@@ -70,7 +75,7 @@ def load_catalogue(
     loader = LayerLoader(server, plugins, known, indices, reader)
     with suppress(UnusableError):
         listed = _listed_layers(server, reader)
-    named = {**(listed or {}), **_kept_layers(known.services, plugins, faults)}
+    named = {**(listed or {}), **_kept("kept_layers", known.services, plugins, faults)}
     loaded: dict[str, LoadedLayer] = {}
     for identifier, (path, named_by) in named.items():
         with suppress(UnusableError):
@@ -91,7 +96,8 @@ def load_catalogue(
     return Catalogue(
         settings=services.settings,
         services=MappingProxyType(services.services),
-        virtual=services.virtual,
+        virtual=virtual,
+        virtual_from=services.virtual_from,
         tile_matrix_sets=MappingProxyType(old_sets | dict(loader.tile_matrix_sets.loaded)),
         styles=MappingProxyType(old_styles | dict(loader.styles.loaded)),
         storages=pool,
@@ -159,22 +165,22 @@ def _listed_layers(
     return paths
 
 
-def _kept_layers(
-    services: Mapping[str, ServiceSettings], plugins: Plugins, faults: Faults
+def _kept(
+    kind: str, services: Mapping[str, ServiceSettings], plugins: Plugins, faults: Faults
 ) -> dict[str, tuple[ResourcePath, str]]:
-    """Return the descriptors that services keep and what names them, by layer.
+    """Return the documents that services keep and what names them, by layer or virtual service.
 
     These replace listed ones.
     """
     found: dict[str, tuple[ResourcePath, str]] = {}
     for name, settings in services.items():
         try:
-            layers = plugins.services[name].kept_layers(settings)
+            kept = getattr(plugins.services[name], kind)(settings)
         except OSError as error:
-            reason = f"its layers cannot be read: {reason_of(error)}"
+            reason = f"what it keeps cannot be read: {reason_of(error)}"
             faults.warning(str(error.filename), "$", reason, "make it readable for the server")
             continue
         named_by = f"the directory of the service {name}"
-        for layer, path in layers.items():
-            found[layer] = ResourcePath("file", "", path), named_by
+        for key, path in kept.items():
+            found[key] = ResourcePath("file", "", path), named_by
     return found

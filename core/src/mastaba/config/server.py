@@ -14,29 +14,7 @@ from mastaba.errors import ConfigurationError
 from mastaba.model.fault import Fault, Severity
 from mastaba.model.settings import MapLimits
 from mastaba.plugins.manager import Plugins
-
-
-@dataclass(frozen=True, slots=True)
-class LoggerConfig:
-    """Settings of the log.
-
-    Attributes:
-        output: ``standard_error``, ``rolling_file`` or ``static_file``.
-        level: of the least severe lines that are written.
-        file_prefix: path of log files, without date and suffix.
-        file_period: seconds.
-        file_count: number of rolling files to keep; 0 keeps all.
-        format: ``text`` or ``json``, for all lines.
-        access: format of the line for each request: ``off``, ``text`` or ``json``.
-    """
-
-    output: str = "standard_error"
-    level: str = "info"
-    file_prefix: str = "/var/tmp/mastaba"  # noqa: S108 - where existing installations look
-    file_period: int = 3600
-    file_count: int = 168
-    format: str = "text"
-    access: str = "text"
+from mastaba_server.log.destination import LoggerConfig
 
 
 @dataclass(frozen=True, slots=True)

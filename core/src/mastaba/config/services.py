@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
@@ -43,12 +43,13 @@ _ROK4_V6_KEYS_OF_MAPS = frozenset(("limits", "formats", "crs"))
 class ServicesConfig(NamedTuple):
     """Contents of services.json: shared settings, and those of each enabled service.
 
-    ``virtual`` contains the virtual services by name.
+    ``virtual`` contains the virtual services by name, and ``virtual_from`` makes further ones.
     """
 
     settings: Settings
     services: dict[str, ServiceSettings]
     virtual: Mapping[str, VirtualSettings] = {}
+    virtual_from: Callable[..., VirtualSettings] = VirtualSettings
 
 
 def load_services(
@@ -71,33 +72,37 @@ def load_services(
     }
     validator = SchemaValidator("services", plugins, classes)
     found = _read(document, classes, validator, plugins, faults, reader)
-    virtual = {}
-    if not isinstance(named, dict):
-        faults.error("$.virtual", "must be an object", 'write {"partner": {"layers": ["PLAN_*"]}}')
-        named = {}
-    for name, section in named.items():
-        at = f"$.virtual.{name}"
+
+    def virtual_from(
+        name: str, section: Any, reader: DocumentReader, file: str, at: str = "$"
+    ) -> VirtualSettings:
+        noted = FileFaults(reader.faults, file)
         problem = _problem_of_virtual(name, section, found)
         if problem:
-            faults.error(at, problem, "see docs/virtual-services.md")
-            continue
-        merged = _merged(raw, name, section, found)
-        own = _read(merged, classes, validator, plugins, faults, reader)
+            noted.refuse(at, problem, "see docs/virtual-services.md")
+        merged = copy.deepcopy(_merged(raw, name, section, found))
+        own = _read(merged, classes, validator, plugins, noted, reader)
         # A list of services has no section.
         services = {
             key: replace(one, root_path=f"{one.root_path}/v/{name}")
             for key, one in own.services.items()
             if classes[key].is_fallback and key not in merged
         }
-        virtual[name] = VirtualSettings(
-            tuple(section["layers"]),
-            section.get("exclusive", False),
-            own.settings,
-            {**services, **{key: one for key, one in own.services.items() if key in merged}},
-            f"/v/{name}",
+        services |= {key: one for key, one in own.services.items() if key in merged}
+        exclusive = section.get("exclusive", False)
+        return VirtualSettings(
+            tuple(section["layers"]), exclusive, own.settings, services, f"/v/{name}"
         )
+
+    virtual = {}
+    if not isinstance(named, dict):
+        faults.error("$.virtual", "must be an object", 'write {"partner": {"layers": ["PLAN_*"]}}')
+        named = {}
+    for name, section in named.items():
+        with faults.attempt():
+            virtual[name] = virtual_from(name, section, reader, faults.file, f"$.virtual.{name}")
     faults.require_usable()
-    return found._replace(virtual=virtual)
+    return found._replace(virtual=virtual, virtual_from=virtual_from)
 
 
 def _problem_of_virtual(name: str, section: Any, main: ServicesConfig) -> str | None:

@@ -11,8 +11,8 @@ from contextlib import AbstractContextManager, nullcontext
 from time import perf_counter
 from typing import Any, Final
 
-from mastaba import trace
 from mastaba.containers.tile_index import TileIndex
+from mastaba_server import trace
 
 MAX_INDEX_BYTES: Final = 64 * 1024 * 1024
 """Maximum for all cached indices: the index of a slab of a million tiles has 8 MB."""

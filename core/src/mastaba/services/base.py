@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from mastaba.model.settings import ServiceSettings
     from mastaba.services.addresses import TilePaths, TileQueries
     from mastaba.storage.base import Storage
-    from mastaba.web.request import Request
     from mastaba_render.encoder import Encoder
     from mastaba_render.engine import Renderer
     from mastaba_server.access.gate import Gate, Identifier, Meter
     from mastaba_server.processes.scoreboard import Scoreboard
+    from mastaba_server.web.request import Request
     from mastaba_server.web.response import Response
 
 logger = logging.getLogger("mastaba")
@@ -108,6 +108,7 @@ class Service(ABC):
         settings_schema: JSON Schema ``properties`` of the settings that only this service has.
         layer_schema: JSON Schema ``properties`` that this service adds to layer descriptors; their
             values are in `Layer.own`. Services may share a key if its schemas are equal.
+        parameters: names of its query parameters, in lower case, which no credential may have.
         operations: names that it gives to `Request.name_operation`, for metrics; lower-case words.
         allowed_methods: supported methods; the core handles HEAD and OPTIONS.
         allows_cors: whether pages of other origins may read its responses at all.
@@ -134,6 +135,7 @@ class Service(ABC):
     is_raster_only: ClassVar[bool] = False
     settings_schema: ClassVar[Mapping[str, Any]] = {}
     layer_schema: ClassVar[Mapping[str, Any]] = {}
+    parameters: ClassVar[frozenset[str]] = frozenset()
     operations: ClassVar[tuple[str, ...]] = ()
     allowed_methods: ClassVar[tuple[str, ...]] = ("GET",)
     allows_cors: ClassVar[bool] = True
@@ -179,7 +181,12 @@ class Service(ABC):
         """
         return {}
 
-    @classmethod  # noqa: B027 - most services keep no layers
+    @classmethod
+    def kept_virtual(cls, settings: ServiceSettings) -> Mapping[str, str]:
+        """Return the virtual services that the service keeps, by name; see `kept_layers`."""
+        return {}
+
+    @classmethod  # noqa: B027 - most services keep nothing
     def keep(cls, settings: ServiceSettings, change: Change) -> None:
         """Save a change made with `Site.submit`, for `kept_layers`. Called in one process.
 
@@ -250,7 +257,8 @@ class Service(ABC):
         if not self.allows_cors:
             return CrossOrigin(False)
         shared = CrossOrigin(self.site.catalogue.settings.cors)
-        return shared or CrossOrigin(self.settings.cors, self.exposed_headers)
+        found = shared or CrossOrigin(self.settings.cors, self.exposed_headers)
+        return found.with_credentials(getattr(self.site.gate, "origins", ()))
 
     def page_uri(self) -> str | None:
         """Return the address of its pages for browsers, or None.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any, Self
 
@@ -23,6 +23,7 @@ class Action(StrEnum):
         RELOAD: reads the whole configuration again. Only begun when it is submitted.
         FORGET_INDICES: reads the indices of slabs again when they are needed, because slabs were
             replaced.
+        CREATE_VIRTUAL, REPLACE_VIRTUAL, DELETE_VIRTUAL: as those of layers, for virtual services.
     """
 
     CREATE_LAYER = "create-layer"
@@ -32,6 +33,9 @@ class Action(StrEnum):
     DISABLE_SERVICES = "disable-services"
     RELOAD = "reload"
     FORGET_INDICES = "forget-indices"
+    CREATE_VIRTUAL = "create-virtual"
+    REPLACE_VIRTUAL = "replace-virtual"
+    DELETE_VIRTUAL = "delete-virtual"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,21 +46,23 @@ class Change:
         action: what to do.
         layer: identifier, if the action concerns a layer.
         document: layer descriptor as read by `mastaba.api.documents.parse_document`, for a layer
-            that is created or replaced.
+            that is created or replaced; likewise the section of a virtual service.
+        virtual: name, if the action concerns a virtual service.
     """
 
     action: Action
     layer: str = ""
     document: Any = None
+    virtual: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Return the change as a JSON object."""
-        return {"action": self.action, "layer": self.layer, "document": self.document}
+        return asdict(self)
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Self:
         """Return the change in a JSON object that `to_json` has created."""
-        return cls(Action(value["action"]), value["layer"], value["document"])
+        return cls(**{**value, "action": Action(value["action"])})
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Final
 import mastaba
 from mastaba.errors import AccessError, RequestError, UnknownPathError, public_message
 from mastaba.services.base import Service
-from mastaba.web.request import Request
 from mastaba_server.processes.scoreboard import Obstacle
+from mastaba_server.web.request import Request
 from mastaba_server.web.response import Response, message
 
 _MOST_NAMES: Final = 10

@@ -11,8 +11,8 @@ from typing import ClassVar, Final
 from mastaba.errors import InvalidParameterError, RequestError, public_message
 from mastaba.services.base import RootEntry, Service, Site
 from mastaba.services.root_page import POLICY, root_page
-from mastaba.web.request import Request
 from mastaba_server.web.markup import legal
+from mastaba_server.web.request import Request
 from mastaba_server.web.response import Document, Response, plain_error, preferred_media_type
 
 _XML: Final = "application/xml"

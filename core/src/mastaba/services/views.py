@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,11 +14,11 @@ from mastaba.catalogue import Catalogue
 Site = Any
 """`mastaba.services.base.Site`, which imports this module."""
 
-_MOST_VIEWS: Final = 64
+_MOST_LAYERS: Final = 15_000
 
 
 class Views:
-    """The views of a site that are open, the last ones used.
+    """The views of a site that are open: the last ones used, 12 of 1,000 layers or 62 small ones.
 
     Args:
         site: with everything that is published.
@@ -56,12 +57,15 @@ class Views:
     def _add(self, key: tuple[str, str], view: Site) -> None:
         with self._lock:
             self._open[key] = view
-            if len(self._open) <= _MOST_VIEWS:
-                return
-            oldest = self._open.pop(next(iter(self._open)))
-        if oldest is not self._site:
-            oldest.close_services_later()
-        self.closed()
+            most = max(1, _MOST_LAYERS // (len(view.catalogue.layers) + 230))
+            closed = [self._open.pop(next(iter(self._open))) for _ in range(len(self._open) - most)]
+        for oldest in closed:
+            if oldest is not self._site:
+                oldest.close_services_later()
+        if closed:
+            self.closed()
+            del closed, oldest
+            gc.collect()
 
     def close(self) -> None:
         """Close the services of all views."""

@@ -6,13 +6,12 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from mastaba.errors import AccessError
 from mastaba.services.base import Site
-from mastaba.site.access_log import AccessLines, WSGICallable
 from mastaba.site.debug_headers import with_debug_headers
 from mastaba.site.guarded import GuardedApplication, GuardedTileTable
 from mastaba.site.site_application import Entrance, SiteApplication
 from mastaba_server.access.door import Door
+from mastaba_server.log.access_lines import AccessLines, WSGICallable
 from mastaba_server.web.response import Response
 
 
@@ -59,7 +58,7 @@ class Application(Entrance):
                 find = lines.around_tiles(find)
         if gate is not None:
             assert isinstance(inner, GuardedApplication)
-            door = Door(gate, site.mark, inner.roots, _ambiguous)
+            door = Door(gate, site.mark, inner.roots)
             entry = door.around(entry)
             find = None if find is None else door.around_tiles(find)
         elif find is not None and isinstance(inner, GuardedApplication):
@@ -67,10 +66,6 @@ class Application(Entrance):
         self._find_tile = find
         self.site = site
         self._entry = entry
-
-
-def _ambiguous() -> AccessError:
-    return AccessError("the address can be read in more than one way", 400)
 
 
 def _public(

@@ -10,9 +10,9 @@ from typing import Any
 from mastaba.containers.reader import StoredTile, TileReader
 from mastaba.errors import MastabaError, escaped
 from mastaba.services.base import Site
-from mastaba.site.access_log import WSGICallable
 from mastaba.slab.lookup import location, look_up
 from mastaba.tiles.stored import TILE
+from mastaba_server.log.access_lines import WSGICallable
 from mastaba_server.web.response import Headers
 
 

@@ -22,8 +22,8 @@ from mastaba.services.base import Site
 from mastaba.services.change import Change, layer_changes
 from mastaba.site.announcement import announce
 from mastaba.site.application import Application
-from mastaba.site.logs import begin_batches
 from mastaba.site.updates import SiteUpdates
+from mastaba_server.log.destination import begin_batches
 from mastaba_server.processes.allocator import keep_freed_memory, return_freed_memory
 from mastaba_server.processes.balance import Balance
 from mastaba_server.processes.control import Change as ChangeMessage

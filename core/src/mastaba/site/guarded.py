@@ -22,13 +22,13 @@ from mastaba.site.tile_table import (
     forms_of,
     known,
 )
-from mastaba.web.request import Request
 from mastaba_server.access.caching import secure
 from mastaba_server.access.door import VISIT, Visit
 from mastaba_server.access.gate import Meter, Spending
 from mastaba_server.access.principal import GRANT, Grant
 from mastaba_server.access.refusals import refusal_headers
 from mastaba_server.web.cors import CrossOrigin
+from mastaba_server.web.request import Request
 from mastaba_server.web.response import ADDRESSES, DOCUMENT, Headers, Response, plain_error
 from mastaba_server.web.text import utf8
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from mastaba import cancellation
 from mastaba.errors import (
     ClientGoneError,
     OverloadedError,
@@ -20,12 +19,13 @@ from mastaba.model.settings import CachingSettings
 from mastaba.model.surrogate_keys import DOCUMENTS_KEY, SURROGATE_KEY
 from mastaba.services.base import Service, Site
 from mastaba.services.root import for_people
-from mastaba.site.access_log import FindTile, WSGICallable
 from mastaba.site.tile_table import AllHeaders, AroundDocument, AroundTiles, TileTable
-from mastaba.web.request import Request
+from mastaba_server import cancellation
+from mastaba_server.log.access_lines import FindTile, WSGICallable
 from mastaba_server.messages import CLIENT, CLIENT_GONE, STATUS_LINES
 from mastaba_server.web.cors import CrossOrigin
 from mastaba_server.web.masking import masked, masked_path
+from mastaba_server.web.request import Request
 from mastaba_server.web.response import DOCUMENT, Headers, Response, plain_error
 from mastaba_server.web.text import utf8
 

@@ -20,7 +20,7 @@ from typing import Any, Final, TypeVar
 from mastaba.errors import MastabaError
 from mastaba.services.addresses import TileGroup, TilePaths, TileQueries
 from mastaba.services.base import Service, Site
-from mastaba.web.request import parse_query
+from mastaba_server.web.request import parse_query
 from mastaba_server.web.response import Headers, Response
 
 logger = logging.getLogger("mastaba.request")

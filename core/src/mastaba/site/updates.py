@@ -89,10 +89,13 @@ class SiteUpdates:
                     site.plugins.services[name].keep(settings, change)
             self._application.swap(changed)
             site.close_services_later()
+        except UnusableError:
+            reasons = (f"{fault.file}: {fault.path}: {fault.reason}" for fault in faults.errors)
+            raise ChangeRefusedError("faulty", "; ".join(reasons)) from None
         except MastabaError as error:
             raise ChangeRefusedError("failed", str(error)) from error
         if keep:
-            logger.info("changed: %s %s", change.action, change.layer)
+            logger.info("changed: %s %s", change.action, change.layer or change.virtual)
             log_faults(faults.all)
 
     def _catalogue(self, change: Change, site: Site, faults: Faults) -> Catalogue:
@@ -107,6 +110,15 @@ class SiteUpdates:
         if change.action in (Action.ENABLE_SERVICES, Action.DISABLE_SERVICES):
             enabled = change.action is Action.ENABLE_SERVICES
             return replace(old, settings=replace(old.settings, enabled=enabled))
+        if change.virtual:
+            if "v" in old.layers:
+                raise ChangeRefusedError("faulty", "the layer v has the addresses of all of them")
+            virtual = {key: one for key, one in old.virtual.items() if key != change.virtual}
+            if change.action is not Action.DELETE_VIRTUAL:
+                name = change.virtual
+                reader = DocumentReader(old.storages, self._plugins, faults, Source())
+                virtual[name] = old.virtual_from(name, change.document, reader, f"virtual {name}")
+            return replace(old, virtual=virtual)
         layers = {key: (layer, old.readers[key]) for key, layer in old.layers.items()}
         layers.pop(change.layer, None)
         sets, styles = old.tile_matrix_sets, old.styles
@@ -116,13 +128,8 @@ class SiteUpdates:
             loader = LayerLoader(self._server, self._plugins, old, old.indices, reader, old)
             # Loading may modify the document; other processes get it as sent.
             document = copy.deepcopy(change.document)
-            try:
-                layers[change.layer] = loader.load(
-                    change.layer, document, f"layer {change.layer[:60]}"
-                )
-            except UnusableError:
-                reasons = (f"{fault.file}: {fault.path}: {fault.reason}" for fault in faults.errors)
-                raise ChangeRefusedError("faulty", "; ".join(reasons)) from None
+            name = change.layer
+            layers[name] = loader.load(name, document, f"layer {name[:60]}")
             sets, styles = loader.tile_matrix_sets.loaded, loader.styles.loaded
             self.source.add(source)
         return replace(
@@ -136,8 +143,9 @@ class SiteUpdates:
 
 
 def _check(change: Change, catalogue: Catalogue) -> None:
-    exists = change.layer in catalogue.layers
-    if change.action is Action.CREATE_LAYER and exists:
-        raise ChangeRefusedError("exists", f"the layer {change.layer!r} exists already")
-    if change.action in (Action.REPLACE_LAYER, Action.DELETE_LAYER) and not exists:
-        raise ChangeRefusedError("unknown", f"there is no layer {change.layer!r}")
+    kind, name = ("virtual service", change.virtual) if change.virtual else ("layer", change.layer)
+    exists = name in (catalogue.virtual if change.virtual else catalogue.layers)
+    if change.action.startswith("create") and exists:
+        raise ChangeRefusedError("exists", f"the {kind} {name!r} exists already")
+    if change.action.startswith(("replace", "delete")) and not exists:
+        raise ChangeRefusedError("unknown", f"there is no {kind} {name!r}")

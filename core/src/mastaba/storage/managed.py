@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NoReturn, TypeVar
 
-from mastaba import cancellation, trace
 from mastaba.environment import Environment
 from mastaba.errors import ObjectNotFoundError, StorageError, StorageUnavailableError
 from mastaba.storage.base import ByteRange, ObjectRead, ObjectStat, Storage
 from mastaba.storage.retry import RetryPolicy
+from mastaba_server import cancellation, trace
 from mastaba_server.threads.circuit_breaker import CircuitBreaker
 from mastaba_server.threads.limited_reads import LimitedReads
 

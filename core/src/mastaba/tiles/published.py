@@ -29,7 +29,7 @@ from mastaba.model.tile_matrix_set_link import TileMatrixSetLink, all_links, lin
 from mastaba.services import drawing
 from mastaba.services.base import Site
 from mastaba.tiles.stored import TilePublisher
-from mastaba.web.request import Request
+from mastaba_server.web.request import Request
 from mastaba_server.web.response import Response
 from mastaba_server.web.text import printable
 

@@ -23,9 +23,9 @@ from mastaba.model.surrogate_keys import SURROGATE_KEY, slab_key
 from mastaba.model.tile_matrix_set import TileLimits
 from mastaba.services import drawing
 from mastaba.slab.delivery import palette_delivery, tiff_delivery
-from mastaba.web.request import Request
 from mastaba_server.messages import FAILURE
 from mastaba_server.web.conditional import etag_matches, last_modified, not_modified_since
+from mastaba_server.web.request import Request
 from mastaba_server.web.response import Headers, Response, accepts_coding, content_disposition
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
@@ -18,6 +18,7 @@ from urllib3.util import make_headers, parse_url
 
 from mastaba.api.storages import Environment, PerProcess, network_timeout, read_timeout
 from mastaba.errors import NoResponseError, reason_of
+from mastaba_http.addresses import to_allowed_addresses
 from mastaba_http.exchanges import Exchange, with_deadlines
 
 _CONNECTIONS: Final = 64
@@ -63,6 +64,8 @@ class HTTPClient:
         timeout: seconds to connect, and between two pieces of a response; None for no limit.
         verify: whether to verify the server's certificate.
         seconds: limit for a whole exchange; None for no limit.
+        allows: whether a connection to an IP address may be opened; None for any address. It is
+            asked for each address of the host, not for that of a proxy.
 
     Attributes:
         path: path of the URL, without a slash at its end.
@@ -78,6 +81,7 @@ class HTTPClient:
         *,
         verify: bool = True,
         seconds: float | None = None,
+        allows: Callable[[str], bool] | None = None,
     ) -> None:
         try:
             parts = urlsplit(url)
@@ -93,15 +97,19 @@ class HTTPClient:
         self._timeout = timeout
         self._verify = verify
         self._seconds = seconds
+        self._allows = allows
         self._pool = PerProcess(self._open_pool)
         if not verify:
             urllib3.disable_warnings(InsecureRequestWarning)
 
     @classmethod
-    def from_environment(cls, url: str, environment: Environment) -> HTTPClient:
+    def from_environment(
+        cls, url: str, environment: Environment, allows: Callable[[str], bool] | None = None
+    ) -> HTTPClient:
         """Create a client from NETWORK_TIMEOUT, OBJECT_READ_TIMEOUT and SSL_NO_VERIFY."""
         verify, seconds = not environment.flag("SSL_NO_VERIFY"), read_timeout(environment)
-        return cls(url, network_timeout(environment), verify=verify, seconds=seconds)
+        timeout = network_timeout(environment)
+        return cls(url, timeout, verify=verify, seconds=seconds, allows=allows)
 
     def request(
         self,
@@ -165,6 +173,8 @@ class HTTPClient:
             headers = make_headers(proxy_basic_auth=parse_url(proxy).auth)
             manager = urllib3.ProxyManager(proxy, proxy_headers=headers, **settings)
         pool = manager.connection_from_url(f"{self._scheme}://{self._host}")
+        if self._allows is not None and pool.proxy is None:
+            pool.ConnectionCls = to_allowed_addresses(pool.ConnectionCls, self._allows)
         pool.ConnectionCls = with_deadlines(pool.ConnectionCls)
         return pool
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from time import sleep
 from typing import Final
 
-from mastaba import cancellation
 from mastaba.errors import OverloadedError
 from mastaba.model.settings import MapLimits
+from mastaba_server import cancellation
 
 LIGHT: Final = 16 * 1024**2
 """Bytes; a map that needs no more is light, for example 256 × 256 pixels."""

@@ -17,7 +17,6 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
-from mastaba import cancellation, trace
 from mastaba.errors import UnsupportedFormatError
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS
@@ -25,6 +24,7 @@ from mastaba_render import native
 from mastaba_render.encoder import Encoder, StripRaster
 from mastaba_render.map_request import LUMINANCE, WHITE, Background, MapImage, Mask, Pixels
 from mastaba_render.native import Bytes
+from mastaba_server import cancellation, trace
 
 Finish = Callable[[MapImage, int], Pixels]
 """Turns a strip into pixels for a format, given the strip and the number of its first row."""

@@ -10,7 +10,6 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from mastaba import trace
 from mastaba.errors import InvalidParameterError
 from mastaba.model.pyramid import Level, Pyramid
 from mastaba.model.settings import MapSettings
@@ -24,6 +23,7 @@ from mastaba_render.overview import OverviewPixels
 from mastaba_render.positions import other_crs_positions
 from mastaba_render.sampling import Needs, Positions, drawn, same_crs_positions
 from mastaba_render.styles import relief_name, styled, styling_memory
+from mastaba_server import trace
 
 _STRIP_PIXELS: Final = 512 * 1024
 """Pixels of a map drawn at a time."""

@@ -25,8 +25,8 @@ from mastaba_server.web.conditional import etag_matches, last_modified, not_modi
 from mastaba_server.web.response import Headers, Response
 
 if TYPE_CHECKING:
-    from mastaba.web.request import Request
     from mastaba_render.admission import Admission
+    from mastaba_server.web.request import Request
 
 
 _UNAGREED: Final = "no-cache"

@@ -1,6 +1,11 @@
-"""Errors whose messages are for operators."""
+"""Errors of servers and of their applications, which may define further ones.
+
+They are independent of HTTP status: applications map them to responses.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 
 def reason_of(error: Exception) -> str:
@@ -35,3 +40,102 @@ class ChangeRefusedError(ServerError):
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
         self.reason = reason
+
+
+class ApplicationError(ServerError):
+    """Base class of the errors of applications."""
+
+
+class RequestError(ApplicationError):
+    """The request is invalid.
+
+    Args:
+        message: what is wrong, for the client.
+        parameter: the invalid parameter, spelt as in the protocol, or None.
+    """
+
+    def __init__(self, message: str, parameter: str | None = None) -> None:
+        super().__init__(message)
+        self.parameter = parameter
+
+
+class MissingParameterError(RequestError):
+    """A mandatory parameter is missing or empty."""
+
+
+class InvalidParameterError(RequestError):
+    """A parameter has a value that is not allowed."""
+
+
+class UnsupportedOperationError(RequestError):
+    """The operation exists in the standard, but is not offered (by this resource)."""
+
+
+class UnknownPathError(RequestError):
+    """Nothing is served at this path."""
+
+
+class RequestTooLargeError(RequestError):
+    """The request body is larger than the server accepts."""
+
+
+class AccessError(RequestError):
+    """The client may not have this, or not now; every protocol answers with this status.
+
+    Args:
+        message: why, for the client; names no rule, group or layer.
+        status: 401 (a credential is missing or invalid), 403 or 429.
+        challenges: values of WWW-Authenticate; those of the gate if empty.
+        retry_after: seconds after which another attempt makes sense, or None.
+        headers: further headers of the response.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        status: int = 401,
+        challenges: Sequence[str] = (),
+        retry_after: int | None = None,
+        headers: Sequence[tuple[str, str]] = (),
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.challenges = tuple(challenges)
+        self.retry_after = retry_after
+        self.headers = tuple(headers)
+
+
+class UnknownCredentialError(AccessError):
+    """The credential is unknown, damaged, expired or revoked."""
+
+
+class RestrictedCredentialError(AccessError):
+    """The credential is valid, but not from this address or page.
+
+    Args:
+        message: why, for the client.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, 403)
+
+
+class ClientGoneError(ApplicationError):
+    """The client has hung up: no one waits for the response."""
+
+
+class NoResponseError(ApplicationError):
+    """An HTTP server did not answer, or not completely; the message is for the log."""
+
+
+class OverloadedError(ApplicationError):
+    """The server cannot answer this request now.
+
+    Args:
+        message: why, for the client.
+        retry_after: seconds after which another attempt makes sense.
+    """
+
+    def __init__(self, message: str, retry_after: int = 10) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from mastaba.api.access import Identifier, Principal
+from mastaba.api.access import Principal
 from mastaba.api.catalogue import Layer
 from mastaba.api.documents import Fault, Severity
 from mastaba.api.services import Site
-from mastaba_access.decisions import AccessClass
+from mastaba_access.decider import Decider
 from mastaba_access.identifiers.keys import KeyIdentifier
-from mastaba_access.rules.kept import KeptRules
 from mastaba_access.rules.limits import combined, media_type
 from mastaba_access.rules.periods import ALWAYS
 from mastaba_access.rules.rates import Per, Rate
@@ -30,21 +29,6 @@ _MAP_NUMBERS: Final = ("pixels", "width", "height", "layers")
 
 Place = tuple[str, str, str]
 """Service, virtual service and ability."""
-
-
-class Decider(Protocol):
-    """What is checked: the gate.
-
-    Attributes:
-        rules: those in use.
-        identifiers: by name.
-    """
-
-    rules: KeptRules
-    identifiers: dict[str, Identifier]
-
-    def class_of(self, visit: Visit, at: float) -> AccessClass:
-        """Return the class of a principal at a place and a moment."""
 
 
 def findings(gate: Decider, site: Site) -> list[Fault]:

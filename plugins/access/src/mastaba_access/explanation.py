@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from mastaba.api.access import Form, Principal, Shown
 from mastaba.api.services import Site
+from mastaba.errors import MastabaError
+from mastaba_access.decider import Decider
 from mastaba_access.decisions import AccessClass, Outcome
+from mastaba_access.identifiers.keys import KeyIdentifier
 from mastaba_access.naming import named_layers
 from mastaba_access.rates.spending import applies
 from mastaba_access.rules.ruleset import Rule, RuleSet
 from mastaba_access.rules.what import PLAIN_ABILITIES, Layers
-from mastaba_access.rules.who import Visit
-
-if TYPE_CHECKING:
-    from mastaba_access.gate import RulesGate
+from mastaba_access.rules.who import ANONYMOUS, Visit
+from mastaba_access.views import layers_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,7 @@ def parse_address(url: str, site: Site) -> Address:
     prefixes = {
         urlsplit(one.endpoint_uri).path.rstrip("/"): (name, "")
         for name, one in site.catalogue.services.items()
+        if not site.plugins.services[name].is_fallback
     }
     found = max(
         (
@@ -190,16 +193,87 @@ def explain_rates(
     ]
 
 
+def principal_named(gate: Decider, text: str, groups: Collection[str], address: str) -> Principal:
+    """Return the principal that an operator asks about.
+
+    Args:
+        gate: knows the credentials.
+        text: ``anonymous``, a credential, the id of a key, or ``user:NAME``.
+        groups: of a user.
+        address: of the client; may be empty.
+
+    Raises:
+        MastabaError: there is no such principal.
+    """
+    if text == "anonymous":
+        return ANONYMOUS
+    if text.startswith("user:"):
+        return Principal(text[5:], "user", groups=frozenset(groups), is_strong=True)
+    for form in (Form.PATH, Form.BEARER):
+        shown = Shown(form, text)
+        for one in gate.identifiers.values():
+            if form in one.forms and one.recognises(shown):
+                return one.verify(shown, address)
+    keys = gate.identifiers.get("keys")
+    principal = keys.principal(text) if isinstance(keys, KeyIdentifier) else None
+    if principal is None:
+        raise MastabaError(f"{text!r} is not a key, the id of one, user:NAME or anonymous")
+    return principal
+
+
+def explained(
+    gate: Decider, site: Site, url: str, visit: Visit, at: float
+) -> dict[str, Any] | None:
+    """Return who may do what at an address, and why, as JSON; None if no service answers there.
+
+    Args:
+        gate: decides.
+        site: as loaded.
+        url: of a request, or its path and query.
+        visit: who asks, and from where.
+        at: Unix seconds.
+    """
+    address = parse_address(url, site)
+    if not address.service:
+        return None
+    found, layers = gate.class_of(visit, at), layers_of(site.catalogue)
+    explanations: list[Explanation] = []
+    rates: dict[str, dict[str, Any]] = {}
+    for ability in abilities_of(site, address.service):
+        for layer in ("",) if ability in PLAIN_ABILITIES else address.layers:
+            question = (address.service, address.virtual, ability, layer)
+            explanations.append(explain(gate.rules.now, found, visit, at, layers, question))
+            for rate in explain_rates(gate.rules.now, visit, layers, question):
+                rates.setdefault(rate["name"], {**rate, "abilities": []})["abilities"].append(
+                    ability
+                )
+    public = gate.class_of(Visit(ANONYMOUS), at)
+    return {
+        "principal": {"id": visit.principal.id, "kind": visit.principal.kind},
+        "class": "open" if found.tag == public.tag else found.tag,
+        "service": address.service,
+        "virtual": address.virtual,
+        "layers": list(address.layers),
+        "decisions": [asdict(one) for one in explanations],
+        "rates": list(rates.values()),
+        "cache": _caching(found.tag == public.tag, found.is_shared),
+    }
+
+
+def _caching(is_open: bool, is_shared: bool) -> str:
+    if is_open:
+        return "as for everybody"
+    return "as for everybody, by the rules" if is_shared else "private"
+
+
 def abilities_of(site: Site, service: str) -> tuple[str, ...]:
     """Return the abilities of an installed service."""
     found = site.plugins.services.get(service)
     return () if found is None else found.abilities
 
 
-def matrix(gate: RulesGate, visit: Visit, at: float, site: Site) -> list[dict[str, str]]:
+def matrix(gate: Decider, visit: Visit, at: float, site: Site) -> list[dict[str, str]]:
     """Return a row for each layer, service and ability: the decision and the limits."""
-    from mastaba_access.views import layers_of
-
     layers, found = layers_of(site.catalogue), gate.class_of(visit, at)
     rows = []
     for service in site.catalogue.services:

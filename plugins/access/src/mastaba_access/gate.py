@@ -15,7 +15,7 @@ from itertools import chain
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
-from mastaba.api.access import PEER, Form, Gate, Grant, Identifier, Principal, Shown
+from mastaba.api.access import PEER, Form, Gate, Grant, Identifier, Operation, Principal, Shown
 from mastaba.api.catalogue import Catalogue
 from mastaba.api.documents import Fault
 from mastaba.api.services import Site
@@ -26,7 +26,8 @@ from mastaba.errors import (
     RestrictedCredentialError,
     UnknownCredentialError,
 )
-from mastaba_access import audit
+from mastaba_access.announcing import announce
+from mastaba_access.auth.signing import signed
 from mastaba_access.conditions import host_of, matches_address, matches_host
 from mastaba_access.decisions import AccessClass
 from mastaba_access.identifiers.faults import refuse
@@ -42,6 +43,7 @@ from mastaba_access.rules.what import PLAIN_ABILITIES, Layers
 from mastaba_access.rules.who import ANONYMOUS, Visit
 from mastaba_access.views import Parts, ViewMaker, layers_of
 from mastaba_server.access.refusals import shown_challenges
+from mastaba_server.log import audit
 from mastaba_server.processes.scoreboard import Obstacle
 from mastaba_server.threads.shared_memory import SharedMemory
 
@@ -95,7 +97,7 @@ class _InUse:
         self._by_tag = by_tag
         self._positions = {id(rule): n for n, rule in enumerate(rules.rules)}
         self._by_rules: dict[Any, AccessClass] = {}
-        self._public, self._public_ends = self.class_at(Visit(ANONYMOUS), time.time())
+        self._public, self.public_ends = self.class_at(Visit(ANONYMOUS), time.time())
 
     def class_at(self, visit: Visit, at: float) -> tuple[AccessClass, float]:
         """Return the class of a visit at a moment, and until when it remains."""
@@ -115,8 +117,8 @@ class _InUse:
 
     def public(self) -> AccessClass:
         """Return the class of those who show nothing, wherever they are."""
-        if time.time() >= self._public_ends:
-            self._public, self._public_ends = self.class_at(Visit(ANONYMOUS), time.time())
+        if time.time() >= self.public_ends:
+            self._public, self.public_ends = self.class_at(Visit(ANONYMOUS), time.time())
         return self._public
 
 
@@ -140,6 +142,8 @@ class RulesGate(Gate):
             remedy = "name a file of rules, or remove the section plugins.access"
             refuse("rules", "is missing: nothing says who may see what", remedy)
         _require_places_for_credentials(site.catalogue)
+        _require_secret(site.catalogue)
+        _require_free_names(site, access)
         installed = site.plugins.services
         self._services = {name: installed[name].abilities for name in site.catalogue.services}
         self._plain_words = PLAIN_ABILITIES.intersection(chain(*self._services.values()))
@@ -151,7 +155,9 @@ class RulesGate(Gate):
         self._failures = Failures()
         # The epoch.
         self._shared = SharedMemory(8)
-        found = secrets_of(access)
+        self._secrets = found = secrets_of(access)
+        self._bucket: int = access.get("bucket", 900)
+        self.origins = tuple(access.get("sessions", {}).get("origins", ()))
         self._key = _KEY if found is None else found.by_id[found.first]
         forms = {form for one in self._enabled for form in one.forms}
         names = access.get("names", ())
@@ -165,7 +171,8 @@ class RulesGate(Gate):
         self._by_tag: WeakValueDictionary[str, AccessClass] = WeakValueDictionary()
         self._in_use = _InUse(self.rules.now, self._key, self._by_tag)
         # A tag never changes its meaning, so the empty one is for what the public sees at first.
-        self._first = self._in_use.public()
+        self._first = self._public = self._in_use.public()
+        self._site = site
         self._catalogues: OrderedDict[int, tuple[Catalogue, Layers, Parts]] = OrderedDict()
         self._views: OrderedDict[Any, ViewMaker] = OrderedDict()
         self._spent = SpentRates(
@@ -178,6 +185,8 @@ class RulesGate(Gate):
         self._limit_rates()
         self._period_ends = self.rules.now.next_change(time.time())
         self._stop = threading.Event()
+        # Administrators do not wait for the next look.
+        self._polling = threading.Lock()
         self._thread: tuple[int, threading.Thread] | None = None
         self._report()
 
@@ -340,6 +349,14 @@ class RulesGate(Gate):
             )
         )
 
+    def signed(self, grant: Grant) -> str:
+        """Return a token with the rights of a grant; see `Gate.signed`."""
+        if self._secrets is None:
+            return ""
+        now, longest, bucket = time.time(), _LONGEST_GRANT, self._bucket
+        text, _ = signed(b"", grant.principal, self._secrets, now, longest=longest, bucket=bucket)
+        return text
+
     # ------------------------------------------------------------ what
 
     def class_of(self, visit: Visit, at: float) -> AccessClass:
@@ -393,6 +410,12 @@ class RulesGate(Gate):
 
         return findings(self, site)
 
+    def operations(self) -> Sequence[Operation]:
+        """Return what administrators do with keys and rules."""
+        from mastaba_access.administration import Administration
+
+        return Administration(self).operations()
+
     # ------------------------------------------------------------ changes
 
     def after_fork(self) -> None:
@@ -424,6 +447,10 @@ class RulesGate(Gate):
 
         The epoch is raised afterwards: whatever was granted before is granted again.
         """
+        with self._polling:
+            return self._poll()
+
+    def _poll(self) -> bool:
         before = self.rules.now
         has_changed = self.rules.poll()
         if has_changed:
@@ -442,7 +469,16 @@ class RulesGate(Gate):
                 logger.error("the identifier %s cannot look for changes: %s", name, error)
         if has_changed:
             self.raise_epoch()
+            self._announce_public()
         return has_changed
+
+    def _announce_public(self) -> None:
+        """Let plugins purge what the public has seen of layers that it sees otherwise now."""
+        before, self._public = self._public, self._in_use.public()
+        ends = self._in_use.public_ends
+        state = f"public {before.tag} {self._public.tag} {self.rules.state} {ends}"
+        if before.tag != self._public.tag and self._log_new_faults.take(state):
+            announce(self._site, before, self._public, self._spent.layers)
 
     def _limit_rates(self) -> None:
         """Take the cost of requests if there are rates, or keys that may have one."""
@@ -455,7 +491,7 @@ class RulesGate(Gate):
         self.rates = self._spent if is_limited else None
 
     def _note_change(self, before: RuleSet, now: RuleSet) -> None:
-        if not self._log_new_faults.take(f"changed {before.digest} {now.digest}"):
+        if not self._log_new_faults.take(f"changed {now.digest} {self.rules.state}"):
             return
         old, new = ({rule.name: rule for rule in one.rules} for one in (before, now))
         both = new.keys() & old.keys()
@@ -499,6 +535,31 @@ def _require_places_for_credentials(catalogue: Catalogue) -> None:
         if "?" in one.endpoint_uri:
             reason = f"endpoint_uri of {name} has a query, behind which no credential can stand"
             refuse("rules", reason, f"remove the query from {name}.endpoint_uri in services.json")
+
+
+def _require_free_names(site: Site, access: Mapping[str, Any]) -> None:
+    """Check that no service has a parameter with the name of a credential.
+
+    Raises:
+        ConfigurationError: one has.
+    """
+    names = {name.lower() for name in access.get("names", ())}
+    for service in site.catalogue.services:
+        for name in sorted(names & site.plugins.services[service].parameters):
+            reason = f"{name} is a parameter of {service}, and would be taken out of its requests"
+            refuse("names", reason, "leave it out of the list")
+
+
+def _require_secret(catalogue: Catalogue) -> None:
+    """Check that not anyone may administrate what is restricted.
+
+    Raises:
+        ConfigurationError: the administration has no secret.
+    """
+    admin = catalogue.services.get("admin")
+    if admin is not None and not admin.own.get("secret"):
+        reason = "restricts access, but anyone may use the administration: it has no secret"
+        refuse("rules", reason, "set admin.secret in services.json")
 
 
 def _opened_quotas(settings: Mapping[str, Mapping[str, Any]], rules: RuleSet) -> Quotas | None:

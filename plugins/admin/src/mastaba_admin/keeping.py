@@ -1,4 +1,4 @@
-"""Descriptors of the layers that were created or replaced, in a directory of their own."""
+"""What administrators have created or replaced, in a directory: layers and virtual services."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import errno
 import json
 import os
 import tempfile
+from typing import Final
 from urllib.parse import quote, unquote
 
 from mastaba.api.services import Action, Change
@@ -15,6 +16,13 @@ from mastaba.errors import ChangeRefusedError, reason_of
 _SUFFIX = ".json"
 # Other special characters of an identifier are percent-encoded in its file name.
 _SAFE = "!#$&'()+,;=@[]^{} "
+_WRITTEN: Final = frozenset(
+    (
+        *(Action.CREATE_LAYER, Action.REPLACE_LAYER),
+        *(Action.CREATE_VIRTUAL, Action.REPLACE_VIRTUAL),
+    )
+)
+_REMOVED: Final = frozenset((Action.DELETE_LAYER, Action.DELETE_VIRTUAL))
 
 
 def kept_layers(directory: str) -> dict[str, str]:
@@ -36,28 +44,43 @@ def kept_layers(directory: str) -> dict[str, str]:
     }
 
 
+def kept_virtual(directory: str) -> dict[str, str]:
+    """Return the sections in a directory of layers by virtual service.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    return kept_layers(_of_virtual(directory))
+
+
 def keep(directory: str, change: Change) -> None:
-    """Write or remove the descriptor of a changed layer.
+    """Write or remove the document of a changed layer or virtual service.
 
     Raises:
         ChangeRefusedError: this is not possible.
     """
+    folder = _of_virtual(directory) if change.virtual else directory
+    what = "virtual service" if change.virtual else "layer"
     try:
-        if change.action in (Action.CREATE_LAYER, Action.REPLACE_LAYER):
-            _write(directory, change)
-        elif change.action is Action.DELETE_LAYER:
+        if change.action in _WRITTEN:
+            _write(folder, change)
+        elif change.action in _REMOVED:
             with contextlib.suppress(FileNotFoundError):
-                os.unlink(_path(directory, change.layer))
+                os.unlink(_path(folder, change))
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
-            reason = "the identifier of the layer is too long for a file name"
+            reason = f"the identifier of the {what} is too long for a file name"
             raise ChangeRefusedError("faulty", reason) from error
-        reason = f"the layer cannot be saved in {directory}: {reason_of(error)}"
+        reason = f"the {what} cannot be saved in {folder}: {reason_of(error)}"
         raise ChangeRefusedError("failed", reason) from error
 
 
+def _of_virtual(directory: str) -> str:
+    return f"{directory.rstrip('/')}/virtual"
+
+
 def _write(directory: str, change: Change) -> None:
-    """Write a descriptor atomically; create the directory if needed."""
+    """Write a document atomically; create the directory if needed."""
     os.makedirs(directory, exist_ok=True)
     data = json.dumps(change.document, indent=2, ensure_ascii=False).encode() + b"\n"
     descriptor, temporary = tempfile.mkstemp(prefix=".", dir=directory)
@@ -67,15 +90,15 @@ def _write(directory: str, change: Change) -> None:
             stream.flush()
             os.fsync(stream.fileno())
         os.chmod(temporary, 0o644)
-        os.replace(temporary, _path(directory, change.layer))
+        os.replace(temporary, _path(directory, change))
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise
 
 
-def _path(directory: str, identifier: str) -> str:
-    name = quote(identifier, safe=_SAFE)
+def _path(directory: str, change: Change) -> str:
+    name = quote(change.layer or change.virtual, safe=_SAFE)
     # `kept_layers` ignores hidden files.
     if name.startswith("."):
         name = "%2E" + name[1:]

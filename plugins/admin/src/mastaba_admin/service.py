@@ -7,27 +7,26 @@ import logging
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from mastaba.api.access import Operation
 from mastaba.api.documents import Fault, Faults, Severity, parse_document
 from mastaba.api.services import Action, Change, Service, ServiceSettings, Site
 from mastaba.api.web import Request, Response, message
-from mastaba.errors import ChangeRefusedError, ConfigurationError
+from mastaba.errors import ChangeRefusedError, ConfigurationError, RequestError
 from mastaba_admin.errors import NotAuthorizedError, error_response
-from mastaba_admin.keeping import keep, kept_layers
+from mastaba_admin.keeping import keep, kept_layers, kept_virtual
 from mastaba_admin.origin import check_json, check_same_origin
-from mastaba_admin.routes import route
+from mastaba_admin.routes import CHANGES, OF_VIRTUAL, Route, route
 from mastaba_admin.secret import shows_secret
+from mastaba_server.log import audit
 
 logger = logging.getLogger(__name__)
 
 _BODY = "the body"
-_LINKS = (
-    ("POST", "/layers/{id}", "Create a layer"),
-    ("PUT", "/layers/{id}", "Replace a layer"),
-    ("DELETE", "/layers/{id}", "Delete a layer"),
-    ("PUT", "/on", "Turn services on"),
-    ("PUT", "/off", "Turn services off"),
-    ("PUT", "/reload", "Read the configuration again"),
-    ("DELETE", "/indices", "Read the indices of replaced slabs again"),
+_WITH_DOCUMENT = frozenset(
+    (
+        *(Action.CREATE_LAYER, Action.REPLACE_LAYER),
+        *(Action.CREATE_VIRTUAL, Action.REPLACE_VIRTUAL),
+    )
 )
 
 
@@ -59,8 +58,8 @@ class AdminService(Service):
         "persist": {
             "type": "string",
             "minLength": 1,
-            "description": "Directory where created and replaced layers are saved. "
-            "Without it, a reload discards them.",
+            "description": "Directory where created and replaced layers and virtual services are "
+            "saved. Without it, a reload discards them.",
         },
     }
 
@@ -84,39 +83,91 @@ class AdminService(Service):
         return {} if directory is None else kept_layers(directory)
 
     @classmethod
+    def kept_virtual(cls, settings: ServiceSettings) -> Mapping[str, str]:
+        directory = _directory(settings)
+        return {} if directory is None else kept_virtual(directory)
+
+    @classmethod
     def keep(cls, settings: ServiceSettings, change: Change) -> None:
         directory = _directory(settings)
         if directory is not None:
             keep(directory, change)
 
     def respond(self, request: Request) -> Response:
-        """Execute a request.
+        """Execute a request, and write a line of the audit log if it may change anything.
 
         Raises:
-            NotAuthorizedError: it does not contain the secret.
+            NotAuthorizedError: it does not contain the secret, or there is none, and the operation
+                needs one.
             CrossSiteError, MediaTypeError: there is no secret, and it may be of another site.
             UnknownPathError, UnsupportedMethodError: the path or method is not supported.
             RequestTooLargeError: the body is larger than 1 MiB.
         """
+        status = 500
+        try:
+            response = self._execute(request)
+            status = response.status
+        except RequestError as error:
+            status = error_response(error).status
+            raise
+        finally:
+            if request.method != "GET":
+                audit.record(
+                    "administration",
+                    method=request.method,
+                    path=request.path[:200],
+                    status=status,
+                    address=request.environ.get("REMOTE_ADDR"),
+                )
+        return response
+
+    def _execute(self, request: Request) -> Response:
         if not shows_secret(request, self._secret):
             raise NotAuthorizedError("Not authorized request")
         if not self._secret:
             check_same_origin(request, self.settings.endpoint_uri)
-        action, layer = route(request.method, request.path)
-        if request.method == "GET":
-            return message(200, json.dumps(self._status(), ensure_ascii=False), "application/json")
+        found, identifier = route(self._routes(), request.method, request.path)
+        if not self._secret and found.needs_secret:
+            raise NotAuthorizedError("this needs admin.secret in services.json")
         try:
-            if action in (Action.CREATE_LAYER, Action.REPLACE_LAYER):
-                if not self._secret:
-                    check_json(request)
-                self.site.submit(Change(action, layer, _descriptor(request.body())))
-            elif action is not None:
-                self.site.submit(Change(action, layer))
+            return self._made(found.does, identifier, request)
         except ChangeRefusedError as error:
             # A normal response; raising would log it as a server error.
             logger.warning("%s %s is refused: %s", request.method, request.path, error)
             return error_response(error)
-        return Response(202 if action is Action.RELOAD else 204, [])
+
+    def _routes(self) -> list[Route]:
+        gate = self.site.gate
+        return [
+            Route("GET", "", "", self._status),
+            Route("GET", "/virtual", "List the virtual services", self._virtual, needs_secret=True),
+            *CHANGES,
+            *(
+                Route(one.method, one.path, one.title, one, needs_secret=True)
+                for one in (() if gate is None else gate.operations())
+            ),
+        ]
+
+    def _made(self, does: Any, identifier: str, request: Request) -> Response:
+        """Return the response to a request that may be executed.
+
+        Raises:
+            ChangeRefusedError: it does nothing.
+        """
+        if isinstance(does, Operation):
+            # Many clients send no body with DELETE, and some an empty one.
+            body = b"" if request.method == "GET" else request.body()
+            return _json(does.run(self.site, identifier, _document(body) if body else None))
+        if isinstance(does, Action):
+            document = None
+            if does in _WITH_DOCUMENT:
+                if not self._secret:
+                    check_json(request)
+                document = _document(request.body())
+            name = {"virtual" if does in OF_VIRTUAL else "layer": identifier}
+            self.site.submit(Change(does, document=document, **name))
+            return Response(202 if does is Action.RELOAD else 204, [])
+        return _json(None if does is None else does())
 
     def error_response(self, error: Exception, request: Request) -> Response:
         return error_response(error)
@@ -129,9 +180,31 @@ class AdminService(Service):
             "enabled": catalogue.settings.enabled,
             "layers": len(catalogue.layers),
             "links": [
-                {"method": method, "href": uri + path, "templated": "{" in path, "title": title}
-                for method, path, title in _LINKS
+                {
+                    "method": one.method,
+                    "href": uri + one.path,
+                    "templated": "{" in one.path,
+                    "title": one.title,
+                }
+                for one in self._routes()
+                if one.title
             ],
+        }
+
+    def _virtual(self) -> dict[str, Any]:
+        catalogue = self.site.catalogue
+        return {
+            name: {
+                "layers": list(one.layers),
+                "exclusive": one.exclusive,
+                "published": sum(map(one.includes, catalogue.layers.values())),
+                "addresses": {
+                    key: settings.endpoint_uri
+                    for key, settings in one.services.items()
+                    if not self.site.plugins.services[key].is_fallback
+                },
+            }
+            for name, one in sorted(catalogue.virtual.items())
         }
 
 
@@ -140,8 +213,17 @@ def _directory(settings: ServiceSettings) -> str | None:
     return directory if directory is None else directory.rstrip("/") or "/"
 
 
-def _descriptor(body: bytes) -> Any:
-    """Parse a layer descriptor.
+def _json(value: Any) -> Response:
+    if value is None:
+        return Response(204, [])
+    response = message(200, json.dumps(value, ensure_ascii=False), "application/json")
+    # It may contain a key.
+    response.headers.append(("Cache-Control", "no-store"))
+    return response
+
+
+def _document(body: bytes) -> Any:
+    """Parse the document in a body.
 
     Raises:
         ChangeRefusedError: it is not UTF-8, not JSON, or null.

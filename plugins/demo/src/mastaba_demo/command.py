@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
     """
     # Imported here because every command of the command line would load the generator otherwise.
     from mastaba.errors import ListenError
-    from mastaba.tooling.commands import require_free
+    from mastaba.tooling.commands import require_free, serve
     from mastaba_demo.generation import generate
     from mastaba_demo.installation import PYRAMIDS, write_demo_installation
     from mastaba_demo.settings import Settings
@@ -78,19 +78,10 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.no_serve:
         sys.stdout.write(f"{server_json}\n")
         return 0
-    return _serve(server_json, arguments)
+    sys.stdout.write(f"Open http://{arguments.http}/viewer in a browser. Press Ctrl+C to stop.\n")
+    sys.stdout.flush()
+    return serve(server_json, arguments)
 
 
 def _report_kept(path: Path) -> None:
     sys.stderr.write(f"Kept as edited: {path} (delete it to have it written again)\n")
-
-
-def _serve(server_json: Path, arguments: argparse.Namespace) -> int:
-    from mastaba.tooling.commands import main
-
-    sys.stdout.write(f"Open http://{arguments.http}/viewer in a browser. Press Ctrl+C to stop.\n")
-    sys.stdout.flush()
-    blocked = [word for name in arguments.block for word in ("--block", name)]
-    directory = arguments.plugins_directory
-    files = [] if directory is None else ["--plugins", directory]
-    return main(["-f", str(server_json), "--http", arguments.http, *blocked, *files])

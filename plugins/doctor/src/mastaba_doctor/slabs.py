@@ -11,6 +11,7 @@ from typing import Final
 from mastaba.api.catalogue import Catalogue, Layer, Level
 from mastaba.api.containers import TileIndex, TileReader
 from mastaba.api.documents import Fault, Severity
+from mastaba.api.slabs import LevelReader
 from mastaba.api.storages import Storage
 from mastaba.api.tiles import can_draw
 from mastaba.errors import (
@@ -91,7 +92,9 @@ def _storage_fault(place: _PublishedLevel) -> Fault | None:
     """Return why a storage cannot be used, or None; a missing object proves that it can."""
     storage = place.reader.storage
     slab_col, slab_row = next(slab_positions(place.level, 1))
-    key = place.reader.key_of(("", slab_col, slab_row))
+    level, reader = place.level, place.reader
+    block, _ = reader.place_of(slab_row * level.tiles_per_height, slab_col * level.tiles_per_width)
+    key = reader.key_of(block)
     try:
         storage.stat(key)
     except ObjectNotFoundError:
@@ -105,6 +108,8 @@ def _examined(place: _PublishedLevel, samples: int) -> tuple[int, list[Fault]]:
     """Return the number of slabs read from a level, and their problems."""
     faults: list[Fault] = []
     level, reader = place.level, place.reader
+    if not isinstance(reader, LevelReader):
+        return _container_examined(place, samples)
     count, tries, first_key = 0, 0, ""
     most = samples * _TRIES
     for slab_col, slab_row in slab_positions(level, most):
@@ -141,6 +146,32 @@ def _examined(place: _PublishedLevel, samples: int) -> tuple[int, list[Fault]]:
     if not count and not faults:
         faults.append(_nothing(place, tries, first_key))
     return count, faults
+
+
+def _container_examined(place: _PublishedLevel, samples: int) -> tuple[int, list[Fault]]:
+    """Decode a tile of some blocks of a container; return their number, and their problems."""
+    reader = place.reader
+    decode = _decoder(place.layer, place.level) if reader.decoder is None else reader.decoder.decode
+    count = 0
+    for block_col, block_row in slab_positions(place.level, samples * _TRIES):
+        for row, col in tiles_of(place.level, block_col, block_row):
+            key = reader.key_of(reader.place_of(row, col)[0])
+            try:
+                tile = reader.locate(row, col)
+                if tile is None:
+                    continue
+                decode(tile.read())
+            except SlabFormatError as error:
+                reason, remedy = f"{place.described}: {error}", "write the container again"
+                name = _named(reader.storage, key)
+                return count, [Fault(Severity.ERROR, name, f"tile {row}/{col}", reason, remedy)]
+            except StorageError as error:
+                return count, [_unreadable(reader.storage, key, "$", place, error)]
+            count += 1
+            break
+        if count >= samples:
+            break
+    return count, []
 
 
 def _wrong_size(storage: Storage, key: str, place: _PublishedLevel) -> Fault | None:

@@ -45,6 +45,15 @@ class ElevationService(Service):
     default_cors = True
     allowed_methods: ClassVar[tuple[str, ...]] = ("GET", "POST")
     abilities: ClassVar[tuple[str, ...]] = ("heights",)
+    parameters: ClassVar[frozenset[str]] = frozenset(
+        (
+            *("bbox", "callback", "coords", "crs", "dataset", "datetime", "delimiter"),
+            *("extensions", "f", "geom", "geometry", "hysteresis", "lat", "lon"),
+            *("nodata_value", "parameter-name", "path", "plane", "points"),
+            *("resolution", "resource", "samples", "sampling", "simplify", "x", "y"),
+            *("z",),
+        )
+    )
     operations: ClassVar[tuple[str, ...]] = ("native", *FACADES)
     settings_schema: ClassVar[Mapping[str, Any]] = SETTINGS_SCHEMA
     layer_schema: ClassVar[Mapping[str, Any]] = LAYER_SCHEMA

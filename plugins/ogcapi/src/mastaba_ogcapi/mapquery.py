@@ -184,7 +184,9 @@ class MapQueries:
         return [self._collection(item.strip()) for item in text.split(",")]
 
     def _collection(self, name: str) -> Collection:
-        prefix = f"{self._dataset.uri}/collections/"
+        # Requests contain no credentials, so addresses in them contain no mark.
+        uri = self._dataset.uri.removesuffix(self._dataset.site.catalogue.mark)
+        prefix = f"{uri}/collections/"
         if name.startswith(prefix):
             name = unquote(name[len(prefix) :].partition("?")[0].rstrip("/"))
         found = self._dataset.collections.get(name)

@@ -64,6 +64,14 @@ class OGCAPIService(Service):
     title = "OGC API service"
     draws_maps = True
     abilities: ClassVar[tuple[str, ...]] = ("tiles", "maps", "coverages")
+    parameters: ClassVar[frozenset[str]] = frozenset(
+        (
+            *("bbox", "bbox-crs", "bgcolor", "center", "collection", "collections"),
+            *("crs", "datetime", "exclude-properties", "f", "height", "level", "limit"),
+            *("properties", "resolution", "scale-factor", "scale-size", "subset"),
+            *("subset-crs", "transparent", "width"),
+        )
+    )
     operations: ClassVar[tuple[str, ...]] = (_DOCUMENT, _GET_MAP, _GET_TILE, _GET_COVERAGE)
     exposed_headers = (
         "Content-Crs, Content-Bbox, Content-Interpolation, Link, Accept-Ranges, Content-Range, "

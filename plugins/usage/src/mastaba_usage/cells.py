@@ -2,7 +2,7 @@
 
 ```text
 header      64 bytes: signature, number of cells, length of the directory
-counters    65,536 cells of four unsigned integers of 64 bits: hits, bytes, uses, and one reserved
+counters    65,536 cells of four integers of 64 bits: hits, bytes, uses, and the cost beyond 1 a hit
 directory   for each cell, in order: length and CRC-32 of its name, then the name as JSON
 ```
 
@@ -54,6 +54,7 @@ class Cell(NamedTuple):
         ability: what was asked for: ``tiles``, or the operation of the service.
         key: public identifier of the principal; ``anonymous`` without one.
         status: ``ok``, ``unchanged``, ``missing``, ``refused``, ``limited`` or ``error``.
+        label: name of the principal for people; empty for none.
     """
 
     service: str
@@ -63,6 +64,7 @@ class Cell(NamedTuple):
     ability: str = ""
     key: str = "anonymous"
     status: str = "ok"
+    label: str = ""
 
 
 class Counts(NamedTuple):
@@ -71,11 +73,13 @@ class Counts(NamedTuple):
     Attributes:
         hits: answers.
         size: bytes of their bodies.
+        cost: of the requests; see `mastaba.api.services.Service.cost`.
         uses: answers in which the layer was one of several.
     """
 
     hits: int
     size: int
+    cost: int
     uses: int
 
 
@@ -114,7 +118,7 @@ class CellFile:
             part.unlink(missing_ok=True)
             raise
         end = _HEADER + _COUNTERS
-        self._words = memoryview(self._map)[_HEADER:end].cast("Q")
+        self._words = memoryview(self._map)[_HEADER:end].cast("q")
         # For what has no room.
         self._added(Cell(OTHER))
 
@@ -127,18 +131,21 @@ class CellFile:
             known = self._numbers.get(cell)
             return self._added(cell) if known is None else known
 
-    def add(self, number: int, size: int) -> None:
+    def add(self, number: int, size: int, cost: int = 1) -> None:
         """Count one hit.
 
         Args:
             number: of the cell.
             size: bytes.
+            cost: of the request.
         """
         place = number * _WORDS
         words = self._words
         with self._lock:
             words[place] += 1
             words[place + 1] += size
+            if cost != 1:
+                words[place + 3] += cost - 1
 
     def use(self, number: int) -> None:
         """Count one use."""
@@ -169,7 +176,7 @@ class CellFile:
         if count >= MOST_CELLS - _KEPT and cell.layer not in ("", OTHER):
             return self._placed(cell._replace(layer=OTHER, level=""))
         if count >= MOST_CELLS - _KEPT // 2 and cell.key != OTHER:
-            return self._placed(cell._replace(key=OTHER))
+            return self._placed(cell._replace(key=OTHER, label=""))
         if count >= MOST_CELLS:
             self.is_full = True
             return 0
@@ -203,7 +210,7 @@ def read_cells(path: Path) -> Iterator[tuple[Cell, Counts]]:
     if len(data) != _SIZE or not data.startswith(_MAGIC):
         raise ValueError(f"{path.name} is not a file of counters")
     end = _HEADER + _COUNTERS
-    words = memoryview(data)[_HEADER:end].cast("Q")
+    words = memoryview(data)[_HEADER:end].cast("q")
     for number in range(MOST_CELLS):
         if end + _ENTRY.size > len(data):
             return
@@ -213,7 +220,8 @@ def read_cells(path: Path) -> Iterator[tuple[Cell, Counts]]:
             return
         end += _ENTRY.size + length
         place = number * _WORDS
-        yield Cell(*json.loads(name)), Counts(*words[place : place + 3])
+        hits, size, uses, more = words[place : place + _WORDS]
+        yield Cell(*json.loads(name)), Counts(hits, size, hits + more, uses)
 
 
 def is_closed(path: Path) -> bool:

@@ -8,17 +8,28 @@ from typing import TYPE_CHECKING
 
 from mastaba.api.commands import USAGE, add_server_json, print_json
 from mastaba.errors import MastabaError
+from mastaba_usage.database import NUMBERS
 from mastaba_usage.errors import UsageError
-from mastaba_usage.reading import DEFAULT, as_csv, as_table, columns, conditions, days
+from mastaba_usage.front_logs import FORMATS
+from mastaba_usage.reading import (
+    DEFAULT,
+    as_csv,
+    as_parquet,
+    as_table,
+    columns,
+    conditions,
+    days,
+)
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable
 
+    from mastaba.api.services import Site
     from mastaba_usage.settings import UsageSettings
 
 _HELP = """\
-Shows who used which layers, and how much, at most a minute behind. `usage merge DATABASE…` takes
-over the days of other nodes; `usage forget KEY` replaces a key by "removed", sums stay.
+Shows who used which layers, and how much, at most a minute behind.
 """
 
 
@@ -36,50 +47,109 @@ def add_command(subparsers: argparse._SubParsersAction[argparse.ArgumentParser])
     parser.add_argument(
         "--where", action="append", default=[], metavar="COLUMN=VALUE", help="only these"
     )
-    parser.add_argument("--format", choices=("table", "csv", "json"), default="table")
-    parser.add_argument("action", nargs="?", choices=("merge", "forget"), metavar="merge|forget")
-    parser.add_argument("values", nargs="*", metavar="DATABASE|KEY")
-    parser.set_defaults(run=_run)
+    parser.add_argument("--format", choices=("table", "csv", "json", "parquet"), default="table")
+    parser.set_defaults(run=_show)
+    actions = parser.add_subparsers(metavar="ACTION")
+    for name, metavar, run, text in (
+        ("merge", "DATABASE", _merge, "take over the days of other nodes"),
+        ("forget", "KEY", _forget, 'replace keys by "removed"; sums stay'),
+        ("import", "FILE", _import, "count the access logs of a front server"),
+    ):
+        action = actions.add_parser(name, help=text, description=text)
+        add_server_json(action)
+        action.add_argument("values", nargs="+", metavar=metavar)
+        action.set_defaults(run=run)
+        if name == "import":
+            action.add_argument(
+                "--format", dest="log_format", choices=FORMATS, required=True, help="of the logs"
+            )
 
 
-def _run(arguments: argparse.Namespace) -> int:
-    try:
-        settings = _settings(arguments.file)
-        if arguments.action == "merge":
-            for path in arguments.values:
-                settings.database.merge(Path(path))
-            return 0
-        if arguments.action == "forget":
-            for key in arguments.values:
-                print(f"{key}: {settings.database.forget(key)} rows")
-            return 0
-        first, last = days(arguments.first, arguments.last)
-        by = columns(arguments.by)
-        rows = settings.database.sums(first, last, by, conditions(arguments.where))
-    except MastabaError as error:
-        return _fail(str(error), 1)
-    except ValueError as error:
-        return _fail(str(error), USAGE)
-    names = [*by, "hits", "bytes", "uses"]
+def _reporting(run: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
+    def reporting(arguments: argparse.Namespace) -> int:
+        try:
+            return run(arguments)
+        except MastabaError as error:
+            return _fail(str(error), 1)
+        except ValueError as error:
+            return _fail(str(error), USAGE)
+
+    return reporting
+
+
+@_reporting
+def _show(arguments: argparse.Namespace) -> int:
+    is_binary = arguments.format == "parquet"
+    if is_binary and sys.stdout.isatty():
+        raise ValueError("Parquet is not text: write it to a file, with > usage.parquet")
+    database = _settings(_site(arguments)).database
+    first, last = days(arguments.first, arguments.last)
+    by = columns(arguments.by)
+    rows = database.sums(first, last, by, conditions(arguments.where))
+    names = [*by, *NUMBERS]
     if arguments.format == "json":
         print_json({"from": first, "to": last, "usage": rows})
+    elif is_binary:
+        sys.stdout.buffer.write(as_parquet(rows, names))
     else:
         form = as_csv if arguments.format == "csv" else as_table
         sys.stdout.write(form(rows, names))
     return 0
 
 
-def _settings(file: str) -> UsageSettings:
-    """Return the settings in a server.json.
+@_reporting
+def _merge(arguments: argparse.Namespace) -> int:
+    database = _settings(_site(arguments)).database
+    for path in arguments.values:
+        database.merge(Path(path))
+    return 0
+
+
+@_reporting
+def _forget(arguments: argparse.Namespace) -> int:
+    database = _settings(_site(arguments)).database
+    for key in arguments.values:
+        print(f"{key}: {database.forget(key)} rows")
+    return 0
+
+
+@_reporting
+def _import(arguments: argparse.Namespace) -> int:
+    from mastaba_usage.importing import LogCounter, import_log
+
+    site = _site(arguments)
+    database, counter = _settings(site).database, LogCounter(site)
+    for path in arguments.values:
+        reader = FORMATS[arguments.log_format]()
+        found = import_log(Path(path), reader, counter, database)
+        report = f"{path}: {found.lines:,} requests counted"
+        if found.before:
+            report += f"; {found.before:,} bytes were counted before"
+        if found.bad:
+            report += f"; {found.bad:,} lines are not of the format {arguments.log_format}"
+        print(report)
+    return 0
+
+
+def _site(arguments: argparse.Namespace) -> Site:
+    """Return what a server.json publishes.
 
     Raises:
-        UsageError: nothing is counted with them.
         MastabaError: the configuration cannot be used.
     """
     from mastaba.api.tools import create_application
+
+    return create_application(arguments.file).site
+
+
+def _settings(site: Site) -> UsageSettings:
+    """Return the settings of a site.
+
+    Raises:
+        UsageError: nothing is counted with them.
+    """
     from mastaba_usage.settings import UsageSettings
 
-    site = create_application(file).site
     found = UsageSettings.of(site.plugin_settings.get("usage", {}))
     if found is None:
         raise UsageError("nothing is counted: plugins.usage.directory is missing in server.json")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,24 +13,30 @@ from mastaba_usage.cells import Cell, Counts
 from mastaba_usage.errors import UsageError
 
 NAME: Final = "usage.sqlite"
-COLUMNS: Final = (
-    *("day", "service", "virtual", "layer", "level", "ability", "key", "status"),
-    *("hits", "bytes", "uses"),
+_KEYS: Final = ("day", "service", "virtual", "layer", "level", "ability", "key", "status")
+NUMBERS: Final = ("hits", "bytes", "cost", "uses")
+GROUPS: Final = (
+    *("month", "day", "service", "virtual", "layer", "level", "ability", "key", "label", "status"),
 )
-GROUPS: Final = ("month", *COLUMNS[:8])
 """Columns by which sums may be grouped."""
 SLOT: Final = 300
 """Seconds of a slot."""
 REMOVED: Final = "removed"
 
-_VERSION: Final = 1
-_KEYS: Final = ", ".join(COLUMNS[:8])
+_VERSION: Final = 2
+_SUMS: Final = ", ".join(f"{name} = {name} + excluded.{name}" for name in NUMBERS)
 _SCHEMA: Final = f"""
 CREATE TABLE day (
-    node TEXT NOT NULL, {", ".join(f"{name} TEXT NOT NULL" for name in COLUMNS[:8])},
-    hits INTEGER NOT NULL, bytes INTEGER NOT NULL, uses INTEGER NOT NULL,
-    PRIMARY KEY (node, {_KEYS})
+    node TEXT NOT NULL, is_front INTEGER NOT NULL,
+    {", ".join(f"{name} TEXT NOT NULL" for name in _KEYS)},
+    {", ".join(f"{name} INTEGER NOT NULL" for name in NUMBERS)},
+    PRIMARY KEY (node, is_front, {", ".join(_KEYS)})
 ) WITHOUT ROWID;
+CREATE TABLE front (node TEXT NOT NULL, day TEXT NOT NULL, PRIMARY KEY (node, day)) WITHOUT ROWID;
+CREATE TABLE log (
+    digest TEXT PRIMARY KEY, size INTEGER NOT NULL, day TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE label (key TEXT PRIMARY KEY, label TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE slot (
     start INTEGER NOT NULL, service TEXT NOT NULL, key TEXT NOT NULL,
     hits INTEGER NOT NULL, bytes INTEGER NOT NULL,
@@ -37,12 +44,14 @@ CREATE TABLE slot (
 ) WITHOUT ROWID;
 CREATE TABLE position (
     file TEXT NOT NULL, number INTEGER NOT NULL,
-    hits INTEGER NOT NULL, bytes INTEGER NOT NULL, uses INTEGER NOT NULL,
+    {", ".join(f"{name} INTEGER NOT NULL" for name in NUMBERS)},
     PRIMARY KEY (file, number)
 ) WITHOUT ROWID;
 CREATE TABLE forgotten (key TEXT PRIMARY KEY) WITHOUT ROWID;
 PRAGMA user_version = {_VERSION};
 """
+"""``front`` has the days whose hits a server in front has counted: of these, the rows of ``day``
+with ``is_front`` count, of all others those without. ``log`` has what was read of its logs."""
 
 
 class Database:
@@ -75,27 +84,62 @@ class Database:
             known = {
                 number: counts
                 for number, *counts in db.execute(
-                    "SELECT number, hits, bytes, uses FROM position WHERE file = ?", (file,)
+                    "SELECT number, hits, bytes, cost, uses FROM position WHERE file = ?", (file,)
                 )
             }
-            forgotten = {key for (key,) in db.execute("SELECT key FROM forgotten")}
+            names = _Names(db)
             for number, (cell, counts) in enumerate(cells):
-                if cell.key in forgotten:
-                    cell = cell._replace(key=REMOVED)
-                before = known.get(number, (0, 0, 0))
+                before = known.get(number, (0,) * len(NUMBERS))
                 grown = [one - other for one, other in zip(counts, before, strict=True)]
                 if not any(grown):
                     continue
-                _add(db, (self._node, day, *cell), grown)
+                cell = names.known(cell)
+                _add(db, (self._node, 0, day, *cell[:-1]), grown)
                 db.execute(
                     "INSERT INTO slot VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
                     "hits = hits + excluded.hits, bytes = bytes + excluded.bytes",
                     (slot, cell.service, cell.key, *grown[:2]),
                 )
                 db.execute(
-                    "INSERT OR REPLACE INTO position VALUES (?, ?, ?, ?, ?)",
+                    "INSERT OR REPLACE INTO position VALUES (?, ?, ?, ?, ?, ?)",
                     (file, number, *counts),
                 )
+
+    def logs(self) -> dict[str, int]:
+        """Return what was read of the logs of front servers: bytes, by their digest."""
+        with closing(self._open()) as db:
+            return dict(db.execute("SELECT digest, size FROM log"))
+
+    def count_log(
+        self,
+        known: Mapping[str, int],
+        read: tuple[str, int],
+        cells: Iterable[tuple[str, Cell, Counts]],
+    ) -> None:
+        """Add what a log contains, in one transaction. The node's own count of its days is hidden.
+
+        Args:
+            known: `logs`, as they were before it was read.
+            read: digest and bytes of the log, up to where it was read.
+            cells: days and their cells.
+
+        Raises:
+            UsageError: another log was added meanwhile.
+        """
+        with closing(self._open()) as db, db:
+            db.execute("BEGIN IMMEDIATE")
+            if dict(db.execute("SELECT digest, size FROM log")) != known:
+                raise UsageError("another import is running; import the file again")
+            names = _Names(db)
+            days = set()
+            for day, cell, counts in cells:
+                days.add(day)
+                _add(db, (self._node, 1, day, *names.known(cell)[:-1]), counts)
+            db.executemany(
+                "INSERT OR IGNORE INTO front VALUES (?, ?)", [(self._node, day) for day in days]
+            )
+            today = datetime.now(UTC).date().isoformat()
+            db.execute("INSERT OR IGNORE INTO log VALUES (?, ?, ?)", (*read, today))
 
     def drop_positions(self, files: Iterable[str]) -> None:
         """Forget the positions of files that no longer exist.
@@ -117,7 +161,7 @@ class Database:
         by: Sequence[str],
         where: Mapping[str, str] | None = None,
     ) -> list[dict[str, Any]]:
-        """Return sums of hits, bytes and uses, sorted by the columns of ``by``.
+        """Return sums of `NUMBERS`, sorted by the columns of ``by``.
 
         Args:
             first, last: days, both included.
@@ -132,13 +176,24 @@ class Database:
         for name in (*by, *where):
             if name not in GROUPS:
                 raise ValueError(f"{name[:40]!r} is not one of {', '.join(GROUPS)}")
-        names = {name: "substr(day, 1, 7)" if name == "month" else name for name in GROUPS}
+        names = {
+            **{name: f"day.{name}" for name in GROUPS},
+            "month": "substr(day.day, 1, 7)",
+            "label": "coalesce(label.label, '')",
+        }
         # All parts of the query are from the tables above.
         columns = [f"{names[name]} AS {name}" for name in by]
-        numbers = [f"coalesce(sum({name}), 0) AS {name}" for name in ("hits", "bytes", "uses")]
-        conditions = ["day BETWEEN ? AND ?", *(f"{names[name]} = ?" for name in where)]
+        numbers = [f"coalesce(sum(day.{name}), 0) AS {name}" for name in NUMBERS]
+        conditions = [
+            "day.day BETWEEN ? AND ?",
+            "day.is_front = (front.day IS NOT NULL)",
+            *(f"{names[name]} = ?" for name in where),
+        ]
         grouped = ", ".join(str(number + 1) for number in range(len(by)))
         query = f"SELECT {', '.join(columns + numbers)} FROM day"  # noqa: S608
+        query += " LEFT JOIN front ON front.node = day.node AND front.day = day.day"
+        if "label" in (*by, *where):
+            query += " LEFT JOIN label ON label.key = day.key"
         query += f" WHERE {' AND '.join(conditions)}"
         if by:
             query += f" GROUP BY {grouped} ORDER BY {grouped}"
@@ -176,11 +231,13 @@ class Database:
                             f"{other} is of the node {self._node!r} too; give each node its name "
                             "(plugins.usage.node)"
                         )
-                    db.execute(
-                        "DELETE FROM day WHERE (node, day) IN "
-                        "(SELECT DISTINCT node, day FROM other.day)"
-                    )
-                    db.execute("INSERT INTO day SELECT * FROM other.day")
+                    days = "(SELECT node, day FROM other.day)"
+                    for table in ("day", "front"):
+                        db.execute(f"DELETE FROM {table} WHERE (node, day) IN {days}")  # noqa: S608
+                        db.execute(f"INSERT INTO {table} SELECT * FROM other.{table}")  # noqa: S608
+                    db.execute("INSERT OR IGNORE INTO label SELECT * FROM other.label")
+                    for (key,) in db.execute("SELECT key FROM forgotten").fetchall():
+                        _forget(db, key)
             except sqlite3.Error as error:
                 raise UsageError(f"{other} cannot be merged: {error}") from error
 
@@ -193,18 +250,13 @@ class Database:
         with closing(self._open()) as db, db:
             db.execute("BEGIN IMMEDIATE")
             db.execute("INSERT OR IGNORE INTO forgotten VALUES (?)", (key,))
-            rows = db.execute("SELECT * FROM day WHERE key = ?", (key,)).fetchall()
-            db.execute("DELETE FROM day WHERE key = ?", (key,))
-            place = 1 + COLUMNS.index("key")
-            for row in rows:
-                _add(db, (*row[:place], REMOVED, *row[place + 1 : 9]), row[9:])
-            db.execute("DELETE FROM slot WHERE key = ?", (key,))
-        return len(rows)
+            return _forget(db, key)
 
     def retire(self, first_day: str, first_slot: float) -> None:
         """Remove what is older than a day, and slots older than a time in Unix seconds."""
         with closing(self._open()) as db, db:
-            db.execute("DELETE FROM day WHERE day < ?", (first_day,))
+            for table in ("day", "front", "log"):
+                db.execute(f"DELETE FROM {table} WHERE day < ?", (first_day,))  # noqa: S608
             db.execute("DELETE FROM slot WHERE start < ?", (int(first_slot),))
 
     def _open(self) -> sqlite3.Connection:
@@ -232,9 +284,38 @@ class Database:
         return UsageError(f"the database {self.path.name} cannot be used: {error}")
 
 
-def _add(db: sqlite3.Connection, key: Sequence[str], counts: Sequence[int]) -> None:
+class _Names:
+    """Keys that are forgotten, and labels of the others."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+        self._forgotten = {key for (key,) in db.execute("SELECT key FROM forgotten")}
+        self._labels = dict(db.execute("SELECT key, label FROM label"))
+
+    def known(self, cell: Cell) -> Cell:
+        """Return a cell without a forgotten key; remember the label of any other key."""
+        if cell.key in self._forgotten:
+            return cell._replace(key=REMOVED)
+        if cell.label and self._labels.get(cell.key) != cell.label:
+            self._labels[cell.key] = cell.label
+            self._db.execute("INSERT OR REPLACE INTO label VALUES (?, ?)", (cell.key, cell.label))
+        return cell
+
+
+def _forget(db: sqlite3.Connection, key: str) -> int:
+    rows = db.execute("SELECT * FROM day WHERE key = ?", (key,)).fetchall()
+    db.execute("DELETE FROM day WHERE key = ?", (key,))
+    place, end = 2 + _KEYS.index("key"), 2 + len(_KEYS)
+    for row in rows:
+        _add(db, (*row[:place], REMOVED, *row[place + 1 : end]), row[end:])
+    for table in ("slot", "label"):
+        db.execute(f"DELETE FROM {table} WHERE key = ?", (key,))  # noqa: S608
+    return len(rows)
+
+
+def _add(db: sqlite3.Connection, key: Sequence[str | int], counts: Sequence[int]) -> None:
+    places = ", ".join("?" * (len(key) + len(counts)))
     db.execute(
-        "INSERT INTO day VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
-        "hits = hits + excluded.hits, bytes = bytes + excluded.bytes, uses = uses + excluded.uses",
+        f"INSERT INTO day VALUES ({places}) ON CONFLICT DO UPDATE SET {_SUMS}",  # noqa: S608
         (*key, *counts),
     )

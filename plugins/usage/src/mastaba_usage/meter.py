@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import parse_qsl
 
 from mastaba.api.access import GRANT, Grant
-from mastaba.api.web import OPERATION
+from mastaba.api.web import OPERATION, Request
+from mastaba.errors import MastabaError
 from mastaba_usage.cells import Cell
+from mastaba_usage.naming import named
 from mastaba_usage.process import Counters, counters
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from mastaba.api.web import Response
 
 ANONYMOUS: Final = "anonymous"
-UNKNOWN: Final = "unknown"
 TILES: Final = "tiles"
 DOCUMENTS: Final = "documents"
 
@@ -28,14 +28,9 @@ _STATUSES: Final = {
     404: "missing",
     429: "limited",
 }
-_LAYERS: Final = (
-    *("layers", "layer", "query_layers", "coverageid", "coverage", "dataset", "collections"),
-)
-"""Parameters that name layers, in lower case."""
-_LEVELS: Final = ("tilematrix",)
+LIMITED: Final = 429
 _MOST_KNOWN: Final = 16_384
 """Cells that are found without making their names."""
-_LONGEST_QUERY: Final = 8192
 
 
 class UsageMeter:
@@ -47,7 +42,7 @@ class UsageMeter:
     """
 
     def __init__(self, site: Site, directory: Path) -> None:
-        self._layers = site.catalogue.layers
+        self._site = site
         self._counters: Counters = counters(directory)
         self._known: dict[tuple[Any, ...], int] = {}
 
@@ -70,8 +65,8 @@ class UsageMeter:
             layer, level, ability = "", "", DOCUMENTS
             if group is not None:
                 layer, level, ability = group.layer, group.level, TILES
-            status = outcome(response.status)
-            cell = Cell(service, virtual, layer, level, ability, key, status)
+            status, label = outcome(response.status), "" if grant is None else grant.principal.label
+            cell = Cell(service, virtual, layer, level, ability, key, status, label)
             number = file.number(cell)
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
@@ -83,42 +78,51 @@ class UsageMeter:
         file = self._counters.file()
         if file is None:
             return
-        service = environ.get("mastaba.service", ("",))[0]
+        service, below = environ.get("mastaba.service", ("", ""))
+        virtual = environ.get("mastaba.virtual") or ""
         grant = environ.get(GRANT)
-        key = grant.principal.id if isinstance(grant, Grant) else ANONYMOUS
-        layers, level = self._named(environ)
+        key, label = ANONYMOUS, ""
+        if isinstance(grant, Grant):
+            key, label = grant.principal.id, grant.principal.label
+        path, query = environ.get("PATH_INFO", ""), environ.get("QUERY_STRING", "")
+        layers, level = named(path, query, self._site.catalogue.layers)
         first = Cell(
             service,
-            environ.get("mastaba.virtual") or "",
+            virtual,
             layers[0] if layers else "",
             level,
             environ.get(OPERATION, ""),
             key,
             outcome(status),
+            label,
         )
-        file.add(file.number(first), size or 0)
+        cost = 0
+        if service and not isinstance(grant, Exception) and status != LIMITED:
+            method = environ.get("REQUEST_METHOD", "GET")
+            request = Request("GET" if method == "HEAD" else method, below, query, dict(environ))
+            cost = cost_of(self._site, getattr(grant, "tag", ""), virtual, service, request)
+        file.add(file.number(first), size or 0, cost)
         for layer in layers:
             file.use(file.number(first._replace(layer=layer)))
 
-    def _named(self, environ: Mapping[str, Any]) -> tuple[list[str], str]:
-        """Return the layers that an address names, and the level.
 
-        Without knowledge of protocols: parameters with the usual names, or the first part of the
-        path that is a layer.
-        """
-        query = environ.get("QUERY_STRING", "")[:_LONGEST_QUERY]
-        names = {name.lower(): value for name, value in parse_qsl(query)} if query else {}
-        level = next((names[name] for name in _LEVELS if name in names), "")
-        for name in _LAYERS:
-            if names.get(name):
-                listed = dict.fromkeys(names[name].split(","))
-                known = dict.fromkeys(one if one in self._layers else UNKNOWN for one in listed)
-                return list(known)[:64], level if UNKNOWN not in known else ""
-        parts = environ.get("PATH_INFO", "").encode("latin-1", "replace").decode(errors="replace")
-        for part in parts.split("/"):
-            if part in self._layers:
-                return [part], ""
-        return [], ""
+def cost_of(site: Site, tag: str, virtual: str, service: str, request: Request) -> int:
+    """Return what a request costs that a service answers for a class of clients.
+
+    Args:
+        tag: of the class.
+        virtual: name of the virtual service; empty for the main services.
+        service: name.
+        request: below the root path of the service; it may be invalid.
+    """
+    try:
+        found = site.view(tag, virtual).services.get(service)
+    except MastabaError:
+        # The rules have changed since it was answered.
+        found = site.services.get(service)
+    if found is None or request.method not in found.allowed_methods:
+        return 0
+    return found.cost(request)
 
 
 def outcome(status: int) -> str:

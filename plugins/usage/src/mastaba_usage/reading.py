@@ -8,9 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import Any, Final
 
-from mastaba_usage.database import GROUPS
+from mastaba_usage.database import GROUPS, NUMBERS
+from mastaba_usage.errors import UsageError
 
-DEFAULT: Final = "day,service,layer,key,status"
+DEFAULT: Final = "day,service,layer,key,label,status"
 """Columns, if none are named."""
 
 
@@ -65,11 +66,29 @@ def as_csv(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> str:
     return stream.getvalue()
 
 
+def as_parquet(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> bytes:
+    """Return rows as a Parquet file: columns of numbers and of strings.
+
+    Raises:
+        UsageError: pyarrow is not installed.
+    """
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        raise UsageError("Parquet needs pyarrow: pip install 'mastaba-usage[parquet]'") from None
+    fields = [(name, pyarrow.int64() if name in NUMBERS else pyarrow.string()) for name in names]
+    table = pyarrow.Table.from_pylist(list(rows), pyarrow.schema(fields))
+    stream = io.BytesIO()
+    parquet.write_table(table, stream)
+    return stream.getvalue()
+
+
 def as_table(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> str:
     """Return rows in columns of equal width, for people."""
     lines = [list(names), *([_shown(row[name]) for name in names] for row in rows)]
     widths = [max(len(line[number]) for line in lines) for number in range(len(names))]
-    is_number = [name in ("hits", "bytes", "uses") for name in names]
+    is_number = [name in NUMBERS for name in names]
     return "".join(
         "  ".join(
             text.rjust(width) if right else text.ljust(width)

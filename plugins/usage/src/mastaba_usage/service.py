@@ -14,7 +14,7 @@ from typing import ClassVar, Final
 from mastaba.api.access import GRANT, Grant
 from mastaba.api.documents import Fault, Severity
 from mastaba.api.services import Service, ServiceSettings, Site
-from mastaba.api.web import Request, Response, message
+from mastaba.api.web import Request, Response, escaped, message, preferred_media_type
 from mastaba.errors import (
     ConfigurationError,
     InvalidParameterError,
@@ -23,7 +23,9 @@ from mastaba.errors import (
     public_message,
 )
 from mastaba_server.processes.scoreboard import Obstacle
+from mastaba_usage.database import NUMBERS
 from mastaba_usage.errors import UsageError
+from mastaba_usage.page import POLICY, usage_page
 from mastaba_usage.process import counters
 from mastaba_usage.reading import DEFAULT, as_csv, columns, conditions, days
 from mastaba_usage.roll_up import run
@@ -36,6 +38,8 @@ _FLUSHED: Final = 20.0
 _COST: Final = 20
 """Of the rates of a client, for a query of the database."""
 
+_JSON: Final = "application/json"
+_HTML: Final = "text/html"
 _PRIVATE = ("Cache-Control", "private, no-store")
 
 
@@ -125,29 +129,57 @@ class UsageService(Service):
             where = conditions(filter(None, query.get("where", "").split(",")))
         except ValueError as error:
             raise InvalidParameterError(str(error), "query") from None
+        who = ""
         if not _reads_all(grant):
             # Without a key there is nothing of one's own.
             if not isinstance(grant, Grant) or grant.principal.is_anonymous:
                 raise UnknownPathError("there is nothing at this path")
             where["key"] = grant.principal.id
+            who = grant.principal.label or grant.principal.id
+        form = _form(request)
+        if form == "html":
+            address = self._address(grant)
+            page = usage_page(self._own.database, address, (first, last), where, who)
+            headers = [("Content-Type", f"{_HTML}; charset=utf-8"), _PRIVATE, *POLICY]
+            return Response(200, headers, page.encode())
         rows = self._own.database.sums(first, last, by, where)
-        if query.get("f", "json") == "csv":
-            body = as_csv(rows, [*by, "hits", "bytes", "uses"])
+        if form == "csv":
+            body = as_csv(rows, [*by, *NUMBERS])
             headers = [("Content-Type", "text/csv; charset=utf-8"), _PRIVATE]
             return Response(200, headers, body.encode())
         document = {"from": first, "to": last, "usage": rows}
-        headers = [("Content-Type", "application/json"), _PRIVATE]
+        headers = [("Content-Type", _JSON), _PRIVATE]
         return Response(200, headers, json.dumps(document, ensure_ascii=False).encode())
+
+    def _address(self, grant: object) -> str:
+        """Return the address of the service, with the mark for the credential of a client."""
+        if not isinstance(grant, Grant):
+            return self.settings.endpoint_uri
+        return self.site.view(grant.tag).catalogue.services[self.name].endpoint_uri
 
     def error_response(self, error: Exception, request: Request) -> Response:
         status = 500
         if isinstance(error, RequestError):
             status = 404 if isinstance(error, UnknownPathError) else 400
-        return message(status, public_message(error) + "\n", "text/plain")
+        text = public_message(error)
+        if _form(request) == "html":
+            # Also for strangers, to whom the list of services must not name this one.
+            page = f"<!doctype html>\n<title>Usage</title>\n<p>{escaped(text)}</p>\n"
+            return Response(status, [("Content-Type", f"{_HTML}; charset=utf-8")], page.encode())
+        return message(status, f"{text}\n", "text/plain")
 
 
 def _reads_all(grant: object) -> bool:
     return isinstance(grant, Grant) and "usage" in grant.abilities
+
+
+def _form(request: Request) -> str:
+    """Return the form that a client prefers: ``html`` only for browsers."""
+    if "f" in request.query:
+        return request.query["f"].lower()
+    accepted = request.header("Accept") or ""
+    is_page = _HTML in accepted and preferred_media_type(request, (_JSON, _HTML)) == _HTML
+    return "html" if is_page else "json"
 
 
 def _fault(reason: str, remedy: str) -> ConfigurationError:

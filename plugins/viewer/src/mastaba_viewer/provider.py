@@ -15,12 +15,14 @@ if TYPE_CHECKING:
 def services_section(site: Site, lang: str) -> str:
     """Return the list of services, with links to their pages and documents."""
     rows = [
-        _service(service, lang) for service in site.services.values() if service.name != "viewer"
+        _service(service, site, lang)
+        for service in site.services.values()
+        if service.name != "viewer"
     ]
     return "".join(filter(None, rows))
 
 
-def _service(service: Service, lang: str) -> str:
+def _service(service: Service, site: Site, lang: str) -> str:
     entry, page, links = service.root_entry(), service.page_uri(), []
     if page is not None:
         links.append(anchor(page, text("pages", lang)))
@@ -30,6 +32,10 @@ def _service(service: Service, lang: str) -> str:
         links.append(anchor(f"{service.settings.endpoint_uri}/api", text("try", lang)))
     if service.name == "health":
         links.append(anchor(service.settings.endpoint_uri, text("state", lang)))
+    if service.name == "usage":
+        # With the mark for a credential, without which the style sheet hides the line.
+        own = anchor(site.catalogue.services["usage"].endpoint_uri, text("own-usage", lang))
+        return f'<li class="own"><b>{escape(_title(service, lang))}</b> {own}</li>\n'
     if not links:
         return ""
     return f"<li><b>{escape(_title(service, lang))}</b> {' '.join(links)}</li>\n"

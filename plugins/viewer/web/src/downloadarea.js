@@ -23,6 +23,7 @@ import {
 } from "./downloading.js";
 import { levelsOf } from "./plans.js";
 import { boxIn } from "./projections.js";
+import { withoutCredential } from "./site.js";
 import { drawGeometry, removeDrawing, showGeometry } from "./sketch.js";
 import { copyText, save } from "./taking.js";
 import { t, threeDigits } from "./texts.js";
@@ -382,7 +383,7 @@ const fileLink = (id, href, name) =>
 function command(text) {
   return html`
     <div class="command">
-      <pre class="snippet" tabindex="0">${text}</pre>
+      <pre class="snippet" tabindex="0">${withoutCredential(text)}</pre>
       <button type="button" class="button" @click=${({ target }) => copyText(target, text)}>${t("copy")}</button>
     </div>
   `;

@@ -5,7 +5,7 @@ import { byId, html, render } from "./dom.js";
 import { fetchJson } from "./fetching.js";
 import { copyText } from "./taking.js";
 import { boxIn, cellIn } from "./projections.js";
-import { base } from "./site.js";
+import { base, withoutCredential } from "./site.js";
 import { t } from "./texts.js";
 
 let question = new AbortController();
@@ -52,7 +52,7 @@ function row(name, { label, url, example }) {
         <a href=${example} target="_blank" rel="noopener" aria-label=${t("open-name", { name })}>${t("open")}</a>
         <button type="button" aria-label=${t("copy-name", { name })} @click=${({ target }) => copyText(target, url)}>${t("copy")}</button>
       </div>
-      <input type="text" readonly spellcheck="false" aria-label=${name} title=${url} .value=${url} @focus=${({ target }) => target.select()} />
+      <input type="text" readonly spellcheck="false" aria-label=${name} title=${withoutCredential(url)} .value=${withoutCredential(url)} @focus=${({ target }) => target.select()} />
     </li>
   `;
 }

@@ -28,3 +28,8 @@ export function startPage(start) {
     throw error;
   }
 }
+
+const credential = /\/~([^/]+)/.exec(base)?.[1];
+
+/** Return a text as people may see it: without the credential that is in all addresses. */
+export const withoutCredential = (text) => (credential ? text?.replaceAll(credential, "…") : text);

@@ -2,6 +2,7 @@
 
 import clipboardCopy from "clipboard-copy";
 import { byId, say } from "./dom.js";
+import { withoutCredential } from "./site.js";
 import { t } from "./texts.js";
 
 const SHOWN = 1500;
@@ -30,7 +31,7 @@ export function save(content, name) {
 export function bindTaking(page) {
   const chosen = () => page.layer.snippets.find(({ id }) => id === byId("program").value);
   const show = () => {
-    byId("snippet").textContent = chosen()?.text;
+    byId("snippet").textContent = withoutCredential(chosen()?.text);
   };
   show();
   byId("program").addEventListener("change", show);

@@ -30,6 +30,14 @@ class WCSService(Service):
     rank = 55
     title = "WCS service"
     abilities: ClassVar[tuple[str, ...]] = ("coverages",)
+    parameters: ClassVar[frozenset[str]] = frozenset(
+        (
+            *("acceptversions", "bbox", "coverage", "coverageid", "crs", "format"),
+            *("height", "interpolation", "mediatype", "outputcrs", "request", "resx"),
+            *("resy", "scalefactor", "scalesize", "sections", "service", "subset"),
+            *("subsettingcrs", "version", "width"),
+        )
+    )
     operations: ClassVar[tuple[str, ...]] = tuple(map(str.lower, Operation))
     draws_maps = True
     is_raster_only: ClassVar[bool] = True

@@ -31,6 +31,14 @@ class WMSService(Service):
     rank = 60
     title = "WMS service"
     abilities: ClassVar[tuple[str, ...]] = ("maps", "info", "legend")
+    parameters: ClassVar[frozenset[str]] = frozenset(
+        (
+            *("bbox", "bgcolor", "crs", "dpi", "exceptions", "feature_count", "format"),
+            *("format_options", "height", "i", "info_format", "j", "layer", "layers"),
+            *("query_layers", "request", "sld_version", "service", "srs", "style"),
+            *("styles", "transparent", "version", "width", "wmtver", "x", "y"),
+        )
+    )
     operations: ClassVar[tuple[str, ...]] = tuple(map(str.lower, Operation))
     draws_maps = True
     is_raster_only: ClassVar[bool] = True

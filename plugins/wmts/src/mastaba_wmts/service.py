@@ -27,6 +27,13 @@ class WMTSService(Service):
     rank = 40
     title = "WMTS service"
     abilities: ClassVar[tuple[str, ...]] = ("tiles", "info", "legend")
+    parameters: ClassVar[frozenset[str]] = frozenset(
+        (
+            *("acceptformats", "acceptversions", "format", "i", "infoformat", "j"),
+            *("layer", "request", "sections", "service", "style", "tilecol"),
+            *("tilematrix", "tilematrixset", "tilerow", "version"),
+        )
+    )
     operations: ClassVar[tuple[str, ...]] = tuple(map(str.lower, Operation))
     is_raster_only: ClassVar[bool] = True
     allowed_methods: ClassVar[tuple[str, ...]] = ("GET", "POST")

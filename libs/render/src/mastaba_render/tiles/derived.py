@@ -17,7 +17,6 @@ from mastaba.model.tile_matrix_set import TileLimits
 from mastaba.model.tile_matrix_set_link import TileMatrixSetLink
 from mastaba.services.base import Site
 from mastaba.tiles.stored import check_limits
-from mastaba.web.request import Request
 from mastaba_render.encoded_map import as_data
 from mastaba_render.encoder import Raster
 from mastaba_render.encoding.tile_format import encoded_tile
@@ -25,6 +24,7 @@ from mastaba_render.layer_map import PreparedMap
 from mastaba_render.map_request import Background, MapImage, MapLayer, MapRequest
 from mastaba_render.map_response import drawn_keys, drawn_response
 from mastaba_render.tiles.missing import missing_tile
+from mastaba_server.web.request import Request
 from mastaba_server.web.response import Response, content_disposition
 
 MAX_SOURCE_TILES: Final = 3

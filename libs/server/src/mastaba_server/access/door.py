@@ -10,10 +10,12 @@ from urllib.parse import quote
 
 from mastaba_server.access.gate import Gate
 from mastaba_server.access.principal import GRANT, PEER, Form, Grant, Shown
+from mastaba_server.errors import AccessError
 from mastaba_server.web.credentials import (
     Addresses,
     Written,
     is_ambiguous,
+    without_credential,
     without_parameters,
     without_segment,
 )
@@ -29,6 +31,7 @@ _COPIES: Final = (
     *("REDIRECT_URL", "REDIRECT_QUERY_STRING", "HTTP_REFERER"),
     *("HTTP_AUTHORIZATION", "HTTP_COOKIE"),
 )
+_SIGNED: Final = "links=signed"
 _MOST_GRANTS: Final = 8192
 _MOST_NARROWED: Final = 256
 
@@ -63,13 +66,9 @@ class Door:
         gate: decides.
         mark: in the addresses of documents.
         roots: paths directly behind which a segment is a credential.
-        ambiguous: error for a request whose address front servers may read otherwise.
     """
 
-    def __init__(
-        self, gate: Gate, mark: str, roots: Collection[str], ambiguous: Callable[[], Exception]
-    ) -> None:
-        self._ambiguous = ambiguous
+    def __init__(self, gate: Gate, mark: str, roots: Collection[str]) -> None:
         self._gate = gate
         self._mark = mark
         self._roots = frozenset((*roots, ""))
@@ -157,11 +156,15 @@ class Door:
         address = self._gate.client_address(environ)
         visit = self._anonymous
         try:
+            for credential in (text, *values):
+                kept = without_credential(kept, credential) if credential else kept
             if is_ambiguous(path, environ.get("REQUEST_URI", "")) or len(values) > 1:
-                raise self._ambiguous()
+                raise AccessError("the address can be read in more than one way", 400)
             if environ["REQUEST_METHOD"] != "OPTIONS":
                 shown = tuple(self._shown(text, values, environ))
                 visit = self._visit_of(shown, environ, address)
+                if _SIGNED in kept.lower():
+                    visit, kept = self._with_signed_links(visit, kept)
             environ[GRANT] = visit.grant
         except Exception as error:  # noqa: BLE001 - reported by the addressed service
             environ[GRANT] = error
@@ -174,6 +177,22 @@ class Door:
             environ.pop(key, None)
         environ[PEER] = environ.get("REMOTE_ADDR") or ""
         environ["REMOTE_ADDR"] = address
+
+    def _with_signed_links(self, visit: Visit, query: str) -> tuple[Visit, str]:
+        """Return the visit of a client that asks for addresses of its own, and the query without.
+
+        Raises the errors of `Gate.signed`.
+        """
+        items = query.split("&")
+        kept = [item for item in items if item.lower() != _SIGNED]
+        if len(kept) == len(items):
+            return visit, query
+        # An address with a credential gives such addresses anyway.
+        if not (visit.is_shared or visit.is_anonymous):
+            text = self._gate.signed(visit.grant)
+            addresses = Addresses(self._mark, text, self._key, self._written)
+            visit = Visit(visit.grant, addresses, is_shared=False)
+        return visit, "&".join(kept)
 
     def _shown(self, text: str, values: list[str], environ: Mapping[str, Any]) -> list[Shown]:
         """Return the credentials of a request, in the order in which they decide."""

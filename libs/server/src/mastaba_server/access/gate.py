@@ -117,6 +117,24 @@ class Rates(Protocol):
         """
 
 
+class Operation(NamedTuple):
+    """Something that administrators may do with what the gate decides by.
+
+    Attributes:
+        method: of the request.
+        path: below the root path of the administration; its last segment may be ``{id}``.
+        title: what it does.
+        run: takes the site, what is in the place of ``{id}``, and the JSON value in the body of
+            the request, None without one. Returns a JSON value, or None for none. It raises
+            `ChangeRefusedError` if it does nothing.
+    """
+
+    method: str
+    path: str
+    title: str
+    run: Callable[[Any, str, Any], Any]
+
+
 class Gate(ABC):
     """Decides who a client is, and what it sees. The hook ``access_gate`` provides one.
 
@@ -134,6 +152,7 @@ class Gate(ABC):
         secret: key of the digests of credentials in ETags, the same on all nodes; empty for a
             random one.
         rates: limits how much clients may ask for; None without limits.
+        origins: of the pages that may send the cookie.
     """
 
     query_names: frozenset[str] = frozenset()
@@ -143,6 +162,7 @@ class Gate(ABC):
     vary: tuple[str, ...] = ()
     secret: bytes = b""
     rates: Rates | None = None
+    origins: tuple[str, ...] = ()
 
     @property
     @abstractmethod
@@ -180,6 +200,16 @@ class Gate(ABC):
                 catalogues of one class are the same object.
         """
 
+    def signed(self, grant: Grant) -> str:
+        """Return a credential for addresses, with the rights of a grant and an end; empty for none.
+
+        Clients that show theirs in a header or cookie ask for it with ``links=signed``.
+
+        Raises:
+            RequestError: it cannot be made.
+        """
+        return ""
+
     def client_address(self, headers: Mapping[str, Any]) -> str:
         """Return the address of the client, also behind trusted front servers."""
         return str(headers.get("REMOTE_ADDR") or "")
@@ -200,6 +230,10 @@ class Gate(ABC):
         Args:
             site: as for `catalogue`.
         """
+        return ()
+
+    def operations(self) -> Sequence[Operation]:
+        """Return what the administration does for the gate, for those who know its secret."""
         return ()
 
     def companions(self) -> Sequence[Callable[[], None]]:

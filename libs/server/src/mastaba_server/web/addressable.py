@@ -13,13 +13,14 @@ from typing import Any, Final
 from werkzeug.http import parse_etags
 
 from mastaba_server.body import CutShortError, SizedBody
-from mastaba_server.errors import ServerError
+from mastaba_server.errors import OverloadedError, ServerError
 from mastaba_server.messages import CLIENT, Client
 from mastaba_server.web.conditional import byte_range, etag_matches
-from mastaba_server.web.response import Headers, Requested, Response
+from mastaba_server.web.request import Request
+from mastaba_server.web.response import Headers, Response
 
 LARGEST_PIECE: Final = 1024 * 1024
-"""Bytes. A part of at most this size is not counted by `StreamCount`."""
+"""Bytes. A part of at most this size is not counted by `Streams`."""
 
 
 class AddressableBody(ABC):
@@ -47,7 +48,7 @@ class AddressableBody(ABC):
         """
 
 
-class StreamCount(ABC):
+class Streams:
     """Counts the long bodies that a process is sending.
 
     Args:
@@ -66,12 +67,12 @@ class StreamCount(ABC):
         """Count one more body for a client.
 
         Raises:
-            ServerError: there are as many as there may be; see `refusal`.
+            OverloadedError: there are as many as there may be.
         """
         with self._lock:
             is_many = self._running.total() >= self._most
             if is_many or (_is_told(client) and self._running[client] >= self._of_client):
-                raise self.refusal()
+                raise OverloadedError("too many downloads are running", retry_after=30)
             self._running[client] += 1
 
     def release(self, client: str) -> None:
@@ -81,13 +82,9 @@ class StreamCount(ABC):
             if self._running[client] <= 0:
                 del self._running[client]
 
-    @abstractmethod
-    def refusal(self) -> ServerError:
-        """Return the error for a client that must try again later."""
-
 
 def addressable_response(
-    request: Requested, headers: Headers, body: AddressableBody, streams: StreamCount
+    request: Request, headers: Headers, body: AddressableBody, streams: Streams
 ) -> Response:
     """Return the answer to a request for a body: 200, 206, 304, 412 or 416.
 
@@ -98,7 +95,7 @@ def addressable_response(
         streams: counts the bodies of more than one piece.
 
     Raises:
-        ServerError: too many long bodies are being sent; see `StreamCount.refusal`.
+        OverloadedError: too many long bodies are being sent.
     """
     sent = request.environ
     etag = None if body.version is None else f'"{body.version}"'
@@ -135,9 +132,9 @@ class _Part(SizedBody):
         start: int,
         end: int,
         client: Client | None,
-        counted: tuple[StreamCount, str] | None,
+        counted: tuple[Streams, str] | None,
     ) -> None:
-        self._counted: tuple[StreamCount, str] | None = None
+        self._counted: tuple[Streams, str] | None = None
         self._body = body
         self._start, self._end = start, end
         self._client = client

@@ -69,6 +69,21 @@ def is_ambiguous(path: str, sent: str) -> bool:
     )
 
 
+def without_credential(query: str, credential: str) -> str:
+    """Return a query whose addresses do not contain a credential.
+
+    Clients send back addresses from documents, which contain it as a segment.
+
+    Args:
+        query: still percent-encoded.
+        credential: text of the segment.
+    """
+    for text in dict.fromkeys((quote(credential, safe=""), quote(quote(credential, safe="")))):
+        for slash in ("/~", "%2F~", "%2f~", "%2F%7E", "%2f%7e", "/%7E"):
+            query = query.replace(slash + text, "")
+    return query
+
+
 class Addresses:
     """What the addresses in an answer contain in place of a mark.
 
@@ -169,7 +184,7 @@ class Written:
     def __init__(self) -> None:
         self._lock = Lock()
         self._size = 0
-        self._documents: dict[tuple[Document, str], Document] = {}
+        self._documents: dict[tuple[Document, str], tuple[Document, int]] = {}
 
     def get(self, document: Document, credential: str) -> Document | None:
         """Return a document as it was written for a credential, or None."""
@@ -177,14 +192,16 @@ class Written:
             found = self._documents.pop((document, credential), None)
             if found is not None:
                 self._documents[document, credential] = found
-            return found
+            return None if found is None else found[0]
 
     def keep(self, document: Document, credential: str, written: Document) -> None:
         """Keep a document for further requests with the credential."""
         with self._lock:
-            if self._documents.setdefault((document, credential), written) is not written:
+            if (document, credential) in self._documents:
                 return
-            self._size += len(written.body)
+            size = len(written.body)
+            self._documents[document, credential] = written, size
+            self._size += size
             while self._size > _CACHED:
                 oldest: Any = next(iter(self._documents))
-                self._size -= len(self._documents.pop(oldest).body)
+                self._size -= self._documents.pop(oldest)[1]

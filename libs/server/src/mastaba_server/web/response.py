@@ -7,8 +7,10 @@ import json
 from collections.abc import Iterable, Mapping
 from functools import cached_property, lru_cache, partial
 from hashlib import blake2b
-from typing import Any, Final, Protocol
+from threading import RLock
+from typing import Any, Final
 from urllib.parse import quote
+from weakref import ref
 
 from werkzeug.datastructures import MIMEAccept
 from werkzeug.http import parse_accept_header
@@ -16,6 +18,7 @@ from werkzeug.http import parse_accept_header
 from mastaba_server.body import Body
 from mastaba_server.messages import Headers as Headers
 from mastaba_server.web.conditional import etag_matches
+from mastaba_server.web.request import Request
 
 DOCUMENT: Final = "mastaba.document"
 """Key in the WSGI environment, present if the response is a `Document`: what answers further GET
@@ -39,19 +42,10 @@ _FILE_NAMES: Final = {
 _SAFE: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._ -")
 _GZIP_FROM: Final = 512
 """Bytes; smaller documents are not worth compressing."""
+_LARGE: Final = 16 * 1024
+_MOST_UNPACKED: Final = 32 * 1024**2
+"""Bytes of large documents that a process keeps uncompressed."""
 _USUAL_HEADER: Final = 200
-
-
-class Requested(Protocol):
-    """What a response depends on.
-
-    Attributes:
-        method: in upper case.
-        environ: WSGI environment (PEP 3333).
-    """
-
-    method: str
-    environ: dict[str, Any]
 
 
 class Response:
@@ -96,11 +90,49 @@ def content_disposition(
     return header
 
 
+class _Unpacked:
+    """The large documents of a process that are not only kept compressed.
+
+    Attributes:
+        size: bytes of all of them.
+    """
+
+    def __init__(self) -> None:
+        self.size = 0
+        # A document may be freed while this thread holds the lock.
+        self._lock = RLock()
+        self._sizes: dict[ref[Document], int] = {}
+
+    def add(self, document: Document, size: int) -> None:
+        """Add a document, and compress others that were not used lately if all are too large."""
+        with self._lock:
+            self._sizes[ref(document, self._forget)] = size
+            self.size += size
+            while self.size > _MOST_UNPACKED and len(self._sizes) > 1:
+                one = next(iter(self._sizes))
+                found, itself = one(), one
+                if found is not None and found._was_used and found is not document:
+                    found._was_used = False
+                    self._sizes[itself] = self._sizes.pop(itself)
+                    continue
+                self._forget(one)
+                if found is not None:
+                    found._pack()
+
+    def _forget(self, one: ref[Document]) -> None:
+        with self._lock:
+            self.size -= self._sizes.pop(one, 0)
+
+
+_unpacked: Final = _Unpacked()
+
+
 class Document:
     """A text response: XML, JSON, HTML.
 
     Sent with an ETag, as 304 if the client already has it, and compressed if the client accepts
-    gzip. Build one per configuration for documents that do not change.
+    gzip. Build one per configuration for documents that do not change. A process keeps 32 MiB of
+    all large documents as they are, and those that were not used lately only compressed.
 
     Args:
         text: whole document; a string is sent as UTF-8.
@@ -108,19 +140,25 @@ class Document:
         file_name: name under which browsers save it; None to show it.
 
     Attributes:
-        body: the whole document.
         media_type: as given.
         file_name: as given.
     """
 
     def __init__(self, text: str | bytes, media_type: str, file_name: str | None = None) -> None:
-        self.body = text.encode() if isinstance(text, str) else text
+        self._body: bytes | None = text.encode() if isinstance(text, str) else text
         self.media_type = media_type
         self.file_name = file_name
+        self._is_worth_compressing = is_text(media_type) and len(self._body) >= _GZIP_FROM
+        self._was_used = True
+        if len(self._body) >= _LARGE and self._is_worth_compressing:
+            _unpacked.add(self, len(self._body))
 
-    @cached_property
-    def _is_worth_compressing(self) -> bool:
-        return is_text(self.media_type) and len(self.body) >= _GZIP_FROM
+    @property
+    def body(self) -> bytes:
+        """The whole document."""
+        body = self._body
+        self._was_used = True
+        return gzip.decompress(self._compressed) if body is None else body
 
     @property
     def hash(self) -> str:
@@ -136,8 +174,12 @@ class Document:
     def _compressed(self) -> bytes:
         return gzip.compress(self.body, 6, mtime=0)
 
+    def _pack(self) -> None:
+        _ = self._compressed
+        self._body = None
+
     def respond(
-        self, request: Requested, media_type: str | None = None, *, is_constant: bool = False
+        self, request: Request, media_type: str | None = None, *, is_constant: bool = False
     ) -> Response:
         """Return the response to a request for this document.
 
@@ -164,6 +206,7 @@ class Document:
         headers.append(("Content-Type", media_type))
         headers.append(("Content-Disposition", content_disposition(media_type, document.file_name)))
         if compress:
+            document._was_used = True
             headers.append(("Content-Encoding", "gzip"))
         return Response(200, headers, document._compressed if compress else document.body)
 
@@ -207,7 +250,7 @@ def _weight(header: str, coding: str) -> float:
     return float(parse_accept_header(header)[coding])
 
 
-def preferred_media_type(request: Requested, offered: Iterable[str]) -> str | None:
+def preferred_media_type(request: Request, offered: Iterable[str]) -> str | None:
     """Return the offered media type that the Accept header prefers.
 
     Without the header, the first offered; None if the client accepts none of them.

@@ -20,7 +20,6 @@ from mastaba.errors import (
     UnsupportedOperationError,
     public_message,
 )
-from mastaba_access import audit
 from mastaba_access.auth.addresses import quoted, taken_apart
 from mastaba_access.auth.returning import safe_return
 from mastaba_access.auth.signing import NotAllowedError, signed
@@ -31,6 +30,7 @@ from mastaba_access.identifiers.signed import secrets_of
 from mastaba_access.identifiers.tokens import InvalidScopeError, Token, sign
 from mastaba_access.keystore.record import instant
 from mastaba_server.access.refusals import refusal_headers
+from mastaba_server.log import audit
 
 COOKIE: Final = "__Host-mastaba"
 """Name of the cookie of a session: browsers accept it over https only, for all of a host."""

@@ -6,7 +6,6 @@ import csv
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +15,7 @@ from mastaba.errors import ConfigurationError, MastabaError
 if TYPE_CHECKING:
     import argparse
 
-    from mastaba.api.access import Principal
     from mastaba.api.services import Site
-    from mastaba_access.explanation import Explanation
     from mastaba_access.gate import RulesGate
     from mastaba_access.rules.who import Visit
 
@@ -102,13 +99,17 @@ def _of_visit(
 
     @wraps(run)
     def command(arguments: argparse.Namespace) -> int:
+        from mastaba_access.explanation import principal_named
         from mastaba_access.rules.periods import moment
         from mastaba_access.rules.who import Visit
 
         try:
             site, gate = _opened(arguments.file)
             at = time.time() if arguments.at is None else moment(arguments.at)
-            visit = Visit(_principal(arguments, gate), arguments.address, arguments.referer)
+            principal = principal_named(
+                gate, arguments.principal, arguments.group, arguments.address
+            )
+            visit = Visit(principal, arguments.address, arguments.referer)
         except ValueError as error:
             sys.stderr.write(f"mastaba: --at {arguments.at!r} {error}\n")
             return USAGE
@@ -119,77 +120,20 @@ def _of_visit(
     return command
 
 
-def _principal(arguments: argparse.Namespace, gate: RulesGate) -> Principal:
-    from mastaba.api.access import Form, Principal, Shown
-    from mastaba_access.rules.who import ANONYMOUS
-
-    text: str = arguments.principal
-    if text == "anonymous":
-        return ANONYMOUS
-    if text.startswith("user:"):
-        return Principal(text[5:], "user", groups=frozenset(arguments.group), is_strong=True)
-    for form in (Form.PATH, Form.BEARER):
-        shown = Shown(form, text)
-        for one in gate.identifiers.values():
-            if form in one.forms and one.recognises(shown):
-                return one.verify(shown, arguments.address)
-    return _by_id(text, gate)
-
-
-def _by_id(text: str, gate: RulesGate) -> Principal:
-    from mastaba_access.identifiers.keys import KeyIdentifier
-
-    keys = gate.identifiers.get("keys")
-    principal = keys.principal(text) if isinstance(keys, KeyIdentifier) else None
-    if principal is None:
-        raise MastabaError(f"--as {text!r} is not a key, the id of one, user:NAME or anonymous")
-    return principal
-
-
 @_of_visit
 def _explain(
     arguments: argparse.Namespace, site: Site, gate: RulesGate, visit: Visit, at: float
 ) -> int:
-    from mastaba_access.explanation import abilities_of, explain, explain_rates, parse_address
-    from mastaba_access.rules.who import ANONYMOUS, Visit
-    from mastaba_access.views import layers_of
+    from mastaba_access.explanation import explained
 
-    address = parse_address(arguments.url, site)
-    if not address.service:
+    document = explained(gate, site, arguments.url, visit, at)
+    if document is None:
         return _fail(MastabaError("no service answers this address"))
-    found, layers = gate.class_of(visit, at), layers_of(site.catalogue)
-    explanations: list[Explanation] = []
-    rates: dict[str, dict[str, Any]] = {}
-    for ability in abilities_of(site, address.service):
-        for layer in ("",) if ability in ("status", "usage") else address.layers:
-            question = (address.service, address.virtual, ability, layer)
-            explanations.append(explain(gate.rules.now, found, visit, at, layers, question))
-            for rate in explain_rates(gate.rules.now, visit, layers, question):
-                rates.setdefault(rate["name"], {**rate, "abilities": []})["abilities"].append(
-                    ability
-                )
-    public = gate.class_of(Visit(ANONYMOUS), at)
-    document = {
-        "principal": {"id": visit.principal.id, "kind": visit.principal.kind},
-        "class": "open" if found.tag == public.tag else found.tag,
-        "service": address.service,
-        "virtual": address.virtual,
-        "layers": list(address.layers),
-        "decisions": [asdict(one) for one in explanations],
-        "rates": list(rates.values()),
-        "cache": _cache(found.tag == public.tag, found.is_shared),
-    }
     if arguments.json:
         print_json(document)
     else:
         _print(document)
     return 0
-
-
-def _cache(is_open: bool, is_shared: bool) -> str:
-    if is_open:
-        return "as for everybody"
-    return "as for everybody, by the rules" if is_shared else "private"
 
 
 def _print(document: dict[str, Any]) -> None:

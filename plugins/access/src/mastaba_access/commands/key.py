@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from mastaba.api.commands import USAGE, add_server_json, print_json
 from mastaba.errors import MastabaError, escaped
@@ -18,8 +15,6 @@ if TYPE_CHECKING:
 
     from mastaba_access.keystore.base import KeyStore
     from mastaba_access.keystore.record import KeyRecord
-
-_TRIES: Final = 10
 
 
 def add(subparsers: _SubParsersAction[ArgumentParser]) -> None:
@@ -102,58 +97,38 @@ def _reported(run: Any, arguments: argparse.Namespace) -> int:
 
 
 def _create(arguments: argparse.Namespace) -> int:
-    from mastaba_access.keystore.errors import KeyStoreError
-    from mastaba_access.keystore.form import new_id, new_key
-    from mastaba_access.keystore.record import record_from
+    from mastaba_access.keystore.management import create_key
 
-    store = _opened(arguments, create=True)
-    ids = (new_id() for _ in range(_TRIES))
-    key_id = next((one for one in ids if store.find(one) is None), None)
-    if key_id is None:
-        raise KeyStoreError("no free id was found")
-    key = new_key(key_id)
-    members: dict[str, Any] = {"key": key, "label": arguments.label, "owner": arguments.owner}
+    members: dict[str, Any] = {"label": arguments.label, "owner": arguments.owner}
     members |= {"groups": arguments.group, "addresses": arguments.address}
     members |= {"referers": arguments.referer, "from": arguments.starts, "until": arguments.ends}
     members["rate"] = arguments.rate
     own = {"layers": arguments.layer, "services": arguments.service, "area": arguments.area}
     members |= {name: value for name, value in own.items() if value}
-    record = record_from(members, time.time())
-    store.save([record], "created")
-    return _print_key(key, record, arguments)
+    return _print_key(*create_key(_opened(arguments, create=True), members), arguments)
 
 
 def _rotate(arguments: argparse.Namespace) -> int:
-    from mastaba_access.keystore.form import digest_of_key, new_key
-    from mastaba_access.keystore.record import KeySecret, duration_of
+    from mastaba_access.keystore.management import rotate_key
 
-    overlap = duration_of(arguments.overlap)
-    store = _opened(arguments)
-    record = _found(store, arguments.id)
-    if record.revoked is not None:
-        return _fail(f"the key {record.id} is revoked", 1)
-    key = new_key(record.id)
-    now = time.time()
-    record = record.rotated(KeySecret(digest_of_key(key), now), now, overlap)
-    store.save([record], "rotated")
-    return _print_key(key, record, arguments)
+    return _print_key(*rotate_key(_opened(arguments), arguments.id, arguments.overlap), arguments)
 
 
 def _revoke(arguments: argparse.Namespace) -> int:
-    store = _opened(arguments)
-    record = _found(store, arguments.id)
-    if record.revoked is None:
-        record = replace(record, revoked=time.time())
-        store.save([record], "revoked")
+    from mastaba_access.keystore.management import revoke_key
+
+    record = revoke_key(_opened(arguments), arguments.id)
     if arguments.json:
         print_json(record.document())
     return 0
 
 
 def _list(arguments: argparse.Namespace) -> int:
+    from mastaba_access.keystore.management import described
+
     store = _opened(arguments)
     uses = store.last_uses()
-    shown = [_described(record, uses) for record in store.records()]
+    shown = [described(record, uses) for record in store.records()]
     if arguments.json:
         print_json(shown)
         return 0
@@ -178,8 +153,10 @@ def _list(arguments: argparse.Namespace) -> int:
 
 
 def _show(arguments: argparse.Namespace) -> int:
+    from mastaba_access.keystore.management import described, found_key
+
     store = _opened(arguments)
-    shown = _described(_found(store, arguments.id), store.last_uses())
+    shown = described(found_key(store, arguments.id), store.last_uses())
     if arguments.json:
         print_json(shown)
         return 0
@@ -217,24 +194,6 @@ def _opened(arguments: argparse.Namespace, *, create: bool = False) -> KeyStore:
         if not path:
             raise KeyStoreError(f"{arguments.file}: $.plugins.access.keys is missing")
     return open_keys(path, create=create)
-
-
-def _found(store: KeyStore, key_id: str) -> KeyRecord:
-    from mastaba_access.keystore.errors import UnknownKeyError
-
-    record = store.find(key_id)
-    if record is None:
-        raise UnknownKeyError(key_id)
-    return record
-
-
-def _described(record: KeyRecord, uses: Mapping[str, str] | None) -> dict[str, Any]:
-    shown = record.document()
-    shown["state"] = record.state(time.time())
-    shown["secrets"] = len(record.secrets)
-    if uses and record.id in uses:
-        shown["last_use"] = uses[record.id]
-    return shown
 
 
 def _print_key(key: str, record: KeyRecord, arguments: argparse.Namespace) -> int:

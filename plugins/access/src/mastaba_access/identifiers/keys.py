@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 
 from mastaba.api.access import Form, Identifier, Principal, Shown
 from mastaba.errors import OverloadedError
-from mastaba_access import audit
 from mastaba_access.identifiers.faults import refuse
 from mastaba_access.identifiers.refusals import expired, revoked, too_early, unknown
 from mastaba_access.identifiers.shared import SharedClaims
@@ -19,12 +18,16 @@ from mastaba_access.keystore.errors import KeyStoreError
 from mastaba_access.keystore.form import PREFIX, digest_of_key, id_of
 from mastaba_access.keystore.opening import open_keys
 from mastaba_access.keystore.record import KeyRecord
+from mastaba_server.log import audit
 
 logger = logging.getLogger("mastaba.access")
 
 
 class KeyIdentifier(Identifier):
     """Finds the holder of an API key: one read of the store for each key that is not known yet.
+
+    Attributes:
+        store: of the keys; None without one.
 
     Raises:
         ConfigurationError: the store cannot be opened.
@@ -37,13 +40,13 @@ class KeyIdentifier(Identifier):
 
     def __init__(self, settings: Mapping[str, Any], access: Mapping[str, Any]) -> None:
         super().__init__(settings, access)
-        self._store: KeyStore | None = None
+        self.store: KeyStore | None = None
         if path := access.get("keys"):
             try:
-                self._store = open_keys(path)
+                self.store = open_keys(path)
             except KeyStoreError as error:
                 refuse("keys", str(error), "correct the path, or create a key")
-        self.is_enabled = self._store is not None
+        self.is_enabled = self.store is not None
         # Before the fork: one worker writes the line of each change.
         self._lines = SharedClaims()
 
@@ -58,11 +61,11 @@ class KeyIdentifier(Identifier):
             OverloadedError: the store cannot be read.
         """
         key_id = id_of(shown.text)
-        if key_id is None or self._store is None:
+        if key_id is None or self.store is None:
             # The check characters keep noise away from the store.
             raise unknown()
         now = time.time()
-        record = find_key(self._store, key_id)
+        record = find_key(self.store, key_id)
         if record is None:
             raise unknown()
         digest = digest_of_key(shown.text)
@@ -79,7 +82,7 @@ class KeyIdentifier(Identifier):
         if now >= ends:
             raise expired()
         principal = principal_of(record, now, ends)
-        self._store.note_use(key_id, now)
+        self.store.note_use(key_id, now)
         return principal
 
     def principal(self, key_id: str) -> Principal | None:
@@ -89,31 +92,31 @@ class KeyIdentifier(Identifier):
             UnknownCredentialError: the key is revoked, or its time is over or has not begun.
             OverloadedError: the store cannot be read.
         """
-        record = None if self._store is None else find_key(self._store, key_id)
+        record = None if self.store is None else find_key(self.store, key_id)
         return None if record is None else principal_of(record, time.time(), record.ends)
 
     def records(self) -> Iterator[KeyRecord]:
         """Return all keys, for checks."""
-        return iter(()) if self._store is None else self._store.records()
+        return iter(()) if self.store is None else self.store.records()
 
     def last_uses(self) -> Mapping[str, str] | None:
         """Return the day of the last use by id, as 2026-11-24; None if the store does not know."""
-        return None if self._store is None else self._store.last_uses()
+        return None if self.store is None else self.store.last_uses()
 
     def challenge(self) -> str | None:
-        return None if self._store is None else 'ApiKey realm="Mastaba", in="query path header"'
+        return None if self.store is None else 'ApiKey realm="Mastaba", in="query path header"'
 
     def poll(self) -> bool:
-        if self._store is None or not self._store.has_changed():
+        if self.store is None or not self.store.has_changed():
             return False
-        for event in self._store.new_events():
+        for event in self.store.new_events():
             if self._lines.take(repr(event)):
                 audit.record(f"key {event.what}", at=event.at, **event.details)
         return True
 
     def close(self) -> None:
-        if self._store is not None:
-            self._store.close()
+        if self.store is not None:
+            self.store.close()
 
 
 def find_key(store: KeyStore, key_id: str) -> KeyRecord | None:

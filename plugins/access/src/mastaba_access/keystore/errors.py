@@ -16,5 +16,12 @@ class UnknownKeyError(KeyStoreError):
         super().__init__(f"there is no key {key_id!r}")
 
 
+class RevokedKeyError(KeyStoreError):
+    """The key is revoked, and stays so."""
+
+    def __init__(self, key_id: str) -> None:
+        super().__init__(f"the key {key_id} is revoked")
+
+
 class InvalidKeyRecordError(KeyStoreError):
     """What is said about a key is invalid."""

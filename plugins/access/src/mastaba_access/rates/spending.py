@@ -9,13 +9,13 @@ from typing import Any, Final, NamedTuple, Protocol, cast
 
 from mastaba.api.access import PEER, Grant, Principal, Spending
 from mastaba.errors import AccessError
-from mastaba_access import audit
 from mastaba_access.identifiers.shared import SharedClaims
 from mastaba_access.naming import named_layers
 from mastaba_access.rates.buckets import Buckets, Lease
 from mastaba_access.rates.quotas import QuotaLease, Quotas
 from mastaba_access.rules.rates import Per, Rate
 from mastaba_access.rules.what import Layers
+from mastaba_server.log import audit
 
 _MOST_KEPT: Final = 512
 """Tile groups for which a grant keeps what must be taken from."""

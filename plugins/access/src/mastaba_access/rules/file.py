@@ -240,6 +240,9 @@ class _Loader:
         if "area" in body and body["area"] not in areas and not self._faults.all.errors:
             reason = f"there is no area {body['area']!r}"
             self._faults.error(f"{path}.area", reason, "add it to areas, or correct its name")
+        if "time" in body:
+            reason = "layers have no dimension of time yet, so nothing would be limited"
+            self._faults.error(f"{path}.time", reason, "remove it")
         limit = Limit.of(body)
         if limit.is_empty:
             reason = "nothing is within these limits: a range ends before it starts"

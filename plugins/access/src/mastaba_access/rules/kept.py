@@ -47,6 +47,11 @@ class KeptRules:
             found = _last_good[file]
         self.now = found
 
+    @property
+    def state(self) -> str:
+        """Which state of the files is in use, the same in all processes of a node."""
+        return repr(self._seen)
+
     def poll(self) -> bool:
         """Read the rules again if a file has changed; return whether other rules are in use."""
         if self._signature() == self._seen:

@@ -58,6 +58,7 @@ def _limits(description: str, **further: Mapping[str, Any]) -> dict[str, Any]:
             "height": _number("Rows of a map."),
             "layers": _number("Layers of a map."),
             "formats": _words("Media types of maps and tiles."),
+            "time": {"description": "Reserved: layers have no dimension of time yet. Remove it."},
             "points": _number("Points of a query of heights."),
             "tiles": _number("Tiles that a query of heights reads."),
             **further,

@@ -186,7 +186,9 @@ def _summaries(site: Site, file: str, faults: Faults) -> list[str]:
         except Exception as error:  # noqa: BLE001 - of a plugin
             reason = f"the service {name!r} fails in summary: {type(error).__name__}: {error}"
             faults.error(file, "$", reason, "fix the plugin, or block it")
-    return lines + _virtual_services(site.catalogue, file, faults)
+    found = lines + _virtual_services(site.catalogue, file, faults)
+    reports = site.catalogue.reports.items()
+    return [*found, *(f"{path}: {line}" for path, lines in reports for line in lines)]
 
 
 def _virtual_services(catalogue: Catalogue, file: str, faults: Faults) -> list[str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from mastaba.api.catalogue import Catalogue, Layer
 from mastaba.api.containers import TileReader
 from mastaba.api.documents import Faults
+from mastaba.api.slabs import LevelReader
 from mastaba.api.storages import Environment
 from mastaba.errors import ConfigurationError, MastabaError, escaped
 from mastaba.tooling.documents import did_you_mean, load_catalogue, load_server
@@ -89,6 +90,9 @@ def _print_slab(reader: TileReader, row: int, col: int) -> bool:
     slab, number = reader.place_of(row, col)
     size = level.tiles_per_width, level.tiles_per_height
     name = reader.name_of(slab)
+    if not isinstance(reader, LevelReader):
+        _line("file", name)
+        return False
     _line("slab", name)
     _line("", f"tile {number} of {size[0]} × {size[1]}")
     index = reader.index(slab)

@@ -35,7 +35,7 @@ def tile_source(layer: Layer, site: Site) -> dict[str, Any] | None:
         return None
     base = _collection(service, layer)
     family = "tiles" if layer.is_vector else "map/tiles"
-    styles = [_vector_tiles(base)] if layer.is_vector else _raster_tiles(layer, base, site)
+    styles = [_vector_tiles(base, layer)] if layer.is_vector else _raster_tiles(layer, base, site)
     return {
         "id": "ogcapi-tiles",
         "title": "OGC API Tiles",
@@ -89,8 +89,9 @@ def _collection(service: Service, layer: Layer) -> str:
     return f"{service.settings.endpoint_uri}/collections/{segment(layer.id)}"
 
 
-def _vector_tiles(base: str) -> dict[str, Any]:
-    return {"style": None, "draws": "vector", "template": f"{base}/tiles/{_TILE}?f=mvt"}
+def _vector_tiles(base: str, layer: Layer) -> dict[str, Any]:
+    template = f"{base}/tiles/{_TILE}?f={layer.pyramid.format.short_name}"
+    return {"style": None, "draws": "vector", "template": template}
 
 
 def _raster_tiles(layer: Layer, base: str, site: Site) -> list[dict[str, Any]]:

@@ -12,8 +12,8 @@ from contextlib import AbstractContextManager, nullcontext
 from time import monotonic
 from typing import Any, Protocol
 
-from mastaba.errors import ClientGoneError, OverloadedError
 from mastaba_server.access.principal import GRANT
+from mastaba_server.errors import ClientGoneError, OverloadedError
 from mastaba_server.messages import Client
 
 

@@ -1,13 +1,12 @@
-"""The audit log: one line of JSON for each change of who may see what; never a secret."""
+"""The audit log: one line of JSON for each administrative change; never a secret."""
 
 from __future__ import annotations
 
 import json
 import logging
 import time
+from datetime import UTC, datetime
 from typing import Any
-
-from mastaba_access.keystore.record import instant
 
 logger = logging.getLogger("mastaba.audit")
 
@@ -20,6 +19,8 @@ def record(event: str, *, at: float | None = None, **details: Any) -> None:
         at: Unix seconds; now by default.
         details: further members; those without a value are left out.
     """
-    line = {"time": instant(time.time() if at is None else at), "event": event}
+    moment = datetime.fromtimestamp(time.time() if at is None else at, UTC)
+    text = moment.isoformat(timespec="seconds").replace("+00:00", "Z")
+    line = {"time": text, "event": event}
     line |= {name: value for name, value in details.items() if value not in (None, "", [], {})}
     logger.info("%s", json.dumps(line, ensure_ascii=False))

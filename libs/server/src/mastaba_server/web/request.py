@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from mastaba.errors import RequestTooLargeError
+from mastaba_server.errors import RequestTooLargeError
 from mastaba_server.web.text import decode
 
 MAX_BODY: Final = 1024 * 1024
@@ -12,6 +12,9 @@ MAX_BODY: Final = 1024 * 1024
 
 OPERATION: Final = "mastaba.operation"
 """Key of the WSGI environment for the operation that a service has named."""
+
+EMPTY_ALONE: Final = frozenset(("styles",))
+"""Parameters, in lower case, that are empty, not absent, if they come without ``=``."""
 
 
 class Request:
@@ -83,10 +86,10 @@ class Request:
 
 
 def parse_query(text: str) -> dict[str, str]:
-    """Split a query string, then decode it (server-config.md section 9).
+    """Split a query string, then decode it.
 
     Names are lower-cased. The first of repeated names counts. Items without ``=`` are ignored,
-    except a bare ``STYLES``, which counts as empty.
+    except those of `EMPTY_ALONE`.
     """
     parameters: dict[str, str] = {}
     # Most tile requests have nothing to decode.
@@ -96,6 +99,6 @@ def parse_query(text: str) -> dict[str, str]:
         if coded:
             name, value = decode(name), decode(value)
         name = name.lower()
-        if name not in parameters and (equals or name == "styles"):
+        if name not in parameters and (equals or name in EMPTY_ALONE):
             parameters[name] = value
     return parameters

@@ -10,11 +10,11 @@ from time import perf_counter
 from typing import Any
 from urllib.parse import quote
 
-from mastaba import trace
-from mastaba.site.logs import destination
+from mastaba_server import trace
 from mastaba_server.access.gate import Meter
 from mastaba_server.access.principal import GRANT, Grant
 from mastaba_server.body import SizedBody
+from mastaba_server.log.destination import destination
 from mastaba_server.web.masking import masked, masked_path
 from mastaba_server.web.response import Response
 from mastaba_server.web.text import utf8
@@ -29,7 +29,7 @@ class AccessLines:
     """Logs each request when it is answered.
 
     A line contains the client address, method, path and query, status, bytes of the body,
-    seconds, and whether the slab indices came from the cache. A long body that was not sent to its
+    seconds, and whether the cache had what was needed. A long body that was not sent to its
     end is marked as truncated.
 
     Args:

@@ -18,7 +18,7 @@ class Trace:
 
     Attributes:
         begun: of `perf_counter`.
-        hits, misses: of the cache of slab indices.
+        hits, misses: of the cache that the application reports here.
         is_timed: whether the duration of steps is wanted. They may be there without.
         steps: seconds by name of the step; the sum for a repeated step.
     """
@@ -54,7 +54,7 @@ class Trace:
 
     @property
     def cache(self) -> str:
-        """``hit`` if all indices were cached, ``miss`` if one was not, ``-`` if none was needed."""
+        """``hit`` if all was cached, ``miss`` if something was not, ``-`` if nothing was needed."""
         return "miss" if self.misses else "hit" if self.hits else "-"
 
 

@@ -1,0 +1,102 @@
+"""Web servers that may be read: hosts that the operator lists, at addresses that are public.
+
+Paths come from descriptors only, but whoever may write a descriptor must not reach every machine
+that the server can reach (containers.md section 1.9).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, Self
+
+from mastaba.api.storages import Environment
+
+VARIABLE: Final = "MASTABA_HTTP_HOSTS"
+
+_PORTS: Final = {"http": 80, "https": 443}
+_HOST: Final = re.compile(
+    r"(?P<name>\[[0-9A-Fa-f:.]+\]|[^:\[\]/@?#\s\\]+)(?::(?P<port>[0-9]{1,5}))?"
+)
+_Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+_Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+@dataclass(frozen=True, slots=True)
+class AllowedHosts:
+    """The hosts of the variable ``HTTP_HOSTS``.
+
+    Attributes:
+        names: pairs of a host in lower case and its port; None for the usual ports.
+        networks: private addresses that the names may have.
+    """
+
+    names: frozenset[tuple[str, int | None]]
+    networks: tuple[_Network, ...]
+
+    @classmethod
+    def from_environment(cls, environment: Environment) -> Self:
+        """Read the variable.
+
+        Raises:
+            ValueError: an element is neither a host, a host with a port, nor a network.
+        """
+        names: set[tuple[str, int | None]] = set()
+        networks: list[_Network] = []
+        for item in environment.items("HTTP_HOSTS"):
+            network = _network(item)
+            if network is not None:
+                networks.append(network)
+            if "/" not in item:
+                names.add(host_and_port(item))
+        return cls(frozenset(names), tuple(networks))
+
+    def allows(self, host: str, port: int | None, scheme: str) -> bool:
+        """Return whether a host may be asked by a scheme; ``port`` is None for the usual one."""
+        named = {(host, port)}
+        if port is None or port == _PORTS[scheme]:
+            named |= {(host, None), (host, _PORTS[scheme])}
+        return not named.isdisjoint(self.names)
+
+    def allows_address(self, text: str) -> bool:
+        """Return whether a connection to an IP address may be opened."""
+        try:
+            address: _Address = ipaddress.ip_address(text.partition("%")[0])
+        except ValueError:
+            return False
+        mapped = getattr(address, "ipv4_mapped", None)
+        address = mapped or address
+        return (address.is_global and not address.is_multicast) or _contains(self.networks, address)
+
+
+def host_and_port(text: str) -> tuple[str, int | None]:
+    """Return the host in lower case, and the port or None.
+
+    Raises:
+        ValueError: it is not ``host`` or ``host:port``.
+    """
+    match = _HOST.fullmatch(text)
+    port = int(match["port"]) if match and match["port"] else None
+    if match is None or not (port is None or 0 < port < 65536):
+        raise ValueError(f"{text!r} is not a host, or a host and a port")
+    return match["name"].lower().rstrip("."), port
+
+
+def _network(item: str) -> _Network | None:
+    """Return the network that an element of the list is or contains; None for a name.
+
+    Raises:
+        ValueError: it looks like a network, but is none.
+    """
+    try:
+        return ipaddress.ip_network(item if "/" in item else host_and_port(item)[0].strip("[]"))
+    except ValueError as error:
+        if "/" in item:
+            raise ValueError(f"{item!r} is not a network: {error}") from None
+        return None
+
+
+def _contains(networks: Iterable[_Network], address: _Address) -> bool:
+    return any(address in network for network in networks)

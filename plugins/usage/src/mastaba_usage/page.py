@@ -1,0 +1,113 @@
+"""The page of usage for browsers."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Mapping
+from datetime import date, timedelta
+from functools import cache
+from hashlib import sha256
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlencode
+
+from jinja2 import Environment, PackageLoader
+from markupsafe import Markup
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+    from mastaba_usage.database import Database
+
+_TABLES: Final = (("Day", "day"), ("Layer", "layer"), ("Service", "service"))
+_OF_ALL: Final = (*_TABLES, ("Key", "key"))
+_MOST_ROWS: Final = 366
+"""Of a table; those with most hits are shown."""
+
+_STYLE: Final = """
+:root { color-scheme: light dark; }
+body { max-width: 48rem; margin: 0 auto; padding: 1rem; font: 16px/1.5 system-ui, sans-serif; }
+body { background: #ffffff; color: #1f2328; }
+a { color: #8a4b14; margin-right: 1rem; }
+table { border-collapse: collapse; width: 100%; }
+th, td { padding: 0.2rem 0.5rem; text-align: right; font-variant-numeric: tabular-nums; }
+th:first-child { text-align: left; font-weight: normal; overflow-wrap: anywhere; }
+thead th { border-bottom: 1px solid; }
+@media (prefers-color-scheme: dark) {
+  body { background: #17191b; color: #e6e6e3; }
+  a { color: #e0a35c; }
+}
+"""
+
+POLICY: Final = (
+    (
+        "Content-Security-Policy",
+        "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+        f"style-src 'sha256-{b64encode(sha256(_STYLE.encode()).digest()).decode()}'",
+    ),
+    ("X-Content-Type-Options", "nosniff"),
+    # The address may contain a key.
+    ("Referrer-Policy", "no-referrer"),
+)
+"""Headers of the page: no scripts, no styles but its own."""
+
+
+def usage_page(
+    database: Database,
+    address: str,
+    period: tuple[str, str],
+    where: Mapping[str, str],
+    who: str,
+) -> str:
+    """Return the page.
+
+    Args:
+        address: of the service.
+        period: first and last day.
+        where: what is shown, as in `Database.sums`.
+        who: whose usage it is; empty for that of all.
+
+    Raises:
+        UsageError: the database cannot be read.
+    """
+    first, last = period
+    tables = []
+    for title, column in _TABLES if who else _OF_ALL:
+        rows = database.sums(first, last, [column], where)
+        largest = sorted(rows, key=lambda row: -row["hits"])[:_MOST_ROWS]
+        if column == "day":
+            largest.sort(key=lambda row: str(row["day"]), reverse=True)
+        shown = [(row[column], row["hits"], row["bytes"], row["cost"]) for row in largest]
+        tables.append((title, shown))
+    return _template().render(
+        who=who or "All clients",
+        first=first,
+        last=last,
+        links=_links(address, first, last),
+        tables=tables,
+        style=Markup(_STYLE),  # noqa: S704 - a constant
+    )
+
+
+def _links(address: str, first: str, last: str) -> list[tuple[str, str]]:
+    begin = date.fromisoformat(first).replace(day=1)
+    found = []
+    for text, month in (("Month before", begin - timedelta(1)), ("Next month", _next(begin))):
+        start = month.replace(day=1)
+        end = _next(start) - timedelta(1)
+        query = urlencode({"from": start.isoformat(), "to": end.isoformat(), "f": "html"})
+        found.append((text, f"{address}?{query}"))
+    for text, form in (("CSV", "csv"), ("JSON", "json")):
+        found.append((text, f"{address}?{urlencode({'from': first, 'to': last, 'f': form})}"))
+    return found
+
+
+def _next(month: date) -> date:
+    return (month.replace(day=28) + timedelta(4)).replace(day=1)
+
+
+@cache
+def _template() -> Template:
+    environment = Environment(
+        loader=PackageLoader("mastaba_usage"), autoescape=True, trim_blocks=True
+    )
+    return environment.get_template("page.html")

@@ -1,0 +1,129 @@
+"""Explanations agree with an independent evaluator, and with what the server answers."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.access import evaluator
+from tests.access.identification.conftest import Credentials
+from tests.access.test_decisions import INDEX, visits
+from tests.access.worlds import DATASETS, LAYERS, SERVICES, World
+from tests.tiny import tiny_installation
+from werkzeug.test import Client
+
+from mastaba.api.tools import create_application
+from mastaba_access.explanation import explain, explained, principal_named
+from mastaba_access.gate import RulesGate
+from mastaba_access.rules.who import Visit
+
+
+def compare(seed: int, triples: int, folder: Path) -> None:
+    """Compare explanations of random questions with the evaluator."""
+    world, decisions = World(seed), set()
+    for number, visit in enumerate(visits(world, triples, folder)):
+        document, rules, seen, at, found, service, virtual = visit
+        ability, layer = world.random.choice(SERVICES[service]), world.random.choice(LAYERS)
+        question = (service, virtual, ability, str(layer["id"]))
+        ours = explain(rules, found, seen.visit, at, INDEX, question)
+        expected, limits = evaluator.evaluate(
+            *(document, seen.document, at, service, virtual, layer, ability, None, DATASETS)
+        )
+        assert ours.decision == expected, (seed, number, question)
+        decisions.add(expected)
+        for name in evaluator.NUMBERS:
+            assert ours.limits.get(name) == limits.get(name)
+        # Exactly the rules that are said to apply decide: without the others nothing changes.
+        applying = {one.rule for one in ours.tried if one.applies}
+        left = [one for one in document["rules"] if one["name"] in applying]
+        again, _ = evaluator.evaluate(
+            *({**document, "rules": left}, seen.document, at, service, virtual, layer),
+            *(ability, None, DATASETS),
+        )
+        assert again == expected, (seed, number, question)
+    assert decisions == {"allow", "hide", "lock"}
+
+
+def test_explanations_equal_the_evaluator(tmp_path: Path) -> None:
+    compare(21, 300, tmp_path)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("seed", range(22, 32))
+def test_ten_thousand_explanations_equal_the_evaluator(seed: int, tmp_path: Path) -> None:
+    compare(seed, 1000, tmp_path)
+
+
+NAMES = {"RGB_JPG": "jpg", "RGB_PNG": "png", "GREY_PNG": "png"}
+MAP = (
+    "SERVICE=WMS&VERSION=1.3.0&REQUEST=GetMap&LAYERS={}&STYLES=&FORMAT=image/png&CRS=EPSG:3857"
+    "&BBOX=0,0,1000000,1000000&WIDTH=8&HEIGHT=8"
+)
+ADDRESSES = {
+    ("wmts", "tiles"): "/wmts{}/1.0.0/{}/normal/PM/2/1/2.{}",
+    ("tms", "tiles"): "/tms{}/1.0.0/{}/2/2/1.{}",
+    ("wms", "maps"): "/wms{}?" + MAP,
+}
+
+
+def random_rules(source: random.Random, keys: list[str]) -> dict[str, Any]:
+    whos = ["anonymous", "known", "group:town", *(f"key:{one[3:11]}" for one in keys)]
+    rules = []
+    for number in range(source.randint(0, 6)):
+        rule: dict[str, Any] = {"name": f"rule {number}"}
+        if source.random() < 0.7:
+            rule["who"] = [source.choice(("", "not:")) + source.choice(whos)]
+        what: dict[str, Any] = {}
+        if source.random() < 0.7:
+            what["layers"] = source.sample(["RGB_*", *NAMES], 2)
+        if source.random() < 0.4:
+            what["services"] = source.sample(["wmts", "tms", "wms"], 2)
+        effects = [{"allow": {}}, {"deny": {}}, {"deny": {"as": "lock"}}, {"limit": {"pixels": 99}}]
+        rules.append({**rule, **({"what": what} if what else {}), **source.choice(effects)})
+    return {"default": source.choice(("allow", "deny")), "rules": rules}
+
+
+def answers(worlds: int, seed: int, folder: Path) -> None:
+    """Compare explanations with the statuses of the server."""
+    source, credentials = random.Random(seed), Credentials(folder)
+    keys = [credentials.key(groups=groups) for groups in ([], ["town"], ["city"])]
+    rules = folder / "rules.json"
+    rules.write_text('{"default": "allow"}')
+    plugins = {"access": credentials.section(rules=str(rules))}
+    services = ("wmts", "tms", "wms")
+    file = tiny_installation(folder / "i", services=services, server_overrides={"plugins": plugins})
+    application = create_application(str(file))
+    client, site, gate = Client(application), application.site, application.site.gate
+    assert isinstance(gate, RulesGate)
+    statuses = set()
+    for number in range(worlds):
+        rules.write_text(json.dumps({**random_rules(source, keys), "groups": {}, "areas": {}}))
+        gate.poll()
+        for key in ("", *keys):
+            principal = principal_named(gate, key or "anonymous", (), "127.0.0.1")
+            for (service, ability), template in ADDRESSES.items():
+                for layer, ending in NAMES.items():
+                    url = template.format("", layer, ending)
+                    shown = f"/~{key}" if key else ""
+                    visit = Visit(principal, "127.0.0.1")
+                    found = explained(gate, site, url, visit, 2e9)
+                    assert found is not None
+                    (one,) = (x for x in found["decisions"] if x["ability"] == ability)
+                    status = client.get(template.format(shown, layer, ending)).status_code
+                    expected = {
+                        "allow": (200,),
+                        "lock": (403,) if key else (401,),
+                        "hide": (400, 404),
+                    }[one["decision"]]
+                    assert status in expected, (seed, number, service, layer, key, one)
+                    statuses.add(one["decision"])
+    assert statuses == {"allow", "lock", "hide"}
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("seed", range(4))
+def test_explanations_equal_the_answers_of_the_server(seed: int, tmp_path: Path) -> None:
+    answers(15, seed, tmp_path)

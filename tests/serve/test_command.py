@@ -1,0 +1,104 @@
+"""Files that are served without a configuration."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+from tests.support.ports import free_port
+from tests.tiny import tiny_installation
+
+from mastaba.tooling.commands import main
+from mastaba_serve.installation import identifier_of
+
+
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        ("a/ortho.json", "ortho"),
+        ("ortho.2026.pmtiles", "ortho.2026"),
+        ("s3://bucket/a/b.tif", "b"),
+        ("https://host/a.tif?sig=x.y", "a"),
+        ("plain", "plain"),
+        (".hidden", ".hidden"),
+    ],
+)
+def test_the_identifier_is_the_name_without_suffix(file: str, name: str) -> None:
+    assert identifier_of(file) == name
+
+
+@pytest.fixture
+def pyramids(tmp_path: Path) -> Path:
+    tiny_installation(tmp_path)
+    return tmp_path / "pyramids"
+
+
+def failure(capsys: pytest.CaptureFixture[str], *files: Path | str) -> str:
+    """Return the message of a command that fails."""
+    words = ["serve", *map(str, files), "--http", f"127.0.0.1:{free_port()}"]
+    assert main(words) == 1
+    printed = capsys.readouterr()
+    assert "Traceback" not in printed.err
+    return printed.err
+
+
+def test_a_file_that_cannot_be_opened_is_named(
+    pyramids: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good = pyramids / "RGB_JPG.json"
+    assert "absent.json: there is no such file" in failure(capsys, good, tmp_path / "absent.json")
+    other = tmp_path / "RGB_JPG.json"
+    other.write_bytes(good.read_bytes())
+    assert "another file has the name 'RGB_JPG'" in failure(capsys, good, other)
+    broken = tmp_path / "broken.json"
+    for text in ("{", "[]", "{}", '{"tile_matrix_set": "LAMB93", "levels": []}'):
+        broken.write_text(text)
+        assert "broken.json: it is no pyramid descriptor" in failure(capsys, broken)
+    document = json.loads(good.read_text())
+    document["format"] = "TIFF_NO_SUCH"
+    broken.write_text(json.dumps(document))
+    assert f"{broken}: " in failure(capsys, good, broken)
+    plain = tmp_path / "plain.txt"
+    plain.write_text("neither a pyramid nor an archive")
+    assert f"{plain}: " in failure(capsys, plain)
+
+
+def test_files_are_served_until_they_are_stopped(pyramids: Path, tmp_path: Path) -> None:
+    before = sorted(path for path in tmp_path.rglob("*"))
+    address = f"127.0.0.1:{free_port()}"
+    files = [pyramids / f"{name}.json" for name in ("RGB_JPG", "FLOAT32_ZIP", "VECTOR")]
+    command = [sys.executable, "-m", "mastaba", "serve", *map(str, files), "--http", address]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert address in process.stdout.readline()
+        # The listener exists before the server does: the request waits for it.
+        page = _answer(f"http://{address}/viewer", process)
+        assert "RGB_JPG" in page
+        capabilities = _answer(f"http://{address}/wms?SERVICE=WMS&REQUEST=GetCapabilities", process)
+        for name in ("RGB_JPG", "FLOAT32_ZIP"):
+            assert f"<Name>{name}</Name>" in capabilities
+        assert _answer(f"http://{address}/tms/1.0.0/VECTOR/metadata.json", process)
+        process.send_signal(signal.SIGINT)
+        process.stdout.read()
+    assert process.returncode == 0
+    assert sorted(path for path in tmp_path.rglob("*")) == before
+
+
+def _answer(url: str, process: subprocess.Popen[str]) -> str:
+    """Return a document of the server, which may still be starting."""
+    while process.poll() is None:
+        try:
+            with urllib.request.urlopen(url) as answer:
+                return str(answer.read().decode())
+        except urllib.error.URLError as error:
+            if not isinstance(error.reason, ConnectionRefusedError):
+                raise
+            time.sleep(0.05)
+    raise RuntimeError("the server has stopped")
