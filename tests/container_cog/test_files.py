@@ -49,6 +49,25 @@ def test_jpeg_tiles_are_complete_without_decoding(tmp_path: Path) -> None:
     assert reader.decoder is None
 
 
+def test_jpeg_of_colours_and_alpha_is_not_taken_for_cmyk(tmp_path: Path) -> None:
+    import rasterio
+
+    target = tmp_path / "alpha.tif"
+    profile = {
+        **{"driver": "GTiff", "width": 90, "height": 70, "count": 4, "dtype": "uint8"},
+        **{"crs": "EPSG:32631", "transform": rasterio.Affine(10, 0, 5e5, 0, -10, 4.6e6)},
+        **{"tiled": True, "blockxsize": 64, "blockysize": 64, "compress": "jpeg"},
+        **{"photometric": "RGB", "alpha": "yes"},
+    }
+    with rasterio.open(target, "w", **profile) as dataset:
+        dataset.write(np.moveaxis(ground("uint8", 4), 2, 0))
+    with rasterio.open(target) as dataset:
+        wanted = np.moveaxis(dataset.read(), 0, 2)
+    found = opened(Storage(target.read_bytes()))
+    assert found.pyramid.format.media_type == "image/png"
+    np.testing.assert_array_equal(pixels_of(found), wanted)
+
+
 def test_webp_tiles_are_sent_as_stored(tmp_path: Path) -> None:
     values = ground("uint8", 3, SIZE)
     data = by_gdal(tmp_path, values, COMPRESS="WEBP", QUALITY=100)

@@ -156,9 +156,9 @@ class SampleDecoder:
         if components in (1, 3):
             space = "GRAY" if components == 1 else "RGB"
             return simplejpeg.decode_jpeg(payload, space, fastdct=False)  # type: ignore[no-any-return]
-        # Decoders take four components for CMYK, and return them as they are.
+        # Taken for CMYK, which the library inverts; the components are not converted otherwise.
         with Pictures.open(io.BytesIO(payload), formats=("JPEG",)) as picture:
-            return np.asarray(picture)
+            return np.subtract(np.uint8(255), np.asarray(picture))
 
     def _webp(self, payload: bytes) -> Samples:
         width, height = size_of_webp(payload)
