@@ -54,10 +54,19 @@ def test_jpeg_of_colours_and_alpha_is_not_taken_for_cmyk(tmp_path: Path) -> None
 
     target = tmp_path / "alpha.tif"
     profile = {
-        **{"driver": "GTiff", "width": 90, "height": 70, "count": 4, "dtype": "uint8"},
-        **{"crs": "EPSG:32631", "transform": rasterio.Affine(10, 0, 5e5, 0, -10, 4.6e6)},
-        **{"tiled": True, "blockxsize": 64, "blockysize": 64, "compress": "jpeg"},
-        **{"photometric": "RGB", "alpha": "yes"},
+        "driver": "GTiff",
+        "width": 90,
+        "height": 70,
+        "count": 4,
+        "dtype": "uint8",
+        "crs": "EPSG:32631",
+        "transform": rasterio.Affine(10, 0, 5e5, 0, -10, 4.6e6),
+        "tiled": True,
+        "blockxsize": 64,
+        "blockysize": 64,
+        "compress": "jpeg",
+        "photometric": "RGB",
+        "alpha": "yes",
     }
     with rasterio.open(target, "w", **profile) as dataset:
         dataset.write(np.moveaxis(ground("uint8", 4), 2, 0))
