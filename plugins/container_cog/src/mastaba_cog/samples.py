@@ -158,8 +158,8 @@ class SampleDecoder:
             return simplejpeg.decode_jpeg(payload, space, fastdct=False)  # type: ignore[no-any-return]
         # Taken for CMYK, which the library inverts; the components are not converted otherwise.
         with Pictures.open(io.BytesIO(payload), formats=("JPEG",)) as picture:
-            components: Samples = np.subtract(np.uint8(255), np.asarray(picture))
-            return components
+            inverted: Samples = np.subtract(np.uint8(255), np.asarray(picture))
+            return inverted
 
     def _webp(self, payload: bytes) -> Samples:
         width, height = size_of_webp(payload)
