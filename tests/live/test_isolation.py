@@ -31,6 +31,7 @@ TESTS = {
     "demo": ["demo/test_hydrology.py"],
     "doctor": ["doctor/test_header.py", "doctor/test_duplicates.py"],
     "edge": ["edge/test_purging.py"],
+    "container_cog": ["container_cog/test_alone.py"],
     "container_pmtiles": ["container_pmtiles/test_directories.py"],
     "containers": ["containers/test_payloads.py"],
     "coverage": ["coverage/test_cells.py"],
