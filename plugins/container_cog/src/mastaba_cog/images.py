@@ -415,7 +415,7 @@ def _position(tiff: Tiff, directory: Directory) -> Position:
 
 
 _ITEM: Final = re.compile(r"<Item\s([^<>]{0,300})>([^<>]{0,300})</Item>")
-_ATTRIBUTE: Final = re.compile(r'(\w+)="([^"]*)"')
+_ATTRIBUTE: Final = re.compile(r'(?<!\w)(\w+)="([^"]*)"')
 
 
 def scales_and_offsets(geotiff: GeoTiff) -> dict[str, dict[int, float]]:
