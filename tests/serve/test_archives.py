@@ -39,6 +39,7 @@ def heights(folder: Path) -> np.ndarray:
     place = {"crs": "EPSG:32631", "transform": Affine(10, 0, 500000, 0, -10, 4600000)}
     with MemoryFile() as memory, memory.open(**profile, **place, nodata=NODATA) as source:
         source.write(values, 1)
+        source.update_tags(TIFFTAG_COPYRIGHT="A <b>survey</b>")
         rasterio.shutil.copy(
             source, folder / "heights.tif", driver="COG", BLOCKSIZE=256, COMPRESS="DEFLATE"
         )
@@ -93,6 +94,7 @@ def test_documents_say_what_the_file_does(opened: Client) -> None:
     assert tile_json(opened, "plan")["name"] == "Map"
     # The file has no title.
     assert tile_json(opened, "heights")["name"] == "heights"
+    assert tile_json(opened, "heights")["attribution"] == "A survey"
     assert tile_json(opened, "photo")["minzoom"] == 4
     assert tile_json(opened, "VECTOR")["vector_layers"]
 

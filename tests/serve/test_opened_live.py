@@ -15,6 +15,7 @@ import rasterio
 from owslib.wms import WebMapService
 from owslib.wmts import WebMapTileService
 from rasterio.transform import Affine
+from rasterio.warp import transform_bounds
 from tests.export.ground import planned
 from tests.serve.test_command import answer
 from tests.support.ports import free_port
@@ -94,12 +95,14 @@ def test_clients_find_titles_boxes_and_pixels(
     wms = WebMapService(f"{site}/wms", version="1.3.0")
     assert {"photo", "plan", "heights"} == set(wms.contents)
     assert wms["photo"].title == "photo"
-    assert wms["photo"].boundingBoxWGS84 == pytest.approx((1.8018, 47.2644, 1.8896, 47.3240), 1e-3)
+    corners = (WEST, NORTH - 512 * CELL, WEST + 512 * CELL, NORTH)
+    degrees = transform_bounds("EPSG:3857", "EPSG:4326", *corners)
+    assert wms["photo"].boundingBoxWGS84 == pytest.approx(degrees)
     tiles = WebMapTileService(f"{site}/wmts")
     assert set(tiles.contents) == {"photo", "plan", "heights"}
     # Maps, tiles by WMTS, and tiles by TMS.
-    box = ",".join(map(str, (WEST, NORTH - 512 * CELL, WEST + 512 * CELL, NORTH)))
-    window = ["-projwin", *map(str, (WEST, NORTH, WEST + 512 * CELL, NORTH - 512 * CELL))]
+    box = ",".join(map(str, corners))
+    window = ["-projwin", *(str(corners[side]) for side in (0, 3, 2, 1))]
     get_map = (
         f"WMS:{site}/wms?SERVICE=WMS&VERSION=1.1.1&REQUEST=GetMap&LAYERS=plan&STYLES="
         f"&SRS=EPSG:3857&BBOX={box}&FORMAT=image/png"

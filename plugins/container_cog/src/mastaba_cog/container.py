@@ -41,6 +41,7 @@ from mastaba_cog.reader import CogReader, File, ScatteredReader, numbered, read_
 from mastaba_cog.samples import SampleDecoder
 from mastaba_cog.splices import tiff_header
 from mastaba_containers.heads import check_signature, require_complete
+from mastaba_containers.metadata import plain_text
 from mastaba_containers.sets import Match, free_identifier, match, published
 
 _NODATA: Final = -99999.0
@@ -161,7 +162,13 @@ def _opened(source: Source, options: Mapping[str, Any], context: Context) -> Ope
         f"{ground.crs.code}",
         f"levels {', '.join(pyramid.levels)}: {way}, {tile_format.media_type}",
     )
-    return OpenedContainer(pyramid, readers, title=geotiff.title, report=report)
+    return OpenedContainer(
+        pyramid,
+        readers,
+        title=plain_text(geotiff.title),
+        attribution=plain_text(geotiff.attribution),
+        report=report,
+    )
 
 
 def _first_read(source: Source) -> tuple[GeoTiff, Found, ObjectRead]:

@@ -98,7 +98,7 @@ def _reason(file: str, server_json: Path, plugins: Plugins, faults: Sequence[Fau
     return "; ".join(reasons) or "it cannot be opened"
 
 
-def _opened(server_json: Path, plugins: Plugins) -> tuple[Collection[str], list[Fault]]:
+def _opened(server_json: Path, plugins: Plugins) -> tuple[Collection[str], tuple[Fault, ...]]:
     """Load an installation, and return the layers that are missing, and the errors."""
     faults = Faults()
     server = load_server(str(server_json), plugins, faults)

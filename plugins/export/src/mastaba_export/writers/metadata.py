@@ -9,7 +9,8 @@ from mastaba.api.catalogue import WGS84, WORLD, BoundingBox
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mastaba_export.plan import ExportLevel, ExportPlan
+    from mastaba_export.levels import ExportLevel
+    from mastaba_export.plan import ExportPlan
 
 _LEAST = 1e-7
 """Degrees; a box without extent is widened by it, because readers refuse such a box."""
