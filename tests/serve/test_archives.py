@@ -138,6 +138,7 @@ def test_what_cannot_be_opened_is_said_in_one_line(
         (copy("b.mbtiles", "heights.tif"), "it is a GeoTIFF"),
         (copy("c.tif", "VECTOR.pmtiles"), "it is a PMTiles archive"),
         (copy("d.tiff", "photo.mbtiles"), "it is an SQLite database"),
+        (copy("e.mbtiles", "plan.gpkg"), "it is a GeoPackage: "),
         (copy("e", "heights.tif"), "its suffix is none of .json, .gpkg, "),
         (copy("f.pmtiles", "RGB_JPG.pmtiles", 17_000), "it is incomplete: it ends after 17000 "),
         (copy("g.tif", "heights.tif", 20_000), "it is incomplete: it ends after 20000 "),
