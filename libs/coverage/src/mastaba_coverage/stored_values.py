@@ -50,8 +50,9 @@ class StoredValues:
         self._size = matrix.tile_height, matrix.tile_width
         self._window = reader.level.window
         # Tiles of slabs are masked when they are read.
-        is_cut = isinstance(reader, MaskedLevelReader) and not reader.has_slabs
-        self._masked = reader if is_cut else None
+        self._masked = None
+        if isinstance(reader, MaskedLevelReader) and not reader.has_slabs:
+            self._masked = reader
         self._nodata = np.array(raster.nodata, pyramid.format.sample)
         self._around = around
 
