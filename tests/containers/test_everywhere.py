@@ -131,7 +131,7 @@ def test_an_area_cuts_rasters_of_containers(tmp_path: Path, installed: Install) 
     path = write_loose(tmp_path / "data", coded=True)
     with published(installed({"path": str(path)})) as site:
         layer, readers = site.catalogue.layers["LOOSE"], site.catalogue.readers["LOOSE"]
-        west, south, east, north = 22.5, 10.0, 90.0, 66.0
+        west, south, east, north = 22.5, -10.0, 90.0, 66.0
         ring = [[west, south], [east, south], [east, north], [west, north], [west, south]]
         area = Area.from_geojson({"type": "Polygon", "coordinates": [ring]})
         shown = narrowed(layer, area)
@@ -140,10 +140,13 @@ def test_an_area_cuts_rasters_of_containers(tmp_path: Path, installed: Install) 
         whole = CoveragePlan.exact(
             coverage, coverage.finest, Cells(512, 1024, 1024, 1536), coverage.fields
         )
-        first = next(CompressedFile(whole, CoverageLimits()).pixels(0))
-        assert first is not None
-        assert (first[128:, :120] == 255).all()
-        assert np.array_equal(first[200:, 140:], finest()[200:256, 140:256])
+        tiles = list(CompressedFile(whole, CoverageLimits()).pixels(0))
+        cut, inside = tiles[0], tiles[3]
+        assert cut is not None
+        assert (cut[128:, :120] == 255).all()
+        assert np.array_equal(cut[200:, 140:], finest()[200:256, 140:256])
+        assert inside is not None
+        assert np.array_equal(inside, finest()[256:, 256:])
 
 
 @pytest.mark.parametrize("coded", [False, True])
@@ -426,29 +429,32 @@ def test_vector_tiles_are_exported(form: str, tmp_path: Path) -> None:
         assert verify(found, out, deep=True).tiles == 1
 
 
-@pytest.mark.parametrize("name", ["COG", "GPKG"])
-def test_tools_describe_containers(
-    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = write_heights(tmp_path)[name]
-    layer = {"title": name, "abstract": "", "pyramids": [{"path": str(path)}]}
-    server = write_installation(tmp_path / "site", layers={name: layer}, services=["tms"])
-    assert main(["check", "-f", str(server)]) == 0
-    assert "1 layers usable" in capsys.readouterr().out
+def test_tools_describe_containers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = write_heights(tmp_path)
+    del paths["SLABS"]
+    layers = {
+        name: {"title": name, "abstract": "", "pyramids": [{"path": str(path)}]}
+        for name, path in paths.items()
+    }
+    server = write_installation(tmp_path / "site", layers=layers, services=["tms"])
     main(["check", "-f", str(server), "--deep"])
-    assert "1 slabs of 1 levels" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "2 slabs of 2 levels" in printed
+    assert "2 layers usable" in printed
     with published(server) as site:
-        pyramid = site.catalogue.layers[name].pyramid
+        pyramids = {name: site.catalogue.layers[name].pyramid for name in paths}
+    for name, pyramid in pyramids.items():
         (level,) = pyramid.levels.values()
-        limits, matrix_set = level.limits, pyramid.tile_matrix_set.id
-    words = [name, matrix_set, level.matrix.id, str(limits.min_row), str(limits.min_col)]
-    assert main(["tile", "-f", str(server), *words]) == 0
-    found = capsys.readouterr().out
-    assert f"file       {path}" in found
-    assert "state      stored" in found
-    words[3] = str(limits.max_row + 1)
-    assert main(["tile", "-f", str(server), *words]) == 1
-    assert "outside the limits" in capsys.readouterr().out
+        limits = level.limits
+        words = [name, pyramid.tile_matrix_set.id, level.matrix.id]
+        words += [str(limits.min_row), str(limits.min_col)]
+        assert main(["tile", "-f", str(server), *words]) == 0
+        found = capsys.readouterr().out
+        assert f"file       {paths[name]}" in found
+        assert "state      stored" in found
+        words[3] = str(limits.max_row + 1)
+        assert main(["tile", "-f", str(server), *words]) == 1
+        assert "outside the limits" in capsys.readouterr().out
 
 
 def test_deep_check_examines_all_levels_of_an_archive(tmp_path: Path) -> None:
