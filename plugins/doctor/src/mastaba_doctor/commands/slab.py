@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _SAMPLES: Final = {1: "unsigned", 3: "floating point"}
 _SHOWN: Final = 20
+_SUFFIXES: Final = (".tif", ".tiff")
+"""Suffixes of slabs; the report says whether such a file is another TIFF."""
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -63,7 +65,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _container_of(plugins: Plugins, key: str) -> str | None:
-    """Return the container that the suffix of a file shows."""
+    """Return the container that the suffix of a file shows; None for a suffix of slabs."""
+    if key.lower().endswith(_SUFFIXES):
+        return None
     for name, suffixes in plugins.containers.declared("suffixes").items():
         if key.lower().endswith(suffixes or ()):
             return name
