@@ -28,7 +28,7 @@ Place = tuple[int, int]
 """Row and column of a tile in its matrix."""
 
 
-class _Part(NamedTuple):
+class Part(NamedTuple):
     """Slabs of a block.
 
     Attributes:
@@ -192,7 +192,7 @@ class TileBlock:
         rows, columns = self.sizes.shape
         return 0 <= row < rows and 0 <= col < columns and bool(self.sizes[row, col])
 
-    def _find_parts(self) -> Iterator[_Part]:
+    def _find_parts(self) -> Iterator[Part]:
         height, width = self._shape
         first = 0
         for shift in sorted({0, self._around}):
@@ -202,10 +202,10 @@ class TileBlock:
             if inside is not None:
                 rows = range(inside.min_row // height, inside.max_row // height + 1)
                 columns = range(inside.min_col // width, inside.max_col // width + 1)
-                yield _Part(inside, shift, first, rows, columns)
+                yield Part(inside, shift, first, rows, columns)
                 first += len(rows) * len(columns)
 
-    def _look_up(self, part: _Part) -> None:
+    def _look_up(self, part: Part) -> None:
         height, width = self._shape
         slabs = [(row, col) for row in part.rows for col in part.columns]
         for start in range(0, len(slabs), _AT_A_TIME):
@@ -216,7 +216,7 @@ class TileBlock:
             for number, (row, col) in enumerate(group, start):
                 self._add(self._limits_in(part, row, col), part.shift, part.first + number)
 
-    def _limits_in(self, part: _Part, row: int, col: int) -> TileLimits:
+    def _limits_in(self, part: Part, row: int, col: int) -> TileLimits:
         """Return the tiles of a slab that are in a part."""
         height, width = self._shape
         return TileLimits(

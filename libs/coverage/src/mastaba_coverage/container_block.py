@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from mastaba.api.web import check_wanted
-from mastaba_coverage.block import Place, TileBlock, changed, digest_of, places_in, text_of
+from mastaba_coverage.block import Part, Place, TileBlock, changed, digest_of, places_in, text_of
 from mastaba_coverage.stored_values import located
 from mastaba_render.api.decoding import read_located
 
@@ -53,7 +53,7 @@ class ContainerBlock(TileBlock):
         for slab, index in self._versions.values():
             self._reader.forget(slab, index)
 
-    def _look_up(self, part) -> None:  # type: ignore[no-untyped-def]
+    def _look_up(self, part: Part) -> None:
         slabs = [(row, col) for row in part.rows for col in part.columns]
         for number, (row, col) in enumerate(slabs, part.first):
             check_wanted()

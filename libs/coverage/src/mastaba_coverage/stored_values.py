@@ -66,7 +66,7 @@ class StoredValues:
             SlabFormatError: the payload is damaged.
         """
         pixels: Pixels = self._decoder.decode(payload)
-        outside = self.outside(place)
+        outside = self._outside(place)
         if outside is not None:
             pixels = pixels.copy()
             pixels[outside] = self._nodata
@@ -78,9 +78,9 @@ class StoredValues:
 
     def is_cut(self, place: tuple[int, int]) -> bool:
         """Return whether a stored tile has pixels that the level does not show."""
-        return self.outside(place) is not None or self._area(place) is not None
+        return self._outside(place) is not None or self._area(place) is not None
 
-    def outside(self, place: tuple[int, int]) -> npt.NDArray[np.bool_] | None:
+    def _outside(self, place: tuple[int, int]) -> npt.NDArray[np.bool_] | None:
         """Return which pixels are beyond the data window; None if none are."""
         if self._window is None:
             return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -78,13 +78,7 @@ class ContainerTiles(StoredTiles):
         raster = pyramid.raster
         assert raster is not None
         clip = CellClip(area, raster.nodata, has_alpha=raster.channels in WITH_ALPHA)
-        return ContainerTiles(
-            *(self.reader, self.selection, self.order, self.convert),
-            pyramid=pyramid,
-            values=self.values,
-            is_kept=self.is_kept,
-            cell_clip=clip,
-        )
+        return replace(self, cell_clip=clip)
 
     def read(self, row: int, column: int) -> Batch:
         for _ in range(ATTEMPTS - 1):
