@@ -32,6 +32,7 @@ STATE = {
     "mastaba_demo.terrain._Evaluation.fields": "fields of one tile",
     "mastaba.plugins": "what plugins provide, and their problems",
     "mastaba.services.base._Encoders._created": "one for each installed encoder",
+    "mastaba.config.layers.LayerLoader.reports": "what containers say, for each layer",
     "mastaba.containers.index_cache.IndexCache._entries": "the cache itself, which is in the table",
     "mastaba.containers.index_cache.IndexCache._flights": "loads under way",
     "mastaba.site": "connections, children and changes under way",

@@ -89,7 +89,7 @@ def _page(module: str) -> str:
     introduction = f".. automodule:: {module}"
     if module == "mastaba":  # its docstring is about the inside of the core
         introduction = f".. py:module:: {module}\n\n{_MASTABA}"
-    entries = [_entry(name) for name in names_of(module)]
+    entries = [_entry(name, module) for name in names_of(module)]
     return "\n\n".join([_heading(_title(module)), introduction, *entries]) + "\n"
 
 
@@ -97,11 +97,11 @@ def _heading(title: str) -> str:
     return f"{title}\n{'=' * len(title)}"
 
 
-def _entry(name: Name) -> str:
+def _entry(name: Name, module: str) -> str:
     if name.is_function:
         return f".. autofunction:: {name.name}"
     if name.is_class:
-        return "\n".join(_class(name.name, name.value))
+        return "\n".join(_class(name.name, name.value, module))
     return _constant(name)
 
 
@@ -116,9 +116,11 @@ def _constant(name: Name) -> str:
     return "\n".join([*lines, "", textwrap.indent(text, "   ")])
 
 
-def _class(name: str, cls: type) -> Iterator[str]:
+def _class(name: str, cls: type, module: str) -> Iterator[str]:
     yield f".. auto{'exception' if issubclass(cls, Exception) else 'class'}:: {name}"
-    if set(cls.__bases__) & _public_classes():
+    if first_modules()[cls] != module:  # another page has it too
+        yield "   :no-index:"
+    if first_modules().keys() & set(cls.__bases__):
         yield "   :show-inheritance:"
     members = members_of(cls)
     shown = [member.name for member in members if member.kind in (METHOD, PROPERTY)]
@@ -132,6 +134,11 @@ def _class(name: str, cls: type) -> Iterator[str]:
 
 
 @cache
-def _public_classes() -> frozenset[object]:
-    modules = (module for group in _GROUPS for module in group.modules)
-    return frozenset(name.value for module in modules for name in names_of(module) if name.is_class)
+def first_modules() -> dict[object, str]:
+    """Return the first module that has each public class."""
+    found: dict[object, str] = {}
+    for module in (module for group in _GROUPS for module in group.modules):
+        for name in names_of(module):
+            if name.is_class:
+                found.setdefault(name.value, module)
+    return found

@@ -89,7 +89,7 @@ def test_a_layer_that_does_not_exist_is_not_found(
         (b"null", "empty"),
         (b"[]", "must be an object"),
         (b"\xff", "not UTF-8"),
-        (b'{"abstract": "", "pyramids": []}', "$.title: is missing"),
+        (b'{"abstract": "", "pyramids": []}', "$.pyramids: must have at least 1 elements"),
         (
             b'{"title": "", "abstract": "", "pyramids":'
             b' [{"path": "/no\\"where", "bottom_level": "1", "top_level": "1"}]}',

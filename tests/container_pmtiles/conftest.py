@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.container_pmtiles.archived import archived_installation, opened
 from werkzeug.test import Client
 
 from mastaba.api.tools import Application
@@ -15,6 +14,8 @@ from mastaba.api.tools import Application
 
 @pytest.fixture(scope="session")
 def archived(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Application, Client]]:
+    from tests.container_pmtiles.archived import archived_installation, opened
+
     with pytest.MonkeyPatch.context() as patch:
         # It waits for the files of all other programs of this machine.
         patch.setattr(os, "sync", lambda: None)

@@ -116,7 +116,7 @@ def test_tiles_of_512_pixels_have_a_set_of_their_own(tmp_path: Path) -> None:
     [
         ("DROP INDEX tile_index", "no index on zoom_level"),
         ("DELETE FROM tiles", "contains no tiles"),
-        ("DROP TABLE tiles", "no such table"),
+        ("DROP TABLE tiles", "but not an MBTiles"),
         ("UPDATE tiles SET tile_data = 'text'", "neither a picture nor a vector tile"),
         ("UPDATE tiles SET tile_data = x'1a050a03616263' WHERE zoom_level = 4", "cannot form"),
     ],

@@ -206,7 +206,6 @@ def test_own_tile_matrix_set_is_published(tmp_path: Path, installed: Callable[..
 @pytest.mark.parametrize(
     ("entry", "document", "place", "words"),
     [
-        ({"container": "cog"}, {}, "$.pyramids[0].container", "pip install mastaba-cog"),
         ({"container": "other"}, {}, "$.pyramids[0].container", "correct the name"),
         ({"options": {"tile_matrix_set": 1}}, {}, "$.pyramids[0].options.tile_matrix_set", ""),
         ({"options": {"tile_matrix_set": "NO"}}, {}, "$", "correct the name"),

@@ -45,7 +45,10 @@ from mastaba_export.errors import (
 from mastaba_export.run import run
 from mastaba_export.selection import Area, selected
 from mastaba_export.verify import verify
+from mastaba_export.writers.metadata import bounds_of
 from mastaba_writer.installation import write_installation
+from mastaba_writer.pyramids import LevelPlan, write_pyramid
+from mastaba_writer.tile_matrix_sets import web_mercator
 
 FAR = {"type": "Polygon", "coordinates": [[[60, 10], [61, 10], [61, 11]]]}
 POLYGON = {"type": "Polygon", "coordinates": [[[-38, 60], [30, 62], [40, 20], [-20, 5], [0, 30]]]}
@@ -130,6 +133,26 @@ def test_mbtiles_rows_are_counted_from_the_bottom(site: Site, tmp_path: Path) ->
     assert sorted(one.name for one in tmp_path.iterdir()) == ["a.mbtiles"]
     with rasterio.open(path) as dataset:
         assert dataset.driver == "MBTiles"
+
+
+def test_bounds_contain_the_tiles_of_coarser_levels(site: Site, tmp_path: Path) -> None:
+    images = planned(site, "IMAGES", "pmtiles")
+    assert bounds_of(images) == images.layer.geographic_bbox
+    wide = write_pyramid(
+        tmp_path / "pyramids",
+        "WIDE",
+        tile_matrix_set=web_mercator(),
+        format="TIFF_PNG_UINT8",
+        levels=[LevelPlan("4", 6, 7, 8, 9), LevelPlan("3", 2, 5, 1, 6)],
+        tile=payload,
+    )
+    other = opened(write_installation(tmp_path, layers={"WIDE": wide}, services=["wmts"]))
+    found = bounds_of(planned(other, "WIDE", "pmtiles"))
+    assert (found.xmin, found.xmax) == pytest.approx((-135.0, 135.0))
+    assert (found.ymin, found.ymax) == pytest.approx((-66.513260, 66.513260))
+    finest = bounds_of(planned(other, "WIDE", "pmtiles", levels=["4"]))
+    assert (finest.xmin, finest.xmax) == pytest.approx((0.0, 45.0))
+    other.catalogue.storages.close()
 
 
 @pytest.mark.parametrize("format", ["pmtiles", "mbtiles"])

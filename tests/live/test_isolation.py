@@ -33,6 +33,7 @@ TESTS = {
     "edge": ["edge/test_purging.py"],
     "container_cog": ["container_cog/test_alone.py"],
     "container_pmtiles": ["container_pmtiles/test_directories.py"],
+    "container_sqlite": ["container_sqlite/test_database.py"],
     "containers": ["containers/test_payloads.py"],
     "coverage": ["coverage/test_cells.py"],
     "export": ["export/test_selection.py"],

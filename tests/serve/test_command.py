@@ -79,19 +79,19 @@ def test_files_are_served_until_they_are_stopped(pyramids: Path, tmp_path: Path)
         assert process.stdout is not None
         assert address in process.stdout.readline()
         # The listener exists before the server does: the request waits for it.
-        page = _answer(f"http://{address}/viewer", process)
+        page = answer(f"http://{address}/viewer", process)
         assert "RGB_JPG" in page
-        capabilities = _answer(f"http://{address}/wms?SERVICE=WMS&REQUEST=GetCapabilities", process)
+        capabilities = answer(f"http://{address}/wms?SERVICE=WMS&REQUEST=GetCapabilities", process)
         for name in ("RGB_JPG", "FLOAT32_ZIP"):
             assert f"<Name>{name}</Name>" in capabilities
-        assert _answer(f"http://{address}/tms/1.0.0/VECTOR/metadata.json", process)
+        assert answer(f"http://{address}/tms/1.0.0/VECTOR/metadata.json", process)
         process.send_signal(signal.SIGINT)
         process.stdout.read()
     assert process.returncode == 0
     assert sorted(path for path in tmp_path.rglob("*")) == before
 
 
-def _answer(url: str, process: subprocess.Popen[str]) -> str:
+def answer(url: str, process: subprocess.Popen[str]) -> str:
     """Return a document of the server, which may still be starting."""
     while process.poll() is None:
         try:

@@ -47,6 +47,7 @@ def test_illegal_character_is_replaced(value: str) -> None:
 
 
 def test_link_is_escaped() -> None:
+    assert anchor("", "<x>") == "&lt;x&gt;"
     assert anchor("http://a/?b&c", "<x>") == '<a href="http://a/?b&amp;c">&lt;x&gt;</a>'
 
 

@@ -463,6 +463,7 @@ def test_every_hook_is_listed() -> None:
         "access_gate",
         "generation_changed",
         "register_commands",
+        "register_containers",
         "register_encoders",
         "register_identifiers",
         "register_index_stores",

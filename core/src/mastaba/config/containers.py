@@ -22,7 +22,7 @@ from mastaba.storage.path import ResourcePath
 _PACKAGES: Final = {
     "mastaba-pmtiles": ("pmtiles",),
     "mastaba-sqlite-tiles": ("mbtiles", "geopackage", "gpkg"),
-    "mastaba-cog": ("cog", "mosaic", "tif", "tiff", "gtiff"),
+    "mastaba-cog": ("cog", "tif", "tiff", "gtiff"),
 }
 """Names and suffixes of containers by the package that provides them."""
 

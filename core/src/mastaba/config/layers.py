@@ -150,12 +150,13 @@ class LayerLoader:
 
     def _compose(
         self, entries: list[dict[str, Any]], faults: FileFaults
-    ) -> tuple[Pyramid, dict[str, MakeReader], dict[str, str]]:
+    ) -> tuple[Pyramid, dict[str, MakeReader], dict[str, Any]]:
         """Return the union of the level ranges of all pyramids of a layer (layer.md section 3).
 
         The third item are texts of containers, for those that the layer does not have.
         """
-        texts: dict[str, str] = {}
+        texts: dict[str, Any] = {}
+        sources: dict[str, None] = {}
         taken: dict[str, str] = {}
         containers: list[ResourcePath] = []
         levels: dict[str, Level] = {}
@@ -180,6 +181,9 @@ class LayerLoader:
                     texts.setdefault("abstract", opened.abstract)
                     if opened.title:
                         texts.setdefault("title", opened.title)
+                    if opened.attribution:
+                        sources[opened.attribution] = None
+                        texts["attribution"] = {"title": ", ".join(sources), "url": ""}
                 else:
                     missing = [end for end in ("bottom_level", "top_level") if end not in entry]
                     for end in missing:

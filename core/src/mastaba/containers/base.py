@@ -71,7 +71,7 @@ class OpenedContainer:
     Attributes:
         pyramid: its levels; its format is the one in which tiles are delivered.
         readers: what makes the reader of each level, by tile matrix identifier.
-        title, abstract, attribution: texts of the container, used if the layer has none.
+        title, abstract, attribution: plain texts, used if the layer has none.
         report: lines for ``mastaba check``: what was found, and how each level is delivered.
     """
 

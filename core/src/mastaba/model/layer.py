@@ -50,7 +50,7 @@ class Attribution:
 
     Attributes:
         title: name of the provider.
-        url: address of the provider's page.
+        url: address of the provider's page; empty if only the title is known.
         logo: None if there is none.
     """
 

@@ -59,4 +59,28 @@ def check_signature(source: Source, data: bytes, signatures: Iterable[bytes]) ->
         return
     if not data:
         raise ContainerFormatError(f"{source} is empty")
-    raise ContainerFormatError(f"{source} is {kind_of(data)}: correct its path or its container")
+    raise ContainerFormatError(
+        f"{source} is {kind_of(data)}", "correct its path, its suffix or its container"
+    )
+
+
+def require_complete(source: Source, end: int) -> None:
+    """Refuse a file that ends too early, as after an interrupted copy.
+
+    Objects in stores are there as a whole or not at all: nothing is asked about them.
+
+    Args:
+        end: bytes that the container must have.
+
+    Raises:
+        ContainerFormatError: the file is shorter.
+        StorageError: its size cannot be read.
+    """
+    if source.local_path is None:
+        return
+    size = source.storage.stat(source.key).size
+    if size < end:
+        raise ContainerFormatError(
+            f"{source} is incomplete: it ends after {size} of at least {end} bytes",
+            "copy or download it again",
+        )

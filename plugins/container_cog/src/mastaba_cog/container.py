@@ -35,12 +35,13 @@ from mastaba_cog import images
 from mastaba_cog.conversion import Publication, TileConverter, framed
 from mastaba_cog.errors import CONVERT, CogError, NotTiffError
 from mastaba_cog.georeference import Ground, ground_of
-from mastaba_cog.images import GeoTiff, Image, scales_and_offsets
-from mastaba_cog.index import covers
+from mastaba_cog.images import Found, GeoTiff, Image, scales_and_offsets
+from mastaba_cog.index import CogIndex, covers
 from mastaba_cog.reader import CogReader, File, ScatteredReader, numbered, read_head
 from mastaba_cog.samples import SampleDecoder
 from mastaba_cog.splices import tiff_header
-from mastaba_containers.heads import check_signature
+from mastaba_containers.heads import check_signature, require_complete
+from mastaba_containers.metadata import plain_text
 from mastaba_containers.sets import Match, free_identifier, match, published
 
 _NODATA: Final = -99999.0
@@ -93,11 +94,11 @@ class CogContainer(Container):
         try:
             return _opened(source, options, context)
         except CogError as error:
-            raise ContainerFormatError(f"{source}: {error.reason}: {error.remedy}") from error
+            raise ContainerFormatError(f"{source}: {error.reason}", error.remedy) from error
 
 
 def _opened(source: Source, options: Mapping[str, Any], context: Context) -> OpenedContainer:
-    geotiff, read = _first_read(source)
+    geotiff, found, read = _first_read(source)
     ground = ground_of(geotiff, options.get("crs"))
     generation = digest_of([CogContainer.name, dict(options), read.version or read.data.hex()])
     publication, warnings = _publication(geotiff, options)
@@ -115,6 +116,7 @@ def _opened(source: Source, options: Mapping[str, Any], context: Context) -> Ope
         _check_same(full, image)
         if not covers(image, geotiff.masks[number]):
             raise CogError("its mask has tiles of another size", CONVERT)
+    _require_tiles(source, geotiff, found, read)
     channels = 1
     levels: dict[str, Level] = {}
     readers: dict[str, MakeReader] = {}
@@ -160,17 +162,34 @@ def _opened(source: Source, options: Mapping[str, Any], context: Context) -> Ope
         f"{ground.crs.code}",
         f"levels {', '.join(pyramid.levels)}: {way}, {tile_format.media_type}",
     )
-    return OpenedContainer(pyramid, readers, title=geotiff.title, report=report)
+    return OpenedContainer(
+        pyramid,
+        readers,
+        title=plain_text(geotiff.title),
+        attribution=plain_text(geotiff.attribution),
+        report=report,
+    )
 
 
-def _first_read(source: Source) -> tuple[GeoTiff, ObjectRead]:
-    """Return the images of a file, and its first bytes; the message names other kinds of files."""
+def _first_read(source: Source) -> tuple[GeoTiff, Found, ObjectRead]:
+    """Return what `read_head` does; the message names other kinds of files."""
     try:
-        geotiff, _, read = read_head(source.storage, source.key)
+        return read_head(source.storage, source.key)
     except NotTiffError as error:
         check_signature(source, error.head, CogContainer.signatures)
         raise
-    return geotiff, read
+
+
+def _require_tiles(source: Source, geotiff: GeoTiff, found: Found, read: ObjectRead) -> None:
+    """Refuse a file that ends before the last tile of the full image begins."""
+    if source.local_path is None:
+        return
+    index = CogIndex(
+        geotiff, found, source.storage, source.key, read.version, read.modified, options=""
+    )
+    last = index.tile(geotiff.images[0].tile_count - 1)
+    if last is not None:
+        require_complete(source, last[0] + 1)
 
 
 def _check_same(full: Image, image: Image) -> None:

@@ -55,7 +55,7 @@ _LONGEST_VALUE: Final = 512 * 1024
 _WANTED: Final = frozenset(
     {
         *(254, 256, 257, 258, 259, 262, 266, 277, 284, 317, 320, 322, 323, 338, 339, 347, 530),
-        *(50674, 33550, 33922, 34264, 34735, 34736, 34737, 42112, 42113, 270, 305),
+        *(50674, 33550, 33922, 34264, 34735, 34736, 34737, 42112, 42113, 270, 305, 33432),
     }
 )
 _BITS: Final = {
@@ -187,7 +187,7 @@ class GeoTiff:
         position: where it is.
         nodata: text of the tag of GDAL; empty if absent.
         metadata: GDAL_METADATA, as XML; empty if absent.
-        title: the tag ImageDescription.
+        title, attribution: the tags ImageDescription and Copyright.
         is_interleaved: whether each tile is followed by its mask.
     """
 
@@ -198,6 +198,7 @@ class GeoTiff:
     nodata: str
     metadata: str
     title: str
+    attribution: str
     is_interleaved: bool = False
 
 
@@ -258,6 +259,7 @@ def read_geotiff(head: bytes, fetch: Fetch) -> tuple[GeoTiff, Found]:
         _text(tiff, first, 42113).strip(),
         _text(tiff, first, 42112),
         _text(tiff, first, 270),
+        _text(tiff, first, 33432),
         structure.get("MASK_INTERLEAVED_WITH_IMAGERY") == "YES" and has_leaders,
     )
     return geotiff, Found(
@@ -415,7 +417,7 @@ def _position(tiff: Tiff, directory: Directory) -> Position:
 
 
 _ITEM: Final = re.compile(r"<Item\s([^<>]{0,300})>([^<>]{0,300})</Item>")
-_ATTRIBUTE: Final = re.compile(r'(\w+)="([^"]*)"')
+_ATTRIBUTE: Final = re.compile(r'(?<!\w)(\w+)="([^"]*)"')
 
 
 def scales_and_offsets(geotiff: GeoTiff) -> dict[str, dict[int, float]]:

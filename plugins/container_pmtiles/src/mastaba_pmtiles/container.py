@@ -29,7 +29,7 @@ from mastaba.api.containers import (
 )
 from mastaba.api.storages import ByteRange
 from mastaba.errors import ContainerFormatError
-from mastaba_containers.heads import head
+from mastaba_containers.heads import head, require_complete
 from mastaba_containers.inflating import can_inflate
 from mastaba_containers.metadata import (
     MAX_METADATA,
@@ -78,6 +78,9 @@ class PMTiles(Container):
         data = head(source, HEAD_LENGTH, cls.signatures)
         try:
             archive = Archive(source.storage, source.key, context.indices, data)
+            header = archive.header
+            sections = (header.root, header.metadata, header.leaves, header.tiles)
+            require_complete(source, max(section.end for section in sections if section.length))
             return _Opening(archive, source, options, context, data.data).opened()
         except ContainerFormatError as error:
             text = str(error)

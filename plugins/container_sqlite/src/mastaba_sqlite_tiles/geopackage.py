@@ -26,6 +26,7 @@ from mastaba_sqlite_tiles.coverage import Coverage, CoverageDecoding
 from mastaba_sqlite_tiles.database import Connection, DatabaseFile
 from mastaba_sqlite_tiles.layers import (
     COMMON_OPTIONS,
+    GEOPACKAGES,
     SIGNATURE,
     Grid,
     local_path,
@@ -38,8 +39,6 @@ from mastaba_sqlite_tiles.pictures import PictureDecoder, common_format, deliver
 from mastaba_sqlite_tiles.reader import StoredLevel
 from mastaba_sqlite_tiles.table import MAX_ZOOM, TileTable
 
-_APPLICATIONS: Final = frozenset((0x47504B47, 0x47503130, 0x47503131))
-"""GPKG, and GP10 and GP11 of earlier versions."""
 _KINDS: Final = ("tiles", "2d-gridded-coverage")
 _EQUAL: Final = 1e-6
 _MAX_SIDE: Final = 1 << 31
@@ -167,7 +166,7 @@ def _contents(connection: Connection, options: Mapping[str, Any]) -> _Contents:
         ContainerFormatError: it is not a package, or its tiles cannot be published.
     """
     name = connection.name
-    if connection.application not in _APPLICATIONS:
+    if connection.application not in GEOPACKAGES:
         raise ContainerFormatError(
             f"{name} is an SQLite database, but not a GeoPackage",
             "correct its path, or its container",

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SIGNATURE = b"SQLite format 3\0"
+GEOPACKAGES = frozenset((0x47504B47, 0x47503130, 0x47503131))
+"""Values of ``application_id`` of GeoPackages: GPKG, and GP10 and GP11 of earlier versions."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from mastaba_containers.sets import OWN, Place, published, web_mercator_matrix, 
 from mastaba_sqlite_tiles.database import Connection, DatabaseFile
 from mastaba_sqlite_tiles.layers import (
     COMMON_OPTIONS,
+    GEOPACKAGES,
     SIGNATURE,
     Grid,
     local_path,
@@ -44,6 +45,7 @@ _EDGE: Final = 85.0511287798066
 """Degrees of latitude at the edge of Web Mercator."""
 _RADIUS: Final = 6378137.0
 _DEEPEST: Final = 24
+_HAS_TILES: Final = "SELECT 1 FROM sqlite_master WHERE name = 'tiles' COLLATE NOCASE"
 _NAMES: Final = {"jpg": "jpeg", "image/jpeg": "jpeg", "image/png": "png", "image/webp": "webp"}
 
 
@@ -71,6 +73,12 @@ class MBTiles(Container):
         loaded: list[Any] = []
 
         def examine(connection: Connection) -> Any:
+            if not connection.some(_HAS_TILES):
+                is_package = connection.application in GEOPACKAGES
+                kind = "a GeoPackage" if is_package else "an SQLite database, but not an MBTiles"
+                raise ContainerFormatError(
+                    f"{name} is {kind}", "correct its path, its suffix or its container"
+                )
             table.require_index(connection)
             zooms = table.zooms(connection)
             samples = table.samples(connection, zooms)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from mastaba.api.documents import Faults, Severity
+from mastaba.api.documents import Fault, Faults
 from mastaba.api.storages import Environment, ResourcePath
 from mastaba.api.tools import Plugins
 from mastaba.errors import ConfigurationError
 from mastaba.tooling.documents import load_catalogue, load_server
+from mastaba_writer.documents import write_document
 from mastaba_writer.installation import installed_services, layer_document, write_installation
 
 _DESCRIPTORS: Final = (".json", ".yaml", ".yml")
@@ -57,38 +58,63 @@ def identifier_of(file: str) -> str:
 
 
 def check(server_json: Path, plugins: Plugins, files: Sequence[str]) -> None:
-    """Open all layers of an installation.
+    """Open all layers of an installation. Those that have no title get their identifier.
 
     Raises:
         InvalidFileError: one cannot be opened; with the reason, and what helps.
         ConfigurationError: the installation cannot be loaded.
+        OSError: the installation cannot be written.
     """
+    missing, faults = _opened(server_json, plugins)
+    untitled = [Path(one.file) for one in faults if one.path == "$.title"]
+    for path in untitled:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        write_document(path, {"title": path.stem, **document})
+    if untitled:
+        missing, faults = _opened(server_json, plugins)
+    for file in files:
+        if identifier_of(file) in missing:
+            raise InvalidFileError(f"{file}: {_reason(file, server_json, plugins, faults)}")
+    if missing:
+        raise ConfigurationError(faults)
+
+
+def _reason(file: str, server_json: Path, plugins: Plugins, faults: Sequence[Fault]) -> str:
+    """Return why a file cannot be opened, and what helps, without the descriptor of its layer."""
+    name, path = identifier_of(file), _path_of(file)
+    own = [one for one in faults if Path(one.file).stem == name or path in str(one)]
+    suffixes = [one for found in plugins.containers.declared("suffixes").values() for one in found]
+    known = (".json", *sorted(suffixes))
+    if not path.lower().endswith(known) and any(one.file == path for one in own):
+        return f"its suffix is none of {', '.join(known)}"
+    descriptor = server_json.parent / "layers" / f"{name}.json"
+    named_by = f"; it is named by pyramids[0].path of {descriptor}"
+    reasons = []
+    for one in own or faults:
+        text = one.reason.removesuffix(named_by).removeprefix(f"{path}: ")
+        if text.startswith(f"{path} "):
+            text = f"it{text.removeprefix(path)}"
+        reasons.append(f"{text}: {one.remedy}")
+    return "; ".join(reasons) or "it cannot be opened"
+
+
+def _opened(server_json: Path, plugins: Plugins) -> tuple[Collection[str], tuple[Fault, ...]]:
+    """Load an installation, and return the layers that are missing, and the errors."""
     faults = Faults()
     server = load_server(str(server_json), plugins, faults)
     catalogue = load_catalogue(server, plugins, Environment(), faults)
     catalogue.storages.close()
-    for file in files:
-        name = identifier_of(file)
-        if name not in catalogue.missing_layers:
-            continue
-        # The descriptor of the layer is ours: what it says about the file counts.
-        reasons = [f for f in faults.errors if f.severity is Severity.ERROR]
-        own = [one for one in reasons if Path(one.file).stem == name or file in str(one)]
-        reason = "; ".join(f"{one.reason}: {one.remedy}" for one in own or reasons)
-        raise InvalidFileError(f"{file}: {reason or 'it cannot be opened'}")
-    if catalogue.missing_layers:
-        raise ConfigurationError(faults.errors)
+    return catalogue.missing_layers, faults.errors
 
 
 def _layer(file: str) -> Mapping[str, Any]:
     """Return the descriptor of the layer of a file."""
-    path = file
-    is_local = ResourcePath.parse(file).storage == "file"
-    if is_local:
-        local = Path(file)
-        if not local.is_file():
-            raise InvalidFileError(f"{file}: there is no such file")
-        path = str(local.resolve())
+    is_local = _is_local(file)
+    if is_local and Path(file).is_dir():
+        raise InvalidFileError(f"{file}: it is a directory")
+    if is_local and not Path(file).is_file():
+        raise InvalidFileError(f"{file}: there is no such file")
+    path = _path_of(file)
     if not path.endswith(_DESCRIPTORS):
         return {"pyramids": [{"path": path}]}
     if not is_local or not path.endswith(".json"):
@@ -99,3 +125,11 @@ def _layer(file: str) -> Mapping[str, Any]:
         what = "is not JSON" if isinstance(error, json.JSONDecodeError) else f"{error}"
         reason = f"it is no pyramid descriptor of a common tile matrix set ({what})"
         raise InvalidFileError(f"{file}: {reason}; serve it with a configuration") from None
+
+
+def _is_local(file: str) -> bool:
+    return ResourcePath.parse(file).storage == "file"
+
+
+def _path_of(file: str) -> str:
+    return str(Path(file).resolve()) if _is_local(file) else file

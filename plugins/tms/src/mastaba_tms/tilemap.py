@@ -144,7 +144,8 @@ def _limits(tile_map: OfferedTileMap, matrix: TileMatrix, y_origin: YOrigin) -> 
 def _add_attribution(root: Element, layer: Layer) -> None:
     if layer.attribution is None:
         return
-    attribution = add(root, "Attribution", attributes={"href": layer.attribution.url})
+    url = layer.attribution.url
+    attribution = add(root, "Attribution", attributes={"href": url} if url else {})
     add_filled(attribution, ("Title", layer.attribution.title))
     if logo := layer.attribution.logo:
         attributes = {

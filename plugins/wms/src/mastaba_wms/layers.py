@@ -134,7 +134,8 @@ class LayerWriter:
         if layer.attribution:
             attribution = self.add(element, "Attribution")
             self.add(attribution, "Title", layer.attribution.title)
-            self.add_online_resource(attribution, layer.attribution.url)
+            if layer.attribution.url:
+                self.add_online_resource(attribution, layer.attribution.url)
             if logo := layer.attribution.logo:
                 size = logo.width, logo.height
                 self._add_image(attribution, "LogoURL", logo.media_type, logo.url, *size)

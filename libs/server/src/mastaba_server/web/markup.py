@@ -25,8 +25,9 @@ def escaped(text: str) -> str:
 
 
 def anchor(href: str, title: str) -> str:
-    """Return an HTML link, or plain text if a browser might run the address as a script."""
-    return f'<a href="{escape(href)}">{escape(title)}</a>' if _is_harmless(href) else escape(title)
+    """Return an HTML link; plain text without an address, or if it might run as a script."""
+    is_link = bool(href) and _is_harmless(href)
+    return f'<a href="{escape(href)}">{escape(title)}</a>' if is_link else escape(title)
 
 
 def _is_harmless(href: str) -> bool:

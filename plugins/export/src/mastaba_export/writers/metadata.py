@@ -9,6 +9,7 @@ from mastaba.api.catalogue import WGS84, WORLD, BoundingBox
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from mastaba_export.levels import ExportLevel
     from mastaba_export.plan import ExportPlan
 
 _LEAST = 1e-7
@@ -16,21 +17,35 @@ _LEAST = 1e-7
 
 
 def bounds_of(plan: ExportPlan) -> BoundingBox:
-    """Return the box of the tiles, as far as the layer has data there, in degrees."""
-    finest = plan.levels[-1]
-    box = finest.matrix.bbox_of(finest.selection.limits)
-    try:
-        found = plan.tile_matrix_set.crs.transform_bbox(box, WGS84).intersection(WORLD)
-    except ValueError:
-        found = None
-    layer = plan.layer.geographic_bbox
+    """Return the box of the tiles, as far as the layer has data there, in degrees.
+
+    Coarser levels may have tiles where the finest one has none: readers skip what is outside.
+    """
+    found, layer = _tiles_box(plan, plan.levels[-1]), plan.layer.geographic_bbox
     common = layer if found is None else (found.intersection(layer) or found)
+    for level in reversed(plan.levels[:-1]):
+        try:
+            inside = level.matrix.limits_of(WGS84.transform_bbox(common, plan.tile_matrix_set.crs))
+        except ValueError:
+            continue
+        limits = level.selection.limits
+        if inside is None or inside.intersection(limits) != limits:
+            common = common.union(_tiles_box(plan, level) or common)
     return BoundingBox(
         common.xmin,
         common.ymin,
         max(common.xmax, common.xmin + _LEAST),
         max(common.ymax, common.ymin + _LEAST),
     )
+
+
+def _tiles_box(plan: ExportPlan, level: ExportLevel) -> BoundingBox | None:
+    """Return the box of the tiles of a level in degrees; None if it has none."""
+    box = level.matrix.bbox_of(level.selection.limits)
+    try:
+        return plan.tile_matrix_set.crs.transform_bbox(box, WGS84).intersection(WORLD)
+    except ValueError:
+        return None
 
 
 def described(plan: ExportPlan, changed: Sequence[str] = ()) -> dict[str, Any]:
