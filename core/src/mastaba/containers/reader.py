@@ -227,6 +227,8 @@ class TileReader(ABC):
         level, storage: as given.
         is_masked: whether its objects contain more than may be shown, so that they must be read
             through its tiles only.
+        has_slabs: whether its blocks are slabs, which contain payloads in the format of the pyramid
+            only, so that they may be copied.
         tile_class: class of its tiles.
         deliver: converts a payload to a body in the format of the pyramid; it raises
             `SlabFormatError` if it cannot. None if stored tiles are sent as they are (with the
@@ -236,6 +238,7 @@ class TileReader(ABC):
     """
 
     is_masked: ClassVar[bool] = False
+    has_slabs: bool = False
     tile_class: ClassVar[type[StoredTile]] = StoredTile
     deliver: Delivery | None = None
     etag_suffix: str = ""

@@ -50,6 +50,7 @@ class LevelReader(TileReader):
         packs: keys of the index packs of the level; None if there are none.
     """
 
+    has_slabs = True
     __slots__ = ("_slabs", "_stored")
 
     def __init__(

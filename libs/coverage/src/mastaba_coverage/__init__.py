@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from mastaba_coverage.request import CoverageRequest, Interval, Scaling, TiffOptions, Trim
     from mastaba_coverage.shape import TileShape
     from mastaba_coverage.sources import TileSource
+    from mastaba_coverage.stored_values import StoredValues, located
 
 _MODULES = {
     "answer": (
@@ -89,6 +90,7 @@ _MODULES = {
     ),
     "shape": ("TileShape",),
     "sources": ("TileSource",),
+    "stored_values": ("StoredValues", "located"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
@@ -115,6 +117,7 @@ __all__ = [
     "OutsideCoverageError",
     "Plan",
     "Scaling",
+    "StoredValues",
     "TiffImage",
     "TiffLayout",
     "TiffOptions",
@@ -128,6 +131,7 @@ __all__ = [
     "coverage_limits",
     "extract",
     "file_name",
+    "located",
     "offered_compressions",
 ]
 

@@ -16,12 +16,13 @@ from mastaba.api.web import AddressableBody
 from mastaba.errors import ObjectChangedError
 from mastaba_coverage.block import TileBlock
 from mastaba_coverage.codecs import STORED, TileCodec
+from mastaba_coverage.container_block import ContainerBlock
 from mastaba_coverage.errors import CoverageTooLargeError, NotCopyableError
 from mastaba_coverage.layout import TiffImage, TiffLayout
 from mastaba_coverage.sampled import SampledTiles
 from mastaba_coverage.sources import CopiedTiles, PixelTiles, TileSource, WindowTiles
+from mastaba_coverage.stored_values import StoredValues
 from mastaba_coverage.tags import image_fields, metadata_field, place_fields
-from mastaba_render.api.decoding import TileDecoder
 
 if TYPE_CHECKING:
     from mastaba_coverage.heads import HeadCache
@@ -106,7 +107,9 @@ class Answer(AddressableBody):
         self.plan = plan
         self._give_way, self._note = give_way, note
         check_tiles(plan, limits)
-        self._heads = heads if _tiles_in(plan) > _FEW else None
+        # Heads are kept with the versions of slabs.
+        has_slabs = all(image.grid.reader.has_slabs for image in plan.images)
+        self._heads = heads if has_slabs and _tiles_in(plan) > _FEW else None
         self._key = key_of(plan)
         saved = None if self._heads is None else self._heads.find(self._key)
         if saved is None:
@@ -227,6 +230,11 @@ def _tiles_in(plan: CoveragePlan) -> int:
     return count
 
 
+def _first(image: ImagePlan) -> tuple[int, int]:
+    limits = image.grid.level.limits
+    return limits.min_row, limits.min_col
+
+
 def _around(image: ImagePlan) -> int:
     return image.grid.around if image.grid.is_beyond(image.cells) else 0
 
@@ -239,9 +247,11 @@ def blocks_of(plan: CoveragePlan, limits: CoverageLimits) -> list[TileBlock]:
         SlabFormatError, StorageError: an index cannot be read.
     """
     left = limits.indices
-    blocks = []
+    blocks: list[TileBlock] = []
     for image in plan.images:
-        blocks.append(TileBlock.look_up(image.grid.reader, image.tiles, left, _around(image)))
+        reader = image.grid.reader
+        kind = TileBlock if reader.has_slabs else ContainerBlock
+        blocks.append(kind.look_up(reader, image.tiles, left, _around(image)))
         left -= blocks[-1].slabs
     return blocks
 
@@ -279,13 +289,13 @@ def window_of(plan: CoveragePlan, image: ImagePlan, block: TileBlock) -> PixelTi
     """Return the tiles of an image, uncompressed."""
     coverage, matrix = plan.coverage, image.grid.matrix
     size = matrix.tile_width, matrix.tile_height
-    decoder = TileDecoder(coverage.layer.pyramid.format, len(coverage.fields), *size)
+    values = StoredValues(coverage.layer.pyramid, image.grid.reader, _around(image))
     channels = [coverage.fields.index(name) for name in plan.fields]
     target = plan.shape, coverage.nodata, coverage.dtype, channels
     if image.sampling is None:
-        return WindowTiles(block, decoder, image.cells, size, *target, is_sparse=plan.is_sparse)
+        return WindowTiles(block, values, image.cells, size, *target, is_sparse=plan.is_sparse)
     return SampledTiles(
-        block, decoder, image.sampling, image.cells, size, *target, is_sparse=plan.is_sparse
+        block, values, image.sampling, image.cells, size, *target, is_sparse=plan.is_sparse
     )
 
 
@@ -310,7 +320,7 @@ def key_of(plan: CoveragePlan) -> str:
     layer = plan.coverage.layer
     described = [
         (
-            image.grid.reader.place_of(0, 0)[0],
+            image.grid.reader.place_of(*_first(image))[0],
             image.grid.matrix.id,
             image.cells,
             image.is_copied,

@@ -28,7 +28,7 @@ Place = tuple[int, int]
 """Row and column of a tile in its matrix."""
 
 
-class _Part(NamedTuple):
+class Part(NamedTuple):
     """Slabs of a block.
 
     Attributes:
@@ -68,8 +68,7 @@ class TileBlock:
         self.tiles = tiles
         self._reader = reader
         self._around = around
-        level = reader.level
-        self._shape = level.tiles_per_height, level.tiles_per_width
+        self._shape = self._shape_of(reader)
         self._parts = list(self._find_parts())
         shape = tiles.max_row - tiles.min_row + 1, tiles.max_col - tiles.min_col + 1
         self.sizes: npt.NDArray[np.int64] = np.zeros(shape, np.int64)
@@ -145,6 +144,11 @@ class TileBlock:
         )
         return found > 0
 
+    @staticmethod
+    def _shape_of(reader: TileReader) -> tuple[int, int]:
+        """Return the rows and columns of tiles in a slab."""
+        return reader.level.tiles_per_height, reader.level.tiles_per_width
+
     @property
     def slabs(self) -> int:
         """Number of slabs, whether or not they exist."""
@@ -163,7 +167,7 @@ class TileBlock:
         payloads: list[bytes] = []
         for tile, index, payload in zip(located, planned, found, strict=True):
             if payload is None or tile.index is not index:
-                raise _changed(index.name, index.key)
+                raise changed(index.name, index.key)
             payloads.append(payload)
         return payloads
 
@@ -188,7 +192,7 @@ class TileBlock:
         rows, columns = self.sizes.shape
         return 0 <= row < rows and 0 <= col < columns and bool(self.sizes[row, col])
 
-    def _find_parts(self) -> Iterator[_Part]:
+    def _find_parts(self) -> Iterator[Part]:
         height, width = self._shape
         first = 0
         for shift in sorted({0, self._around}):
@@ -198,10 +202,10 @@ class TileBlock:
             if inside is not None:
                 rows = range(inside.min_row // height, inside.max_row // height + 1)
                 columns = range(inside.min_col // width, inside.max_col // width + 1)
-                yield _Part(inside, shift, first, rows, columns)
+                yield Part(inside, shift, first, rows, columns)
                 first += len(rows) * len(columns)
 
-    def _look_up(self, part: _Part) -> None:
+    def _look_up(self, part: Part) -> None:
         height, width = self._shape
         slabs = [(row, col) for row in part.rows for col in part.columns]
         for start in range(0, len(slabs), _AT_A_TIME):
@@ -210,13 +214,17 @@ class TileBlock:
             # Reads the indices that are not cached, in parallel if that is worth it.
             self._reader.locate_all([(row * height, col * width) for row, col in group])
             for number, (row, col) in enumerate(group, start):
-                limits = TileLimits(
-                    max(part.inside.min_row, row * height),
-                    min(part.inside.max_row, row * height + height - 1),
-                    max(part.inside.min_col, col * width),
-                    min(part.inside.max_col, col * width + width - 1),
-                )
-                self._add(limits, part.shift, part.first + number)
+                self._add(self._limits_in(part, row, col), part.shift, part.first + number)
+
+    def _limits_in(self, part: Part, row: int, col: int) -> TileLimits:
+        """Return the tiles of a slab that are in a part."""
+        height, width = self._shape
+        return TileLimits(
+            max(part.inside.min_row, row * height),
+            min(part.inside.max_row, row * height + height - 1),
+            max(part.inside.min_col, col * width),
+            min(part.inside.max_col, col * width + width - 1),
+        )
 
     def _add(self, limits: TileLimits, shift: int, number: int) -> None:
         """Add the tiles of one slab."""
@@ -224,24 +232,28 @@ class TileBlock:
         slab, _ = reader.place_of(limits.min_row, limits.min_col)
         index = reader.index(slab)
         if index is None:
-            self.digests[number] = _digest(f"{reader.key_of(slab)} is absent")
+            self.digests[number] = digest_of(f"{reader.key_of(slab)} is absent")
             return
         if index.version is None:
             self.has_versions = False
         else:
-            self.digests[number] = _digest(f"{index.key} {index.version}")
+            self.digests[number] = digest_of(text_of(index))
         self._indices[slab[1:]] = index
-        if self.modified is not None:
-            time = index.modified
-            self.modified = None if time is None else max(time, self.modified)
-        places = list(_places(limits))
+        self._note_time(index.modified)
+        places = list(places_in(limits))
         found = index.tiles([reader.place_of(*place)[1] for place in places])
-        sizes = [0 if entry is None else entry[1] for entry in found]
+        self._set_sizes(limits, shift, [0 if entry is None else entry[1] for entry in found])
+
+    def _set_sizes(self, limits: TileLimits, shift: int, sizes: Sequence[int]) -> None:
         tiles = self.tiles
         self.sizes[
             limits.min_row - tiles.min_row : limits.max_row - tiles.min_row + 1,
             limits.min_col + shift - tiles.min_col : limits.max_col + shift - tiles.min_col + 1,
         ] = np.reshape(sizes, (limits.max_row - limits.min_row + 1, -1))
+
+    def _note_time(self, time: float | None) -> None:
+        if self.modified is not None:
+            self.modified = None if time is None else max(time, self.modified)
 
     def _located(self, place: Place) -> StoredTile:
         row, col = place
@@ -263,22 +275,30 @@ class TileBlock:
         number = part.first + part.rows.index(row // height) * len(part.columns)
         number += part.columns.index((col - shift) // width)
         index = reader.index(slab)
-        text = "" if index is None else f"{index.key} {index.version}"
-        if index is None or _digest(text).tobytes() != self.digests[number].tobytes():
-            raise _changed(reader.name_of(slab), reader.key_of(slab))
+        text = "" if index is None else text_of(index)
+        if index is None or digest_of(text).tobytes() != self.digests[number].tobytes():
+            raise changed(reader.name_of(slab), reader.key_of(slab))
         self._indices[slab[1:]] = index
         return index
 
 
-def _changed(name: str, key: str) -> ObjectChangedError:
+def changed(name: str, key: str) -> ObjectChangedError:
+    """Return the error for a slab that has another version than its block."""
     return ObjectChangedError(f"slab {name} was replaced during a download", key=key)
 
 
-def _digest(text: str) -> npt.NDArray[np.uint8]:
+def digest_of(text: str) -> npt.NDArray[np.uint8]:
+    """Return the digest of the version of a slab; shape (8,)."""
     return np.frombuffer(blake2b(text.encode(), digest_size=_DIGEST).digest(), np.uint8)
 
 
-def _places(limits: TileLimits) -> Iterator[Place]:
+def text_of(index: TileIndex) -> str:
+    """Return a text that changes with the version of a slab."""
+    return f"{index.key} {index.version}"
+
+
+def places_in(limits: TileLimits) -> Iterator[Place]:
+    """Yield rows and columns of tiles, row by row."""
     for row in range(limits.min_row, limits.max_row + 1):
         for col in range(limits.min_col, limits.max_col + 1):
             yield row, col

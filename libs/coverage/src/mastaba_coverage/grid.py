@@ -25,7 +25,8 @@ class CoverageGrid:
     Attributes:
         level: the level.
         reader: reader of its tiles.
-        window: the cells that the layer has: its tile limits, cut by its box in whole cells.
+        window: the cells that the layer has: its tile limits, cut by its data window and its box in
+            whole cells.
         is_post: whether a value belongs to the point in the middle of its cell.
         around: tiles in a full turn of the Earth, after which columns repeat; 0 if they do not.
     """
@@ -187,11 +188,14 @@ class Coverage:
 
 def _limits(level: Level) -> Cells:
     limits, matrix = level.limits, level.matrix
-    return Cells(
-        limits.min_row * matrix.tile_height,
+    bottom, right = (
         (limits.max_row + 1) * matrix.tile_height,
-        limits.min_col * matrix.tile_width,
         (limits.max_col + 1) * matrix.tile_width,
+    )
+    if level.window is not None:
+        right, bottom = min(right, level.window[0]), min(bottom, level.window[1])
+    return Cells(
+        limits.min_row * matrix.tile_height, bottom, limits.min_col * matrix.tile_width, right
     )
 
 

@@ -304,7 +304,7 @@ def _is_copyable(
     matrix = grid.matrix
     return (
         # The sizes of tiles that are made are not known before.
-        not grid.reader.is_masked
+        (grid.reader.has_slabs and not grid.reader.is_masked)
         and tiff.compression == "stored"
         and coverage.layer.pyramid.format.codec in STORED
         and fields == coverage.fields

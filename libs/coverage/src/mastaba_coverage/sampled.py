@@ -13,7 +13,8 @@ from mastaba_coverage.block import TileBlock
 from mastaba_coverage.cells import Cells
 from mastaba_coverage.shape import TileShape
 from mastaba_coverage.sources import PixelTiles, WindowTiles
-from mastaba_render.api.decoding import Pixels, TileDecoder
+from mastaba_coverage.stored_values import StoredValues
+from mastaba_render.api.decoding import Pixels
 from mastaba_render.api.resampling import Axis, StraightPositions, resampled
 
 _MOST: Final = 16 * 1024**2
@@ -64,7 +65,7 @@ class SampledTiles(PixelTiles):
 
     Args:
         block: stored tiles that the image needs.
-        decoder: of the stored tiles.
+        values: of the stored tiles.
         sampling: the cells of the image.
         cells: those of the level that may be read.
         size: width and height of a stored tile in cells.
@@ -78,7 +79,7 @@ class SampledTiles(PixelTiles):
     def __init__(
         self,
         block: TileBlock,
-        decoder: TileDecoder,
+        values: StoredValues,
         sampling: Sampling,
         cells: Cells,
         size: tuple[int, int],
@@ -90,7 +91,7 @@ class SampledTiles(PixelTiles):
         is_sparse: bool = False,
     ) -> None:
         super().__init__(shape, sampling.rows, sampling.columns, len(channels) * dtype.itemsize)
-        self._block, self._decoder = block, decoder
+        self._block, self._values = block, values
         self._sampling, self._cells = sampling, cells
         self._size = size
         self._nodata, self._dtype = tuple(nodata), dtype
@@ -172,7 +173,7 @@ class SampledTiles(PixelTiles):
         if inside is not None:
             window = WindowTiles(
                 self._block,
-                self._decoder,
+                self._values,
                 inside,
                 self._size,
                 TileShape(inside.columns, inside.rows, is_tiled=False),

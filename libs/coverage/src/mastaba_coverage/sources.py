@@ -14,7 +14,8 @@ from mastaba_coverage.cells import Cells
 from mastaba_coverage.errors import NotCopyableError
 from mastaba_coverage.jpeg import is_halved
 from mastaba_coverage.shape import TileShape
-from mastaba_render.api.decoding import Pixels, TileDecoder
+from mastaba_coverage.stored_values import StoredValues
+from mastaba_render.api.decoding import Pixels
 
 READ_AT_A_TIME: Final = 8 * 1024**2
 """Bytes of tiles that are read, or decoded, together."""
@@ -142,7 +143,7 @@ class WindowTiles(PixelTiles):
 
     Args:
         block: the stored tiles that the window touches.
-        decoder: of the stored tiles.
+        values: of the stored tiles.
         cells: the window.
         size: width and height of a stored tile in cells.
         shape: of the tiles of the image.
@@ -155,7 +156,7 @@ class WindowTiles(PixelTiles):
     def __init__(
         self,
         block: TileBlock,
-        decoder: TileDecoder,
+        values: StoredValues,
         cells: Cells,
         size: tuple[int, int],
         shape: TileShape,
@@ -167,13 +168,13 @@ class WindowTiles(PixelTiles):
     ) -> None:
         super().__init__(shape, cells.rows, cells.columns, len(channels) * dtype.itemsize)
         self._block = block
-        self._decoder = decoder
+        self._values = values
         self._cells = cells
         self._width, self._height = size
         self._channels = list(channels)
         self._all = self._channels == list(range(len(nodata)))
         self._blank = np.array(nodata, dtype)[self._channels]
-        self._kept = max(1, KEPT // decoder.nbytes)
+        self._kept = max(1, KEPT // values.nbytes)
         if is_sparse:
             self.sizes[~self._touched()] = 0
 
@@ -222,11 +223,11 @@ class WindowTiles(PixelTiles):
             if place in kept:
                 self._copy(place, kept[place], part, pixels)
         # A strip may need many tiles, which are not held all at once.
-        group = max(1, READ_AT_A_TIME // self._decoder.nbytes)
+        group = max(1, READ_AT_A_TIME // self._values.nbytes)
         for first in range(0, len(missing), group):
             places = missing[first : first + group]
             for place, payload in zip(places, self._block.read(places), strict=True):
-                kept[place] = self._decoder.decode(payload)
+                kept[place] = self._values.decode(place, payload)
                 self._copy(place, kept[place], part, pixels)
             self._drop(places, part, kept)
         self._drop(needed, part, kept)

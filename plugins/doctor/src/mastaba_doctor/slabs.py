@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from typing import Final
 
 from mastaba.api.catalogue import Catalogue, Layer, Level
@@ -28,6 +29,8 @@ from mastaba_doctor.vector import check_vector_tile
 _THREADS: Final = 8
 # Positions tried for each slab wanted: in sparse levels, many have no slab.
 _TRIES: Final = 16
+# Tiles of a block that are looked for until one is stored: a block may be a whole level.
+_LOOKED_FOR: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,17 +86,17 @@ def _places(catalogue: Catalogue) -> list[_PublishedLevel]:
     for layer in catalogue.layers.values():
         for identifier, level in layer.pyramid.levels.items():
             reader = catalogue.readers[layer.id][identifier]
-            (where, *_), _ = reader.place_of(0, 0)
-            found.setdefault(where, _PublishedLevel(layer, level, reader))
+            (where, *_), _ = reader.place_of(level.limits.min_row, level.limits.min_col)
+            # Levels of a container may be one block.
+            found.setdefault((where, identifier), _PublishedLevel(layer, level, reader))
     return list(found.values())
 
 
 def _storage_fault(place: _PublishedLevel) -> Fault | None:
     """Return why a storage cannot be used, or None; a missing object proves that it can."""
     storage = place.reader.storage
-    slab_col, slab_row = next(slab_positions(place.level, 1))
-    level, reader = place.level, place.reader
-    block, _ = reader.place_of(slab_row * level.tiles_per_height, slab_col * level.tiles_per_width)
+    limits, reader = place.level.limits, place.reader
+    block, _ = reader.place_of(limits.min_row, limits.min_col)
     key = reader.key_of(block)
     try:
         storage.stat(key)
@@ -152,15 +155,17 @@ def _container_examined(place: _PublishedLevel, samples: int) -> tuple[int, list
     """Decode a tile of some blocks of a container; return their number, and their problems."""
     reader = place.reader
     decode = _decoder(place.layer, place.level) if reader.decoder is None else reader.decoder.decode
+    deliver = None if reader.decoder else reader.deliver
     count = 0
     for block_col, block_row in slab_positions(place.level, samples * _TRIES):
-        for row, col in tiles_of(place.level, block_col, block_row):
+        for row, col in islice(tiles_of(place.level, block_col, block_row), _LOOKED_FOR):
             key = reader.key_of(reader.place_of(row, col)[0])
             try:
                 tile = reader.locate(row, col)
                 if tile is None:
                     continue
-                decode(tile.read())
+                payload = tile.read()
+                decode(payload if deliver is None else deliver(payload))
             except SlabFormatError as error:
                 reason, remedy = f"{place.described}: {error}", "write the container again"
                 name = _named(reader.storage, key)

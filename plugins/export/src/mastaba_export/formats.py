@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from mastaba.api.catalogue import Codec
+from mastaba.api.catalogue import TILE_FORMATS, Codec
 from mastaba_export.errors import InvalidRequestError
 from mastaba_export.payloads import Convert, as_gridded, as_tiff, gzipped, plain
 
 if TYPE_CHECKING:
-    from mastaba.api.catalogue import Layer, Level, TileMatrix, TileMatrixSet
+    from mastaba.api.catalogue import Layer, Level, TileFormat, TileMatrix, TileMatrixSet
     from mastaba_export.request import ExportRequest
 
 EXTENSIONS: Final = {
@@ -72,6 +72,7 @@ def kind_of(request: ExportRequest, layer: Layer) -> TileKind:
         return _drawn(request, layer)
     form, pyramid = request.format or "", layer.pyramid
     stored = pyramid.format
+    _check_written(request, stored)
     extension = "jpg" if stored.codec is Codec.JPEG else stored.extension
     same = TileKind(extension, stored.media_type)
     if form == "pyramid" or (stored.is_picture and form != "dir"):
@@ -99,6 +100,25 @@ def kind_of(request: ExportRequest, layer: Layer) -> TileKind:
         f"{remedy}, or use dir, pyramid or cog",
         "format",
     )
+
+
+def _check_written(request: ExportRequest, stored: TileFormat) -> None:
+    """Check that tiles in a format of containers need not be written in slabs, or again.
+
+    Raises:
+        InvalidRequestError: they would have to be.
+    """
+    if stored.name in TILE_FORMATS:
+        return
+    if request.format == "pyramid":
+        remedy = "dir" if stored.is_vector else "pmtiles, mbtiles or dir"
+        raise InvalidRequestError(
+            f"slab pyramids contain no tiles in {stored.name}; use {remedy}", "format"
+        )
+    if request.clip:
+        raise InvalidRequestError(
+            f"tiles in {stored.name} are not written again: remove clip, or use cog", "clip"
+        )
 
 
 def _drawn(request: ExportRequest, layer: Layer) -> TileKind:

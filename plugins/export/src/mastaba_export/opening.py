@@ -65,6 +65,12 @@ def opened_descriptor(
         where = ResourcePath.parse(path if "://" in path else os.path.abspath(path))
     except ValueError as error:
         raise InvalidRequestError(str(error)) from None
+    for archive, suffixes in plugins.containers.declared("suffixes").items():
+        if where.key.lower().endswith(suffixes or ()):
+            raise InvalidRequestError(
+                f"{path} is an archive ({archive}), not the descriptor of a pyramid: write its "
+                "path into a layer descriptor, and export that layer of the server"
+            )
     pool = StoragePool(plugins.storages, Environment())
     try:
         document = _document(pool, where, path)

@@ -26,7 +26,8 @@ from mastaba_coverage import (
     offered_compressions,
 )
 from mastaba_export.area import area_of
-from mastaba_export.clipping import WITH_ALPHA, CellClip, Clip
+from mastaba_export.clipping import WITH_ALPHA, CellClip
+from mastaba_export.container_tiles import ContainerTiles
 from mastaba_export.errors import ExportTooLargeError, InvalidRequestError
 from mastaba_export.formats import EXTENSIONS, MEDIA_TYPES, TileKind, kind_of, zooms_of
 from mastaba_export.hilbert import order_of, positions
@@ -211,6 +212,9 @@ def plan(request: ExportRequest, site: Site) -> ExportPlan:
         raise InvalidRequestError("clip is for stored pixels: remove it", "clip")
     if request.clip:
         kind = replace(kind, is_copied=False)
+    if not all(reader.has_slabs for reader in catalogue.readers[layer.id].values()):
+        # What is stored may be delivered in another encoding, whose size is not known before.
+        kind = replace(kind, is_copied=False)
     if request.is_drawn:
         tile_matrix_set, limits = _drawn_set(request, layer, site)
     else:
@@ -226,8 +230,7 @@ def plan(request: ExportRequest, site: Site) -> ExportPlan:
         if found is not None:
             one = _level(request, layer, site, matrices[name], zooms[name], found, kind)
             if request.clip and area is not None and isinstance(one.source, StoredTiles):
-                clip = Clip(area, one.matrix, layer.pyramid)
-                one = replace(one, source=replace(one.source, clip=clip))
+                one = replace(one, source=one.source.clipped(area, layer.pyramid))
             levels.append(one)
     if not levels:
         raise InvalidRequestError("the layer has no tiles in the area", "bbox")
@@ -298,7 +301,10 @@ def _level(
     else:
         reader = site.catalogue.readers[layer.id][matrix.id]
         convert = None if kind.convert is None else kind.convert(reader.level)
-        source = StoredTiles(reader, selection, order, convert)
+        if reader.has_slabs:
+            source = StoredTiles(reader, selection, order, convert)
+        else:
+            source = ContainerTiles.of(request, layer.pyramid, reader, selection, order, convert)
         height, width = source.height, source.width
     blocks = _blocks_around(selection.limits, height, width)
     if blocks > MOST_BLOCKS:

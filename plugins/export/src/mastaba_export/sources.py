@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import numpy as np
@@ -13,14 +13,15 @@ from mastaba.api.catalogue import TileLimits
 from mastaba.api.containers import StoredTile
 from mastaba.api.storages import ByteRange
 from mastaba.errors import ObjectChangedError, ObjectNotFoundError, TileNotFoundError
+from mastaba_export.clipping import Clip
 from mastaba_export.hilbert import positions
 from mastaba_render.api.decoding import read_located
 
 if TYPE_CHECKING:
+    from mastaba.api.catalogue import Pyramid
     from mastaba.api.containers import TileIndex, TileReader
-    from mastaba_export.clipping import Clip
     from mastaba_export.payloads import Convert
-    from mastaba_export.selection import Selection
+    from mastaba_export.selection import Area, Selection
     from mastaba_render.api.maps import DerivedTilePublisher
 
 DRAWN_BLOCK: Final = 16
@@ -30,7 +31,8 @@ ABSENT: Final = "absent"
 UNKNOWN: Final = ""
 """Version of a slab in a storage without versions."""
 _PIECE: Final = 8 * 1024 * 1024
-_ATTEMPTS: Final = 4
+ATTEMPTS: Final = 4
+"""Maximum reads of a block that is replaced repeatedly."""
 
 
 class Tile(NamedTuple):
@@ -114,6 +116,10 @@ class StoredTiles:
         """Return rows and columns of the selected tiles of a slab, in the order of archives."""
         return _ordered(self.selection, self._block(row, column), self.order)
 
+    def clipped(self, area: Area, pyramid: Pyramid) -> StoredTiles:
+        """Return the tiles without what is outside of an area."""
+        return replace(self, clip=Clip(area, self.reader.level.matrix, pyramid))
+
     def read(self, row: int, column: int) -> Batch:
         return self._current(row, column, self._read)
 
@@ -122,7 +128,7 @@ class StoredTiles:
 
         A file that was opened before is still read after it has been replaced.
         """
-        for _ in range(_ATTEMPTS - 1):
+        for _ in range(ATTEMPTS - 1):
             with suppress(ObjectChangedError):
                 batch = read(row, column)
                 is_remote = self.reader.storage.is_remote
@@ -147,7 +153,7 @@ class StoredTiles:
                     made = self.convert(made)
                 tiles.append(Tile(tile_row, tile_column, made))
         known = next((tile for tile in located if tile is not None), None)
-        version = self.version(row, column) if known is None else _text(known.index)
+        version = self.version(row, column) if known is None else text_of(known.index)
         return Batch.of(tiles, version, size)
 
     def index(self, row: int, column: int) -> TileIndex | None:
@@ -158,7 +164,7 @@ class StoredTiles:
     def version(self, row: int, column: int) -> str:
         """Return the version of a slab as far as it is known without another read."""
         index = self.index(row, column)
-        return ABSENT if index is None else _text(index)
+        return ABSENT if index is None else text_of(index)
 
     def current_version(self, row: int, column: int) -> str:
         """Return the version that a slab has now."""
@@ -232,7 +238,7 @@ class StoredTiles:
         ]
         data = b"".join(parts)
         sizes = self.sizes(row, column)
-        return Batch((), _text(index), len(data), len(sizes), sum(sizes), data)
+        return Batch((), text_of(index), len(data), len(sizes), sum(sizes), data)
 
     def _block(self, row: int, column: int) -> TileLimits:
         return _block(row, column, self.height, self.width)
@@ -291,5 +297,6 @@ def _ordered(selection: Selection, block: TileLimits, order: int) -> list[tuple[
     return list(zip(rows[along].tolist(), columns[along].tolist(), strict=True))
 
 
-def _text(index: TileIndex) -> str:
+def text_of(index: TileIndex) -> str:
+    """Return the version of a slab."""
     return index.version or UNKNOWN

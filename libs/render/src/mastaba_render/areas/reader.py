@@ -185,6 +185,7 @@ class MaskedLevelReader(TileReader):
         self.storage = plain.storage
         self.deliver, self.etag_suffix = plain.deliver, plain.etag_suffix
         self.decoder = plain.decoder
+        self.has_slabs = plain.has_slabs
         self._plain = plain
         self._pyramid = pyramid
         self._area = area

@@ -118,6 +118,11 @@ def read_descriptor(path: str, plugins: PluginSet) -> dict[str, Any] | None:
             raise PlanError(f"{path}: cannot be read: {error}") from None
         finally:
             pool.close()
+    if isinstance(document, dict) and isinstance(document.get("pyramids"), list):
+        raise PlanError(
+            f"{path}: is the descriptor of a layer; name the descriptor of its pyramid, or its "
+            "archive, as the source"
+        )
     if not isinstance(document, dict) or not {"levels", "tile_matrix_set"} <= document.keys():
         return None
     return document

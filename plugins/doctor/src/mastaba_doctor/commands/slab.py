@@ -19,10 +19,13 @@ from mastaba_doctor.header import COMPRESSIONS, PHOTOMETRICS, SlabHeader
 from mastaba_doctor.slab_report import SlabReport, TileEntry, inspect_slab
 
 if TYPE_CHECKING:
+    from mastaba.api.tools import Plugins
     from mastaba_render.api.decoding import Pixels
 
 _SAMPLES: Final = {1: "unsigned", 3: "floating point"}
 _SHOWN: Final = 20
+_SUFFIXES: Final = (".tif", ".tiff")
+"""Suffixes of slabs; the report says whether such a file is another TIFF."""
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -35,6 +38,12 @@ def run(arguments: argparse.Namespace) -> int:
         path = ResourcePath.parse(arguments.slab)
         storage = pool.open(path.storage, path.container)
         report = inspect_slab(storage, path.key)
+        archive = _container_of(arguments.plugins, path.key)
+        if archive is not None and report.problems and not report.entries:
+            return _fail(
+                f"{report.name} is no slab, but an archive ({archive}): write its path into a "
+                "layer descriptor; mastaba tile then finds its tiles"
+            )
         if arguments.tile is not None:
             return _show_tile(report, arguments.tile, arguments.out, storage, path.key)
     except ObjectNotFoundError:
@@ -53,6 +62,16 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.list:
         _print_entries(report)
     return 1 if report.problems else 0
+
+
+def _container_of(plugins: Plugins, key: str) -> str | None:
+    """Return the container that the suffix of a file shows; None for a suffix of slabs."""
+    if key.lower().endswith(_SUFFIXES):
+        return None
+    for name, suffixes in plugins.containers.declared("suffixes").items():
+        if key.lower().endswith(suffixes or ()):
+            return name
+    return None
 
 
 def _print_report(report: SlabReport, path: ResourcePath) -> None:

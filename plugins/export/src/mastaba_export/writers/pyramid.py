@@ -164,6 +164,7 @@ class PyramidWriter(Writer):
     def _descriptor(self) -> dict[str, Any]:
         plan, pyramid = self.plan, self.plan.layer.pyramid
         limits = {level.matrix.id: level.selection.limits for level in plan.levels}
+        sources = {level.matrix.id: level.source for level in plan.levels}
         levels = [
             LevelPlan(name, one.min_row, one.max_row, one.min_col, one.max_col)
             for name, one in limits.items()
@@ -184,9 +185,9 @@ class PyramidWriter(Writer):
             tables=lambda level: map(_table, pyramid.levels[level].tables),
         )
         for entry in document["levels"]:
-            level = pyramid.levels[entry["id"]]
-            entry["tiles_per_width"] = level.tiles_per_width
-            entry["tiles_per_height"] = level.tiles_per_height
+            source = sources[entry["id"]]
+            entry["tiles_per_width"] = source.width
+            entry["tiles_per_height"] = source.height
         if raster is not None:
             specifications = document["raster_specifications"]
             # All digits: the descriptor of the writer has six.
