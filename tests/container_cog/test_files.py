@@ -265,7 +265,7 @@ def test_unsuitable_file_is_refused_with_a_remedy(
     monkeypatch.setattr(files, "PLACE", [tag for tag in files.PLACE if tag[0] not in own])
     with pytest.raises(ContainerFormatError, match=reason) as error:
         opened(Storage(by_tifffile(ground("uint16", bands), **options)))
-    assert remedy in str(error.value)
+    assert remedy in error.value.remedy
 
 
 def test_file_of_another_kind_is_named() -> None:
