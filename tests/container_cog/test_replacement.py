@@ -32,7 +32,7 @@ Versions = list[dict[tuple[str, int, int], bytes]]
 
 @pytest.mark.parametrize(
     ("readers", "requests", "replacements"),
-    [(6, 20, 10), pytest.param(50, 200, 200, marks=pytest.mark.thorough)],
+    [(6, 20, 10), pytest.param(12, 600, 200, marks=pytest.mark.thorough)],
 )
 def test_no_answer_mixes_versions(
     tmp_path: Path,

@@ -107,7 +107,8 @@ def _opened(source: Source, options: Mapping[str, Any], context: Context) -> Ope
         context.warning(
             "it is a JPEG with a nodata value, whose edges are ragged", "write it with a mask"
         )
-    title, ignores_masks = geotiff.title, options.get("mask") == "ignore"
+    stem = source.key.rpartition("/")[2].rpartition(".")[0] or source.key
+    title, ignores_masks = geotiff.title or stem, options.get("mask") == "ignore"
     geotiff = comparable(geotiff, ignores_masks=ignores_masks)
     for number, image in enumerate(geotiff.images):
         _check_same(full, image)
@@ -116,7 +117,7 @@ def _opened(source: Source, options: Mapping[str, Any], context: Context) -> Ope
     channels = 1
     levels: dict[str, Level] = {}
     readers: dict[str, MakeReader] = {}
-    matching, own = _sets(geotiff, ground, source, options, context)
+    matching, own = _sets(geotiff, ground, stem, options, context)
     digest = digest_of([dict(options), repr(publication), tile_format.name])
     file = File(source.key, geotiff, digest, ignores_masks)
     for number, image in enumerate(geotiff.images):
@@ -147,7 +148,7 @@ def _opened(source: Source, options: Mapping[str, Any], context: Context) -> Ope
     # With alpha, pixels without data are transparent.
     nodata = 0.0 if publication.adds_alpha and way != _STORED else publication.nodata
     pyramid = Pyramid(
-        source.key.rpartition("/")[2].rpartition(".")[0] or source.key,
+        stem,
         matching.tile_matrix_set,
         tile_format,
         RasterSpecification(channels, (nodata,) * channels, photometric),
@@ -417,7 +418,7 @@ def _encoded(converter: TileConverter, tile_format: TileFormat, payload: bytes) 
 def _sets(
     geotiff: GeoTiff,
     ground: Ground,
-    source: Source,
+    stem: str,
     options: Mapping[str, Any],
     context: Context,
 ) -> tuple[Match, list[TileMatrix]]:
@@ -438,7 +439,6 @@ def _sets(
                 *(image.tile_width, image.tile_height, image.across, image.down),
             )
         )
-    stem = source.key.rpartition("/")[2].rpartition(".")[0] or source.key
     identifier = options.get("tile_matrix_set_id") or free_identifier(context, ground.crs, stem)
     wanted = options.get("tile_matrix_set")
     if options.get("overviews") == "skip":
