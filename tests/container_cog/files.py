@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +146,36 @@ def by_tifffile(values: Pixels, **options: Any) -> bytes:
     with tifffile.TiffWriter(stream, byteorder=byteorder, bigtiff=bigtiff) as writer:
         writer.write(values, extratags=tags, **options)
     return stream.getvalue()
+
+
+def stored_tiles(data: bytes) -> dict[tuple[str, int, int], bytes]:
+    """Return what clients get of a file of JPEG or WebP tiles, by level, row and column.
+
+    Found by another library: JPEG tables, without their end, precede each tile without its start.
+    """
+    found = {}
+    with tifffile.TiffFile(io.BytesIO(data)) as file:
+        pages = [page for page in file.pages if not page.subfiletype & 4]
+        for level, page in enumerate(reversed(pages)):
+            tables = page.jpegtables or b""
+            across = -(-page.imagewidth // page.tilewidth)
+            places = zip(page.dataoffsets, page.databytecounts, strict=True)
+            for number, (offset, size) in enumerate(places):
+                tile = data[offset : offset + size]
+                place = (str(level), *divmod(number, across))
+                found[place] = tables[:-2] + tile[2:] if tables else tile
+    return found
+
+
+def changed(data: bytes, tag: int, *values: int | float, page: int = 0) -> bytes:
+    """Return a file with other values of a tag, of the same type."""
+    with tifffile.TiffFile(io.BytesIO(data)) as file:
+        entry = file.pages[page].tags[tag]
+        code = f"{file.byteorder}{len(values)}{tifffile.TIFF.DATA_FORMATS[entry.dtype][-1]}"
+        place = entry.valueoffset
+    made = bytearray(data)
+    struct.pack_into(code, made, place, *values)
+    return bytes(made)
 
 
 def by_gdal(

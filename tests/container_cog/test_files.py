@@ -268,6 +268,12 @@ def test_unsuitable_file_is_refused_with_a_remedy(
     assert remedy in f"{error.value} {error.value.remedy}"
 
 
+def test_title_is_that_of_the_file_or_its_name() -> None:
+    values = ground("uint8")
+    assert opened(Storage(by_tifffile(values))).title == "x"
+    assert opened(Storage(by_tifffile(values, description="Ortho"))).title == "Ortho"
+
+
 def test_file_of_another_kind_is_named() -> None:
     with pytest.raises(ContainerFormatError, match="PMTiles"):
         opened(Storage(b"PMTiles\x03" + bytes(200)))

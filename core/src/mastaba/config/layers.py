@@ -335,6 +335,8 @@ def _kind(pyramid: Pyramid, is_hybrid: bool) -> dict[str, object]:
         if not is_hybrid:
             kind["photometric"] = pyramid.raster.photometric
         kind["channel count"] = pyramid.raster.channels
+        if is_hybrid and pyramid.format.sample == "float32":
+            kind["nodata"] = pyramid.raster.nodata
     return kind
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any, ClassVar, Final
@@ -35,7 +33,7 @@ from mastaba_cog import images
 from mastaba_cog.conversion import Publication, TileConverter, framed
 from mastaba_cog.errors import CONVERT, CogError, NotTiffError
 from mastaba_cog.georeference import Ground, ground_of
-from mastaba_cog.images import Found, GeoTiff, Image, scales_and_offsets
+from mastaba_cog.images import Found, GeoTiff, Image, comparable, scales_and_offsets
 from mastaba_cog.index import CogIndex, covers
 from mastaba_cog.reader import CogReader, File, ScatteredReader, numbered, read_head
 from mastaba_cog.samples import SampleDecoder
@@ -110,8 +108,10 @@ def _opened(source: Source, options: Mapping[str, Any], context: Context) -> Ope
         context.warning(
             "it is a JPEG with a nodata value, whose edges are ragged", "write it with a mask"
         )
-    if not publication.uses_mask:
-        geotiff = replace(geotiff, masks=(None,) * len(geotiff.images))
+    stem = source.key.rpartition("/")[2].rpartition(".")[0] or source.key
+    title, attribution = plain_text(geotiff.title) or stem, plain_text(geotiff.attribution)
+    ignores_masks = options.get("mask") == "ignore"
+    geotiff = comparable(geotiff, ignores_masks=ignores_masks)
     for number, image in enumerate(geotiff.images):
         _check_same(full, image)
         if not covers(image, geotiff.masks[number]):
@@ -120,9 +120,9 @@ def _opened(source: Source, options: Mapping[str, Any], context: Context) -> Ope
     channels = 1
     levels: dict[str, Level] = {}
     readers: dict[str, MakeReader] = {}
-    matching, own = _sets(geotiff, ground, source, options, context)
+    matching, own = _sets(geotiff, ground, stem, options, context)
     digest = digest_of([dict(options), repr(publication), tile_format.name])
-    file = File(source.key, geotiff, digest)
+    file = File(source.key, geotiff, digest, ignores_masks)
     for number, image in enumerate(geotiff.images):
         place = matching.places.get(str(len(geotiff.images) - 1 - number))
         if place is None:
@@ -148,11 +148,13 @@ def _opened(source: Source, options: Mapping[str, Any], context: Context) -> Ope
         )
     ordered = sorted(levels.values(), key=lambda level: -level.matrix.cell_size)
     photometric = "rgb" if channels > 2 else "gray"
+    # With alpha, pixels without data are transparent.
+    nodata = 0.0 if publication.adds_alpha and way != _STORED else publication.nodata
     pyramid = Pyramid(
-        source.key.rpartition("/")[2].rpartition(".")[0] or source.key,
+        stem,
         matching.tile_matrix_set,
         tile_format,
-        RasterSpecification(channels, (publication.nodata,) * channels, photometric),
+        RasterSpecification(channels, (nodata,) * channels, photometric),
         MappingProxyType({level.matrix.id: level for level in ordered}),
         generation,
     )
@@ -162,13 +164,7 @@ def _opened(source: Source, options: Mapping[str, Any], context: Context) -> Ope
         f"{ground.crs.code}",
         f"levels {', '.join(pyramid.levels)}: {way}, {tile_format.media_type}",
     )
-    return OpenedContainer(
-        pyramid,
-        readers,
-        title=plain_text(geotiff.title),
-        attribution=plain_text(geotiff.attribution),
-        report=report,
-    )
+    return OpenedContainer(pyramid, readers, title=title, attribution=attribution, report=report)
 
 
 def _first_read(source: Source) -> tuple[GeoTiff, Found, ObjectRead]:
@@ -240,7 +236,8 @@ def _publication(
     nodata = _NODATA if is_float else 0.0
     scale, offset = 1.0, 0.0
     if is_float:
-        if raw is not None and math.isfinite(raw):
+        # A double may be beyond the largest float32.
+        if raw is not None and abs(raw) <= np.finfo(np.float32).max:
             nodata = float(np.float32(raw))
         if options.get("apply_scale", True):
             known = scales_and_offsets(geotiff)
@@ -380,6 +377,7 @@ def _maker(
         if way == _SPLICED:
             decoder = _SplicedDecoder(image, converter)
             deliver = partial(_spliced, image, order)
+            suffix = "-tiff"
         else:
             decoder = converter
             deliver = partial(_encoded, converter, tile_format)
@@ -434,7 +432,7 @@ def _encoded(converter: TileConverter, tile_format: TileFormat, payload: bytes) 
 def _sets(
     geotiff: GeoTiff,
     ground: Ground,
-    source: Source,
+    stem: str,
     options: Mapping[str, Any],
     context: Context,
 ) -> tuple[Match, list[TileMatrix]]:
@@ -455,7 +453,6 @@ def _sets(
                 *(image.tile_width, image.tile_height, image.across, image.down),
             )
         )
-    stem = source.key.rpartition("/")[2].rpartition(".")[0] or source.key
     identifier = options.get("tile_matrix_set_id") or free_identifier(context, ground.crs, stem)
     wanted = options.get("tile_matrix_set")
     if options.get("overviews") == "skip":

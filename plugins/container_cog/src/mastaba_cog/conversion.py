@@ -133,7 +133,8 @@ class TileConverter:
             known: npt.NDArray[np.bool_] = np.logical_not(np.isnan(shown).all(axis=2))
             return known
         # Compared in the type of the samples: float32 has not all values of the text.
-        value = np.asarray(how.raw_nodata).astype(shown.dtype)
+        with np.errstate(over="ignore", invalid="ignore"):
+            value = np.asarray(how.raw_nodata).astype(shown.dtype)
         if value != how.raw_nodata and shown.dtype.kind != "f":
             return None
         found: npt.NDArray[np.bool_] = (shown != value).any(axis=2)

@@ -15,6 +15,9 @@ from mastaba_cog.errors import CONVERT, CogError, NotTiffError, damaged
 HEAD: Final = 32 * 1024
 """Bytes of the first read. GDAL writes all directories of a COG into the first 16 KiB."""
 
+LARGEST_FILE: Final = 2**62
+"""Bytes. No place in a file is behind this one, so that systems can read at every place."""
+
 _READS: Final = 3
 """Reads after the first one."""
 _LONGEST: Final = 1024 * 1024
@@ -107,6 +110,8 @@ class Bytes:
         found = self.known(offset, length)
         if found is not None:
             return found
+        if offset + length > LARGEST_FILE:
+            raise damaged(f"a value is at {offset}")
         if length > _LONGEST:
             raise CogError(f"a value at {offset} has {length} bytes", CONVERT)
         if not self._left:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
 
-from mastaba_cog.directories import Directory, Entry, Fetch, Tiff, read_tiff
+from mastaba_cog.directories import LARGEST_FILE, Directory, Entry, Fetch, Tiff, read_tiff
 from mastaba_cog.errors import CONVERT, CogError, damaged
 
 NONE, LZW, JPEG, DEFLATE, DEFLATE_OLD, PACKBITS = 1, 5, 7, 8, 32946, 32773
@@ -326,6 +327,9 @@ def _check(image: Image, fill_order: int) -> None:
     if image.compression in (JPEG, WEBP) and (image.kind, image.bits) != (UINT, 8):
         name = COMPRESSIONS[image.compression]
         raise CogError(f"it has {name} tiles of {image.bits} bits", "convert it to 8 bits")
+    if image.compression in (JPEG, WEBP) and image.bands > 4 and not image.is_planar:
+        name = COMPRESSIONS[image.compression]
+        raise CogError(f"it has {name} tiles of {image.bands} bands", CONVERT)
     if image.bits < 8 and fill_order != 1:
         raise CogError("its bits are in the reverse order (FillOrder 2)", CONVERT)
     if image.bits < 8 and image.bands > 1:
@@ -354,6 +358,8 @@ def _array(directory: Directory, tag: int, image: Image) -> TileArray:
     expected = image.tile_count * image.planes
     if entry is None or entry.kind not in (3, 4, 13, 16, 18) or entry.count < expected:
         raise damaged(f"the places of its {expected} tiles are missing")
+    if entry.offset + entry.length > LARGEST_FILE:
+        raise damaged(f"the places of its tiles are at {entry.offset}")
     return TileArray(entry.offset, expected, entry.size)
 
 
@@ -365,11 +371,17 @@ def _number(tiff: Tiff, directory: Directory, tag: int, default: float | None) -
         return default
     if entry.count < 1 or entry.length > _LONGEST_VALUE:
         raise damaged(f"the tag {tag} has {entry.count} values")
-    return tiff.numbers(entry)[0]
+    return _finite(tiff.numbers(entry)[:1], tag)[0]
 
 
 def _several(tiff: Tiff, directory: Directory, tag: int) -> tuple[int, ...]:
-    return tuple(map(int, _numbers(tiff, directory.get(tag))))
+    return tuple(map(int, _finite(_numbers(tiff, directory.get(tag)), tag)))
+
+
+def _finite(values: tuple[float, ...], tag: int) -> tuple[float, ...]:
+    if not all(map(math.isfinite, values)):
+        raise damaged(f"the tag {tag} has a value that is not a number")
+    return values
 
 
 def _numbers(tiff: Tiff, entry: Entry | None) -> tuple[float, ...]:
@@ -404,7 +416,7 @@ def _position(tiff: Tiff, directory: Directory) -> Position:
         key, where, count, value = table[start : start + 4]
         if where == 0:
             keys[key] = value
-        elif where == 34736 and value < len(numbers):
+        elif where == 34736 and 0 <= value < len(numbers):
             keys[key] = numbers[value]
         elif where == 34737:
             keys[key] = texts[value : value + count].rstrip("|")
@@ -418,6 +430,19 @@ def _position(tiff: Tiff, directory: Directory) -> Position:
 
 _ITEM: Final = re.compile(r"<Item\s([^<>]{0,300})>([^<>]{0,300})</Item>")
 _ATTRIBUTE: Final = re.compile(r'(?<!\w)(\w+)="([^"]*)"')
+
+
+def comparable(geotiff: GeoTiff, *, ignores_masks: bool) -> GeoTiff:
+    """Return a file without what may be different in a file that replaces it.
+
+    These are texts and statistics; also masks that are not used.
+    """
+    known = scales_and_offsets(geotiff)
+    metadata = repr([sorted(known.get(role, {}).items()) for role in ("scale", "offset")])
+    masks = geotiff.masks
+    if ignores_masks or masks[0] is None:
+        masks = (None,) * len(masks)
+    return replace(geotiff, metadata=metadata, title="", attribution="", masks=masks)
 
 
 def scales_and_offsets(geotiff: GeoTiff) -> dict[str, dict[int, float]]:

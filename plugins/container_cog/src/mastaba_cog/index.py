@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import threading
 from collections.abc import Iterable
+from functools import partial
 from typing import ClassVar, Final
 
 import numpy as np
@@ -12,12 +13,17 @@ import numpy.typing as npt
 
 from mastaba.api.containers import TileIndex
 from mastaba.api.storages import ByteRange, Storage
-from mastaba.errors import SlabFormatError
+from mastaba.errors import ObjectChangedError, ObjectNotFoundError, SlabFormatError
 from mastaba_cog.images import LARGEST_TILE, Found, GeoTiff, Image, Places, TileArray
+from mastaba_server.threads.per_process import ThreadPool
 
 Part = tuple[int, int]
 """Offset and size of stored bytes."""
 Numbers = npt.NDArray[np.uint64]
+_Chunk = tuple[Numbers, Numbers | None]
+"""Offsets and sizes of adjacent tiles; no sizes if these are read from the tiles."""
+_ChunkKey = tuple[int, bool, int]
+"""Number of the image, whether it is the mask of that image, number of the chunk."""
 
 _AT_ONCE: Final = 64 * 1024
 """Bytes of an array that is read whole."""
@@ -28,6 +34,8 @@ _TOGETHER: Final = 512 * 1024
 _MOST_CHUNKS: Final = 64
 _CHUNK_BYTES: Final = _CHUNK * 16
 _LEADER: Final = 4
+_READS: Final = ThreadPool(16, "cog-read")
+"""The threads that read the parts of one request in parallel."""
 
 
 class CogIndex(TileIndex):
@@ -60,7 +68,7 @@ class CogIndex(TileIndex):
         self._geotiff = geotiff
         self._found = found
         self._firsts = first_numbers(geotiff)
-        self._chunks: dict[tuple[int, bool, int], tuple[Numbers, Numbers | None]] = {}
+        self._chunks: dict[_ChunkKey, _Chunk] = {}
         self._lock = threading.Lock()
         self._nbytes = found.head.data.nbytes + _MOST_CHUNKS * _CHUNK_BYTES
 
@@ -83,13 +91,20 @@ class CogIndex(TileIndex):
             return self._checked(image, place, start, end - start)
         return stored[0]
 
+    def tiles(self, numbers: Iterable[int]) -> list[Part | None]:
+        numbers, found = list(numbers), []
+        # No more at once than are kept.
+        most = max(len(self._keys(number)) for number in numbers) if numbers else 1
+        step = max(1, _MOST_CHUNKS // most)
+        for start in range(0, len(numbers), step):
+            some = numbers[start : start + step]
+            self._get([key for number in some for key in self._keys(number)])
+            found += [self.tile(number) for number in some]
+        return found
+
     def is_known(self, number: int) -> bool:
         """Return whether `tile` needs no read."""
-        image, place = self.place(number)
-        return all(
-            self._peek(image, is_mask, tile) is not None
-            for is_mask, tile in self._needed(image, place)
-        )
+        return all(key in self._chunks for key in self._keys(number))
 
     def parts(self, number: int) -> list[Part | None] | None:
         """Return the places of the bands of a tile and of its mask; None if it is not stored.
@@ -99,9 +114,10 @@ class CogIndex(TileIndex):
             StorageError: a part of the arrays cannot be read.
         """
         image, place = self.place(number)
+        needed, chunks = self._needed(image, place), self._get(self._keys(number))
         found = [
-            self._entry(image, tile, is_mask=is_mask)
-            for is_mask, tile in self._needed(image, place)
+            self._entry(image, tile, chunk, is_mask=is_mask)
+            for (is_mask, tile), chunk in zip(needed, chunks, strict=True)
         ]
         planes = self._geotiff.images[image].planes
         return None if all(part is None for part in found[:planes]) else found
@@ -155,7 +171,7 @@ class CogIndex(TileIndex):
 
     def _led(self, image: int, place: int) -> Part | None:
         """Return the range from the size in front of a tile to the tile that follows."""
-        offsets, _ = self._chunk(image, place, is_mask=False)
+        ((offsets, _),) = self._get([self._key(image, place, is_mask=False)])
         inside = place % _CHUNK
         offset = int(offsets[inside])
         if not offset:
@@ -165,14 +181,14 @@ class CogIndex(TileIndex):
         length = following - _LEADER - start
         if not 0 < length <= LARGEST_TILE:
             sizes = self._found.places[image].sizes
-            (size,) = self._read([_values(sizes, place, 1)])
+            ((size,),) = self._read([[_values(sizes, place, 1)]])
             length = int.from_bytes(size, "little" if self._geotiff.order == "<" else "big")
             length = self._checked(image, place, offset, length)[1] + 2 * _LEADER
         self._checked(image, place, offset, length)
         return start, length
 
-    def _entry(self, image: int, place: int, *, is_mask: bool) -> Part | None:
-        offsets, sizes = self._chunk(image, place, is_mask=is_mask)
+    def _entry(self, image: int, place: int, chunk: _Chunk, *, is_mask: bool) -> Part | None:
+        offsets, sizes = chunk
         assert sizes is not None
         inside = place % self._values_of(image, is_mask=is_mask)
         offset, size = int(offsets[inside]), int(sizes[inside])
@@ -195,52 +211,98 @@ class CogIndex(TileIndex):
         offsets = self._array(image, is_mask=is_mask).offsets
         return max(1, offsets.count) if offsets.count * offsets.size <= _AT_ONCE else _CHUNK
 
-    def _peek(self, image: int, is_mask: bool, place: int) -> tuple[Numbers, Numbers | None] | None:
-        chunk = place // self._values_of(image, is_mask=is_mask)
-        return self._chunks.get((image, is_mask, chunk))
+    def _keys(self, number: int) -> list[_ChunkKey]:
+        image, place = self.place(number)
+        needed = self._needed(image, place)
+        return [self._key(image, tile, is_mask=is_mask) for is_mask, tile in needed]
 
-    def _chunk(self, image: int, place: int, *, is_mask: bool) -> tuple[Numbers, Numbers | None]:
-        found = self._peek(image, is_mask, place)
-        if found is not None:
-            return found
+    def _key(self, image: int, place: int, *, is_mask: bool) -> _ChunkKey:
+        return image, is_mask, place // self._values_of(image, is_mask=is_mask)
+
+    def _get(self, keys: list[_ChunkKey]) -> list[_Chunk]:
+        """Return parts of the arrays; those that are unknown are read together."""
+        found = {key: self._chunks.get(key) for key in keys}
+        unknown = [key for key, chunk in found.items() if chunk is None]
+        if unknown:
+            read = self._read([self._places(key) for key in unknown])
+            loaded = {
+                key: self._decoded(key, data) for key, data in zip(unknown, read, strict=True)
+            }
+            with self._lock:
+                self._chunks |= loaded
+                while len(self._chunks) > _MOST_CHUNKS:
+                    del self._chunks[next(iter(self._chunks))]
+            return [found[key] or loaded[key] for key in keys]
+        return [chunk for key in keys if (chunk := found[key]) is not None]
+
+    def _places(self, key: _ChunkKey) -> list[Part]:
+        image, is_mask, chunk = key
         places = self._array(image, is_mask=is_mask)
         values = self._values_of(image, is_mask=is_mask)
-        chunk = place // values
         if not is_mask and self._has_sizes_in_data(image):
             # With the first one of the next chunk, which bounds the last tile.
-            (data,) = self._read([_values(places.offsets, chunk * values, values + 1)])
-            found = self._numbers(data, places.offsets), None
-        else:
-            offsets, sizes = self._read(
-                [_values(array, chunk * values, values) for array in (places.offsets, places.sizes)]
-            )
-            found = self._numbers(offsets, places.offsets), self._numbers(sizes, places.sizes)
-        with self._lock:
-            while len(self._chunks) >= _MOST_CHUNKS:
-                del self._chunks[next(iter(self._chunks))]
-            self._chunks[image, is_mask, chunk] = found
-        return found
+            return [_values(places.offsets, chunk * values, values + 1)]
+        return [_values(array, chunk * values, values) for array in (places.offsets, places.sizes)]
+
+    def _decoded(self, key: _ChunkKey, data: list[bytes]) -> _Chunk:
+        image, is_mask, _ = key
+        places = self._array(image, is_mask=is_mask)
+        offsets = self._numbers(data[0], places.offsets)
+        return offsets, self._numbers(data[1], places.sizes) if len(data) > 1 else None
 
     def _numbers(self, data: bytes, array: TileArray) -> Numbers:
         return np.frombuffer(data, f"{self._geotiff.order}u{array.size}").astype(np.uint64)
 
-    def _read(self, places: Iterable[Part]) -> list[bytes]:
-        """Return parts of arrays: from the head, or with one read if they are close."""
-        places = list(places)
-        known = [self._found.head.data.known(*place) for place in places]
-        if None not in known:
-            return [data for data in known if data is not None]
-        start, end = min(offset for offset, _ in places), max(map(sum, places))
-        if end - start <= _TOGETHER:
-            data = self.storage.read(self.key, ByteRange(start, end - start), self.version).data
-            parts = [data[offset - start : offset - start + size] for offset, size in places]
-        else:
-            ranges = [ByteRange(*place) for place in places]
-            read = self.storage.read_ranges(self.key, ranges, self.version)
-            parts = [one.data for one in read]
-        if any(len(part) != size for part, (_, size) in zip(parts, places, strict=True)):
-            raise SlabFormatError(f"{self.name} ends before the places of its tiles")
-        return parts
+    def _read(self, groups: list[list[Part]]) -> list[list[bytes]]:
+        """Return parts of arrays: from the head, or all with one call, in parallel.
+
+        The parts of a group that are close are one range.
+        """
+        held: list[tuple[int, bytes]] = []
+        ranges: list[ByteRange] = []
+        for group in groups:
+            known = [self._found.head.data.known(*place) for place in group]
+            if None in known:
+                ranges += _ranges(group)
+            held += [(place[0], one) for place, one in zip(group, known, strict=True) if one]
+        if ranges:
+            try:
+                read = read_parts(self, ranges)
+            except ObjectNotFoundError as error:
+                # Its tiles are unknown, not absent: reading its head says so.
+                raise ObjectChangedError(f"{self.name} is gone", key=self.key) from error
+            held += [(place.offset, data) for place, data in zip(ranges, read, strict=True)]
+        return [[self._part(held, *place) for place in group] for group in groups]
+
+    def _part(self, held: list[tuple[int, bytes]], offset: int, size: int) -> bytes:
+        for start, data in held:
+            if start <= offset and offset + size <= start + len(data):
+                return data[offset - start : offset - start + size]
+        raise SlabFormatError(f"{self.name} ends before the places of its tiles")
+
+
+def _ranges(places: list[Part]) -> list[ByteRange]:
+    """Return one range around places that are close, or else one for each."""
+    start, end = min(offset for offset, _ in places), max(map(sum, places))
+    if end - start <= _TOGETHER:
+        return [ByteRange(start, end - start)]
+    return [ByteRange(*place) for place in places]
+
+
+def read_parts(index: TileIndex, ranges: list[ByteRange]) -> list[bytes]:
+    """Return parts of a file in one version, shorter at its end; in parallel if it is remote.
+
+    Raises:
+        StorageError: they cannot be read, or the file was replaced.
+    """
+    if index.storage.is_remote and len(ranges) > 1:
+        return list(_READS.map(partial(_read_part, index), ranges))
+    read = index.storage.read_ranges(index.key, ranges, index.version)
+    return [one.data for one in read]
+
+
+def _read_part(index: TileIndex, place: ByteRange) -> bytes:
+    return index.storage.read(index.key, place, index.version).data
 
 
 def first_numbers(geotiff: GeoTiff) -> list[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, Self, TypeVar
 
@@ -19,8 +19,8 @@ from mastaba_cog import images
 from mastaba_cog.conversion import framed
 from mastaba_cog.directories import HEAD
 from mastaba_cog.errors import CogError
-from mastaba_cog.images import Found, GeoTiff, read_geotiff
-from mastaba_cog.index import CogIndex, first_numbers
+from mastaba_cog.images import Found, GeoTiff, comparable, read_geotiff
+from mastaba_cog.index import CogIndex, first_numbers, read_parts
 from mastaba_cog.pictures import complete_jpeg, components_of_jpeg
 
 _ATTEMPTS: Final = 4
@@ -34,13 +34,15 @@ class File:
 
     Attributes:
         key: of the object.
-        geotiff: its images.
+        geotiff: its images, `comparable` to those of a file that replaces it.
         options: digest of everything that pixels depend on, beside the file.
+        ignores_masks: whether masks are not used.
     """
 
     key: str
     geotiff: GeoTiff
     options: str
+    ignores_masks: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +121,8 @@ class ScatteredTile(CogTile):
         if places is None:
             raise ObjectNotFoundError(f"{index.name} has no tile {self.number}", key=index.key)
         wanted = [ByteRange(*place) for place in places if place is not None]
-        read = iter(index.storage.read_ranges(index.key, wanted, index.version))
-        parts = [b"" if place is None else next(read).data for place in places]
+        read = iter(read_parts(index, wanted))
+        parts = [b"" if place is None else next(read) for place in places]
         if any(place and len(part) != place[1] for place, part in zip(places, parts, strict=True)):
             raise SlabFormatError(f"{index.name} ends inside tile {self.number}")
         return self._payload(parts)
@@ -157,7 +159,7 @@ class CogReader(TileReader):
     def locate(self, tile_row: int, tile_col: int) -> StoredTile | None:
         return self._in_one_version(lambda: super(CogReader, self).locate(tile_row, tile_col))
 
-    def locate_all(self, tiles):  # type: ignore[no-untyped-def]
+    def locate_all(self, tiles: Sequence[tuple[int, int]]) -> list[StoredTile | None]:
         return self._in_one_version(lambda: super(CogReader, self).locate_all(tiles))
 
     def known(self, tile_row: int, tile_col: int) -> StoredTile | None:
@@ -206,6 +208,12 @@ class CogReader(TileReader):
             geotiff, found, read = read_head(storage, key)
         except CogError as error:
             raise ContainerFormatError(f"{key}: {error}") from error
+        except ObjectNotFoundError as error:
+            # Its tiles are unknown, not absent.
+            raise StorageUnavailableError(
+                f"{key} is gone", storage=storage.full_name, key=key, answered=True
+            ) from error
+        geotiff = comparable(geotiff, ignores_masks=self._file.ignores_masks)
         if geotiff != self._file.geotiff:
             raise StorageUnavailableError(
                 f"{key} was replaced by a file of another grid or type: reload to publish it",

@@ -198,6 +198,10 @@ class SampleDecoder:
         depth = struct.unpack_from("<i", blob, start + 8)[0] if version >= 4 else 1
         if (rows, columns) != self._shape[:2] or depth not in (1, self._bands):
             raise SlabFormatError(f"a tile is LERC of {columns} × {rows} × {depth} samples")
+        # The library makes room for each of several blobs.
+        (size,) = struct.unpack_from("<i", blob, start + 8 + 4 * (version >= 4) + 8)
+        if size != len(blob):
+            raise SlabFormatError(f"a tile is {len(blob)} bytes of LERC instead of {size}")
 
 
 def _same(payload: bytes) -> bytes:
