@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 _LOCK = Path(tempfile.gettempdir()) / "mastaba-network-interfaces.lock"
+_TURN = _LOCK.with_suffix(".turn")
 
 
 @contextmanager
@@ -31,6 +32,10 @@ def changing_network() -> Iterator[None]:
 
 @contextmanager
 def _locked(how: int) -> Iterator[None]:
-    with _LOCK.open("a") as file:
+    with _TURN.open("a") as turn, _LOCK.open("a") as file:
+        # Who waits to change the network holds the turn, so no further test with a browser begins.
+        fcntl.flock(turn, fcntl.LOCK_EX)
         fcntl.flock(file, how)
+        if how == fcntl.LOCK_SH:
+            fcntl.flock(turn, fcntl.LOCK_UN)
         yield
