@@ -26,7 +26,7 @@ from mastaba_usage.roll_up import roll_up
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(3600)]
 
-REQUESTS = int(os.environ.get("MASTABA_USAGE_REQUESTS", "100000"))
+REQUESTS = int(os.environ.get("MASTABA_USAGE_REQUESTS", "20000"))
 CLIENTS = 4
 RELOADS = 4
 KILLS = 10
