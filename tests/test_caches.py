@@ -44,6 +44,7 @@ STATE = {
     "mastaba_usage.addresses.Addresses": "services of the configuration, for one command",
     "mastaba_usage.database._Names._labels": "keys of one roll-up",
     "mastaba_usage.importing.LogCounter": "days and keys of the logs that a command counts",
+    "mastaba_export.object_store.Upload._tags": "parts of one upload",
     "mastaba_metrics.table": "the table of each scoreboard, and its counters",
 }
 
@@ -122,13 +123,18 @@ def assignments(tree: ast.Module) -> Iterator[tuple[str, ast.Assign | ast.AnnAss
 
 
 def growing(module: str, tree: ast.Module) -> Iterator[str]:
-    """Return mappings that begin empty and get entries by key somewhere else."""
+    """Return mappings that begin empty and get entries somewhere else: by key, or by ``|=``."""
     written = {
         named(target.value)
         for node in walked(tree)
         if isinstance(node, ast.Assign)
         for target in node.targets
         if isinstance(target, ast.Subscript)
+    }
+    written |= {
+        named(node.target)
+        for node in walked(tree)
+        if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.BitOr)
     }
     written |= {
         named(argument)
