@@ -214,7 +214,12 @@ def _run(arguments: argparse.Namespace, reports: Any) -> int:
         return 1
     server_json = write_server(plan, f"http://{arguments.http}")
     reports.done(plan, server_json, arguments.http)
-    return _serve(server_json, arguments, reports) if arguments.serve else 0
+    if not arguments.serve:
+        return 0
+    from mastaba.tooling.commands import serve
+
+    reports.serving(arguments.http)
+    return serve(server_json, arguments)
 
 
 def _free(require_free: Any, address: str) -> None:
@@ -240,13 +245,3 @@ def _defaults(overrides: dict[str, Any], arguments: argparse.Namespace) -> dict[
     elif arguments.verify and "name" in overrides:
         document["sources"] = ["-"]  # verification needs none
     return document
-
-
-def _serve(server_json: Path, arguments: argparse.Namespace, reports: Any) -> int:
-    from mastaba.tooling.commands import main
-
-    reports.serving(arguments.http)
-    blocked = [word for name in arguments.block for word in ("--block", name)]
-    directory = arguments.plugins_directory
-    loaded = [] if directory is None else ["--plugins", directory]
-    return main(["-f", str(server_json), "--http", arguments.http, *blocked, *loaded])
