@@ -14,9 +14,9 @@ from mastaba.catalogue import Catalogue
 from mastaba.config.faults import Faults
 from mastaba.config.load import load_catalogue
 from mastaba.config.server import load_server
-from mastaba.environment import Environment
 from mastaba.errors import ConfigurationError
 from mastaba.plugins.manager import Plugins
+from mastaba_storage.environment import Environment
 
 CLASSES = ("kvp", "tms", "rest", "ogcapi", "not-modified", "capabilities", "wms-capabilities")
 _ATTEMPTS = 20

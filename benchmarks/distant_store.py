@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.servers import Missing, Target, is_answering, start_process, wait_for
-from mastaba.environment import Environment
+from mastaba_storage.environment import Environment
 from mastaba_storage_s3.clusters import find_cluster
 from mastaba_writer.slab_names import slab_object, slab_path
 

@@ -21,9 +21,9 @@ from typing import Any, Final
 import numpy as np
 from werkzeug.test import Client
 
-from mastaba.storage.base import ByteRange, ObjectRead
 from mastaba.wsgi import create_application
 from mastaba_conformance.counting_storage import CountingStorage
+from mastaba_storage.base import ByteRange, ObjectRead
 from mastaba_writer.installation import layer_document, write_installation
 from mastaba_writer.pyramids import LevelPlan, write_pyramid
 from mastaba_writer.tile_matrix_sets import web_mercator

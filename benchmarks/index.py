@@ -29,14 +29,14 @@ import numpy as np
 
 from benchmarks.processes import memory_of
 from mastaba.containers.index_cache import IndexCache
-from mastaba.environment import Environment
 from mastaba.model.pyramid import Level
 from mastaba.plugins.manager import Plugins
 from mastaba.slab.layout import PrefixLayout
 from mastaba.slab.reader import LevelReader
-from mastaba.storage.pool import StoragePool
+from mastaba.storage_pool import StoragePool
 from mastaba_conformance.object_server import ObjectServer, StoredObject
 from mastaba_index_store.store import DiskStore
+from mastaba_storage.environment import Environment
 from mastaba_writer import index_packs
 from mastaba_writer.index_packs import IndexRecord, PackLayout, encode_record, make_pack
 

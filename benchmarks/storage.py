@@ -18,13 +18,11 @@ from typing import Any, cast
 from swiftclient.client import Connection as SwiftConnection
 
 from mastaba.containers.index_cache import IndexCache
-from mastaba.environment import Environment
 from mastaba.model.pyramid import Level
 from mastaba.plugins.manager import Plugins
 from mastaba.slab.layout import PrefixLayout
 from mastaba.slab.reader import LevelReader
-from mastaba.storage.base import ByteRange
-from mastaba.storage.pool import StoragePool
+from mastaba.storage_pool import StoragePool
 from mastaba_conformance.object_server import (
     SWIFT_PASSWORD,
     SWIFT_USER,
@@ -32,6 +30,8 @@ from mastaba_conformance.object_server import (
     ObjectServer,
 )
 from mastaba_render.plan import read_tiles
+from mastaba_storage.base import ByteRange
+from mastaba_storage.environment import Environment
 from mastaba_storage_s3.clusters import find_cluster
 from mastaba_storage_s3.storage import S3Storage
 from mastaba_storage_swift.account import shared_account

@@ -78,6 +78,7 @@ def _parts() -> dict[str, list[Part]]:
         Part("libs/http/src", ("tests/http",), ("tests/storage_s3",)),
         Part("libs/ows/src", ("tests/ows",), ("tests/wms", "tests/wmts", "tests/tms")),
         Part("libs/render/src", ("tests/render",), WIDER),
+        Part("libs/storage/src", ("tests/storage",), ("tests/core/slab", "tests/storage_s3")),
     ]
     return {**parts, "libs": libraries, "plugins": [*parts["plugins"], *distributions]}
 

@@ -25,7 +25,8 @@ RENDER = REPOSITORY / "libs/render/src"
 
 # Libraries below the core, which imports them, and libraries for plugins, which import the public
 # interface of the core.
-BELOW_CORE = frozenset({"server"})
+# Each may import those before it.
+BELOW_CORE = ("server", "storage")
 LIBS_BELOW = [source for source in LIBS if source.parent.name in BELOW_CORE]
 LIBS_ABOVE = [source for source in LIBS if source.parent.name not in {*BELOW_CORE, "render"}]
 
@@ -33,7 +34,7 @@ LIBS_ABOVE = [source for source in LIBS if source.parent.name not in {*BELOW_COR
 LIBRARIES_OF_OURS = frozenset(
     {
         *("mastaba_coverage", "mastaba_http", "mastaba_ows", "mastaba_render", "mastaba_server"),
-        *("mastaba_containers", "mastaba_writer"),
+        *("mastaba_containers", "mastaba_storage", "mastaba_writer"),
     }
 )
 # Distributions that may use `mastaba.tooling`, which promises nothing.
@@ -45,8 +46,7 @@ ROOMS = (
     "__init__",
     "model",
     "errors",
-    "environment",
-    "storage",
+    "storage_pool",
     "containers",
     "slab",
     "catalogue",
@@ -74,7 +74,7 @@ ROOMS_OF_PLUGINS = {
 }
 MAX_PACKAGES = 13
 
-MOST_LINES = 13_479
+MOST_LINES = 12_591
 """Lines of the modules of the core. Lower it with every change that removes some.
 
 1,292 of them are for the seam of access: views, guarded tiles, virtual services, hooks, rates."""
@@ -131,8 +131,8 @@ TILE_PATH = (
     "mastaba.slab.index",
     "mastaba.slab.layout",
     "mastaba.slab.reader",
-    "mastaba.storage.base",
-    "mastaba.storage.file",
+    "mastaba_storage.base",
+    "mastaba_storage.file",
 )
 
 
@@ -332,7 +332,8 @@ def test_renderer_imports_only_the_rooms_that_answer_requests() -> None:
 
 @pytest.mark.parametrize("source", LIBS_BELOW, ids=lambda path: path.parent.name)
 def test_library_below_the_core_imports_nothing_of_it(source: Path) -> None:
-    own = {path.name for path in source.iterdir()}
+    lower = BELOW_CORE[: BELOW_CORE.index(source.parent.name) + 1]
+    own = {f"mastaba_{name}" for name in lower}
     foreign = [
         str(found)
         for found in all_imports(source, for_types=True)

@@ -198,4 +198,4 @@ def _check_reference(folder: Path) -> None:
     hooks = (folder / f"{HOOKS}.html").read_text("utf-8")
     assert 'href="mastaba.api.services.html#mastaba.api.services.Site"' in hooks
     # The inside of the core is not shown.
-    assert "mastaba.storage.base" not in re.sub(r"<[^>]*>", "", storages)
+    assert "mastaba_storage.base" not in re.sub(r"<[^>]*>", "", storages)

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from mastaba.environment import Environment
 from mastaba_build.errors import OutputError
 from mastaba_build.output.storage import FileWriter, OutputStore
 from mastaba_conformance.storage.writes import WriteTests
+from mastaba_storage.environment import Environment
 
 
 class Files:

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import ClassVar, Self
 
-from mastaba.environment import Environment
 from mastaba.errors import (
     AccessDeniedError,
     ObjectChangedError,
@@ -20,8 +19,9 @@ from mastaba.errors import (
     StorageError,
     StorageUnavailableError,
 )
-from mastaba.storage.base import MAX_WHOLE, ByteRange, ObjectRead, ObjectStat
-from mastaba.storage.writable import WritableStorage
+from mastaba_storage.base import MAX_WHOLE, ByteRange, ObjectRead, ObjectStat
+from mastaba_storage.environment import Environment
+from mastaba_storage.writable import WritableStorage
 
 _VERSION = 32
 """Bytes of the version, with which each file starts."""

@@ -124,7 +124,7 @@ def test_report_counts_the_tests_of_each_level(tmp_path: Path) -> None:
         f"{file}::TestRight::test_whole_object",
         f"{file}::TestIncludesTheEnd::test_range",
         f"{file}::TestNoVersions::test_other_versions_are_refused",
-        "tests/core/storage/test_file_conformance.py::TestFileStorage::test_silent_store_is_reported",
+        "tests/storage/test_file_conformance.py::TestFileStorage::test_silent_store_is_reported",
     ]
     _, output = run_kit(tmp_path, nodes, "--mastaba-report")
     _, _, report = output.partition("Mastaba conformance")

@@ -30,8 +30,8 @@ from mastaba.errors import (
     StorageError,
     StorageUnavailableError,
 )
-from mastaba.storage.base import ByteRange, ObjectRead, ObjectStat
 from mastaba_conformance.storage import StorageTests
+from mastaba_storage.base import ByteRange, ObjectRead, ObjectStat
 
 _leaked: list[int] = []
 

@@ -25,9 +25,9 @@ from tests.tiny import tiny_installation
 from mastaba.config.faults import Faults
 from mastaba.config.load import load_catalogue
 from mastaba.config.server import load_server
-from mastaba.environment import Environment
 from mastaba.errors import ConfigurationError
 from mastaba.plugins.manager import Plugins
+from mastaba_storage.environment import Environment
 
 SIZE = (256 * SIDE, 256 * SIDE)
 FORMATS = {"DEFLATE": ("image/png", "png"), "JPEG": ("image/jpeg", "jpg")}

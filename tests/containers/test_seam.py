@@ -18,7 +18,6 @@ from werkzeug.test import Client
 from mastaba.config.faults import Faults
 from mastaba.config.load import load_catalogue
 from mastaba.config.server import load_server
-from mastaba.environment import Environment
 from mastaba.errors import ConfigurationError
 from mastaba.plugins.manager import Plugins
 from mastaba.wsgi import create_application
@@ -27,6 +26,7 @@ from mastaba_render.api.areas import Area, masked_readers, narrowed
 from mastaba_render.mosaic import LevelPixels
 from mastaba_render.native import Window
 from mastaba_render.tile_cache import TileCache
+from mastaba_storage.environment import Environment
 
 LEVELS = {"2": [1, 1, 2, 2], "3": [2, 3, 4, 5]}
 Publish = Callable[..., Client]

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from tests.doctor.conftest import Environ, Front, open_application
 
-from mastaba.environment import Environment
 from mastaba.model.fault import Fault, Severity
 from mastaba.site.application import Application
 from mastaba_doctor.addresses import address_faults
 from mastaba_doctor.endpoints import look_at_endpoints
+from mastaba_storage.environment import Environment
 from mastaba_writer.installation import write_installation
 
 # Under this prefix the front server publishes the services.

@@ -13,12 +13,12 @@ from mastaba.config.documents import DocumentReader
 from mastaba.config.faults import Faults, UnusableError
 from mastaba.config.schema import SchemaValidator
 from mastaba.config.services import ServicesConfig, load_services
-from mastaba.environment import Environment
 from mastaba.model.fault import Severity
 from mastaba.plugins.manager import Plugins
-from mastaba.storage.path import ResourcePath
-from mastaba.storage.pool import StoragePool
+from mastaba.storage_pool import StoragePool
 from mastaba_doctor.rok4_v6 import to_rok4_v7
+from mastaba_storage.environment import Environment
+from mastaba_storage.path import ResourcePath
 
 CONTACT = {"name": "Map desk", "city": "Lyon", "email": "maps@example.org"}
 METADATA = {"format": "application/xml", "type": "ISO19115:2003", "url": "https://md.example.org/1"}

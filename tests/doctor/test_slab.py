@@ -17,15 +17,15 @@ from tests.tiny import tiny_installation
 
 from mastaba import hookimpl
 from mastaba.commands.main import main
-from mastaba.environment import Environment
 from mastaba.errors import ObjectNotFoundError
 from mastaba.model.format import TILE_FORMATS
 from mastaba.plugins.manager import Plugins
-from mastaba.storage.base import ByteRange, ObjectRead, ObjectStat, Storage
-from mastaba.storage.file import FileStorage
 from mastaba_conformance.tiny_installation import tiny_vector_tile
 from mastaba_doctor.commands import slab as slab_command
 from mastaba_doctor.slab_report import inspect_slab
+from mastaba_storage.base import ByteRange, ObjectRead, ObjectStat, Storage
+from mastaba_storage.environment import Environment
+from mastaba_storage.file import FileStorage
 from mastaba_writer.slab_writer import build_slab, encode_tile
 
 SIDE = 64

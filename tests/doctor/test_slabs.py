@@ -12,12 +12,12 @@ import pytest
 from tests.doctor.conftest import open_application
 
 from mastaba import hookimpl
-from mastaba.environment import Environment
 from mastaba.errors import AccessDeniedError, StorageUnavailableError
 from mastaba.model.fault import Fault, Severity
 from mastaba.plugins.manager import Plugins
-from mastaba.storage.base import ByteRange, ObjectRead, ObjectStat, Storage
 from mastaba_doctor.slabs import SlabFindings, look_at_slabs
+from mastaba_storage.base import ByteRange, ObjectRead, ObjectStat, Storage
+from mastaba_storage.environment import Environment
 
 
 def examine(server_json: Path, samples: int = 2) -> SlabFindings:

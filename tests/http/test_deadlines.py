@@ -11,16 +11,16 @@ import pytest
 from tests.hanging import Trickle
 from tests.live.processes import wait_until
 
-from mastaba.environment import Environment
 from mastaba.errors import NoResponseError, StorageUnavailableError
-from mastaba.storage.base import ByteRange, ObjectRead, ObjectStat, Storage
-from mastaba.storage.managed import ManagedStorage
-from mastaba.storage.retry import RetryPolicy, read_timeout
 from mastaba_http.client import HTTPClient
 from mastaba_http.storage import HTTPStorage
 from mastaba_server import waiting
 from mastaba_server.threads.bounded_calls import BoundedCalls
 from mastaba_server.threads.per_process import ThreadPool
+from mastaba_storage.base import ByteRange, ObjectRead, ObjectStat, Storage
+from mastaba_storage.environment import Environment
+from mastaba_storage.managed import ManagedStorage
+from mastaba_storage.retry import RetryPolicy, read_timeout
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 200\r\n\r\n"
 CLOSING = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 200\r\n\r\n"

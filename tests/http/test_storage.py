@@ -12,14 +12,12 @@ from typing import Self
 
 import pytest
 
-from mastaba.environment import Environment
 from mastaba.errors import (
     NoResponseError,
     ObjectChangedError,
     StorageError,
     StorageUnavailableError,
 )
-from mastaba.storage.base import MAX_WHOLE, ByteRange
 from mastaba_http.client import (
     HTTPAnswer,
     HTTPClient,
@@ -27,6 +25,8 @@ from mastaba_http.client import (
     network_timeout,
 )
 from mastaba_http.storage import HTTPStorage, quoted_key
+from mastaba_storage.base import MAX_WHOLE, ByteRange
+from mastaba_storage.environment import Environment
 
 LONG = "9" * 5000
 

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.live
 FOLDERS = [project.parent for project in projects()]
 
 # Quick tests of each distribution that need no other one: its conformance tests, if it has any.
-# Those of the server run without the core.
+# Those of the libraries below the core run without it.
 TESTS = {
     "core": [
         f"core/slab/test_{name}.py" for name in ("delivery", "index", "index_cache", "layout")
@@ -51,6 +51,7 @@ TESTS = {
         "server/test_http_protocol.py",
         "server/test_listener.py",
     ],
+    "storage": ["storage/test_path.py", "storage/test_retry.py"],
     "storage_ceph": ["storage_ceph/test_settings.py"],
     "storage_http": ["storage_http/test_hosts.py"],
     "storage_s3": ["storage_s3/test_settings.py"],
@@ -102,7 +103,7 @@ LIBRARIES = {"access_oidc": ["pyjwt"], "ogcapi": ["openapi-schema-validator"]}
 _IMPORT_ALL = """
 import importlib, json, pathlib, sys
 package, *extras = sys.argv[1:]
-if package != "mastaba_server":
+if package not in ("mastaba_server", "mastaba_storage"):
     from mastaba.commands.main import main
     assert main(["plugins", "--check"]) == 0
 root = pathlib.Path(importlib.import_module(package).__file__).parent
@@ -123,7 +124,7 @@ print(json.dumps(sorted(ours)))
 def test_distribution_works_alone(folder: Path) -> None:
     project = tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))["project"]
     package = next(path.parent.name for path in (folder / "src").glob("*/__init__.py"))
-    needs_core = folder.name != "server"
+    needs_core = folder.name not in ("server", "storage")
     names = dict.fromkeys(["mastaba", project["name"]] if needs_core else [project["name"]])
     environment = create(cache_folder() / "alone")
     environment.install(
@@ -140,9 +141,9 @@ def test_distribution_works_alone(folder: Path) -> None:
     ]
     printed = environment.run("python", "-c", _IMPORT_ALL, package, *extras)
     loaded = set(json.loads(printed.splitlines()[-1]))
-    allowed = {"mastaba", "mastaba_server", package} if needs_core else {package}
+    allowed = {"mastaba", "mastaba_server", "mastaba_storage"} if needs_core else set[str]()
     ours = (re.match(r"mastaba-\w+", text) for text in project["dependencies"])
-    allowed |= {found[0].replace("-", "_") for found in ours if found}
+    allowed |= {package, *(found[0].replace("-", "_") for found in ours if found)}
     assert loaded <= allowed
 
     # The tests have tools of their own, which must not replace what is tested.

@@ -22,7 +22,7 @@ import urllib3
 from botocore.config import Config
 from tests.build.fork_server import ForkServer
 
-from mastaba.environment import Environment
+from mastaba_storage.environment import Environment
 from mastaba_storage_ceph.cluster import shared_cluster
 
 SCRIPTS = Path(__file__).parents[2] / "scripts/services"

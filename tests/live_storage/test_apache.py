@@ -13,13 +13,13 @@ from urllib.parse import unquote
 import pytest
 from tests.live.processes import WEB_USER, Process, answers, free_port, is_root, program, render
 
-from mastaba.environment import Environment
 from mastaba.errors import ObjectChangedError, ObjectNotFoundError
-from mastaba.storage.base import ByteRange
-from mastaba.storage.managed import ManagedStorage
-from mastaba.storage.retry import RetryPolicy
 from mastaba_conformance.storage import ObjectWriter, StorageTests
 from mastaba_http import HTTPClient
+from mastaba_storage.base import ByteRange
+from mastaba_storage.environment import Environment
+from mastaba_storage.managed import ManagedStorage
+from mastaba_storage.retry import RetryPolicy
 from mastaba_storage_http.storage import WebStorage
 
 _CONFIGURATION = """

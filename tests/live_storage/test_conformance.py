@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from tests.live_storage.conftest import Store, ceph_writer, s3_writer, swift_writer
 
-from mastaba.storage.base import Storage
-from mastaba.storage.writable import WritableStorage
 from mastaba_conformance.storage import ObjectWriter, StorageTests
+from mastaba_storage.base import Storage
+from mastaba_storage.writable import WritableStorage
 from mastaba_storage_ceph.storage import CephStorage
 from mastaba_storage_ceph.writer import CephWriter
 from mastaba_storage_s3.storage import S3Storage

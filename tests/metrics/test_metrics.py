@@ -21,10 +21,10 @@ from tests.tiny import tiny_installation
 from werkzeug.test import Client
 
 from mastaba.plugins.manager import Plugins
-from mastaba.storage.file import FileStorage
 from mastaba_metrics.middleware import counting
 from mastaba_metrics.table import BOUNDS, table_of
 from mastaba_server.processes.scoreboard import Scoreboard
+from mastaba_storage.file import FileStorage
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 

@@ -16,12 +16,12 @@ from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS
 from mastaba.model.settings import MapSettings
 from mastaba.model.style import Palette, PaletteEntry, Style
-from mastaba.storage.file import FileStorage
 from mastaba_render import mosaic
 from mastaba_render.map_request import MapLayer, MapRequest
 from mastaba_render.mosaic import LevelPixels
 from mastaba_render.native import Window
 from mastaba_render.tile_cache import TileCache
+from mastaba_storage.file import FileStorage
 from mastaba_writer.descriptor import LevelPlan
 
 MERCATOR = CRS.from_code("EPSG:3857")

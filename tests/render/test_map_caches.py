@@ -15,9 +15,9 @@ from mastaba.containers.index_cache import MAX_INDEX_BYTES, IndexCache
 from mastaba.model import crs
 from mastaba.model.crs import CRS, transform_points
 from mastaba.slab.index import SlabIndex, index_length
-from mastaba.storage.file import FileStorage
 from mastaba_render import native
 from mastaba_render.sampling import BASE_RADIUS, FRACTIONS, LARGEST_STENCIL, stencil, weights_at
+from mastaba_storage.file import FileStorage
 
 MEBIBYTE = 1024 * 1024
 CRSS = ("EPSG:2154", "EPSG:4326", "EPSG:3035", "EPSG:32631", "EPSG:3857")

@@ -12,9 +12,9 @@ from mastaba.containers.index_cache import IndexCache
 from mastaba.errors import SlabFormatError, StorageUnavailableError
 from mastaba.slab.layout import PathLayout
 from mastaba.slab.reader import LevelReader
-from mastaba.storage.base import ByteRange, ObjectRead
-from mastaba.storage.file import FileStorage
 from mastaba_render.plan import read_located, read_tiles
+from mastaba_storage.base import ByteRange, ObjectRead
+from mastaba_storage.file import FileStorage
 from mastaba_writer.pyramids import LevelPlan, write_pyramid
 from mastaba_writer.slab_names import slab_path
 from mastaba_writer.slab_writer import build_slab

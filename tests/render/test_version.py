@@ -9,9 +9,9 @@ import pytest
 from tests.render.ground import MESH_CENTRE, World, around, ramp
 
 from mastaba.model.crs import CRS
-from mastaba.storage.base import ObjectRead
-from mastaba.storage.file import FileStorage
 from mastaba_render.map_request import MapLayer, MapRequest
+from mastaba_storage.base import ObjectRead
+from mastaba_storage.file import FileStorage
 
 
 def version_of(world: World, *names: str) -> str | None:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from mastaba.environment import Environment
 from mastaba.errors import StorageError, StorageUnavailableError
+from mastaba_storage.environment import Environment
 from mastaba_storage_ceph.cluster import load_rados, operation_timeout
 from mastaba_storage_ceph.storage import CephStorage
 
@@ -24,7 +24,7 @@ def test_missing_client_library_is_reported() -> None:
     code = (
         "import sys\n"
         "sys.modules['rados'] = None\n"
-        "from mastaba.environment import Environment\n"
+        "from mastaba_storage.environment import Environment\n"
         "from mastaba.errors import StorageError\n"
         "from mastaba_storage_ceph.storage import CephStorage\n"
         "try:\n"

@@ -20,14 +20,14 @@ import pytest
 from tests.conftest import OpenClient
 from tests.tiny import tiny_installation
 
-from mastaba.environment import Environment
 from mastaba.errors import AccessDeniedError, ObjectNotFoundError, StorageError
-from mastaba.storage.base import ByteRange, Storage
 from mastaba_conformance.storage import ObjectWriter
 from mastaba_conformance.storage.faults import FaultTests
 from mastaba_conformance.storage.ranges import RangeTests
 from mastaba_conformance.storage.reads import ReadTests
 from mastaba_conformance.storage.versions import VersionTests
+from mastaba_storage.base import ByteRange, Storage
+from mastaba_storage.environment import Environment
 from mastaba_storage_http.storage import WebStorage
 
 Objects = dict[str, tuple[bytes, float]]

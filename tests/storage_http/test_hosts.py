@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from mastaba.environment import Environment
 from mastaba.errors import AccessDeniedError, StorageError, StorageUnavailableError
-from mastaba.storage.base import ByteRange
 from mastaba_conformance.object_server import ObjectServer
+from mastaba_storage.base import ByteRange
+from mastaba_storage.environment import Environment
 from mastaba_storage_http.hosts import AllowedHosts
 from mastaba_storage_http.storage import SecureWebStorage, WebStorage
 

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from mastaba.containers.index_cache import IndexCache
-from mastaba.environment import Environment
 from mastaba.errors import SlabFormatError, StorageUnavailableError
 from mastaba.plugins.manager import Plugins
 from mastaba.slab.layout import PrefixLayout
 from mastaba.slab.reader import LevelReader
-from mastaba.storage.pool import StoragePool
+from mastaba.storage_pool import StoragePool
 from mastaba_conformance.object_server import Faults, ObjectServer
 from mastaba_render.plan import read_tiles
+from mastaba_storage.environment import Environment
 from mastaba_writer.slab_writer import build_slab
 
 SIDE = 16

@@ -5,8 +5,6 @@ from functools import cache
 import pytest
 from tests.object_stores import OneServer
 
-from mastaba.environment import Environment
-from mastaba.storage.base import Storage
 from mastaba_conformance.object_server import ObjectServer
 from mastaba_conformance.storage import StorageTests
 from mastaba_conformance.storage.faults import FaultTests
@@ -15,6 +13,8 @@ from mastaba_conformance.storage.reads import ReadTests
 from mastaba_conformance.storage.sequences import SequenceTests
 from mastaba_conformance.storage.threads import ThreadTests
 from mastaba_conformance.storage.versions import VersionTests
+from mastaba_storage.base import Storage
+from mastaba_storage.environment import Environment
 from mastaba_storage_s3.storage import S3Storage
 
 

@@ -11,10 +11,10 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from mastaba.environment import Environment
 from mastaba.errors import AccessDeniedError, StorageError
-from mastaba.storage.base import ByteRange
 from mastaba_conformance.object_server import ObjectServer
+from mastaba_storage.base import ByteRange
+from mastaba_storage.environment import Environment
 from mastaba_storage_s3.storage import S3Storage
 
 DATA = b"0123456789"

@@ -11,10 +11,10 @@ import pytest
 from tests.hanging import Gate, Served
 from tests.tiny import tiny_installation
 
-from mastaba.environment import Environment
 from mastaba.errors import StorageUnavailableError
-from mastaba.storage.base import ByteRange
 from mastaba_conformance.object_server import Faults, ObjectServer
+from mastaba_storage.base import ByteRange
+from mastaba_storage.environment import Environment
 from mastaba_storage_s3.storage import S3Storage
 from mastaba_writer.installation import layer_document
 from mastaba_writer.pyramids import LevelPlan, object_pyramid

@@ -18,7 +18,6 @@ from werkzeug.test import Client
 from mastaba.config.faults import Faults
 from mastaba.config.server import load_server
 from mastaba.containers.index_cache import IndexCache
-from mastaba.environment import Environment
 from mastaba.errors import MastabaError, ObjectNotFoundError, SlabFormatError
 from mastaba.plugins.manager import Plugins
 from mastaba.services.base import Site
@@ -26,10 +25,11 @@ from mastaba.site.application import Application
 from mastaba.site.loading import open_site
 from mastaba.slab.layout import PrefixLayout
 from mastaba.slab.reader import LevelReader, StoredTile
-from mastaba.storage.pool import StoragePool
+from mastaba.storage_pool import StoragePool
 from mastaba_conformance.object_server import ObjectServer
 from mastaba_index_store.store import DiskStore
 from mastaba_server.processes.scoreboard import Scoreboard
+from mastaba_storage.environment import Environment
 from mastaba_writer.index_packs import IndexRecord, PackLayout, encode_record, make_pack
 from mastaba_writer.installation import NORMAL_STYLE, write_installation
 from mastaba_writer.pyramids import LevelPlan, object_pyramid

@@ -9,13 +9,13 @@ import pytest
 
 from mastaba.config.faults import Faults
 from mastaba.config.server import load_server
-from mastaba.environment import Environment
 from mastaba.errors import SlabFormatError, StorageError
 from mastaba.plugins.manager import Plugins
 from mastaba.services.base import Site
 from mastaba.site.loading import open_site
 from mastaba_conformance.object_server import ObjectServer
 from mastaba_server.processes.scoreboard import Scoreboard
+from mastaba_storage.environment import Environment
 from mastaba_writer.installation import NORMAL_STYLE, write_installation
 from mastaba_writer.pyramids import LevelPlan, object_pyramid, write_pyramid
 from mastaba_writer.tile_matrix_sets import web_mercator

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from botocore.loaders import JSONFileLoader
 
-from mastaba.environment import Environment
 from mastaba.errors import (
     AccessDeniedError,
     ObjectNotFoundError,
@@ -16,9 +15,10 @@ from mastaba.errors import (
     StorageUnavailableError,
 )
 from mastaba.plugins.manager import Plugins
-from mastaba.storage.base import ByteRange
-from mastaba.storage.pool import StoragePool
+from mastaba.storage_pool import StoragePool
 from mastaba_conformance.object_server import Faults, ObjectServer
+from mastaba_storage.base import ByteRange
+from mastaba_storage.environment import Environment
 from mastaba_storage_s3.clusters import find_cluster
 from mastaba_storage_s3.storage import S3Storage
 

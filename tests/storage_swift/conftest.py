@@ -4,7 +4,6 @@ from functools import cache
 
 import pytest
 
-from mastaba.environment import Environment
 from mastaba_conformance.object_server import (
     DOMAIN_ID,
     PROJECT_ID,
@@ -12,6 +11,7 @@ from mastaba_conformance.object_server import (
     SWIFT_USER,
     ObjectServer,
 )
+from mastaba_storage.environment import Environment
 from mastaba_storage_swift.storage import SwiftStorage
 
 OpenContainer = Callable[..., SwiftStorage]

@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterator
 import pytest
 from tests.object_stores import OneServer
 
-from mastaba.storage.base import Storage
 from mastaba_conformance.storage import StorageTests
 from mastaba_conformance.storage.faults import FaultTests
 from mastaba_conformance.storage.forks import ForkTests
 from mastaba_conformance.storage.reads import ReadTests
+from mastaba_storage.base import Storage
 
 
 class Fixtures(OneServer):

@@ -9,8 +9,8 @@ import pytest
 from tests.hanging import Trickle
 
 from mastaba.errors import StorageUnavailableError
-from mastaba.storage.base import ByteRange
 from mastaba_conformance.object_server import Faults, ObjectServer
+from mastaba_storage.base import ByteRange
 from mastaba_storage_swift.storage import SwiftStorage
 
 from .conftest import OpenContainer

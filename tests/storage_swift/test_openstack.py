@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mastaba.environment import Environment
 from mastaba.errors import AccessDeniedError, StorageError, StorageUnavailableError
-from mastaba.storage.base import ByteRange
 from mastaba_conformance.object_server import (
     APPLICATION_ID,
     DOMAIN_ID,
@@ -16,6 +14,8 @@ from mastaba_conformance.object_server import (
     Faults,
     ObjectServer,
 )
+from mastaba_storage.base import ByteRange
+from mastaba_storage.environment import Environment
 from mastaba_storage_swift.storage import SwiftStorage
 
 DATA = b"0123456789"

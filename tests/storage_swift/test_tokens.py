@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from tests.storage_swift.conftest import OpenContainer
 
-from mastaba.environment import Environment
 from mastaba.errors import AccessDeniedError, StorageError, StorageUnavailableError
 from mastaba_conformance.object_server import ObjectServer
+from mastaba_storage.environment import Environment
 from mastaba_storage_swift.storage import SwiftStorage
 
 

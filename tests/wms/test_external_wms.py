@@ -17,10 +17,10 @@ import pytest
 from lxml import etree
 from werkzeug.test import Client, TestResponse
 
-from mastaba.environment import Environment
 from mastaba.errors import NoResponseError
 from mastaba_conformance.tiny_installation import tiny_integer_tile
 from mastaba_http.fetch import MAX_BODY, Fetcher
+from mastaba_storage.environment import Environment
 from mastaba_writer.installation import layer_document, write_installation
 from mastaba_writer.pyramids import LevelPlan, write_pyramid
 from mastaba_writer.tile_matrix_sets import web_mercator

@@ -7,13 +7,12 @@ This package is the core. A request passes through its packages in this order:
 ``services``    what a service is, and what several services share
 ``tiles``       responses that are stored tiles
 ``slab``        slabs: their index and tiles
-``storage``     objects and ranges of them, wherever they are stored
 ==============  ====================================================================
 
 ``web`` contains requests and responses, ``model`` the values that everything else refers to,
 ``config`` the files of an operator, ``plugins`` the hooks, and ``commands`` the command line.
-Protocols and object storages are plugins; ``mastaba_render`` draws maps, ``mastaba_server`` has the
-processes and transports.
+Protocols and object storages are plugins; ``mastaba_render`` draws maps, ``mastaba_storage`` reads
+objects and files, and ``mastaba_server`` has the processes and transports.
 """
 
 import sys

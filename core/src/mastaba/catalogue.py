@@ -15,7 +15,7 @@ from mastaba.model.layer import Layer
 from mastaba.model.settings import MapLimits, ServiceSettings, Settings, VirtualSettings
 from mastaba.model.style import Style
 from mastaba.model.tile_matrix_set import TileMatrixSet
-from mastaba.storage.pool import StoragePool
+from mastaba.storage_pool import StoragePool
 
 LoadedLayer = tuple[Layer, Mapping[str, TileReader]]
 """A layer, and the reader of each of its levels by tile matrix identifier."""

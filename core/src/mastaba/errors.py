@@ -65,6 +65,13 @@ from mastaba_server.errors import (
     escaped,
     reason_of,
 )
+from mastaba_storage.errors import (
+    AccessDeniedError,
+    ObjectChangedError,
+    ObjectNotFoundError,
+    StorageError,
+    StorageUnavailableError,
+)
 
 __all__ = [
     "AccessDeniedError",
@@ -166,50 +173,6 @@ class TileOutOfRangeError(RequestError):
 
 class TileNotFoundError(RequestError):
     """The tile is inside the limits of the layer, but not stored."""
-
-
-class StorageError(MastabaError):
-    """A read from a storage failed.
-
-    Args:
-        message: what happened, for the log; never shown to clients.
-        storage: full name of the container, such as ``s3://bucket@cluster``.
-        key: name of the object in the container.
-    """
-
-    def __init__(self, message: str, *, storage: str = "", key: str = "") -> None:
-        super().__init__(message)
-        self.storage = storage
-        self.key = key
-
-
-class ObjectNotFoundError(StorageError):
-    """The object does not exist, or is empty."""
-
-
-class ObjectChangedError(StorageError):
-    """The object does not have the requested version, or no longer has it."""
-
-
-class AccessDeniedError(StorageError):
-    """The storage refuses the credentials, or they are not set."""
-
-
-class StorageUnavailableError(StorageError):
-    """The storage did not answer, or not completely. A later attempt may succeed.
-
-    Args:
-        message: what happened, for the log.
-        storage: full name of the container.
-        key: name of the object in the container.
-        answered: whether the storage answered with an error, which means that it is reachable.
-    """
-
-    def __init__(
-        self, message: str, *, storage: str = "", key: str = "", answered: bool = False
-    ) -> None:
-        super().__init__(message, storage=storage, key=key)
-        self.answered = answered
 
 
 class SlabFormatError(MastabaError):

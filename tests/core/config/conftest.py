@@ -20,7 +20,6 @@ from mastaba.catalogue import Catalogue
 from mastaba.config.faults import Faults
 from mastaba.config.load import load_catalogue
 from mastaba.config.server import ServerConfig, load_server
-from mastaba.environment import Environment
 from mastaba.errors import ConfigurationError
 from mastaba.model.fault import Fault
 from mastaba.plugins.manager import Plugins
@@ -28,6 +27,7 @@ from mastaba.services.base import Service
 from mastaba_doctor.commands import check
 from mastaba_server.web.request import Request
 from mastaba_server.web.response import Response, message
+from mastaba_storage.environment import Environment
 from mastaba_writer.tile_matrix_sets import web_mercator
 
 

@@ -15,7 +15,6 @@ from mastaba import LazyClass, hookimpl
 from mastaba.config.faults import Faults
 from mastaba.config.load import load_catalogue
 from mastaba.config.server import load_server
-from mastaba.environment import Environment
 from mastaba.errors import ConfigurationError, PluginLoadError
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.layer import Attribution, FeatureInfo, Logo, Metadata
@@ -25,6 +24,7 @@ from mastaba.plugins.manager import Plugins
 from mastaba.services.base import Service
 from mastaba_render.encoder import Encoder
 from mastaba_server.log.destination import LoggerConfig
+from mastaba_storage.environment import Environment
 
 SERVER, SERVICES, LAYER = "server.json", "services.json", "layers/L.json"
 PYRAMID, STYLE = "pyramids/P.json", "styles/ember.json"

@@ -14,12 +14,12 @@ from mastaba.config.faults import Faults
 from mastaba.config.load import load_catalogue
 from mastaba.config.server import load_server
 from mastaba.config.source import Source
-from mastaba.environment import Environment
 from mastaba.errors import MastabaError, StorageUnavailableError
-from mastaba.storage.base import ByteRange, ObjectRead, ObjectStat, Storage
-from mastaba.storage.file import FileStorage
-from mastaba.storage.path import ResourcePath
-from mastaba.storage.pool import StoragePool
+from mastaba.storage_pool import StoragePool
+from mastaba_storage.base import ByteRange, ObjectRead, ObjectStat, Storage
+from mastaba_storage.environment import Environment
+from mastaba_storage.file import FileStorage
+from mastaba_storage.path import ResourcePath
 
 PERIOD = 0.01
 

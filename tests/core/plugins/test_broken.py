@@ -22,7 +22,7 @@ BASES = """
 from mastaba import LazyClass, hookimpl
 from mastaba_render.encoder import Encoder
 from mastaba.services.base import Service
-from mastaba.storage.base import Storage
+from mastaba_storage.base import Storage
 
 
 class Greeting(Service):

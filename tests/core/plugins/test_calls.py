@@ -102,7 +102,7 @@ def test_wrapper_may_handle_the_error_of_another_plugin() -> None:
             try:
                 return (yield)
             except OSError:
-                return [[LazyClass("mastaba.storage.file:FileStorage", name="file")]]
+                return [[LazyClass("mastaba_storage.file:FileStorage", name="file")]]
 
     plugins = Plugins(autoload=False, extra={"inner": Failing(), "outer": Handling()})
     assert plugins.storages.provided_by("outer") == ["file"]

@@ -43,7 +43,7 @@ def register_services():
 
 STORAGE = """
 from mastaba import hookimpl
-from mastaba.storage.file import FileStorage
+from mastaba_storage.file import FileStorage
 
 
 class Vault(FileStorage):
@@ -376,7 +376,7 @@ def test_broken_file_is_reported(code: str, reason: str, tmp_path: Path) -> None
 SETTINGS = """
 from mastaba import hookimpl
 from mastaba_render.encoder import Encoder
-from mastaba.storage.file import FileStorage
+from mastaba_storage.file import FileStorage
 
 settings_schema = {"colour": {"type": "string", "description": "A colour."}}
 seen = {}

@@ -8,7 +8,7 @@ import pytest
 
 from mastaba.errors import SlabFormatError
 from mastaba.slab.index import MAX_TILE_SIZE, SlabIndex, index_length
-from mastaba.storage.file import FileStorage
+from mastaba_storage.file import FileStorage
 from mastaba_writer.slab_writer import build_slab
 
 

@@ -11,7 +11,7 @@ import pytest
 from mastaba.containers.index_cache import IndexCache
 from mastaba.errors import ObjectNotFoundError, StorageUnavailableError
 from mastaba.slab.index import SlabIndex, index_length
-from mastaba.storage.file import FileStorage
+from mastaba_storage.file import FileStorage
 
 
 class Clock:

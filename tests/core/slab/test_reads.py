@@ -10,8 +10,8 @@ import pytest
 from werkzeug.test import Client
 
 from mastaba.slab.index import index_length
-from mastaba.storage.base import ByteRange
 from mastaba_conformance.counting_storage import CountingStorage, count_calls
+from mastaba_storage.base import ByteRange
 from mastaba_writer.slab_names import slab_path
 
 TILE = "/tiles/RGB_PNG/normal/4/5/9"

@@ -16,8 +16,8 @@ from mastaba.model.pyramid import Level
 from mastaba.model.tile_matrix_set import TileLimits, TileMatrix
 from mastaba.slab.layout import PathLayout
 from mastaba.slab.reader import LevelReader
-from mastaba.storage.base import ByteRange, ObjectRead
-from mastaba.storage.file import FileStorage
+from mastaba_storage.base import ByteRange, ObjectRead
+from mastaba_storage.file import FileStorage
 from mastaba_writer.slab_writer import build_slab
 
 GENERATIONS = 10

@@ -9,9 +9,9 @@ from mastaba.containers.index_cache import IndexCache
 from mastaba.errors import AccessDeniedError, SlabFormatError, StorageUnavailableError
 from mastaba.slab.layout import PathLayout, PrefixLayout
 from mastaba.slab.reader import LevelReader
-from mastaba.storage.base import ByteRange, ObjectRead, Storage
-from mastaba.storage.file import FileStorage
 from mastaba_render.plan import read_tiles
+from mastaba_storage.base import ByteRange, ObjectRead, Storage
+from mastaba_storage.file import FileStorage
 from mastaba_writer.slab_names import slab_path
 from mastaba_writer.slab_writer import build_slab
 

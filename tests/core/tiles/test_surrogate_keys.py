@@ -189,8 +189,8 @@ def check() -> Callable[[Path], list[str]]:
     from mastaba.config.faults import Faults
     from mastaba.config.load import load_catalogue
     from mastaba.config.server import load_server
-    from mastaba.environment import Environment
     from mastaba.errors import ConfigurationError
+    from mastaba_storage.environment import Environment
 
     def problems(server_json: Path) -> list[str]:
         faults, plugins = Faults(), Plugins()

@@ -11,9 +11,9 @@ from tests.conformance.shelf import ShelfStorage
 from tests.export.service.conftest import Exports
 
 import mastaba
-from mastaba.environment import Environment
 from mastaba.errors import ConfigurationError
 from mastaba.plugins.manager import Plugins
+from mastaba_storage.environment import Environment
 
 LAYER = {"layer": "RGB_PNG", "format": "pmtiles"}
 

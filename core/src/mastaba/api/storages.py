@@ -1,14 +1,14 @@
 """Storage drivers: their base class, and what a driver needs."""
 
-from mastaba.environment import Environment
-from mastaba.storage.base import MAX_WHOLE, ByteRange, ObjectRead, ObjectStat, Storage
-from mastaba.storage.file import FileStorage
-from mastaba.storage.managed import WaitingRoom
-from mastaba.storage.path import ResourcePath
-from mastaba.storage.pool import StoragePool
-from mastaba.storage.retry import network_timeout, read_timeout
+from mastaba.storage_pool import StoragePool
 from mastaba_server.threads.bounded_calls import BoundedCalls
 from mastaba_server.threads.per_process import PerProcess
+from mastaba_storage.base import MAX_WHOLE, ByteRange, ObjectRead, ObjectStat, Storage
+from mastaba_storage.environment import Environment
+from mastaba_storage.file import FileStorage
+from mastaba_storage.managed import WaitingRoom
+from mastaba_storage.path import ResourcePath
+from mastaba_storage.retry import network_timeout, read_timeout
 
 __all__ = [
     "MAX_WHOLE",

@@ -3,6 +3,6 @@
 A serving process imports none of their subclasses.
 """
 
-from mastaba.storage.writable import WritableStorage
+from mastaba_storage.writable import WritableStorage
 
 __all__ = ["WritableStorage"]

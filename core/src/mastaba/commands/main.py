@@ -14,9 +14,9 @@ from mastaba import __version__
 from mastaba.commands import plugins
 from mastaba.commands.output import USAGE, print_json
 from mastaba.config import SCHEMA_NAMES
-from mastaba.environment import Environment
 from mastaba.errors import PluginError, escaped, reason_of
 from mastaba.plugins.manager import Plugins
+from mastaba_storage.environment import Environment
 
 _DEFAULT_FILE = "../config/server.json"
 _INTERRUPTED = 130

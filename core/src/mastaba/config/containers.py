@@ -17,7 +17,7 @@ from mastaba.containers.index_cache import IndexCache
 from mastaba.errors import ContainerFormatError, MastabaError
 from mastaba.model.tile_matrix_set import TileMatrixSet
 from mastaba.plugins.manager import Plugins
-from mastaba.storage.path import ResourcePath
+from mastaba_storage.path import ResourcePath
 
 _PACKAGES: Final = {
     "mastaba-pmtiles": ("pmtiles",),

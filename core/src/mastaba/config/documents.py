@@ -14,10 +14,10 @@ from mastaba.config.schema import SchemaValidator, Services
 from mastaba.config.source import Source
 from mastaba.errors import AccessDeniedError, MastabaError, ObjectNotFoundError, reason_of
 from mastaba.plugins.manager import Plugins
-from mastaba.storage.base import ByteRange
-from mastaba.storage.file import OpenFile
-from mastaba.storage.path import ResourcePath
-from mastaba.storage.pool import StoragePool
+from mastaba.storage_pool import StoragePool
+from mastaba_storage.base import ByteRange
+from mastaba_storage.file import OpenFile
+from mastaba_storage.path import ResourcePath
 
 _MAX_SIZE: Final = 64 * 1024 * 1024
 _MAX_YAML_SIZE: Final = 8 * 1024 * 1024

@@ -31,7 +31,7 @@ from mastaba.model.style import Style
 from mastaba.model.surrogate_keys import layer_keys
 from mastaba.model.tile_matrix_set import TileMatrix, TileMatrixSet
 from mastaba.plugins.manager import Plugins
-from mastaba.storage.path import ResourcePath
+from mastaba_storage.path import ResourcePath
 
 _ONE_CHANNEL: Final = frozenset(("estompage", "pente", "exposition", "terrainrgb"))
 

@@ -16,14 +16,14 @@ from mastaba.config.services import ServicesConfig, load_services
 from mastaba.config.source import Source
 from mastaba.containers.index_cache import IndexCache
 from mastaba.containers.reader import TileReader
-from mastaba.environment import Environment
 from mastaba.errors import ConfigurationError, MastabaError, reason_of
 from mastaba.model.settings import ServiceSettings, Settings
 from mastaba.plugins.manager import Plugins
 from mastaba.slab.reader import LevelReader
 from mastaba.slab.stored_indices import IndexStore
-from mastaba.storage.path import ResourcePath
-from mastaba.storage.pool import StoragePool
+from mastaba.storage_pool import StoragePool
+from mastaba_storage.environment import Environment
+from mastaba_storage.path import ResourcePath
 
 
 def load_catalogue(

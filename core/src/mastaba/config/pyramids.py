@@ -21,7 +21,7 @@ from mastaba.model.pyramid import Attribute, Level, Pyramid, RasterSpecification
 from mastaba.model.tile_matrix_set import TileLimits, TileMatrix, TileMatrixSet
 from mastaba.slab.layout import PathLayout, PrefixLayout
 from mastaba.slab.reader import LevelReader
-from mastaba.storage.path import ResourcePath
+from mastaba_storage.path import ResourcePath
 
 
 class PyramidLoader(LoadedOnce[ResourcePath, OpenedContainer]):

@@ -23,7 +23,7 @@ from mastaba.model.settings import (
     VirtualSettings,
 )
 from mastaba.plugins.manager import Plugins
-from mastaba.storage.path import ResourcePath
+from mastaba_storage.path import ResourcePath
 
 if TYPE_CHECKING:
     from mastaba.services.base import Service

@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from mastaba.errors import AccessDeniedError, MastabaError, ObjectNotFoundError
-from mastaba.storage.base import ObjectRead, ObjectStat
-from mastaba.storage.path import ResourcePath
-from mastaba.storage.pool import StoragePool
+from mastaba.storage_pool import StoragePool
+from mastaba_storage.base import ObjectRead, ObjectStat
+from mastaba_storage.path import ResourcePath
 
 _SETTLING: Final = 0.5
 """Seconds; a set of documents that did not change for as long is complete."""

@@ -11,9 +11,9 @@ from mastaba.containers.index_cache import IndexCache
 from mastaba.containers.reader import TileReader
 from mastaba.model.pyramid import Level, Pyramid
 from mastaba.model.tile_matrix_set import TileMatrixSet
-from mastaba.storage.base import Storage
-from mastaba.storage.file import FileStorage
-from mastaba.storage.path import ResourcePath
+from mastaba_storage.base import Storage
+from mastaba_storage.file import FileStorage
+from mastaba_storage.path import ResourcePath
 
 MakeReader = Callable[[Level], TileReader]
 """Makes the reader of a level, whose limits a layer may have narrowed."""

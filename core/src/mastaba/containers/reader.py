@@ -13,8 +13,8 @@ from mastaba.containers.index_cache import IndexCache
 from mastaba.containers.tile_index import TileIndex, full_name
 from mastaba.errors import MastabaError, ObjectChangedError, ObjectNotFoundError, SlabFormatError
 from mastaba.model.pyramid import Level
-from mastaba.storage.base import ByteRange, Storage
 from mastaba_server.threads.per_process import ThreadPool
+from mastaba_storage.base import ByteRange, Storage
 
 BlockKey = tuple[Hashable, int, int]
 """Key of a block in the index cache: location of the level, block column, block row."""

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import ClassVar
 
-from mastaba.storage.base import Storage
+from mastaba_storage.base import Storage
 
 
 class TileIndex(ABC):

@@ -21,4 +21,4 @@ def register_services() -> Iterable[LazyClass]:
 
 @hookimpl
 def register_storages() -> Iterable[LazyClass]:
-    return [LazyClass("mastaba.storage.file:FileStorage", name="file")]
+    return [LazyClass("mastaba_storage.file:FileStorage", name="file")]

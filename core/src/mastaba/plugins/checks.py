@@ -64,7 +64,7 @@ SERVICES: Final = Kind(
 STORAGES: Final = Kind(
     "storage driver",
     "register_storages",
-    "mastaba.storage.base:Storage",
+    "mastaba_storage.base:Storage",
     identifying=("name",),
     optional=("container_field",),
     opened_by="open",

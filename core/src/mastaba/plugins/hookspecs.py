@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from mastaba.services.base import Service, Site
     from mastaba.services.change import LayerChange
     from mastaba.slab.stored_indices import IndexStore
-    from mastaba.storage.base import Storage
     from mastaba_render.encoder import Encoder
     from mastaba_server.access.gate import Gate, Identifier, Meter
+    from mastaba_storage.base import Storage
 
 hookspec = pluggy.HookspecMarker("mastaba")
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final
 import pluggy
 
 from mastaba import LazyClass, __version__
-from mastaba.environment import Environment
 from mastaba.errors import (
     ConfigurationError,
     PluginConflictError,
@@ -28,6 +27,7 @@ from mastaba.plugins.calls import BrokenPluginError, blame, culprit, described
 from mastaba.plugins.containment import FOR_THE_PROGRAM, contained, threads_reported
 from mastaba.plugins.discovery import Source, given, in_directory, installed, unmet_requirement
 from mastaba.plugins.registry import Registry
+from mastaba_storage.environment import Environment
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, _SubParsersAction
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from mastaba.containers.base import Container
     from mastaba.services.base import Service
     from mastaba.slab.stored_indices import IndexStore
-    from mastaba.storage.base import Storage
     from mastaba_render.encoder import Encoder
     from mastaba_server.access.gate import Gate, Identifier, Meter
+    from mastaba_storage.base import Storage
 
 CORE: Final = "core"
 _CORE_SOURCE: Final = Source(CORE, "mastaba", __version__, "the core", lambda: builtin)

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from mastaba.model.layer import Layer
     from mastaba.model.settings import ServiceSettings
     from mastaba.services.addresses import TilePaths, TileQueries
-    from mastaba.storage.base import Storage
     from mastaba_render.encoder import Encoder
     from mastaba_render.engine import Renderer
     from mastaba_server.access.gate import Gate, Identifier, Meter
     from mastaba_server.processes.scoreboard import Scoreboard
     from mastaba_server.web.request import Request
     from mastaba_server.web.response import Response
+    from mastaba_storage.base import Storage
 
 logger = logging.getLogger("mastaba")
 

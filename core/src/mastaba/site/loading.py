@@ -11,14 +11,14 @@ from mastaba.config.faults import Faults
 from mastaba.config.load import load_catalogue
 from mastaba.config.server import ServerConfig
 from mastaba.config.source import Source
-from mastaba.environment import Environment
 from mastaba.errors import ConfigurationError, MastabaError
 from mastaba.plugins.manager import Plugins
 from mastaba.services.base import Site
 from mastaba.site.logs import log_faults
-from mastaba.storage.file import FileStorage
-from mastaba.storage.path import ResourcePath
 from mastaba_server.processes.scoreboard import Scoreboard
+from mastaba_storage.environment import Environment
+from mastaba_storage.file import FileStorage
+from mastaba_storage.path import ResourcePath
 
 logger = logging.getLogger("mastaba")
 

@@ -9,7 +9,7 @@ from typing import ClassVar, Final
 
 from mastaba.containers.tile_index import TileIndex
 from mastaba.errors import SlabFormatError
-from mastaba.storage.base import Storage
+from mastaba_storage.base import Storage
 
 HEADER_SIZE: Final = 2048
 """Bytes of the header of a slab, before its index."""

@@ -13,7 +13,7 @@ from mastaba.slab.index import SlabIndex, index_length
 from mastaba.slab.layout import SlabLayout
 from mastaba.slab.stored_indices import LevelSlabs, StoredIndices
 from mastaba.slab.symbolic import follow, is_symbolic
-from mastaba.storage.base import ByteRange, Storage
+from mastaba_storage.base import ByteRange, Storage
 
 
 class _ExpectedTile(StoredTile):

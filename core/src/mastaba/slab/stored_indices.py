@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 from mastaba.slab.index import SlabIndex
 from mastaba.slab.layout import SlabLayout
-from mastaba.storage.base import ObjectRead, Storage
+from mastaba_storage.base import ObjectRead, Storage
 
 
 class LevelSlabs(NamedTuple):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from mastaba.errors import ObjectNotFoundError, SlabFormatError, StorageError
-from mastaba.storage.base import ByteRange, ObjectRead, Storage
+from mastaba_storage.base import ByteRange, ObjectRead, Storage
 
 SIGNATURE: Final = b"SYMLINK#"
 """First bytes of a symbolic object; the full name of its target follows."""

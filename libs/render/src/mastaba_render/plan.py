@@ -14,7 +14,7 @@ from typing import Final
 from mastaba.containers.reader import READS, STALE_INDEX, StoredTile, TileReader, again
 from mastaba.containers.tile_index import TileIndex
 from mastaba.errors import MastabaError, ObjectNotFoundError
-from mastaba.storage.base import ByteRange
+from mastaba_storage.base import ByteRange
 
 _MAX_GAP: Final = 512 * 1024
 """Unused bytes that are read to save a request: 4 ms in a gigabit network."""

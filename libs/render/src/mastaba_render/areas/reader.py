@@ -13,10 +13,10 @@ from mastaba.containers.tile_index import TileIndex
 from mastaba.errors import SlabFormatError
 from mastaba.model.pyramid import Level, Pyramid
 from mastaba.slab.delivery import tiff_delivery
-from mastaba.storage.base import Storage
 from mastaba_render.areas.level import CUT, INSIDE, OUTSIDE, LevelArea, Mask
 from mastaba_render.codecs import Pixels, TileDecoder
 from mastaba_render.encoding.tile_format import stored_payload
+from mastaba_storage.base import Storage
 
 _WITH_ALPHA: Final = (2, 4)
 """Numbers of channels of which the last one is alpha."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Self
 
-from mastaba.environment import Environment
+from mastaba_storage.environment import Environment
 
 _TIMEOUT: Final = 30
 

@@ -11,16 +11,16 @@ from tests.fuse import HangingMount, mounted
 from tests.hanging import Served
 from tests.tiny import tiny_installation
 
-from mastaba.environment import Environment
 from mastaba.errors import ObjectNotFoundError, StorageUnavailableError
-from mastaba.storage.base import ByteRange
-from mastaba.storage.file import FileStorage
-from mastaba.storage.managed import ManagedStorage
-from mastaba.storage.path import ResourcePath
-from mastaba.storage.pool import StoragePool
+from mastaba.storage_pool import StoragePool
 from mastaba_conformance.tiny_installation import tiny_installation as written_installation
 from mastaba_server.threads import mounts
 from mastaba_server.threads.mounts import distant_mount
+from mastaba_storage.base import ByteRange
+from mastaba_storage.environment import Environment
+from mastaba_storage.file import FileStorage
+from mastaba_storage.managed import ManagedStorage
+from mastaba_storage.path import ResourcePath
 
 
 def pool(**variables: str) -> StoragePool:

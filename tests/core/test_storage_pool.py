@@ -9,11 +9,11 @@ from typing import ClassVar, Self
 
 import pytest
 
-from mastaba.environment import Environment
 from mastaba.errors import ObjectNotFoundError, StorageUnavailableError, UnknownPluginError
-from mastaba.storage.file import FileStorage
-from mastaba.storage.path import ResourcePath
-from mastaba.storage.pool import StoragePool
+from mastaba.storage_pool import StoragePool
+from mastaba_storage.environment import Environment
+from mastaba_storage.file import FileStorage
+from mastaba_storage.path import ResourcePath
 
 
 class Vault(FileStorage):

@@ -11,16 +11,16 @@ from contextlib import suppress
 from time import monotonic, time
 from typing import ClassVar, Final, Self
 
-from mastaba.environment import Environment
-from mastaba.errors import (
+from mastaba_server.errors import reason_of
+from mastaba_storage.base import MAX_WHOLE, ByteRange, ObjectRead, ObjectStat, Storage
+from mastaba_storage.environment import Environment
+from mastaba_storage.errors import (
     AccessDeniedError,
     ObjectChangedError,
     ObjectNotFoundError,
     StorageError,
     StorageUnavailableError,
-    reason_of,
 )
-from mastaba.storage.base import MAX_WHOLE, ByteRange, ObjectRead, ObjectStat, Storage
 
 _OPEN_FILES: Final = 512
 _ATTEMPTS: Final = 3

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, NamedTuple, Self
 
-from mastaba.environment import Environment
-from mastaba.errors import ObjectNotFoundError
+from mastaba_storage.environment import Environment
+from mastaba_storage.errors import ObjectNotFoundError
 
 MAX_WHOLE: Final = 128 * 1024 * 1024
 """Maximum bytes of an object read as a whole: larger than any descriptor, but fits in memory."""

@@ -7,15 +7,15 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NoReturn, TypeVar
 
-from mastaba.environment import Environment
-from mastaba.errors import ObjectNotFoundError, StorageError, StorageUnavailableError
-from mastaba.storage.base import ByteRange, ObjectRead, ObjectStat, Storage
-from mastaba.storage.retry import RetryPolicy
 from mastaba_server import cancellation, trace
 from mastaba_server.threads.circuit_breaker import CircuitBreaker
 from mastaba_server.threads.limited_reads import LimitedReads
+from mastaba_storage.base import ByteRange, ObjectRead, ObjectStat, Storage
+from mastaba_storage.environment import Environment
+from mastaba_storage.errors import ObjectNotFoundError, StorageError, StorageUnavailableError
+from mastaba_storage.retry import RetryPolicy
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("mastaba.storage")
 
 R = TypeVar("R")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mastaba.environment import Environment
-from mastaba.storage.path import ResourcePath
+from mastaba_storage.environment import Environment
+from mastaba_storage.path import ResourcePath
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 
-from mastaba.storage.base import Storage
+from mastaba_storage.base import Storage
 
 
 class WritableStorage(Storage):

@@ -3,18 +3,18 @@ from pathlib import Path
 
 import pytest
 
-from mastaba.environment import Environment
-from mastaba.errors import (
+from mastaba_server.threads.circuit_breaker import CircuitBreaker
+from mastaba_storage.base import ByteRange, ObjectRead
+from mastaba_storage.environment import Environment
+from mastaba_storage.errors import (
     AccessDeniedError,
     ObjectNotFoundError,
     StorageError,
     StorageUnavailableError,
 )
-from mastaba.storage.base import ByteRange, ObjectRead
-from mastaba.storage.file import FileStorage
-from mastaba.storage.managed import ManagedStorage
-from mastaba.storage.retry import RetryPolicy
-from mastaba_server.threads.circuit_breaker import CircuitBreaker
+from mastaba_storage.file import FileStorage
+from mastaba_storage.managed import ManagedStorage
+from mastaba_storage.retry import RetryPolicy
 
 
 class Flaky(FileStorage):

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from mastaba.errors import StorageUnavailableError
-from mastaba.storage.base import ByteRange, ObjectRead, ObjectStat
-from mastaba.storage.file import FileStorage
 from mastaba_server.threads.bounded_calls import BoundedCalls
+from mastaba_storage.base import ByteRange, ObjectRead, ObjectStat
+from mastaba_storage.errors import StorageUnavailableError
+from mastaba_storage.file import FileStorage
 
 R = TypeVar("R")
 

@@ -8,15 +8,15 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import Any
 
-from mastaba.environment import Environment
 from mastaba.errors import ObjectNotFoundError, UnknownPluginError
-from mastaba.storage.base import Storage
-from mastaba.storage.distant_files import DistantFiles
-from mastaba.storage.file import FileStorage
-from mastaba.storage.managed import DriverCounts, ManagedStorage, WaitingRoom
-from mastaba.storage.path import ResourcePath
-from mastaba.storage.retry import RetryPolicy, read_timeout
 from mastaba_server.threads.mounts import distant_mount
+from mastaba_storage.base import Storage
+from mastaba_storage.distant_files import DistantFiles
+from mastaba_storage.environment import Environment
+from mastaba_storage.file import FileStorage
+from mastaba_storage.managed import DriverCounts, ManagedStorage, WaitingRoom
+from mastaba_storage.path import ResourcePath
+from mastaba_storage.retry import RetryPolicy, read_timeout
 
 
 class StoragePool:

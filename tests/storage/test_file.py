@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from mastaba.errors import (
+from mastaba_storage import file
+from mastaba_storage.base import ByteRange
+from mastaba_storage.errors import (
     ObjectChangedError,
     ObjectNotFoundError,
     StorageError,
     StorageUnavailableError,
 )
-from mastaba.storage import file
-from mastaba.storage.base import ByteRange
-from mastaba.storage.file import FileStorage
+from mastaba_storage.file import FileStorage
 
 
 @pytest.fixture

@@ -3,11 +3,11 @@ from pathlib import Path
 
 import pytest
 
-from mastaba.environment import Environment
-from mastaba.storage.file import FileStorage
 from mastaba_conformance.storage import ObjectWriter, StorageTests
 from mastaba_conformance.storage.kit import StorageKit
 from mastaba_conformance.storage.sequences import SequenceTests
+from mastaba_storage.environment import Environment
+from mastaba_storage.file import FileStorage
 
 
 class Files:
