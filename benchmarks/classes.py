@@ -11,11 +11,11 @@ from urllib.parse import quote
 
 from benchmarks.servers import Missing
 from mastaba.catalogue import Catalogue
-from mastaba.config.faults import Faults
 from mastaba.config.load import load_catalogue
 from mastaba.config.server import load_server
 from mastaba.errors import ConfigurationError
 from mastaba.plugins.manager import Plugins
+from mastaba_documents.faults import Faults
 from mastaba_storage.environment import Environment
 
 CLASSES = ("kvp", "tms", "rest", "ogcapi", "not-modified", "capabilities", "wms-capabilities")

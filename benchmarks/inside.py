@@ -29,12 +29,12 @@ from flup.server.fcgi_base import (
 
 from benchmarks.classes import CLASSES, RequestClass, from_installation
 from benchmarks.demo import demo_installation
-from mastaba.config.faults import Faults
 from mastaba.config.server import load_server
 from mastaba.plugins.manager import Plugins
 from mastaba.site.application import Application
 from mastaba.site.logs import configure_logging
 from mastaba.wsgi import create_application
+from mastaba_documents.faults import Faults
 from mastaba_server.log.destination import begin_batches
 from mastaba_server.transport.connection import Buffers, Connection, Limits
 from mastaba_server.transport.fastcgi.connection import FastCGIConnection

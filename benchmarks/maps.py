@@ -20,14 +20,14 @@ import numpy as np
 from benchmarks.classes import RequestClass, load
 from benchmarks.servers import Missing
 from mastaba.catalogue import Catalogue
-from mastaba.config.documents import parse_document
-from mastaba.config.faults import Faults
 from mastaba.containers.reader import TileReader
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS, transform_points
 from mastaba.model.format import Codec
 from mastaba.model.layer import Layer
 from mastaba.model.tile_matrix_set import TileLimits
+from mastaba_documents.faults import Faults
+from mastaba_documents.reading import parse_document
 from mastaba_writer.documents import write_document
 from mastaba_writer.pyramids import LevelPlan, write_pyramid
 

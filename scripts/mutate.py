@@ -75,6 +75,7 @@ def _parts() -> dict[str, list[Part]]:
         Part("plugins/container_cog/src", ("tests/container_cog",)),
         Part("libs/containers/src", ("tests/containers",), ("tests/container_pmtiles",)),
         Part("libs/coverage/src", ("tests/coverage",), ("tests/ogcapi",)),
+        Part("libs/documents/src", ("tests/documents",), ("tests/core/config",)),
         Part("libs/http/src", ("tests/http",), ("tests/storage_s3",)),
         Part("libs/ows/src", ("tests/ows",), ("tests/wms", "tests/wmts", "tests/tms")),
         Part("libs/render/src", ("tests/render",), WIDER),

@@ -23,12 +23,12 @@ from tests.support.sampling import mark_unsampled
 from tests.tiny import changed_slabs, folders, tiny_installation
 from werkzeug.test import Client
 
-from mastaba.config.schema import DocumentValidator
 from mastaba.plugins import discovery
 from mastaba.plugins.manager import Plugins
 from mastaba.site.application import Application
 from mastaba.wsgi import create_application
 from mastaba_conformance.serving import serving_installation
+from mastaba_documents.validation import DocumentValidator
 
 REPOSITORY = Path(__file__).parents[1]
 

@@ -26,7 +26,7 @@ RENDER = REPOSITORY / "libs/render/src"
 # Libraries below the core, which imports them, and libraries for plugins, which import the public
 # interface of the core.
 # Each may import those before it.
-BELOW_CORE = ("server", "storage")
+BELOW_CORE = ("server", "storage", "documents")
 LIBS_BELOW = [source for source in LIBS if source.parent.name in BELOW_CORE]
 LIBS_ABOVE = [source for source in LIBS if source.parent.name not in {*BELOW_CORE, "render"}]
 
@@ -34,7 +34,7 @@ LIBS_ABOVE = [source for source in LIBS if source.parent.name not in {*BELOW_COR
 LIBRARIES_OF_OURS = frozenset(
     {
         *("mastaba_coverage", "mastaba_http", "mastaba_ows", "mastaba_render", "mastaba_server"),
-        *("mastaba_containers", "mastaba_storage", "mastaba_writer"),
+        *("mastaba_containers", "mastaba_documents", "mastaba_storage", "mastaba_writer"),
     }
 )
 # Distributions that may use `mastaba.tooling`, which promises nothing.
@@ -74,7 +74,7 @@ ROOMS_OF_PLUGINS = {
 }
 MAX_PACKAGES = 13
 
-MOST_LINES = 12_591
+MOST_LINES = 12_074
 """Lines of the modules of the core. Lower it with every change that removes some.
 
 1,292 of them are for the seam of access: views, guarded tiles, virtual services, hooks, rates."""
@@ -86,8 +86,8 @@ LIBRARIES = {
         "mastaba_server.transport.fastcgi.records",
     },
     "httptools": {"mastaba_server.transport.http"},
-    "jsonschema_rs": {"mastaba.config.schema", "mastaba.plugins.checks"},
-    "yaml": {"mastaba.config"},
+    "jsonschema_rs": {"mastaba_documents.validation"},
+    "yaml": {"mastaba_documents.reading"},
     "pluggy": {"mastaba", "mastaba.plugins"},
     "packaging": {"mastaba.plugins.discovery"},
     # GeoTIFF contains the EPSG definition of a CRS.

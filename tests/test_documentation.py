@@ -18,12 +18,12 @@ import yaml
 from scripts.public_api.names import CORE, HOOKS, names_of
 from tests.support.sampling import one_in
 
-from mastaba.config.documents import parse_document
-from mastaba.config.faults import Faults
 from mastaba.config.schema import SCHEMA_NAMES, SchemaValidator, schema
 from mastaba.model.settings import MapSettings
 from mastaba.plugins import hookspecs
 from mastaba.plugins.manager import Plugins
+from mastaba_documents.faults import Faults
+from mastaba_documents.reading import parse_document
 
 REPOSITORY = Path(__file__).parents[1]
 MANUAL = REPOSITORY / "docs/plugin-authors.md"
@@ -304,7 +304,7 @@ def test_pages_install_what_exists_with_all_that_it_needs() -> None:
         for command in _INSTALLATION.findall(text):
             commands += 1
             given = {Path(word).name for word in command.split()}
-            libraries = {"server", "storage"}
+            libraries = {"server", "storage", "documents"}
             needed = {"server"} if given <= libraries else {"core", *libraries}
             for name in given - {"core"}:
                 (file,) = REPOSITORY.glob(f"*/{name}/pyproject.toml")

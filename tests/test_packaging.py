@@ -29,7 +29,7 @@ DISTRIBUTIONS = [CORE, *LIBS, *PLUGINS]
 LIBRARIES = {"writer"}
 LIBRARIES_OF_PLUGINS = {
     *("mastaba-coverage", "mastaba-http", "mastaba-ows", "mastaba-render", "mastaba-server"),
-    *("mastaba-containers", "mastaba-storage", "mastaba-writer"),
+    *("mastaba-containers", "mastaba-documents", "mastaba-storage", "mastaba-writer"),
 }
 
 distributions = pytest.mark.parametrize("folder", DISTRIBUTIONS, ids=lambda path: path.name)

@@ -22,11 +22,11 @@ from tests.container_cog.served import (
 )
 from tests.tiny import tiny_installation
 
-from mastaba.config.faults import Faults
 from mastaba.config.load import load_catalogue
 from mastaba.config.server import load_server
 from mastaba.errors import ConfigurationError
 from mastaba.plugins.manager import Plugins
+from mastaba_documents.faults import Faults
 from mastaba_storage.environment import Environment
 
 SIZE = (256 * SIDE, 256 * SIDE)

@@ -15,13 +15,13 @@ from PIL import Image
 from tests.containers import loose
 from werkzeug.test import Client
 
-from mastaba.config.faults import Faults
 from mastaba.config.load import load_catalogue
 from mastaba.config.server import load_server
 from mastaba.errors import ConfigurationError
 from mastaba.plugins.manager import Plugins
 from mastaba.wsgi import create_application
 from mastaba_conformance.tiny_installation import tiny_installation, tiny_integer_tile
+from mastaba_documents.faults import Faults
 from mastaba_render.api.areas import Area, masked_readers, narrowed
 from mastaba_render.mosaic import LevelPixels
 from mastaba_render.native import Window

@@ -14,12 +14,12 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from mastaba.config.faults import Faults
 from mastaba.config.schema import SchemaValidator
 from mastaba.plugins.manager import Plugins
 from mastaba.wsgi import create_application
 from mastaba_conformance.tiny_installation import tiny_installation
 from mastaba_doctor.answer import ask_inside
+from mastaba_documents.faults import Faults
 
 Resource = dict[str, Any]
 PREFIX = "/maps"

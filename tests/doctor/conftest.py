@@ -10,12 +10,12 @@ from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 import pytest
 
-from mastaba.config.faults import Faults
 from mastaba.config.server import load_server
 from mastaba.plugins.manager import Plugins
 from mastaba.site.application import Application
 from mastaba.site.loading import open_site
 from mastaba_conformance.tiny_installation import tiny_installation
+from mastaba_documents.faults import Faults
 from mastaba_server.processes.scoreboard import Scoreboard
 
 Environ = dict[str, Any]

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from tests.doctor.conftest import Environ, Front, open_application
 
-from mastaba.model.fault import Fault, Severity
 from mastaba.site.application import Application
 from mastaba_doctor.addresses import address_faults
 from mastaba_doctor.endpoints import look_at_endpoints
+from mastaba_documents.faults import Fault, Severity
 from mastaba_storage.environment import Environment
 from mastaba_writer.installation import write_installation
 

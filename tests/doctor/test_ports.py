@@ -13,9 +13,9 @@ import pytest
 from tests.doctor.conftest import open_application
 from tests.tiny import tiny_installation
 
-from mastaba.model.fault import Severity
 from mastaba.site.application import Application
 from mastaba_doctor.ports import PortFinding, PortState, look_at_port
+from mastaba_documents.faults import Severity
 from mastaba_server.transport.fastcgi.connection import FastCGIConnection
 from mastaba_server.transport.listener import open_listener
 from mastaba_server.transport.loop import Server

@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 
 from mastaba.config.documents import DocumentReader
-from mastaba.config.faults import Faults, UnusableError
 from mastaba.config.schema import SchemaValidator
 from mastaba.config.services import ServicesConfig, load_services
-from mastaba.model.fault import Severity
 from mastaba.plugins.manager import Plugins
 from mastaba.storage_pool import StoragePool
 from mastaba_doctor.rok4_v6 import to_rok4_v7
+from mastaba_documents.faults import Faults, Severity, UnusableError
 from mastaba_storage.environment import Environment
 from mastaba_storage.path import ResourcePath
 

@@ -13,9 +13,9 @@ from tests.doctor.conftest import open_application
 
 from mastaba import hookimpl
 from mastaba.errors import AccessDeniedError, StorageUnavailableError
-from mastaba.model.fault import Fault, Severity
 from mastaba.plugins.manager import Plugins
 from mastaba_doctor.slabs import SlabFindings, look_at_slabs
+from mastaba_documents.faults import Fault, Severity
 from mastaba_storage.base import ByteRange, ObjectRead, ObjectStat, Storage
 from mastaba_storage.environment import Environment
 

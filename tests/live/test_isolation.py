@@ -38,6 +38,7 @@ TESTS = {
     "coverage": ["coverage/test_cells.py"],
     "export": ["export/test_selection.py"],
     "http": ["http/test_fetch.py", "http/test_storage.py"],
+    "documents": ["documents"],
     "elevation": ["elevation/test_conformance.py"],
     "index_store": ["index_store/test_files.py"],
     "metrics": ["metrics/test_metrics.py"],
@@ -103,7 +104,7 @@ LIBRARIES = {"access_oidc": ["pyjwt"], "ogcapi": ["openapi-schema-validator"]}
 _IMPORT_ALL = """
 import importlib, json, pathlib, sys
 package, *extras = sys.argv[1:]
-if package not in ("mastaba_server", "mastaba_storage"):
+if package not in ("mastaba_server", "mastaba_storage", "mastaba_documents"):
     from mastaba.commands.main import main
     assert main(["plugins", "--check"]) == 0
 root = pathlib.Path(importlib.import_module(package).__file__).parent
@@ -124,7 +125,7 @@ print(json.dumps(sorted(ours)))
 def test_distribution_works_alone(folder: Path) -> None:
     project = tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))["project"]
     package = next(path.parent.name for path in (folder / "src").glob("*/__init__.py"))
-    needs_core = folder.name not in ("server", "storage")
+    needs_core = folder.name not in ("server", "storage", "documents")
     names = dict.fromkeys(["mastaba", project["name"]] if needs_core else [project["name"]])
     environment = create(cache_folder() / "alone")
     environment.install(
@@ -141,7 +142,8 @@ def test_distribution_works_alone(folder: Path) -> None:
     ]
     printed = environment.run("python", "-c", _IMPORT_ALL, package, *extras)
     loaded = set(json.loads(printed.splitlines()[-1]))
-    allowed = {"mastaba", "mastaba_server", "mastaba_storage"} if needs_core else set[str]()
+    of_core = {"mastaba", "mastaba_server", "mastaba_storage", "mastaba_documents"}
+    allowed = of_core if needs_core else set[str]()
     ours = (re.match(r"mastaba-\w+", text) for text in project["dependencies"])
     allowed |= {package, *(found[0].replace("-", "_") for found in ours if found)}
     assert loaded <= allowed

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 from werkzeug.test import Client
 
-from mastaba.config.faults import Faults
 from mastaba.config.server import load_server
 from mastaba.containers.index_cache import IndexCache
 from mastaba.errors import MastabaError, ObjectNotFoundError, SlabFormatError
@@ -27,6 +26,7 @@ from mastaba.slab.layout import PrefixLayout
 from mastaba.slab.reader import LevelReader, StoredTile
 from mastaba.storage_pool import StoragePool
 from mastaba_conformance.object_server import ObjectServer
+from mastaba_documents.faults import Faults
 from mastaba_index_store.store import DiskStore
 from mastaba_server.processes.scoreboard import Scoreboard
 from mastaba_storage.environment import Environment

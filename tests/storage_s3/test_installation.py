@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from mastaba.config.faults import Faults
 from mastaba.config.server import load_server
 from mastaba.errors import SlabFormatError, StorageError
 from mastaba.plugins.manager import Plugins
 from mastaba.services.base import Site
 from mastaba.site.loading import open_site
 from mastaba_conformance.object_server import ObjectServer
+from mastaba_documents.faults import Faults
 from mastaba_server.processes.scoreboard import Scoreboard
 from mastaba_storage.environment import Environment
 from mastaba_writer.installation import NORMAL_STYLE, write_installation

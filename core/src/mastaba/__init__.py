@@ -12,7 +12,8 @@ This package is the core. A request passes through its packages in this order:
 ``web`` contains requests and responses, ``model`` the values that everything else refers to,
 ``config`` the files of an operator, ``plugins`` the hooks, and ``commands`` the command line.
 Protocols and object storages are plugins; ``mastaba_render`` draws maps, ``mastaba_storage`` reads
-objects and files, and ``mastaba_server`` has the processes and transports.
+objects and files, ``mastaba_documents`` reads what people write, and ``mastaba_server`` has the
+processes and transports.
 """
 
 import sys

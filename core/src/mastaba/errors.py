@@ -44,7 +44,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mastaba.model.fault import Fault
+from mastaba_documents.faults import Fault
 from mastaba_server.errors import (
     AccessError,
     ApplicationError,

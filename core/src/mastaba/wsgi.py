@@ -11,12 +11,12 @@ import atexit
 import os
 from typing import TYPE_CHECKING, Any
 
-from mastaba.config.faults import Faults
 from mastaba.config.server import load_server
 from mastaba.plugins.manager import Plugins
 from mastaba.site.application import Application
 from mastaba.site.loading import log_broken, log_findings, open_site
 from mastaba.site.updates import SiteUpdates
+from mastaba_documents.faults import Faults
 from mastaba_server.processes.scoreboard import Scoreboard
 from mastaba_storage.environment import Environment
 

@@ -17,14 +17,13 @@ import pytest
 import mastaba_render.plugin
 from mastaba import hookimpl
 from mastaba.catalogue import Catalogue
-from mastaba.config.faults import Faults
 from mastaba.config.load import load_catalogue
 from mastaba.config.server import ServerConfig, load_server
 from mastaba.errors import ConfigurationError
-from mastaba.model.fault import Fault
 from mastaba.plugins.manager import Plugins
 from mastaba.services.base import Service
 from mastaba_doctor.commands import check
+from mastaba_documents.faults import Fault, Faults
 from mastaba_server.web.request import Request
 from mastaba_server.web.response import Response, message
 from mastaba_storage.environment import Environment

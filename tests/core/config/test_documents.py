@@ -10,9 +10,6 @@ from typing import Any
 import pytest
 import yaml
 
-from mastaba.config.documents import parse_document
-from mastaba.config.faults import Faults
-
 FILES = [
     "server.json",
     "services.json",
@@ -64,33 +61,6 @@ def test_unreadable_file_is_reported_as_one_error(
     assert found[0].reason
     assert found[0].remedy
     assert len(found[0].reason) < 300
-
-
-@pytest.mark.parametrize("digits", [400, 5000])
-def test_an_integer_of_many_digits_is_reported_at_its_place(digits: int) -> None:
-    faults = Faults()
-    assert parse_document(f'{{"a": [1, -{"9" * digits}]}}', "a.json", faults) is None
-    (fault,) = faults.all
-    assert (fault.path, fault.reason) == ("$.a[1]", "is too large, or not a number")
-
-
-def test_an_integer_of_many_digits_in_yaml_is_reported_without_advice_for_programs() -> None:
-    faults = Faults()
-    assert parse_document(f"a: {'9' * 5000}", "a.yaml", faults) is None
-    (fault,) = faults.all
-    assert "5000 digits" in fault.reason
-    assert "sys." not in fault.reason
-
-
-@pytest.mark.parametrize(
-    ("text", "kind"),
-    [("2020-09-09", "date"), ("2020-09-09 10:00:00", "datetime"), ("!!binary aGk=", "bytes")],
-)
-def test_a_value_that_only_yaml_has_is_reported(text: str, kind: str) -> None:
-    faults = Faults()
-    assert parse_document(f"port: {text}", "server.yaml", faults) is None
-    (fault,) = faults.all
-    assert (fault.path, fault.reason) == ("$.port", f"is a {kind}, which JSON does not have")
 
 
 @pytest.mark.parametrize("file", FILES)
@@ -170,110 +140,3 @@ def test_every_file_may_be_yaml(installation: Any) -> None:
     catalogue = installation.catalogue()
     assert list(catalogue.layers) == ["L"]
     assert [style.id for style in catalogue.layers["L"].styles] == ["normal", "ember"]
-
-
-UNREADABLE_YAML = {
-    "tab": "a:\n\t- b",
-    "unclosed": "a: [1, 2",
-    "two documents": "a: 1\n---\nb: 2",
-    "python object": "a: !!python/object/apply:os.system ['true']",
-    "unknown tag": "a: !secret x",
-    "undefined alias": "a: *b",
-    "recursive": "a: &a [*a]",
-    "recursive mapping": "a: &a {b: *a}",
-    "doubly recursive": "a: &a [*a, *a]",
-    "nothing": "",
-    "only a comment": "# nothing",
-    "no boolean": "a: !!bool perhaps",
-    "no number": "a: !!int x",
-    "no time": "a: !!timestamp x",
-    "no date": "a: 2020-13-45",
-    "not a number": "a: .nan",
-    "infinity": "a: -.inf",
-    "list as key": "? [1, 2]\n: x",
-    "control character": "a: \x01",
-    "deep": "[" * 3000 + "]" * 3000,
-}
-
-
-@pytest.mark.parametrize("text", UNREADABLE_YAML.values(), ids=UNREADABLE_YAML.keys())
-def test_unreadable_yaml_is_one_error(text: str) -> None:
-    faults = Faults()
-
-    assert parse_document(text, "a.yaml", faults) is None
-    assert len(faults.errors) == 1
-    assert faults.errors[0].remedy
-
-
-def test_yaml_that_names_a_list_several_times_is_read_without_copies() -> None:
-    faults = Faults()
-    document = parse_document(
-        "a: &a [x, y]\nb: [*a, *a]\nc: {<<: &m {d: 1}, e: 2}", "a.yaml", faults
-    )
-    assert faults.all == ()
-    assert document == {"a": ["x", "y"], "b": [["x", "y"]] * 2, "c": {"d": 1, "e": 2}}
-    assert document["b"][0] is document["b"][1]
-
-
-def growing(first: str, each: str, levels: int) -> str:
-    """Return YAML in which each line names the line before."""
-    lines = [f"a0: &a0 {first}"]
-    lines += [f"a{n}: &a{n} {each.replace('*', f'*a{n - 1}')}" for n in range(1, levels)]
-    return "\n".join(lines)
-
-
-TOO_LARGE = {
-    "lists": (growing("[x, x, x]", "[*, *, *, *, *, *, *, *, *, *]", 9), "by its aliases"),
-    "objects": (growing("{a: 1}", "{a: *, b: *, c: *, d: *, e: *, f: *}", 9), "by its aliases"),
-    "merged objects": (growing("{a: 1}", "{<<: [*, *, *, *, *, *, *, *, *]}", 9), "by its aliases"),
-    "characters": (f"a: &a {'x' * 5000}\nb: [{', '.join(['*a'] * 5000)}]", "by its aliases"),
-    "depth": (growing("[x]", "[" * 30 + "*" + "]" * 30, 50), "nested deeper than 64 levels"),
-    "values": ("[" + "a," * 1_000_001 + "]", "has more than 1,000,000 values"),
-    "number": (f"a: {':1' * 6000}".replace(" :", " "), "contains a number that is too large"),
-}
-
-
-@pytest.mark.sampled(one_in=3)
-@pytest.mark.parametrize(("text", "reason"), TOO_LARGE.values(), ids=TOO_LARGE.keys())
-def test_yaml_that_would_fill_the_memory_is_refused(text: str, reason: str) -> None:
-    faults = Faults()
-    assert parse_document(text, "layers/a.yaml", faults) is None
-    (fault,) = faults.all
-    assert fault.file == "layers/a.yaml"
-    assert reason in fault.reason
-
-
-@pytest.mark.parametrize("text", ["[" + "[]," * 600_000 + "[]]", "[" + "1," * 1_000_000 + "1]"])
-def test_json_that_would_fill_the_memory_is_refused(text: str) -> None:
-    faults = Faults()
-    assert parse_document(text, "a.json", faults) is None
-    (fault,) = faults.all
-    assert (fault.file, fault.reason) == ("a.json", "has more than 1,000,000 values")
-
-
-def test_large_yaml_is_refused() -> None:
-    faults = Faults()
-    assert parse_document("# " + "x" * 8 * 1024**2, "a.yml", faults) is None
-    assert "larger than 8 MiB" in faults.all[0].reason
-
-
-def test_null_counts_as_absent_at_every_depth() -> None:
-    text = '{"a": null, "b": {"c": null, "d": [{"e": null, "f": 1}]}}'
-    assert parse_document(text, "a.json", Faults()) == {"b": {"d": [{"f": 1}]}}
-
-
-def test_keys_of_yaml_become_texts() -> None:
-    assert parse_document("2154: x\ntrue: y", "a.yaml", Faults()) == {"2154": "x", "True": "y"}
-
-
-def test_error_in_a_value_names_its_path() -> None:
-    faults = Faults()
-    parse_document('{"a": [{"b": 1e999}]}', "a.json", faults)
-    assert [fault.path for fault in faults.all] == ["$.a[0].b"]
-
-
-def test_syntax_error_names_line_and_column() -> None:
-    for name, text in [("a.json", '{\n "a": x}'), ("a.yaml", "a: 1\nb: [}")]:
-        faults = Faults()
-        parse_document(text, name, faults)
-        assert "line 2, column" in faults.all[0].reason

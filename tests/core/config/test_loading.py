@@ -12,7 +12,6 @@ import pytest
 
 import mastaba_render.plugin
 from mastaba import LazyClass, hookimpl
-from mastaba.config.faults import Faults
 from mastaba.config.load import load_catalogue
 from mastaba.config.server import load_server
 from mastaba.errors import ConfigurationError, PluginLoadError
@@ -22,6 +21,7 @@ from mastaba.model.settings import MapSettings, ServiceSettings, Settings
 from mastaba.model.tile_matrix_set import TileLimits
 from mastaba.plugins.manager import Plugins
 from mastaba.services.base import Service
+from mastaba_documents.faults import Faults
 from mastaba_render.encoder import Encoder
 from mastaba_server.log.destination import LoggerConfig
 from mastaba_storage.environment import Environment

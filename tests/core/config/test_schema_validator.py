@@ -13,9 +13,9 @@ from jsonschema import Draft202012Validator, ValidationError
 from jsonschema.validators import extend
 
 from mastaba import LazyClass, hookimpl
-from mastaba.config.faults import Faults
 from mastaba.config.schema import SCHEMA_NAMES, SchemaValidator, schema
 from mastaba.plugins.manager import Plugins
+from mastaba_documents.faults import Faults
 
 FILES = {
     "server": "server.json",

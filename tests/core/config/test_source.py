@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from mastaba.config.faults import Faults
 from mastaba.config.load import load_catalogue
 from mastaba.config.server import load_server
 from mastaba.config.source import Source
 from mastaba.errors import MastabaError, StorageUnavailableError
 from mastaba.storage_pool import StoragePool
+from mastaba_documents.faults import Faults
 from mastaba_storage.base import ByteRange, ObjectRead, ObjectStat, Storage
 from mastaba_storage.environment import Environment
 from mastaba_storage.file import FileStorage

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from mastaba.config.faults import Faults, FileFaults
 from mastaba.config.tile_matrix_sets import make_tile_matrix_set
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS
 from mastaba.model.tile_matrix_set import TileLimits, TileMatrix, TileMatrixSet
+from mastaba_documents.faults import Faults, FileFaults
 
 # Tiles of 10 × 20 units with the upper left corner at (-100, 50).
 MATRIX = TileMatrix("0", 0.1, -100.0, 50.0, 100, 200, 8, 4)

@@ -18,8 +18,8 @@ import pytest
 
 from mastaba.config.server import ServerConfig
 from mastaba.errors import ConfigurationError
-from mastaba.model.fault import Fault, Severity
 from mastaba.site.logs import configure_logging, log_faults
+from mastaba_documents.faults import Fault, Severity
 from mastaba_server.log.destination import LoggerConfig
 from mastaba_server.log.handlers import FileHandler
 from mastaba_server.log.lines import JSONFormatter, LineFormatter

@@ -186,10 +186,10 @@ def test_all_values_of_cache_control_have_one_pattern() -> None:
 @pytest.fixture
 def check() -> Callable[[Path], list[str]]:
     """Return a function that returns the problems of a configuration."""
-    from mastaba.config.faults import Faults
     from mastaba.config.load import load_catalogue
     from mastaba.config.server import load_server
     from mastaba.errors import ConfigurationError
+    from mastaba_documents.faults import Faults
     from mastaba_storage.environment import Environment
 
     def problems(server_json: Path) -> list[str]:

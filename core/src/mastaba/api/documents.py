@@ -1,10 +1,9 @@
 """Documents of JSON and YAML, and reports of problems in them."""
 
 from mastaba.api._deprecated import moved_names
-from mastaba.config.documents import parse_document, read_local_text
-from mastaba.config.faults import Faults, FileFaults, UnusableError
-from mastaba.config.schema import DocumentValidator
-from mastaba.model.fault import Fault, Severity
+from mastaba_documents.faults import Fault, Faults, FileFaults, Severity, UnusableError
+from mastaba_documents.reading import parse_document, read_local_text
+from mastaba_documents.validation import DocumentValidator
 
 __all__ = [
     "DocumentValidator",

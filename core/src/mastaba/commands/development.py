@@ -12,11 +12,11 @@ import sys
 
 from werkzeug.serving import make_server
 
-from mastaba.config.faults import Faults
 from mastaba.config.server import load_server
 from mastaba.errors import ConfigurationError, escaped
 from mastaba.site.logs import configure_logging
 from mastaba.wsgi import create_application
+from mastaba_documents.faults import Faults
 
 logger = logging.getLogger("mastaba")
 

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import cast
 
 from mastaba import __version__
-from mastaba.config.faults import Faults
 from mastaba.config.server import ServerConfig, load_server, missing_port
 from mastaba.errors import ConfigurationError, PluginError, escaped
 from mastaba.plugins.manager import Plugins
@@ -21,6 +20,7 @@ from mastaba.site.epoch import Endpoint, SiteEpoch
 from mastaba.site.loading import log_all, log_broken, log_findings, open_site, watching
 from mastaba.site.logs import configure_logging
 from mastaba.site.reloading import reloaded
+from mastaba_documents.faults import Faults
 from mastaba_server.errors import ListenError
 from mastaba_server.processes.balance import Balance
 from mastaba_server.processes.epoch import Epoch

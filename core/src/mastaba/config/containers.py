@@ -9,14 +9,14 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from mastaba.config.documents import DocumentReader
-from mastaba.config.faults import Faults, FileFaults, UnusableError
 from mastaba.config.resources import LoadedOnce, ResourceLoader
-from mastaba.config.schema import DocumentValidator
 from mastaba.containers.base import Container, Context, OpenedContainer, Source
 from mastaba.containers.index_cache import IndexCache
 from mastaba.errors import ContainerFormatError, MastabaError
 from mastaba.model.tile_matrix_set import TileMatrixSet
 from mastaba.plugins.manager import Plugins
+from mastaba_documents.faults import Faults, FileFaults, UnusableError
+from mastaba_documents.validation import DocumentValidator
 from mastaba_storage.path import ResourcePath
 
 _PACKAGES: Final = {

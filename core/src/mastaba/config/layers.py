@@ -11,7 +11,6 @@ from urllib.parse import parse_qsl
 from mastaba.catalogue import Catalogue, LoadedLayer
 from mastaba.config.containers import ContainerLoader
 from mastaba.config.documents import DocumentReader
-from mastaba.config.faults import FileFaults, UnusableError
 from mastaba.config.identifiers import problem_of, shortened
 from mastaba.config.pyramids import PyramidLoader, coarse_to_fine
 from mastaba.config.resources import ResourceLoader
@@ -31,6 +30,7 @@ from mastaba.model.style import Style
 from mastaba.model.surrogate_keys import layer_keys
 from mastaba.model.tile_matrix_set import TileMatrix, TileMatrixSet
 from mastaba.plugins.manager import Plugins
+from mastaba_documents.faults import FileFaults, UnusableError
 from mastaba_storage.path import ResourcePath
 
 _ONE_CHANNEL: Final = frozenset(("estompage", "pente", "exposition", "terrainrgb"))

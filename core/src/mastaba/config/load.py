@@ -9,7 +9,6 @@ from types import MappingProxyType
 
 from mastaba.catalogue import Catalogue, LoadedLayer, in_order
 from mastaba.config.documents import DocumentReader
-from mastaba.config.faults import Faults, FileFaults, UnusableError
 from mastaba.config.layers import LayerLoader
 from mastaba.config.server import ServerConfig
 from mastaba.config.services import ServicesConfig, load_services
@@ -22,6 +21,7 @@ from mastaba.plugins.manager import Plugins
 from mastaba.slab.reader import LevelReader
 from mastaba.slab.stored_indices import IndexStore
 from mastaba.storage_pool import StoragePool
+from mastaba_documents.faults import Faults, FileFaults, UnusableError
 from mastaba_storage.environment import Environment
 from mastaba_storage.path import ResourcePath
 

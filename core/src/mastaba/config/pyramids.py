@@ -9,7 +9,6 @@ from types import MappingProxyType
 from typing import Any
 
 from mastaba.config.documents import DocumentReader
-from mastaba.config.faults import FileFaults, UnusableError
 from mastaba.config.resources import LoadedOnce, ResourceLoader
 from mastaba.containers.base import MakeReader, OpenedContainer
 from mastaba.containers.index_cache import IndexCache
@@ -21,6 +20,7 @@ from mastaba.model.pyramid import Attribute, Level, Pyramid, RasterSpecification
 from mastaba.model.tile_matrix_set import TileLimits, TileMatrix, TileMatrixSet
 from mastaba.slab.layout import PathLayout, PrefixLayout
 from mastaba.slab.reader import LevelReader
+from mastaba_documents.faults import FileFaults, UnusableError
 from mastaba_storage.path import ResourcePath
 
 

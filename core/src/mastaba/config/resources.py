@@ -9,9 +9,10 @@ from contextlib import suppress
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
-from mastaba.config.documents import DocumentReader, started_at
-from mastaba.config.faults import FileFaults, UnusableError
+from mastaba.config.documents import DocumentReader
 from mastaba.config.identifiers import problem_of, shortened
+from mastaba_documents.faults import FileFaults, UnusableError
+from mastaba_documents.reading import started_at
 
 K = TypeVar("K")
 T = TypeVar("T")

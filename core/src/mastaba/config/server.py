@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mastaba.config.documents import parse_document, read_local_text, started_at, unreadable
-from mastaba.config.faults import Faults
 from mastaba.config.schema import SchemaValidator
 from mastaba.errors import ConfigurationError
-from mastaba.model.fault import Fault, Severity
 from mastaba.model.settings import MapLimits
 from mastaba.plugins.manager import Plugins
+from mastaba_documents.faults import Fault, Faults, Severity
+from mastaba_documents.reading import parse_document, read_local_text, started_at, unreadable
 from mastaba_server.log.destination import LoggerConfig
 
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from mastaba.config.documents import DocumentReader
-from mastaba.config.faults import FileFaults, UnusableError
 from mastaba.config.schema import SchemaValidator
 from mastaba.model.crs import Equivalences, is_known_crs
 from mastaba.model.layer import Metadata
@@ -23,6 +22,7 @@ from mastaba.model.settings import (
     VirtualSettings,
 )
 from mastaba.plugins.manager import Plugins
+from mastaba_documents.faults import FileFaults, UnusableError
 from mastaba_storage.path import ResourcePath
 
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from mastaba.config.faults import FileFaults
 from mastaba.config.identifiers import problem_of, shortened
 from mastaba.model.style import Legend, Palette, PaletteEntry, Style
+from mastaba_documents.faults import FileFaults
 
 _PROCESSING: Final[tuple[str, ...]] = ("estompage", "pente", "exposition", "terrainrgb", "colorize")
 _NOT_WITH_PALETTE: Final = ("terrainrgb", "colorize")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from mastaba.config.faults import FileFaults
 from mastaba.config.identifiers import problem_of, shortened
 from mastaba.model.crs import CRS, UnknownCRSError
 from mastaba.model.tile_matrix_set import TileMatrix, TileMatrixSet
+from mastaba_documents.faults import FileFaults
 
 
 def make_tile_matrix_set(

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 import mastaba
 from mastaba import LazyClass
@@ -237,23 +237,10 @@ def invalid_schema(schema: object, core_keys: frozenset[str] = frozenset()) -> s
     if not schema:
         return None
     # Loaded here: most classes have no settings.
-    import jsonschema_rs
+    from mastaba_documents.validation import problem_of_schema
 
-    try:
-        document = json.loads(json.dumps({"type": "object", "properties": dict(schema)}))
-        jsonschema_rs.Draft202012Validator(document, retriever=no_document)
-    except (TypeError, ValueError) as error:
-        return f"is not a valid JSON schema: {str(error).splitlines()[0]}"
-    return None
-
-
-def no_document(address: str) -> NoReturn:
-    """Refuse a reference to another document: a schema never makes a request.
-
-    Raises:
-        ValueError: always.
-    """
-    raise ValueError(f"the reference to {address}: only references within the schema are allowed")
+    problem = problem_of_schema({"type": "object", "properties": dict(schema)})
+    return problem and f"is not a valid JSON schema: {problem}"
 
 
 def _check_value(kind: Kind, owner: str, name: str, value: Any) -> None:

@@ -7,7 +7,6 @@ import os
 import time
 
 from mastaba.catalogue import Catalogue
-from mastaba.config.faults import Faults
 from mastaba.config.load import load_catalogue
 from mastaba.config.server import ServerConfig
 from mastaba.config.source import Source
@@ -15,6 +14,7 @@ from mastaba.errors import ConfigurationError, MastabaError
 from mastaba.plugins.manager import Plugins
 from mastaba.services.base import Site
 from mastaba.site.logs import log_faults
+from mastaba_documents.faults import Faults
 from mastaba_server.processes.scoreboard import Scoreboard
 from mastaba_storage.environment import Environment
 from mastaba_storage.file import FileStorage

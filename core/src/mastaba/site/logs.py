@@ -6,7 +6,7 @@ import logging
 
 from mastaba.config.server import ServerConfig
 from mastaba.errors import ConfigurationError, reason_of
-from mastaba.model.fault import Fault, Severity
+from mastaba_documents.faults import Fault, Severity
 from mastaba_server.log import destination
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import gc
 
-from mastaba.config.faults import Faults, FileFaults
 from mastaba.config.server import ServerConfig, load_server
 from mastaba.errors import ConfigurationError, MastabaError
 from mastaba.plugins.manager import Plugins
 from mastaba.site.epoch import SiteEpoch
 from mastaba.site.loading import log_all, log_findings, open_site, watching
 from mastaba.site.logs import configure_logging
+from mastaba_documents.faults import Faults, FileFaults
 
 # A configuration that changes during each of so many loads is not complete.
 _READ_ATTEMPTS = 3

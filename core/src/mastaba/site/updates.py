@@ -9,7 +9,6 @@ from dataclasses import replace
 
 from mastaba.catalogue import Catalogue, in_order
 from mastaba.config.documents import DocumentReader
-from mastaba.config.faults import Faults, UnusableError
 from mastaba.config.layers import LayerLoader
 from mastaba.config.server import ServerConfig
 from mastaba.config.source import Source
@@ -19,6 +18,7 @@ from mastaba.services.base import Site
 from mastaba.services.change import Action, Change
 from mastaba.site.application import Application
 from mastaba.site.logs import log_faults
+from mastaba_documents.faults import Faults, UnusableError
 from mastaba_server.processes.control import WorkerLink
 
 logger = logging.getLogger("mastaba")

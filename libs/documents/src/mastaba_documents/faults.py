@@ -1,12 +1,47 @@
-"""Collection of the problems of a configuration."""
+"""Problems of documents: each with its file, its path in it, a reason and a remedy."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import NoReturn
 
-from mastaba.model.fault import Fault, Severity
+
+class Severity(StrEnum):
+    """Severity of a problem.
+
+    Attributes:
+        ERROR: the item cannot be used.
+        WARNING: the item is used, but changed.
+    """
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One problem.
+
+    Attributes:
+        severity: how serious it is.
+        file: the file or object with the problem.
+        path: JSON path in the file, such as ``$.logger.level``; ``$`` for the whole document.
+        reason: what is wrong.
+        remedy: what to do about it.
+    """
+
+    severity: Severity
+    file: str
+    path: str
+    reason: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        remedy = f" ({self.remedy})" if self.remedy else ""
+        return f"{self.severity}: {self.file}: {self.path}: {self.reason}{remedy}"
 
 
 class Faults:
