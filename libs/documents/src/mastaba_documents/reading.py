@@ -41,6 +41,11 @@ def read_local_text(file: str) -> str:
 
 
 def decoded(data: bytes) -> str:
+    """Return the text of a document.
+
+    Raises:
+        ValueError: as for `read_local_text`.
+    """
     if len(data) > _MAX_SIZE:
         raise ValueError("is larger than 64 MiB")
     try:
