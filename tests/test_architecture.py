@@ -49,6 +49,7 @@ ROOMS = (
     "storage",
     "containers",
     "slab",
+    "variants",
     "catalogue",
     "services",
     "tiles",
