@@ -49,6 +49,7 @@ ROOMS = (
     "storage_pool",
     "containers",
     "slab",
+    "variants",
     "catalogue",
     "services",
     "tiles",

@@ -51,7 +51,7 @@ def keys_within(layer: Layer, bbox: BoundingBox, limit: int = 5000) -> list[str]
         bbox: in the CRS of the tile matrix set.
         limit: number of keys. For a larger area, the key of the whole layer is returned.
     """
-    keys = [drawn_key(layer.id), *islice(_slabs_within(layer, bbox), limit)]
+    keys = [drawn_key(layer.key), *islice(_slabs_within(layer, bbox), limit)]
     return keys if len(keys) <= limit else [layer_key(layer.id)]
 
 
@@ -61,7 +61,7 @@ def _slabs_within(layer: Layer, bbox: BoundingBox) -> Iterator[str]:
         tiles = level.matrix.limits_of(bbox)
         if tiles is None:
             continue
-        start = slab_key(layer.id, name)
+        start = slab_key(layer.key, name)
         width, height = level.tiles_per_width, level.tiles_per_height
         for column in range(tiles.min_col // width, tiles.max_col // width + 1):
             for row in range(tiles.min_row // height, tiles.max_row // height + 1):

@@ -23,6 +23,8 @@ class Action(StrEnum):
         RELOAD: reads the whole configuration again. Only begun when it is submitted.
         FORGET_INDICES: reads the indices of slabs again when they are needed, because slabs were
             replaced.
+        REFRESH_LAYER: reads the variants of a layer again. ``document`` contains them, so that
+            all processes have the same.
         CREATE_VIRTUAL, REPLACE_VIRTUAL, DELETE_VIRTUAL: as those of layers, for virtual services.
     """
 
@@ -33,6 +35,7 @@ class Action(StrEnum):
     DISABLE_SERVICES = "disable-services"
     RELOAD = "reload"
     FORGET_INDICES = "forget-indices"
+    REFRESH_LAYER = "refresh-layer"
     CREATE_VIRTUAL = "create-virtual"
     REPLACE_VIRTUAL = "replace-virtual"
     DELETE_VIRTUAL = "delete-virtual"

@@ -277,7 +277,7 @@ class ViewMaker:
 
     def _limited(self, layer: Layer, how: Shown) -> Part | None:
         """Return a layer and its readers within limits, or None if nothing is left."""
-        limit, readers = how.limit, self._catalogue.readers[layer.id]
+        limit, readers = how.limit, self._catalogue.readers_of(layer)
         if limit == NO_LIMIT and not how.hidden_styles:
             return layer, readers
         styles = tuple(one for one in layer.styles if one.identifier not in how.hidden_styles)
