@@ -7,27 +7,41 @@ from copy import copy
 from dataclasses import replace
 from functools import reduce
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from mastaba.config.documents import DocumentReader
 from mastaba.config.faults import FileFaults, UnusableError
 from mastaba.config.source import version_of
 from mastaba.containers.index_cache import IndexCache
+from mastaba.containers.reader import TileReader
 from mastaba.errors import ConfigurationError
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import geographic_bbox
 from mastaba.model.digest import digest_of
 from mastaba.model.layer import Layer
+from mastaba.model.pyramid import Pyramid
 from mastaba.model.surrogate_keys import layer_keys
 from mastaba.model.tile_matrix_set import TileLimits
 from mastaba.storage.path import ResourcePath
 from mastaba.storage.pool import StoragePool
 from mastaba.variants import ReplacedError, Variant, VariantSource, VariantTable
 
-if TYPE_CHECKING:
-    from mastaba.config.layers import LayerLoader
-
 Entries = Sequence[Mapping[str, Any]]
+
+
+class Loader(Protocol):
+    """What a `mastaba.config.layers.LayerLoader` does for variants."""
+
+    reader: DocumentReader
+    dimensions: Mapping[str, type[VariantTable]]
+
+    def again(self) -> Loader: ...
+
+    def moved(self, pool: StoragePool, indices: IndexCache) -> Loader: ...
+
+    def part(
+        self, layer: Layer, entries: Entries, bbox: dict[str, float] | None, file: str
+    ) -> tuple[Pyramid, BoundingBox, BoundingBox, Mapping[str, TileReader]]: ...
 
 
 class VariantOpener:
@@ -39,7 +53,7 @@ class VariantOpener:
         file: its descriptor.
     """
 
-    def __init__(self, loader: LayerLoader, bbox: dict[str, float] | None, file: str) -> None:
+    def __init__(self, loader: Loader, bbox: dict[str, float] | None, file: str) -> None:
         self._loader = loader
         self._bbox = bbox
         self._file = file

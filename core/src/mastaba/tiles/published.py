@@ -13,6 +13,7 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from mastaba.catalogue import NOTHING
 from mastaba.errors import (
     InvalidParameterError,
     MissingParameterError,
@@ -23,7 +24,6 @@ from mastaba.errors import (
     UnknownNameError,
     UnsupportedFormatError,
 )
-from mastaba.catalogue import NOTHING
 from mastaba.model.layer import Layer
 from mastaba.model.style import Style
 from mastaba.model.tile_matrix_set import TileLimits, TileMatrix
