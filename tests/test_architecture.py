@@ -112,6 +112,7 @@ PLUGIN_NAMES = {
     "mastaba.api.commands": "USAGE is the exit status of a command that was called wrongly",
     "mastaba.commands.plugins": "plugins --check applies the rules of the kit, if it is installed",
     "mastaba.config.services": "wms is a key of files of ROK4 version 6, which are refused",
+    "mastaba.model.dimension": "WMS names the dimensions time and elevation",
     "mastaba.services.health": "clients of existing servers read the key 'tms'",
 }
 

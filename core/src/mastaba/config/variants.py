@@ -33,7 +33,9 @@ class Loader(Protocol):
     """What a `mastaba.config.layers.LayerLoader` does for variants."""
 
     reader: DocumentReader
-    dimensions: Mapping[str, type[VariantTable]]
+
+    @property
+    def dimensions(self) -> Mapping[str, type[VariantTable]]: ...
 
     def again(self) -> Loader: ...
 
@@ -150,7 +152,7 @@ class VariantOpener:
             pyramid=pyramid,
             native_bbox=native,
             geographic_bbox=geographic,
-            surrogate_keys=base.surrogate_keys and layer_keys(base.id, pyramid),
+            surrogate_keys=base.surrogate_keys and layer_keys(base.id, pyramid, variant.key),
             headers=base.headers and (("Mastaba-Pyramid", pyramid.generation),),
             generation=digest_of(base.id, variant.key, variant.stamp, pyramid.generation),
             readers=readers,
