@@ -239,7 +239,7 @@ class Catalogue:
             table = self.variants.get(name)
             is_same = layer is self.layers[name] and readers[name] is self.readers[name]
             if table is not None and show is None and not is_same:
-                table, layer = None, replace(layer, dimensions=())  # noqa: PLW2901
+                table, layer = None, replace(layer, dimensions=())
             loaded[name] = LoadedLayer(layer, readers[name], table)
         shown = in_order(loaded)
         sets = {

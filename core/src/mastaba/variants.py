@@ -9,12 +9,14 @@ from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Final, Generic, NamedTuple, Protocol, TypeVar
 
+from mastaba.containers.index_cache import IndexCache
 from mastaba.errors import MastabaError, OverloadedError
 from mastaba.model.dimension import Dimension, DimensionValues, Note
 from mastaba.model.layer import Layer
 from mastaba.model.tile_matrix_set import TileLimits
+from mastaba.storage.pool import StoragePool
 
 logger = logging.getLogger("mastaba")
 
@@ -101,6 +103,21 @@ class Choice(NamedTuple):
     ranges: Mapping[str, Sequence[tuple[float, float]]] = {}
 
 
+class VariantOpener(Protocol):
+    """What opens the variants of a layer."""
+
+    def __call__(self, variant: Variant) -> Layer:
+        """Open a variant.
+
+        Raises:
+            ReplacedError: its pyramids are not those that were listed.
+            MastabaError: it cannot be opened.
+        """
+
+    def moved(self, pool: StoragePool, indices: IndexCache) -> VariantOpener:
+        """Return an opener that reads from other storages."""
+
+
 @dataclass(frozen=True, slots=True)
 class VariantSource:
     """What a table is made from.
@@ -140,7 +157,7 @@ class VariantTable(ABC):
         at, interval: of the default.
         layer_id, layer_digest: identifier, and digest of what all variants share; these and the
             following ones are set by the core.
-        open_variant: opens a variant. Raises `ReplacedError` and `MastabaError`.
+        open_variant: opens a variant.
         descriptor, file: the descriptor as it was read, and its path or another name for it.
     """
 
@@ -154,7 +171,7 @@ class VariantTable(ABC):
     interval: tuple[str, str] | None
     layer_id: str
     layer_digest: str
-    open_variant: Callable[[Variant], Layer]
+    open_variant: VariantOpener
     descriptor: Any
     file: str
 

@@ -7,16 +7,18 @@ from copy import copy
 from dataclasses import replace
 from functools import reduce
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from mastaba.config.documents import DocumentReader
 from mastaba.config.source import version_of
 from mastaba.containers.index_cache import IndexCache
+from mastaba.containers.reader import TileReader
 from mastaba.errors import ConfigurationError
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import geographic_bbox
 from mastaba.model.digest import digest_of
 from mastaba.model.layer import Layer
+from mastaba.model.pyramid import Pyramid
 from mastaba.model.surrogate_keys import layer_keys
 from mastaba.model.tile_matrix_set import TileLimits
 from mastaba.storage_pool import StoragePool
@@ -24,10 +26,24 @@ from mastaba.variants import ReplacedError, Variant, VariantSource, VariantTable
 from mastaba_documents.faults import FileFaults, UnusableError
 from mastaba_storage.path import ResourcePath
 
-if TYPE_CHECKING:
-    from mastaba.config.layers import LayerLoader
-
 Entries = Sequence[Mapping[str, Any]]
+
+
+class Loader(Protocol):
+    """What a `mastaba.config.layers.LayerLoader` does for variants."""
+
+    reader: DocumentReader
+
+    @property
+    def dimensions(self) -> Mapping[str, type[VariantTable]]: ...
+
+    def again(self) -> Loader: ...
+
+    def moved(self, pool: StoragePool, indices: IndexCache) -> Loader: ...
+
+    def part(
+        self, layer: Layer, entries: Entries, bbox: dict[str, float] | None, file: str
+    ) -> tuple[Pyramid, BoundingBox, BoundingBox, Mapping[str, TileReader]]: ...
 
 
 class VariantOpener:
@@ -39,7 +55,7 @@ class VariantOpener:
         file: its descriptor.
     """
 
-    def __init__(self, loader: LayerLoader, bbox: dict[str, float] | None, file: str) -> None:
+    def __init__(self, loader: Loader, bbox: dict[str, float] | None, file: str) -> None:
         self._loader = loader
         self._bbox = bbox
         self._file = file
@@ -136,7 +152,7 @@ class VariantOpener:
             pyramid=pyramid,
             native_bbox=native,
             geographic_bbox=geographic,
-            surrogate_keys=base.surrogate_keys and layer_keys(base.id, pyramid),
+            surrogate_keys=base.surrogate_keys and layer_keys(base.id, pyramid, variant.key),
             headers=base.headers and (("Mastaba-Pyramid", pyramid.generation),),
             generation=digest_of(base.id, variant.key, variant.stamp, pyramid.generation),
             readers=readers,

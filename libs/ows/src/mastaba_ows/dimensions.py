@@ -1,4 +1,4 @@
-"""Values of dimensions in parameters, and warnings about those that are used (WMS 1.3.0, annex C)."""
+"""Values of dimensions in parameters, and warnings about them (WMS 1.3.0, annex C)."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class Axis(ABC, Generic[S]):
         self.dimension = dimension
         self.tolerance = tolerance
         self.values = sorted(values, key=self._key)
-        self._texts = {}
+        self._texts: dict[str, Value[S]] = {}
         for value in self.values:
             self._texts.setdefault(value.spelt, value)
         for value in self.values:

@@ -128,15 +128,16 @@ def parse_time(text: str) -> Time | None:
     found = compact or _TIME.fullmatch(text)
     if found is None:
         return None
-    year, month, day, *clock = (*found.groups(), *[None] * 5)[:8]
-    zone = clock.pop()
+    groups: list[str | None] = [*found.groups()[1:], *[None] * 5]
+    month, day, *clock = groups[:6]
+    zone = groups[6]
     fields = [int(field) if field is not None else None for field in (month, day, *clock[:3])]
     count = sum(field is not None for field in fields)
     m, d, hour, minute, second = (
         default if field is None else field
         for field, default in zip(fields, (1, 1, 0, 0, 0), strict=True)
     )
-    y = int(year)
+    y = int(found[1])
     if not (1 <= m <= 12 and 1 <= d <= _month_days(y, m)):
         return None
     if not (hour <= 23 and minute <= 59 and second <= 59):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
+from itertools import pairwise
 from typing import Final, TypeVar
 
 from mastaba_dimensions.axes import Value
@@ -84,17 +85,17 @@ def _follows(first: Value[Time], other: Value[Time], step: Period, count: int) -
 def smallest_step(values: Sequence[Value[Time]]) -> str:
     """Return the smallest distance between two times as a period."""
     starts = [value.means.start for value in values]
-    pairs = zip(starts, starts[1:], strict=False)
-    return str(Period(0, min((b - a for a, b in pairs if b > a), default=DAY)))
+    steps = (later - one for one, later in pairwise(starts) if later > one)
+    return str(Period(0, min(steps, default=DAY)))
 
 
 def uniform_times(values: Sequence[Value[Time]]) -> list[str]:
     """Return times in the finest precision that occurs; of months, the first days."""
-    precisions = {value.means.precision for value in values} - {None}
-    finest = max((one for one in precisions if one is not None), default=Precision.DAY)
-    if len(precisions) == 1 and None not in {value.means.precision for value in values}:
-        if finest is not Precision.MONTH:
-            return [value.text for value in values]
+    precisions = {value.means.precision for value in values}
+    known = [one for one in precisions if one is not None]
+    finest = max(known, default=Precision.DAY)
+    if len(precisions) == len(known) == 1 and finest is not Precision.MONTH:
+        return [value.text for value in values]
     return list(dict.fromkeys(time_text(value.means.start, finest) for value in values))
 
 

@@ -47,13 +47,15 @@ _DIMENSION: Final = {
         },
         "kind": {
             "enum": ["time", "number", "text"],
-            "description": "What the values are. By default, time for time and reference_time, number for elevation, text for others.",
+            "description": "What the values are. By default, time for time and reference_time, "
+            "number for elevation, text for others.",
         },
         "units": {"type": "string", "description": "Unit of the values; ISO8601 for times."},
         "unit_symbol": {"type": "string", "description": "Symbol of the unit, such as m."},
         "default": {
             "type": ["string", "number"],
-            "description": "Value of requests without one: latest, earliest, current, now, none, or a value.",
+            "description": "Value of requests without one: latest, earliest, current, now, none, "
+            "or a value.",
             "default": "latest",
         },
         "nearest": {
@@ -67,7 +69,8 @@ _DIMENSION: Final = {
         },
         "multiple": {
             "type": "boolean",
-            "description": "Whether a map may show several values, the newest on top. True for raster layers by default.",
+            "description": "Whether a map may show several values, the newest on top. True for "
+            "raster layers by default.",
         },
         "of": {
             "enum": ["variants", "pixels"],
@@ -91,7 +94,8 @@ LAYER_SCHEMA: Final[dict[str, Any]] = {
     },
     "variants": {
         "type": ["array", "object"],
-        "description": "Pyramids of the values: a list, a stack document, or a template of file names.",
+        "description": "Pyramids of the values: a list, a stack document, or a template of file "
+        "names.",
         "maxItems": 100_000,
         "items": {
             "type": "object",
@@ -114,7 +118,8 @@ LAYER_SCHEMA: Final[dict[str, Any]] = {
             "stack": {"type": "string", "description": "Path of a stack document.", "minLength": 1},
             "template": {
                 "type": "string",
-                "description": "Path of pyramid descriptors with {name} for each dimension in the file name.",
+                "description": "Path of pyramid descriptors, with {name} for each dimension in the "
+                "file name.",
                 "minLength": 1,
             },
         },

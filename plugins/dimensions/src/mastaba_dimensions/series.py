@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar, Final
@@ -428,8 +428,8 @@ class _Search:
             value = series._default_value(dimension, axis)
         else:
             wanted = series._default_value(dimension, series._axes[dimension.name])
-            value = next((one for one in axis.values if one is wanted), None)
-            if value is None:
+            value = wanted
+            if wanted not in axis.values:
                 value, kind = axis.nearest(wanted.means), "nearest"
         self._note(dimension, value.number, kind)
         return [row for row in group if series._rows[row][0][index] == value.number]
@@ -466,10 +466,17 @@ def _time_of(text: str) -> Time | None:
     return None if other is None or other.end <= one.start else Time(one.start, other.end, None)
 
 
+_PARSERS: Final[Mapping[str, Callable[[str], object]]] = {
+    "time": _time_of,
+    "number": parse_number,
+    "text": str,
+}
+
+
 def _axis(
     dimension: Dimension, texts: Sequence[str], tolerance: object, source: VariantSource
 ) -> Axis[Any]:
-    parse = {"time": _time_of, "number": parse_number, "text": str}[dimension.kind]
+    parse = _PARSERS[dimension.kind]
     means = [parse(text) for text in texts]
     for text, found in zip(texts, means, strict=True):
         if found is None or len(text) > 200:
