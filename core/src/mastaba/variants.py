@@ -16,7 +16,7 @@ from mastaba.errors import MastabaError, OverloadedError
 from mastaba.model.dimension import Dimension, DimensionValues, Note
 from mastaba.model.layer import Layer
 from mastaba.model.tile_matrix_set import TileLimits
-from mastaba.storage.pool import StoragePool
+from mastaba.storage_pool import StoragePool
 
 logger = logging.getLogger("mastaba")
 
