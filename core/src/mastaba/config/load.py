@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from copy import copy
 from types import MappingProxyType
 
 from mastaba.catalogue import Catalogue, LoadedLayer, in_order
@@ -22,7 +21,6 @@ from mastaba.plugins.manager import Plugins
 from mastaba.slab.reader import LevelReader
 from mastaba.slab.stored_indices import IndexStore
 from mastaba.storage_pool import StoragePool
-from mastaba.variants import OpenVariants
 from mastaba_documents.faults import Faults, FileFaults, UnusableError
 from mastaba_storage.environment import Environment
 from mastaba_storage.path import ResourcePath
@@ -88,7 +86,7 @@ def load_catalogue(
         raise ConfigurationError(faults.errors)
     faulty = frozenset(named.keys() - loaded.keys())
     outdated = {
-        name: _as_it_was(previous, name, pool, indices)
+        name: _as_it_was(previous, name, pool, indices, loader)
         for name in faulty
         if previous is not None and name in previous.layers
     }
@@ -109,7 +107,7 @@ def load_catalogue(
         outdated_layers=frozenset(outdated),
         map_limits=server.map_limits,
         reports=MappingProxyType(loader.reports),
-        opened=OpenVariants(server.variants),
+        opened=loader.opened,
         **in_order(loaded | outdated),
     )
 
@@ -128,7 +126,7 @@ def _store(server: ServerConfig, plugins: Plugins, faults: Faults) -> IndexStore
 
 
 def _as_it_was(
-    previous: Catalogue, name: str, pool: StoragePool, indices: IndexCache
+    previous: Catalogue, name: str, pool: StoragePool, indices: IndexCache, loader: LayerLoader
 ) -> LoadedLayer:
     """Return a layer of the previous catalogue that reads from the storages of the new one."""
 
@@ -142,10 +140,8 @@ def _as_it_was(
 
     readers = {level: reopened(reader) for level, reader in previous.readers[name].items()}
     table = previous.variants.get(name)
-    if table is not None:
-        table = copy(table)
-        table.open_variant = table.open_variant.moved(pool, indices)
-    return LoadedLayer(previous.layers[name], MappingProxyType(readers), table)
+    moved = table and table.moved(loader.again(pool, indices))
+    return LoadedLayer(previous.layers[name], MappingProxyType(readers), moved)
 
 
 def _listed_layers(
