@@ -75,8 +75,8 @@ def span_of(text: str) -> Span | None:
     start = start - zone
     if dot:
         start += timedelta(microseconds=int(fraction[:6].ljust(6, "0")))
-        width = timedelta(microseconds=max(1, 10 ** (6 - len(fraction)) if len(fraction) < 6 else 1))
-        return Span(start, start + width, True)
+        width = 10 ** max(0, 6 - len(fraction))
+        return Span(start, start + timedelta(microseconds=width), True)
     lengths = {
         4: (12, timedelta()),
         7: (1, timedelta()),
@@ -233,7 +233,8 @@ class Oracle:
         ]
         if step is not None:
             origin = first.start if first is not None else values[0].span.start
-            met = [v for v in met if on_step(v.span, origin, None if last is None else last.end, step)]
+            end = None if last is None else last.end
+            met = [v for v in met if on_step(v.span, origin, end, step)]
         return Answer(self.newest_first(met)) if met else Answer(error="none")
 
 
@@ -251,8 +252,10 @@ def period_of(text: str) -> tuple[int, timedelta] | None:
         elif digits:
             number, digits = int(digits), ""
             key = letter.lower() if is_clock else letter
-            if key in seen or key not in "YMWDhms" or any(
-                "YMWDhms".index(other) > "YMWDhms".index(key) for other in seen
+            if (
+                key in seen
+                or key not in "YMWDhms"
+                or any("YMWDhms".index(other) > "YMWDhms".index(key) for other in seen)
             ):
                 return None
             seen += key
@@ -275,5 +278,3 @@ def on_step(
         if at >= span.start:
             return True
         count += 1
-
-
