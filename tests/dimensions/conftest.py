@@ -10,15 +10,15 @@ import pytest
 from tests.series import series_installation
 
 from mastaba.catalogue import Catalogue
-from mastaba.config.faults import Faults
 from mastaba.config.load import load_catalogue
 from mastaba.config.server import load_server
-from mastaba.environment import Environment
 from mastaba.model.layer import Layer
 from mastaba.plugins.manager import Plugins
 from mastaba.variants import VariantSource
 from mastaba_dimensions.series import Series
+from mastaba_documents.faults import Faults
 from mastaba_server.threads.recent import Recent
+from mastaba_storage.environment import Environment
 
 MakeSeries = Callable[..., Series]
 

@@ -14,17 +14,17 @@ from tests.dimensions.conftest import loaded
 from tests.series import LEVELS, colour_of, rewrite_layer, series_installation, write_value
 
 from mastaba.catalogue import Catalogue
-from mastaba.config.faults import Faults
 from mastaba.config.load import load_catalogue
 from mastaba.config.pyramids import PyramidLoader
 from mastaba.config.server import load_server
-from mastaba.environment import Environment
 from mastaba.errors import NoSuchValueError, OverloadedError, UnknownNameError
 from mastaba.model.digest import digest_of
 from mastaba.plugins.manager import Plugins
 from mastaba.services.change import Action, Change, layer_changes
 from mastaba.site.updates import SiteUpdates
 from mastaba.wsgi import create_application
+from mastaba_documents.faults import Faults
+from mastaba_storage.environment import Environment
 from mastaba_writer.installation import layer_document
 from mastaba_writer.pyramids import LevelPlan
 
