@@ -154,7 +154,7 @@ class HidingTests(ServiceKit):
                 tmp_path_factory.mktemp(name),
                 layers=documents,
                 services=[],
-                services_overrides={name: section},
+                services_overrides={**cls.other_services, name: section},
                 server_overrides=cls.server_settings,
             )
             opened.append(create_application(str(server_json), installed))
