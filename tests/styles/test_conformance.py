@@ -8,7 +8,7 @@ from mastaba_styles.service import StylesService
 
 class TestStylesService(ServiceTests):
     service_class = StylesService
-    other_services = {"tms": {"enabled": True}}
+    other_services = {"tms": {"enabled": True, "endpoint_uri": "https://public.example/tms"}}
     paths = ("", "/VECTOR.json", "/RGB_PNG.json")
     invalid_paths = (
         "/none.json",

@@ -6,7 +6,7 @@ protocols below, and others ask for it by the functions of this module.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -33,13 +33,13 @@ class Stylesheet:
         id: unique among all layers.
         title: for people.
         href: address.
-        document: the style.
+        document: returns the style.
     """
 
     id: str
     title: str
     href: str
-    document: Document
+    document: Callable[[], Document]
 
 
 class OffersZoomTiles(Protocol):

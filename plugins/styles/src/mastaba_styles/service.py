@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import quote
 
@@ -124,7 +125,7 @@ class StylesService(Service):
         names = [sheet.name for sheet in self._sheets.by_layer.get(layer.id, ())][1:]
         uri, segment = self.settings.endpoint_uri, quote(layer.id, safe="")
         first = Stylesheet(
-            layer.id, layer.title, f"{uri}/{segment}{_END}", self._style(layer.id, "")
+            layer.id, layer.title, f"{uri}/{segment}{_END}", partial(self._style, layer.id, "")
         )
         return [
             first,
@@ -133,7 +134,7 @@ class StylesService(Service):
                     f"{layer.id}:{name}",
                     f"{layer.title}: {name}",
                     f"{uri}/{segment}/{quote(name, safe='')}{_END}",
-                    self._style(layer.id, name),
+                    partial(self._style, layer.id, name),
                 )
                 for name in names
             ),
