@@ -96,7 +96,9 @@ _THEMES: Final = (
         2.2,
     ),
     _Theme(("peak", "summit", "sommet", "mountain", "oro"), "#8c5a33", "#e8dccb", 70),
-    _Theme(("place", "town", "city", "village", "settlement", "toponym", "lieu"), "#55514c", "", 90),
+    _Theme(
+        ("place", "town", "city", "village", "settlement", "toponym", "lieu"), "#55514c", "", 90
+    ),
 )
 
 _KINDS: Final = {"POINT": "Point", "LINESTRING": "LineString", "POLYGON": "Polygon"}

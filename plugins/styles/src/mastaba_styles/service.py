@@ -88,9 +88,7 @@ class StylesService(Service):
             self._sheets = Sheets.read(catalogue.layers, catalogue.storages)
             for fault in self._sheets.faults.errors:
                 logger.error("%s; the style is left out", fault)
-        self._addresses = Addresses(
-            settings.endpoint_uri, self._source, self._fonts, self._sprites
-        )
+        self._addresses = Addresses(settings.endpoint_uri, self._source, self._fonts, self._sprites)
         self._documents: dict[tuple[str, str], Document] = {}
 
     def root_entry(self) -> RootEntry:

@@ -52,9 +52,7 @@ class Sprites:
         stem, dot, suffix = file.rpartition(".")
         return dot + suffix in _TYPES and stem.removesuffix(_TWICE) in self.names
 
-    def respond(
-        self, request: Request, file: str, headers: list[tuple[str, str]]
-    ) -> Response:
+    def respond(self, request: Request, file: str, headers: list[tuple[str, str]]) -> Response:
         """Return a file of a sprite.
 
         Without one for fine screens, the usual one is sent: its description says its scale.
