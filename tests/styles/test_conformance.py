@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any, ClassVar
+
 from mastaba_conformance.services import ServiceTests
 from mastaba_styles.service import StylesService
 
 
 class TestStylesService(ServiceTests):
     service_class = StylesService
-    other_services = {"tms": {"enabled": True, "endpoint_uri": "https://public.example/tms"}}
+    other_services: ClassVar[dict[str, Any]] = {
+        "tms": {"enabled": True, "endpoint_uri": "https://public.example/tms"}
+    }
     paths = ("", "/VECTOR.json", "/RGB_PNG.json")
     invalid_paths = (
         "/none.json",

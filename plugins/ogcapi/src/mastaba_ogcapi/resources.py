@@ -102,8 +102,6 @@ def find_resource(dataset: Dataset, path: list[str]) -> Resource:
         case ["collections", identifier]:
             content = collection_document(dataset, dataset.collection(identifier))
             return resource(content, "collection", crumbs=[_COLLECTIONS])
-        case ["collections", identifier, "coverage"]:
-            return _coverage_page(dataset, dataset.collection(identifier))
         case ["collections", identifier, *rest] if rest in _OF_COVERAGES:
             return _of_coverage(dataset, dataset.collection(identifier), rest)
         case ["collections", identifier, "styles"]:
@@ -143,6 +141,8 @@ def _of_coverage(dataset: Dataset, collection: Collection, rest: list[str]) -> R
             ),
             "txt": Representation(TEXT, lambda: parts_text(dataset, collection)),
         }
+    if rest == ["coverage"]:
+        return _coverage_page(dataset, collection)
     if rest == ["schema"]:
         schema = schema_document(dataset, collection)
         return {"json": Representation(SCHEMA, lambda: _json_text(schema))}
@@ -152,8 +152,6 @@ def _of_coverage(dataset: Dataset, collection: Collection, rest: list[str]) -> R
 
 def _coverage_page(dataset: Dataset, collection: Collection) -> Resource:
     """Return the page of a coverage, which is a file otherwise."""
-    if not collection.has_coverage:
-        raise _unknown_path()
     content = coverage_summary(dataset, collection)
     crumbs = _above(dataset, collection.id)
     page = _resource(dataset, content, "coverage", title="Download", crumbs=crumbs)
@@ -254,7 +252,13 @@ def _json_text(content: Content) -> str:
 
 
 _OF_COVERAGES: Final = (
-    *(["schema"], ["coverage", "domainset"], ["coverage", "rangetype"], ["coverage", "parts"]),
+    *(
+        ["coverage"],
+        ["schema"],
+        ["coverage", "domainset"],
+        ["coverage", "rangetype"],
+        ["coverage", "parts"],
+    ),
 )
 _COLLECTIONS: Final = ("Collections", "/collections")
 _STYLES: Final = ("Styles", "/styles")
