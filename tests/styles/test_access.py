@@ -37,7 +37,7 @@ def style(client: Client, path: str, **headers: str) -> dict[str, Any]:
 
 def test_every_address_contains_the_key(guarded: Client) -> None:
     found = addresses(style(guarded, f"/styles/~{KEY}/VECTOR.json"))
-    assert len(found) == 4
+    assert len(found) == 5
     for address in found:
         assert address.startswith((f"{PUBLIC_URL}/styles/~{KEY}/", f"{PUBLIC_URL}/tms/~{KEY}/"))
     glyphs = next(one for one in found if "/glyphs/" in one).removeprefix(PUBLIC_URL)

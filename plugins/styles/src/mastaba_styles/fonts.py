@@ -22,6 +22,11 @@ logger = logging.getLogger(__name__)
 FAMILY: Final = "fontpkg_noto_sans"
 """Package with the files of Noto Sans (SIL Open Font License 1.1)."""
 
+_FAMILY_NAME: Final = "noto-sans"
+_FONT_FACE: Final = (
+    '@font-face {{ font-family: "{family}"; font-style: {style}; font-weight: 100 900; '
+    'src: url("../{file}"); }}'
+)
 _SUFFIXES: Final = (".ttf", ".otf")
 _MEDIA_TYPE: Final = "application/x-protobuf"
 _MOST_FONTS: Final = 1000
@@ -48,6 +53,7 @@ class Fonts:
         self.problems: list[str] = []
         self._folders: dict[str, tuple[Path, Path]] = {}
         self._faces: dict[str, Any] = {}
+        self._web: dict[str, Path] = {}
         self._made = _Made()
         if directory:
             self._find(directory)
@@ -98,6 +104,36 @@ class Fonts:
             headers,
         )
 
+    def respond_web(
+        self, request: Request, parts: list[str], headers: list[tuple[str, str]]
+    ) -> Response:
+        """Return a font for OpenLayers, which writes labels with fonts of the browser.
+
+        Only the family with a free licence is sent as a file. Of others, the style sheet is empty,
+        and the browser takes its own font.
+
+        Args:
+            request: with its conditions.
+            parts: ``noto-sans``, ``400-italic.css``; or ``noto-sans-italic.ttf``.
+            headers: further ones.
+
+        Raises:
+            UnknownPathError: there is no such file.
+            StorageError: it cannot be read.
+        """
+        if len(parts) == 2 and parts[1].endswith(".css"):
+            ending = "-italic" if parts[1].endswith("-italic.css") else ""
+            file = f"{parts[0]}{ending}.ttf"
+            text = _FONT_FACE if file in self._web else ""
+            family = parts[0].replace("-", " ").title()
+            text = text.format(family=family, style=ending[1:] or "normal", file=file)
+            return versioned_response(request, [text], "text/css", text.encode, headers)
+        path = self._web.get(parts[0]) if len(parts) == 1 else None
+        version = path and version_of(path, path.resolve().parent)
+        if path is None or version is None:
+            raise UnknownPathError("there is no such font")
+        return versioned_response(request, [version], "font/ttf", lambda: content_of(path), headers)
+
     def _version(self, name: str, first: int) -> str:
         if name in self._folders:
             folder, root = self._folders[name]
@@ -147,6 +183,8 @@ class Fonts:
         for folder in (spec and spec.submodule_search_locations) or ():
             for path in sorted(Path(folder, "files").glob("*.ttf"), reverse=True):
                 self._add_faces(path)
+                ending = "-italic" if "Italic" in path.name else ""
+                self._web[f"{_FAMILY_NAME}{ending}.ttf"] = path
 
     def _add_faces(self, path: Path) -> None:
         # Loaded for font files only.

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from mastaba.api.catalogue import Attribute, Layer, Table
+    from mastaba_styles.sheets import Addresses
 
 SOURCE: Final = "layer"
 """Name of the only source of a style that is made."""
@@ -107,32 +108,30 @@ _HEIGHTS: Final = ("elevation", "ele", "altitude", "height", "alti")
 _PLACES: Final = ("Point", "Polygon", "LineString")
 
 
-def made_style(
-    layer: Layer, source: dict[str, Any], glyphs: str | None, font: str | None
-) -> dict[str, Any]:
+def made_style(layer: Layer, source: dict[str, Any], others: Addresses) -> dict[str, Any]:
     """Return the style of a layer.
 
     Args:
         layer: the layer.
         source: its tiles.
-        glyphs: template of the addresses of glyphs; None without fonts.
-        font: of the labels; without it there are none.
+        others: further addresses. Without fonts, there are no labels.
     """
+    glyphs, font = others.glyphs, others.fonts.default
     style: dict[str, Any] = {
         "version": 8,
         "name": layer.title,
-        "metadata": {"mastaba:layer": layer.id},
+        "metadata": {"mastaba:layer": layer.id, **others.metadata},
         **first_view(layer),
         "sources": {SOURCE: source},
     }
     if source["type"] == "raster":
         style["layers"] = [{"id": "pixels", "type": "raster", "source": SOURCE}]
         return style
-    if glyphs and font:
+    if glyphs is not None:
         style["glyphs"] = glyphs
     layers: list[tuple[int, dict[str, Any]]] = []
     for table in list(tables_of(layer).values())[:_MOST_TABLES]:
-        layers += _drawn(table, font if glyphs else None)
+        layers += _drawn(table, font)
     # A stable order: of equal ranks, that of the tables.
     layers.sort(key=lambda entry: entry[0])
     ground = {"id": "ground", "type": "background", "paint": {"background-color": _GROUND}}
@@ -140,7 +139,7 @@ def made_style(
     return style
 
 
-def _drawn(table: Table, font: str | None) -> Iterable[tuple[int, dict[str, Any]]]:
+def _drawn(table: Table, font: str) -> Iterable[tuple[int, dict[str, Any]]]:
     """Return the layers of a table with their ranks: areas, then lines, points and labels."""
     theme = _theme(table.name)
     known = _KINDS.get(table.geometry.upper().removeprefix("MULTI"))
@@ -182,7 +181,7 @@ def _drawn(table: Table, font: str | None) -> Iterable[tuple[int, dict[str, Any]
 
 
 def _line(theme: _Theme) -> dict[str, Any]:
-    stops = [[6, round(theme.width / 3, 2)], [14, theme.width], [18, 3 * theme.width]]
+    stops = [[6, round(theme.width / 3, 2)], [14, theme.width], [18, round(3 * theme.width, 2)]]
     return {"line-color": theme.colour, "line-width": {"base": 1.3, "stops": stops}}
 
 

@@ -47,6 +47,7 @@ class StylesService(Service):
     ``/{layer}/{name}.json``                   another style that its descriptor names
     ``/sprites/{name}[@2x].json``, ``….png``   icons
     ``/glyphs/{fontstack}/{range}.pbf``        glyphs
+    ``/fonts/{family}/{weight}[-italic].css``  fonts of browsers
     ========================================== ==================================================
     """
 
@@ -156,6 +157,9 @@ class StylesService(Service):
             case ["sprites", file] if self._sprites.has(file):
                 request.name_operation(_FILE)
                 return self._sprites.respond(request, file, self._headers(_SPRITES))
+            case ["fonts", *rest] if not rest[-1:] or not rest[-1].endswith(_END):
+                request.name_operation(_FILE)
+                return self._fonts.respond_web(request, rest, self._headers(_GLYPHS))
             case ["glyphs", stack, file]:
                 request.name_operation(_FILE)
                 return self._fonts.respond(request, stack, file, self._headers(_GLYPHS))
@@ -206,7 +210,7 @@ class StylesService(Service):
         layer = self.site.catalogue.layers[identifier]
         if sheet is not None:
             return rewritten(sheet, layer, self._addresses)
-        return made_style(layer, source, self._addresses.glyphs, self._fonts.default)
+        return made_style(layer, source, self._addresses)
 
     def _list(self) -> Document:
         key = "", ""

@@ -81,6 +81,15 @@ class Addresses:
             return None
         return f"{self.uri}/glyphs/{{fontstack}}/{{range}}.pbf"
 
+    @property
+    def metadata(self) -> dict[str, str]:
+        """Members of the metadata of a style: where OpenLayers gets the fonts of browsers.
+
+        It would ask a public server otherwise.
+        """
+        template = f"{self.uri}/fonts/{{font-family}}/{{fontweight}}{{-fontstyle}}.css"
+        return {"ol:webfonts": template}
+
     def sprite(self, name: str) -> str | None:
         """Return the address of a sprite; None if there is none of this name."""
         if name not in self.sprites.names:
@@ -133,6 +142,8 @@ def rewritten(sheet: Sheet, layer: Layer, others: Addresses) -> dict[str, Any]:
         if (found := _source(name, source, sheet, layer, others)) is not None
     }
     style["sources"] = sources
+    given = style.get("metadata")
+    style["metadata"] = {**(given if isinstance(given, dict) else {}), **others.metadata}
     if (glyphs := others.glyphs) is not None:
         style["glyphs"] = glyphs
     if (sprite := _sprite(sheet.style.get("sprite"), others)) is not None:
