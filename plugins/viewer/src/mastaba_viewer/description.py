@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from mastaba.api.web import Document
 from mastaba.errors import AccessError, SlabFormatError, StorageError
+from mastaba_ows.offers import stylesheets
 from mastaba_viewer.choices import is_offered
 from mastaba_viewer.downloads import downloads
 from mastaba_viewer.grids import grids
@@ -49,6 +50,7 @@ def description(layer: Layer, site: Site) -> dict[str, Any]:
         ],
         "styles": _styles(layer, site),
         "tables": _tables(layer),
+        "stylesheet": next((one.href for one in stylesheets(site, layer)), ""),
         "sets": shown,
         "sources": found,
         "downloads": downloads(layer, site),

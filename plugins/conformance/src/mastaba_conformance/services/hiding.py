@@ -114,6 +114,7 @@ class HidingTests(ServiceKit):
         server_settings: keys of server.json.
         is_complete_without: whether the service can be configured without the layer.
         service_class, settings, layer_settings, paths, invalid_paths, layer: see `ServiceTests`.
+        other_services: see `ServiceTests`.
         error_types, has_etags, ignores_unknown_parameters, time_limit: see `ServiceTests`.
         kit, level, levels: for the report.
     """
