@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
+import numpy as np
 import pytest
+from PIL import Image
 from tests.conftest import Serving
 from tests.export.ground import planned
 from tests.live.browsers import MAPLIBRE, Pixels, drawn, web_clients
@@ -130,3 +132,23 @@ def test_openlayers(browser: Any, url: str, layer: str) -> None:
     """
     found = drawn(browser, url, files, script, f"{url}/styles/{layer}.json", CENTRE, LEVEL)
     check_drawn(found)
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_qgis(url: str, layer: str, tmp_path: Path) -> None:
+    if not Path("/usr/lib/python3/dist-packages/qgis").exists():
+        pytest.skip("python3-qgis is not installed")
+    with urlopen(f"{url}/styles/{layer}.json") as answer:
+        (source,) = json.load(answer)["sources"].values()
+    middle = ["3757032.814", "3757032.814"]
+    picture = tmp_path / "picture.png"
+    subprocess.run(
+        [
+            "/usr/bin/python3",
+            str(Path(__file__).with_name("qgis_style.py")),
+            *(source["tiles"][0], f"{url}/styles/{layer}.json", *middle, str(picture)),
+        ],
+        env={"QT_QPA_PLATFORM": "offscreen", "HOME": str(tmp_path)},
+        check=True,
+    )
+    check_drawn(np.asarray(Image.open(picture).convert("RGB")))
