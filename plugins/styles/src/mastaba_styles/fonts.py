@@ -129,7 +129,7 @@ class Fonts:
             text = text.format(family=family, style=ending[1:] or "normal", file=file)
             return versioned_response(request, [text], "text/css", text.encode, headers)
         path = self._web.get(parts[0]) if len(parts) == 1 else None
-        version = path and version_of(path, path.resolve().parent)
+        version = version_of(path, path.resolve().parent) if path else None
         if path is None or version is None:
             raise UnknownPathError("there is no such font")
         return versioned_response(request, [version], "font/ttf", lambda: content_of(path), headers)

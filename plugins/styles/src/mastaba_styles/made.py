@@ -146,7 +146,7 @@ def _drawn(table: Table, font: str) -> Iterable[tuple[int, dict[str, Any]]]:
     kinds = (known,) if known else _PLACES
 
     def one(kind: str, type_: str, rank: int, **more: Any) -> tuple[int, dict[str, Any]]:
-        entry = {
+        entry: dict[str, Any] = {
             "id": f"{table.name} {type_}" + ("" if known else f" {kind.lower()}"),
             "type": type_,
             "source": SOURCE,

@@ -79,16 +79,12 @@ class StylesService(Service):
     def __init__(self, settings: ServiceSettings, site: Site) -> None:
         super().__init__(settings, site)
         # Views share what belongs to the configuration: files are read once.
-        main = site.main and site.main.services.get(self.name)
-        if isinstance(main, StylesService):
-            self._fonts, self._sprites, self._sheets = main._fonts, main._sprites, main._sheets
-        else:
-            own, catalogue = settings.own, site.catalogue
-            self._fonts = Fonts(own.get("fonts", ""), own.get("font", ""))
-            self._sprites = Sprites(own.get("sprites", ""))
-            self._sheets = Sheets.read(catalogue.layers, catalogue.storages)
-            for fault in self._sheets.faults.errors:
-                logger.error("%s; the style is left out", fault)
+        main = site.main.services.get(self.name) if site.main else None
+        self._loaded: _Loaded = (
+            main._loaded if isinstance(main, StylesService) else _Loaded(settings, site)
+        )
+        self._fonts, self._sprites = self._loaded.fonts, self._loaded.sprites
+        self._sheets = self._loaded.sheets
         self._addresses = Addresses(settings.endpoint_uri, self._source, self._fonts, self._sprites)
         self._documents: dict[tuple[str, str], Document] = {}
 
@@ -230,6 +226,22 @@ class StylesService(Service):
         if self.site.catalogue.settings.caching.surrogate_keys:
             headers.append(("Surrogate-Key", f"{DOCUMENTS_KEY} {kind}"))
         return headers
+
+
+class _Loaded:
+    """What is read once for a configuration.
+
+    Attributes:
+        fonts, sprites, sheets: of the operator.
+    """
+
+    def __init__(self, settings: ServiceSettings, site: Site) -> None:
+        own, catalogue = settings.own, site.catalogue
+        self.fonts = Fonts(own.get("fonts", ""), own.get("font", ""))
+        self.sprites = Sprites(own.get("sprites", ""))
+        self.sheets = Sheets.read(catalogue.layers, catalogue.storages)
+        for fault in self.sheets.faults.errors:
+            logger.error("%s; the style is left out", fault)
 
 
 def _text(content: object) -> str:
