@@ -134,7 +134,8 @@ $(RUNTIME): core/pyproject.toml $(KERNELS) $(PAGES) $(LIBS:%=%/pyproject.toml) $
 	@$(BIN)/python -m pip install -q $(LIBS:%=-e ./%) -e ./core
 	@$(BIN)/python -m pip install -q -e ./plugins/viewer
 	@$(BIN)/python -m pip install -q --no-build-isolation \
-		$(patsubst %,-e ./%,$(filter-out plugins/viewer,$(PLUGINS)))
+		$(patsubst %,-e ./%,$(filter-out plugins/viewer plugins/styles,$(PLUGINS))) \
+		-e "./plugins/styles[fonts]"
 	@touch $@
 
 $(TOOLS): $(RUNTIME) pyproject.toml

@@ -106,7 +106,7 @@ LIBRARIES = {
 }
 
 # Folders of plugins whose names are words of other things too.
-USUAL_WORDS = frozenset({"access", "dimensions", "serve", "storage_http"})
+USUAL_WORDS = frozenset({"access", "dimensions", "serve", "storage_http", "styles"})
 # module: why it names a protocol that a plugin provides
 PLUGIN_NAMES = {
     "mastaba.api.commands": "USAGE is the exit status of a command that was called wrongly",

@@ -45,6 +45,8 @@ STATE = {
     "mastaba_usage.database._Names._labels": "keys of one roll-up",
     "mastaba_usage.importing.LogCounter": "days and keys of the logs that a command counts",
     "mastaba_export.object_store.Upload._tags": "parts of one upload",
+    "mastaba_styles.fonts.Fonts": "fonts of the operator, 1000 at most",
+    "mastaba_styles.sheets.Sheets": "styles that descriptors name",
     "mastaba_metrics.table": "the table of each scoreboard, and its counters",
 }
 

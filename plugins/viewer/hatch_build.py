@@ -141,7 +141,8 @@ def _bundled(outputs: Mapping[str, Any]) -> Iterator[str]:
         for path, part in made["inputs"].items():
             found = re.match(r"(?:.*/)?node_modules/(?:@[^/]+/)?[^/]+", path)
             if found and part["bytesInOutput"]:
-                yield found[0].removeprefix("node_modules/")
+                # Some libraries contain copies of others, which are also installed beside them.
+                yield found[0].removeprefix("node_modules/").rpartition("/dist/node_modules/")[2]
 
 
 def _licence(package: Path) -> str:

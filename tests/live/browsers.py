@@ -103,7 +103,7 @@ def evaluated(browser: Any, url: str, files: dict[str, Path], script: str, *argu
         )
     finally:
         page.close()
-    assert not faults
+    assert not faults, faults
     return data
 
 

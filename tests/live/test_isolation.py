@@ -58,6 +58,7 @@ TESTS = {
     "storage_http": ["storage_http/test_hosts.py"],
     "storage_s3": ["storage_s3/test_settings.py"],
     "storage_swift": ["storage_swift/test_tokens.py"],
+    "styles": ["styles/test_glyphs.py"],
     "tms": ["tms/test_paths.py"],
     "usage": ["usage/test_usage.py"],
     "viewer": ["viewer/test_page.py"],

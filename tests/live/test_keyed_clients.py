@@ -36,6 +36,8 @@ from mastaba_conformance.tiny_installation import tiny_float_tile, tiny_integer_
 pytestmark = pytest.mark.live
 
 SERVICES = ("wms", "wmts", "tms", "ogcapi", "terrain", "elevation", "viewer")
+STYLES = "styles"
+"""Path of the service ``stylesheets``."""
 LEVEL, ROW, COL = "4", 6, 9
 SIDE = 2 * 20037508.342789244 / 2 ** int(LEVEL)
 WEST, NORTH = COL * SIDE - 20037508.342789244, 20037508.342789244 - ROW * SIDE
@@ -84,7 +86,7 @@ def any_server(request: pytest.FixtureRequest) -> Iterator[Server]:
         }[request.param]
         installation = tiny_installation(
             folder / "tiny",
-            services=SERVICES,
+            services=(*SERVICES, "stylesheets"),
             public_url=url,
             services_overrides={"global": {"cors": True}},
         )
@@ -105,7 +107,9 @@ def any_server(request: pytest.FixtureRequest) -> Iterator[Server]:
             server.stop()
         texts = re.findall(r"\{.*\}", server.log.read_text("utf-8"))
         lines = [json.loads(text) for text in texts]
-        requests = [line for line in lines if line.get("path", "/").split("/")[1] in SERVICES]
+        requests = [
+            line for line in lines if line.get("path", "/").split("/")[1] in (*SERVICES, STYLES)
+        ]
         # Clients ask for tiles that are not there.
         wrong = [
             one for one in requests if one["key"] == "-" or one["status"] not in (200, 304, 404)
@@ -312,7 +316,7 @@ OPENLAYERS = """
 
 def names(server: Server) -> dict[str, Any]:
     """Return what scripts get: addresses of services, and a place."""
-    addresses = {name: server.service(name) for name in SERVICES}
+    addresses = {name: server.service(name) for name in (*SERVICES, STYLES)}
     centre = [(BOX[0] + BOX[2]) / 2, (BOX[1] + BOX[3]) / 2]
     return {**addresses, "centre": centre, "resolution": SIDE / 256, "box": BOX, "degrees": WGS84}
 
@@ -406,6 +410,9 @@ def test_maplibre(browser: Any, server: Server, libraries: str) -> None:
         found.colours = new Set(await raster(map)).size;
         found.vector = map.queryRenderedFeatures({layers: ["vector"]}).length;
         map.remove();
+        map = await made(`${a.styles}/VECTOR.json`);
+        found.styled = map.queryRenderedFeatures({layers: ["centres symbol"]}).length;
+        map.remove();
         map = await made(`${a.terrain}/FLOAT32_ZIP/style.json`);
         found.sources = Object.keys(map.getStyle().sources);
         found.height = map.terrain.getElevationForLngLat(
@@ -417,6 +424,7 @@ def test_maplibre(browser: Any, server: Server, libraries: str) -> None:
         found = page.evaluate(f"async (a) => {{ {script} }}", names(server))
     assert found["colours"] > 20
     assert found["vector"] > 0, "vector"
+    assert found["styled"] > 0, "labels"
     assert len(found["sources"]) >= 2
     assert found["height"] > 1000
 

@@ -99,6 +99,7 @@ def test_layer(tiny: Client) -> None:
         "metadata": [],
         "styles": [{"id": "normal", "title": "Stored data", "palette": None}],
         "tables": [],
+        "stylesheet": "",
         "downloads": [],
         "sources": [
             {

@@ -78,7 +78,7 @@ def _links(dataset: Dataset, collection: Collection) -> list[Link]:
         links += _map_links(dataset, collection, href)
     if collection.has_coverage:
         links += coverage_links(dataset, collection)
-    if not layer.is_vector:
+    if not layer.is_vector or collection.stylesheets:
         links.append(link(f"{href}/styles?f=json", f"{REL}/styles", JSON, "Styles"))
     links += _elevation_links(dataset, collection)
     viewer = dataset.site.services.get("viewer")

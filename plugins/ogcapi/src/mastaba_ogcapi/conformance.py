@@ -59,6 +59,9 @@ def conformance(dataset: Dataset) -> dict[str, Any]:
             for name in (*_COVERAGES, *(("png",) if dataset.has_picture_coverage else ()))
             for scheme in ("https", "http")
         ]
+    if dataset.stylesheets:
+        names = ["core", "mapbox-styles"]
+        classes += [f"http://{_SPEC}/ogcapi-styles-1/1.0/conf/{name}" for name in names]
     links = self_links(f"{dataset.uri}/conformance", "Conformance classes")
     return {"links": links, "conformsTo": classes}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -13,6 +13,7 @@ from mastaba.errors import InvalidParameterError, UnknownPathError
 from mastaba_ogcapi.coverages.settings import coverage_settings, is_offered
 from mastaba_ogcapi.formats import MapFormat, MapFormats
 from mastaba_ogcapi.registered import registered_name
+from mastaba_ows.offers import Stylesheet, stylesheets
 from mastaba_render.api.crs import CRSOffer
 
 if TYPE_CHECKING:
@@ -60,6 +61,11 @@ class Collection:
             and is_offered(self.layer)
             and self.offers("coverages")
         )
+
+    @cached_property
+    def stylesheets(self) -> Sequence[Stylesheet]:
+        """The styles by which clients draw the tiles, the default first."""
+        return stylesheets(self._dataset.site, self.layer)
 
     @cached_property
     def coverage(self) -> Coverage:
@@ -219,6 +225,22 @@ class Dataset:
     def style_names(self) -> list[str]:
         """Identifiers of all styles of maps, sorted."""
         return sorted({style.identifier for item in self.raster for style in item.layer.styles})
+
+    @cached_property
+    def stylesheets(self) -> Mapping[str, Stylesheet]:
+        """The styles by which clients draw collections, by identifier."""
+        return {sheet.id: sheet for item in self.collections.values() for sheet in item.stylesheets}
+
+    def stylesheet(self, identifier: str) -> Stylesheet:
+        """Return a style by which clients draw.
+
+        Raises:
+            UnknownPathError: there is no such style.
+        """
+        found = self.stylesheets.get(identifier)
+        if found is None:
+            raise UnknownPathError(f"there is no style {printable(identifier)}")
+        return found
 
     @cached_property
     def has_dataset_map(self) -> bool:

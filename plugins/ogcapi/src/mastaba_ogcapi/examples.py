@@ -47,6 +47,10 @@ def examples(dataset: Dataset, collection: Collection | None = None) -> Mapping[
     if vector:
         found |= {"vectorCollectionId": vector.id, "f-vectorTile": "mvt"}
         found |= {f"vector-{name}": value for name, value in _tile(dataset, vector).items()}
+    styled = [item for item in (raster, vector) if item and (item is raster or item.stylesheets)]
+    if styled:
+        found["styledCollectionId"] = styled[0].id
+    found["stylesheetId"] = next(iter(dataset.stylesheets), None)
     if raster:
         found |= {"rasterCollectionId": raster.id, **_tile(dataset, raster)}
         found |= _map(dataset, raster)

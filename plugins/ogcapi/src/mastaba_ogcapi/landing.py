@@ -55,6 +55,8 @@ def _links(dataset: Dataset) -> list[Link]:
         link(collections, "data", JSON, "Collections"),
         link(f"{uri}/tileMatrixSets?f=json", f"{REL}/tiling-schemes", JSON, "Tile matrix sets"),
     ]
+    if dataset.stylesheets:
+        links.append(link(f"{uri}/styles?f=json", f"{REL}/styles", JSON, "Styles"))
     if dataset.has_dataset_map:
         links += [
             link(f"{uri}/map", f"{base}/map", "image/png", "Map of the dataset")

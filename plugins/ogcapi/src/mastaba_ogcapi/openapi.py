@@ -20,6 +20,7 @@ from mastaba_ogcapi.examples import examples
 from mastaba_ogcapi.landing import OPENAPI_JSON, OPENAPI_YAML
 from mastaba_ogcapi.negotiation import HTML, JSON
 from mastaba_ogcapi.tilesets import TILEJSON, VECTOR_TILES
+from mastaba_ows.offers import STYLESHEET
 
 if TYPE_CHECKING:
     from mastaba_ogcapi.dataset import Collection, Dataset
@@ -130,6 +131,8 @@ def _offered(dataset: Dataset) -> Mapping[str | None, bool]:
         "sets": bool(dataset.tile_matrix_sets),
         "collections": bool(dataset.collections),
         "raster": bool(dataset.raster),
+        "styled": bool(dataset.raster or dataset.stylesheets),
+        "stylesheets": bool(dataset.stylesheets),
         "vectorTiles": dataset.tiles and bool(dataset.vector),
         "mapTiles": dataset.tiles and bool(dataset.raster),
         "maps": dataset.maps and bool(dataset.raster and dataset.formats.all),
@@ -151,7 +154,13 @@ def _values(dataset: Dataset) -> Mapping[str, Any]:
         "$rasterCollections": [item.id for item in dataset.raster],
         "$coverageCollections": [item.id for item in dataset.downloadable],
         "$vectorCollections": [item.id for item in dataset.vector],
+        "$styledCollections": [
+            item.id
+            for item in dataset.collections.values()
+            if not item.layer.is_vector or item.stylesheets
+        ],
         "$styles": dataset.style_names,
+        "$stylesheets": list(dataset.stylesheets),
         "$tileMatrixSets": list(dict.fromkeys(sets)),
         "$formats": names,
         "$tileFormats": sorted(
@@ -168,6 +177,8 @@ def _values(dataset: Dataset) -> Mapping[str, Any]:
         "$coverageFormats": [item.short for item in _coverage_formats(dataset)],
         "$compressions": ["stored", *_compressions()] if dataset.downloadable else [],
         "schema": [SCHEMA],
+        "stylesheets": [STYLESHEET],
+        "json": [JSON],
         "vectorTiles": [VECTOR_TILES, "application/x-protobuf"],
     }
 

@@ -28,7 +28,7 @@ from mastaba_ogcapi.coverages.parts import (
 )
 from mastaba_ogcapi.landing import OPENAPI_JSON, OPENAPI_YAML, landing_page
 from mastaba_ogcapi.negotiation import HTML, JSON
-from mastaba_ogcapi.styles import styles_document
+from mastaba_ogcapi.styles import all_styles_document, style_metadata, styles_document
 from mastaba_ogcapi.tilejson import tilejson
 from mastaba_ogcapi.tilematrixsets import tile_matrix_set_document, tile_matrix_sets_document
 from mastaba_ogcapi.tilesets import (
@@ -38,6 +38,7 @@ from mastaba_ogcapi.tilesets import (
     tileset_document,
     tilesets_document,
 )
+from mastaba_ows.offers import STYLESHEET
 
 if TYPE_CHECKING:
     from mastaba_ogcapi.dataset import Collection, Dataset
@@ -101,14 +102,16 @@ def find_resource(dataset: Dataset, path: list[str]) -> Resource:
         case ["collections", identifier]:
             content = collection_document(dataset, dataset.collection(identifier))
             return resource(content, "collection", crumbs=[_COLLECTIONS])
-        case ["collections", identifier, "coverage"]:
-            return _coverage_page(dataset, dataset.collection(identifier))
         case ["collections", identifier, *rest] if rest in _OF_COVERAGES:
             return _of_coverage(dataset, dataset.collection(identifier), rest)
         case ["collections", identifier, "styles"]:
-            content = styles_document(dataset, dataset.raster_collection(identifier))
-            crumbs = _above(dataset, identifier)
+            found = dataset.collection(identifier)
+            if not found.stylesheets:
+                found = dataset.raster_collection(identifier)
+            content, crumbs = styles_document(dataset, found), _above(dataset, identifier)
             return resource(content, "styles", title="Styles", crumbs=crumbs)
+        case ["styles", *rest] if dataset.stylesheets:
+            return _stylesheet(dataset, rest)
         case ["collections", identifier, "tiles", *rest] if dataset.tiles:
             return _tiles(Tiles(dataset, dataset.vector_collection(identifier)), rest)
         case ["collections", identifier, "map", "tiles", *rest] if dataset.tiles:
@@ -138,6 +141,8 @@ def _of_coverage(dataset: Dataset, collection: Collection, rest: list[str]) -> R
             ),
             "txt": Representation(TEXT, lambda: parts_text(dataset, collection)),
         }
+    if rest == ["coverage"]:
+        return _coverage_page(dataset, collection)
     if rest == ["schema"]:
         schema = schema_document(dataset, collection)
         return {"json": Representation(SCHEMA, lambda: _json_text(schema))}
@@ -147,12 +152,24 @@ def _of_coverage(dataset: Dataset, collection: Collection, rest: list[str]) -> R
 
 def _coverage_page(dataset: Dataset, collection: Collection) -> Resource:
     """Return the page of a coverage, which is a file otherwise."""
-    if not collection.has_coverage:
-        raise _unknown_path()
     content = coverage_summary(dataset, collection)
     crumbs = _above(dataset, collection.id)
     page = _resource(dataset, content, "coverage", title="Download", crumbs=crumbs)
     return {"html": page["html"]}
+
+
+def _stylesheet(dataset: Dataset, rest: list[str]) -> Resource:
+    """Return the list of styles by which clients draw, one of them, or what is known about it."""
+    if not rest:
+        return _resource(dataset, all_styles_document(dataset), "styles", title=_STYLES[0])
+    sheet = dataset.stylesheet(rest[0])
+    if len(rest) == 1:
+        text = lambda: sheet.document().body.decode()  # noqa: E731
+        return {"mapbox": Representation(STYLESHEET, text)}
+    if rest[1:] != ["metadata"]:
+        raise _unknown_path()
+    content = style_metadata(dataset, sheet)
+    return {"json": _resource(dataset, content, "styles")["json"]}
 
 
 def _tiles(tiles: Tiles, rest: list[str]) -> Resource:
@@ -235,9 +252,16 @@ def _json_text(content: Content) -> str:
 
 
 _OF_COVERAGES: Final = (
-    *(["schema"], ["coverage", "domainset"], ["coverage", "rangetype"], ["coverage", "parts"]),
+    *(
+        ["coverage"],
+        ["schema"],
+        ["coverage", "domainset"],
+        ["coverage", "rangetype"],
+        ["coverage", "parts"],
+    ),
 )
 _COLLECTIONS: Final = ("Collections", "/collections")
+_STYLES: Final = ("Styles", "/styles")
 _SETS: Final = ("Tile matrix sets", "/tileMatrixSets")
 
 _ENUMERATIONS: Final[Mapping[str, Callable[[Dataset], list[str]]]] = {

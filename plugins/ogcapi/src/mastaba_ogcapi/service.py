@@ -20,6 +20,7 @@ from mastaba_ogcapi.dataset import Dataset
 from mastaba_ogcapi.errors import error_response
 from mastaba_ogcapi.getmap import GetMap
 from mastaba_ogcapi.gettile import GetTile
+from mastaba_ogcapi.links import collection_address
 from mastaba_ogcapi.negotiation import HTML, JSON, document_kind, language
 from mastaba_ogcapi.resources import (
     Resource,
@@ -156,6 +157,17 @@ class OGCAPIService(Service):
         if collection is None or not collection.has_coverage:
             return []
         return coverage_downloads(self._dataset, collection)
+
+    def zoom_tiles(self, layer: Layer) -> str:
+        """Return the template of the tiles of a layer; see `mastaba_ows.offers.zoom_tiles`."""
+        collection = self._dataset.collections[layer.id]
+        if not (collection.has_vector_tiles or collection.has_map_tiles):
+            return ""
+        family = ("tiles",) if layer.is_vector else ("map", "tiles")
+        identifier = layer.pyramid.tile_matrix_set.id
+        name = self._dataset.registered_names.get(identifier, identifier)
+        href = collection_address(self._dataset.uri, layer.id, *family, name)
+        return f"{href}/{{z}}/{{y}}/{{x}}?f={layer.pyramid.format.short_name}"
 
     def error_response(self, error: Exception, request: Request) -> Response:
         return error_response(error, request)

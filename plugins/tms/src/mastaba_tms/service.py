@@ -9,15 +9,16 @@ from mastaba.api.services import RootEntry, Service, services_xml
 from mastaba.api.tiles import TilePaths, Tiles
 from mastaba.api.web import Document
 from mastaba.errors import UnknownPathError
-from mastaba_tms.addresses import FROM_BOTTOM, VERSION, service_href
+from mastaba_tms.addresses import FROM_BOTTOM, VERSION, service_href, tile_template
 from mastaba_tms.errors import error_report
 from mastaba_tms.gettile import GetTile
 from mastaba_tms.numbering import YOrigin
+from mastaba_tms.offered import OfferedTileMap
 
 if TYPE_CHECKING:
+    from mastaba.api.catalogue import Layer
     from mastaba.api.services import ServiceSettings, Site
     from mastaba.api.web import Request, Response
-    from mastaba_tms.offered import OfferedTileMap
 
 _DOCUMENT, _GET_TILE = "getcapabilities", "gettile"
 """Operations for metrics, by their names in WMTS."""
@@ -76,6 +77,12 @@ class TileMapServer(Service):
 
     def tile_addresses(self) -> list[TilePaths]:
         return [TilePaths(self._get_tile.group)]
+
+    def zoom_tiles(self, layer: Layer) -> str:
+        """Return the template of the tiles of a layer; see `mastaba_ows.offers.zoom_tiles`."""
+        if self._from_bottom:
+            return ""
+        return tile_template(self.settings.endpoint_uri, OfferedTileMap(layer))
 
     def error_response(self, error: Exception, request: Request) -> Response:
         return error_report(error)

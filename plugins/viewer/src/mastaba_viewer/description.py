@@ -16,6 +16,7 @@ from mastaba_viewer.projections import projections
 from mastaba_viewer.snippets import snippets
 from mastaba_viewer.sources import sources
 from mastaba_viewer.sources.heights import heights
+from mastaba_viewer.sources.stylesheets import default_stylesheet
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import Layer, Palette, Style
@@ -49,6 +50,7 @@ def description(layer: Layer, site: Site) -> dict[str, Any]:
         ],
         "styles": _styles(layer, site),
         "tables": _tables(layer),
+        "stylesheet": default_stylesheet(layer, site) if layer.is_vector else "",
         "sets": shown,
         "sources": found,
         "downloads": downloads(layer, site),

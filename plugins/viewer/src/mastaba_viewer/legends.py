@@ -49,7 +49,8 @@ def legends(layer: Mapping[str, Any]) -> str:
     Args:
         layer: description of a layer.
     """
-    found = [_tables(layer)] if layer["tables"] else []
+    # The colours of a stylesheet are its own.
+    found = [_tables(layer)] if layer["tables"] and not layer["stylesheet"] else []
     if layer["kind"] == "elevation":
         found.append('<div data-draws="elevation" id="range" hidden></div>')
     for place, style in enumerate(layer["styles"]):

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 if TYPE_CHECKING:
     from mastaba.api.services import Service
 
-_SOURCES: Final = ("tms", "wmts", "wms", "ogcapi", "elevation", "terrain", "export")
+_SOURCES: Final = ("tms", "wmts", "wms", "ogcapi", "elevation", "terrain", "export", "stylesheets")
 
 
 def content_security_policy(services: Mapping[str, Service], basemap: str | None) -> str:
@@ -24,6 +24,7 @@ def content_security_policy(services: Mapping[str, Service], basemap: str | None
     images = " ".join(("'self'", *_origins([*uris, basemap] if basemap else uris)))
     return (
         "default-src 'none'; script-src 'self'; style-src 'self'; worker-src 'self'; "
+        "font-src 'self'; "
         f"img-src {images}; connect-src {sources}; "
         "base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
     )

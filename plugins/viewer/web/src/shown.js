@@ -49,7 +49,7 @@ export class ShownLayer {
     const { layer, choice, view } = this;
     const plan = planOf(layer, choice, { format: choice.look.formats?.[0], transparent: true, ...options });
     const kinds = {
-      vector: () => new VectorTiles(layer, plan, options),
+      vector: () => new VectorTiles(layer, plan, options, view),
       elevation: () => new ElevationTiles(layer, plan, options),
       tiff: () => new RasterTiles(plan, options, decoded(paintTiff)),
       image: () => new RasterTiles(plan, options, decoded((buffer) => createImageBitmap(new Blob([buffer])))),

@@ -5,13 +5,14 @@ import VectorTileLayer from "ol/layer/VectorTile.js";
 import VectorTileSource from "ol/source/VectorTile.js";
 import { loaderOf } from "./coarser.js";
 import { fetchTile } from "./fetching.js";
+import { cellIn } from "./projections.js";
 
 /** Distance in pixels within which a click hits a line or point. */
 const REACH = 5;
 const ERROR = 3;
 
 export class VectorTiles {
-  constructor(description, plan, { zIndex = 1, className }) {
+  constructor(description, plan, { zIndex = 1, className }, view) {
     this.plan = plan;
     this.drawnAt = new Map();
     this.format = new MVT({ layerName: "mvt:layer" });
@@ -32,7 +33,21 @@ export class VectorTiles {
       },
     });
     const style = vectorStyle(description);
-    this.drawn = new VectorTileLayer({ source: this.source, style, zIndex, className, renderBuffer: 8 });
+    const { stylesheet } = description;
+    const options = { zIndex, className, renderBuffer: stylesheet ? 64 : 8, declutter: Boolean(stylesheet) };
+    this.drawn = new VectorTileLayer({ source: this.source, style, ...options });
+    if (stylesheet) this.dress(stylesheet, view);
+  }
+
+  /** Draw as a MapLibre style says; if that fails, as without one. */
+  async dress(address, view) {
+    try {
+      const { dress } = await import("./stylesheet.js");
+      await dress(this.drawn, address, (cell) => cellIn(cell, view.crs, this.plan.set.crs));
+      view.changed();
+    } catch (error) {
+      console.warn(error);
+    }
   }
 
   async fill(tile) {

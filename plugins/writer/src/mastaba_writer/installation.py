@@ -52,14 +52,16 @@ SERVICES = ("health", "wms", "wmts", "tms", "ogcapi")
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
-_PLUGINS: Final = {"terrain": "elevation"}
+_PLUGINS: Final = {"terrain": "elevation", "stylesheets": "styles"}
 """Plugins of the services that do not have their name."""
+_ROOT_PATHS: Final = {"health": "/healthcheck", "stylesheets": "/styles"}
+"""Root paths of the services that are not their name."""
 
 
 def installed_services() -> list[str]:
     """Return the services of an installation for one person: those that are installed here."""
     names = entry_points(group="mastaba").names
-    found = [*SERVICES[1:], "wcs", "elevation", "terrain", "viewer"]
+    found = [*SERVICES[1:], "wcs", "elevation", "terrain", "stylesheets", "viewer"]
     return ["health", *(name for name in found if _PLUGINS.get(name, name) in names)]
 
 
@@ -180,7 +182,7 @@ def _services(names: Sequence[str], public_url: str) -> Document:
         "global": {"provider": "Mastaba", "fee": "none", "access_constraint": "none"},
     }
     for name in names:
-        root_path = "/healthcheck" if name == "health" else f"/{name}"
+        root_path = _ROOT_PATHS.get(name, f"/{name}")
         document[name] = {
             "enabled": True,
             "endpoint_uri": public_url + root_path,

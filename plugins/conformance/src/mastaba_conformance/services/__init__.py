@@ -74,6 +74,7 @@ class ServiceTests(
         service_class: the tested service.
         settings: settings of the service in services.json, besides ``enabled``.
         layer_settings: keys of all layer documents, for a service that a layer must turn on.
+        other_services: sections of further services, for a service that links to them.
         paths: requests that are answered with 200: paths below the root path, with their queries.
             The installation is that of
             `mastaba_conformance.tiny_installation.tiny_installation`.

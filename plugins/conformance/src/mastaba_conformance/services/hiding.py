@@ -114,6 +114,7 @@ class HidingTests(ServiceKit):
         server_settings: keys of server.json.
         is_complete_without: whether the service can be configured without the layer.
         service_class, settings, layer_settings, paths, invalid_paths, layer: see `ServiceTests`.
+        other_services: see `ServiceTests`.
         error_types, has_etags, ignores_unknown_parameters, time_limit: see `ServiceTests`.
         kit, level, levels: for the report.
     """
@@ -154,7 +155,7 @@ class HidingTests(ServiceKit):
                 tmp_path_factory.mktemp(name),
                 layers=documents,
                 services=[],
-                services_overrides={name: section},
+                services_overrides={**cls.other_services, name: section},
                 server_overrides=cls.server_settings,
             )
             opened.append(create_application(str(server_json), installed))

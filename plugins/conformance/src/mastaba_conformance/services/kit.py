@@ -96,6 +96,7 @@ class ServiceKit:
     service_class: ClassVar[type[Service]]
     settings: ClassVar[Mapping[str, Any]] = {}
     layer_settings: ClassVar[Mapping[str, Any]] = {}
+    other_services: ClassVar[Mapping[str, Any]] = {}
     paths: ClassVar[Sequence[str]]
     invalid_paths: ClassVar[Sequence[str]] = ()
     error_types: ClassVar[Sequence[str]]
@@ -129,7 +130,7 @@ class ServiceKit:
                 tmp_path_factory.mktemp(name),
                 layers={identifier: {**layers[identifier], **keys} for identifier in layers},
                 services=[],
-                services_overrides={name: section},
+                services_overrides={**cls.other_services, name: section},
             )
             application = create_application(str(server_json), plugins)
             opened.append(application)

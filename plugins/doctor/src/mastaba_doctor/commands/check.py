@@ -86,6 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
             if site is not None:
                 report.served = _summaries(site, server.services, faults)
                 faults.extend(address_faults(site, server.services))
+                _add_findings(site, server.services, faults)
                 _check_access(site, plugins, faults)
             if site is not None and is_deep:
                 report.examined = _examined(server, site, samples or DEFAULT_SAMPLES, faults)
@@ -141,6 +142,16 @@ def _check_access(site: Site, plugins: Plugins, faults: Faults) -> None:
         faults.extend(error.faults)
     except MastabaError as error:
         faults.error("server.json", "$.plugins", str(error), "fix the plugin, or block it")
+
+
+def _add_findings(site: Site, file: str, faults: Faults) -> None:
+    """Add the problems that services find, which have a method ``findings`` as gates do."""
+    for name, service in site.services.items():
+        try:
+            faults.extend(getattr(service, "findings", tuple)())
+        except Exception as error:  # noqa: BLE001 - of a plugin
+            reason = f"the service {name!r} fails in findings: {type(error).__name__}: {error}"
+            faults.error(file, "$", reason, "fix the plugin, or block it")
 
 
 def _grey_in_pictures(catalogue: Catalogue) -> list[str]:

@@ -23,10 +23,18 @@ _PAGE: Final = """<!doctype html>
 
 
 def html(layer: Layer, script: str | None, sheet: str, code: str, *, module: bool = False) -> str:
-    """Return a page with a map; without a script, the code imports the library itself."""
+    """Return a page with a map.
+
+    Args:
+        layer: the layer.
+        script: paths of scripts with spaces between them; without, the code imports the library.
+        sheet: path of a style sheet.
+        code: what draws the map.
+        module: whether the code is a module although there are scripts.
+    """
     head = f'<link rel="stylesheet" href="{CDN}/{sheet}">'
-    if script:
-        head += f'\n<script src="{CDN}/{script}"></script>'
+    for path in script.split() if script else ():
+        head += f'\n<script src="{CDN}/{path}"></script>'
     kind = ' type="module"' if module or not script else ""
     return _PAGE.format(title=escape(layer.title), head=head, kind=kind, script=code)
 

@@ -17,6 +17,8 @@ def page(offer: Offer) -> str | None:
     """Return the page."""
     if offer.terrain:
         options = f"pitch: 60,\n  style: {js(f'{offer.terrain}/style.json')}"
+    elif offer.stylesheet:
+        options = f"style: {js(offer.stylesheet)}"
     elif offer.tiles:
         # MapLibre GL shows nothing below the first level. Its zoom 0 has 512 pixels, as vector
         # tiles always have there; pictures of 256 pixels are one level finer.

@@ -16,6 +16,7 @@ from mastaba_viewer.sources.common import (
     with_query,
 )
 from mastaba_viewer.sources.heights import heights
+from mastaba_viewer.sources.stylesheets import default_stylesheet
 from mastaba_viewer.sources.tms import tms_source
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class Offer:
         terrain: URL of the layer in the terrain service.
         maps: URL of WMS and the first format of its maps, for layers without XYZ tiles.
         values: URL of WMS, a style without colours and a format of its values, for heights.
+        stylesheet: URL of the MapLibre style of vector tiles.
         backdrop: template of XYZ tiles with an image that can be draped over the heights, and its
             first and last zoom.
     """
@@ -53,6 +55,7 @@ class Offer:
     maps: tuple[str, str] | None
     values: tuple[str, str, str] | None
     backdrop: tuple[str, tuple[int, int]] | None
+    stylesheet: str = ""
 
     @property
     def heights(self) -> str:
@@ -109,6 +112,7 @@ def offer_of(layer: Layer, site: Site, found: list[dict[str, Any]]) -> Offer:
         None if is_web_mercator else _maps(layer, site),
         _values(layer, site),
         _backdrop(layer, site) if kind(layer) == "elevation" else None,
+        default_stylesheet(layer, site) if layer.is_vector else "",
     )
 
 

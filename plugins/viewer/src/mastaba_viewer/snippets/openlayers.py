@@ -1,4 +1,4 @@
-"""OpenLayers: a page that reads the capabilities of WMTS, or shows heights."""
+"""OpenLayers: a page that reads the capabilities of WMTS or a style, or shows heights."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ if TYPE_CHECKING:
     from mastaba_viewer.snippets.offer import Offer
 
 _LIBRARY: Final = "ol@10.6.1"
+_STYLES: Final = "ol-mapbox-style@13.9.0/dist/olms.js"
 
 
 def page(offer: Offer) -> str | None:
-    """Return the page, for images in Web Mercator and for heights."""
+    """Return the page, for images in Web Mercator, heights, and vector tiles with a style."""
     layer = offer.layer
+    if offer.stylesheet:
+        return _styled(offer)
     if offer.heights:
         before = _heights(offer)
     elif offer.wmts and offer.is_web_mercator and layer.pyramid.format.sample != "float32":
@@ -29,6 +32,15 @@ def page(offer: Offer) -> str | None:
 const extent = ol.proj.transformExtent({js(offer.degrees)}, "CRS:84", "EPSG:3857");
 map.getView().fit(extent);"""
     return html(layer, f"{_LIBRARY}/dist/ol.js", f"{_LIBRARY}/ol.css", code, module=True)
+
+
+def _styled(offer: Offer) -> str:
+    code = f"""const map = await olms.apply("map", {js(offer.stylesheet)});
+const extent = ol.proj.transformExtent({js(offer.degrees)}, "CRS:84", "EPSG:3857");
+map.getView().fit(extent);"""
+    return html(
+        offer.layer, f"{_LIBRARY}/dist/ol.js {_STYLES}", f"{_LIBRARY}/ol.css", code, module=True
+    )
 
 
 def _tiles(offer: Offer) -> str:

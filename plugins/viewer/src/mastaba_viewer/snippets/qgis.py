@@ -25,6 +25,8 @@ def connection(offer: Offer) -> str | None:
         is_vector = offer.layer.is_vector
         kind, item = ("VectorTile", "vectortile") if is_vector else ("XYZTiles", "xyztiles")
         address = f"url={quoteattr(offer.tiles)} {zooms}"
+        if offer.stylesheet:
+            address += f" styleUrl={quoteattr(offer.stylesheet)}"
     elif offer.wmts and not offer.is_web_mercator:
         kind, item, address = "WMS", "wms", f"url={quoteattr(offer.capabilities)}"
     else:

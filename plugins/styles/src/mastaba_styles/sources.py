@@ -1,0 +1,61 @@
+"""Sources of styles: the tiles of a layer (MapLibre Style Specification, "Sources")."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mastaba.api.catalogue import Codec
+from mastaba.api.web import anchor
+from mastaba_ows.offers import zoom_tiles, zooms
+
+if TYPE_CHECKING:
+    from mastaba.api.catalogue import Layer
+    from mastaba.api.services import Site
+
+
+def source_of(layer: Layer, site: Site) -> dict[str, Any] | None:
+    """Return the source of a layer.
+
+    None if no service offers its tiles by zoom, column and row, or clients cannot draw them.
+    """
+    tile_format = layer.pyramid.format
+    if not (tile_format.is_vector or tile_format.is_picture):
+        return None
+    template, found = zoom_tiles(site, layer), zooms(layer)
+    if not template or found is None:
+        return None
+    box = layer.geographic_bbox
+    source: dict[str, Any] = {
+        "type": "vector" if tile_format.is_vector else "raster",
+        "tiles": [template],
+        "minzoom": found[0],
+        "maxzoom": found[1],
+        "bounds": [round(edge, 7) for edge in (box.xmin, box.ymin, box.xmax, box.ymax)],
+    }
+    if tile_format.codec is Codec.MLT:
+        source["encoding"] = "mlt"
+    if not tile_format.is_vector:
+        source["tileSize"] = layer.pyramid.finest.matrix.tile_width
+    if layer.attribution:
+        # Clients show it as HTML.
+        source["attribution"] = anchor(layer.attribution.url, layer.attribution.title)
+    return source
+
+
+def tables_of(layer: Layer) -> dict[str, Any]:
+    """Return the tables of a layer by name, each as in the finest level that has it."""
+    levels = layer.pyramid.levels.values()
+    return {table.name: table for level in levels for table in level.tables}
+
+
+def first_view(layer: Layer) -> dict[str, Any]:
+    """Return the members of a style that say where a map opens: the whole layer at once."""
+    from mastaba.api.catalogue import whole_view
+
+    box = layer.geographic_bbox
+    middle = [round((box.xmin + box.xmax) / 2, 6), round((box.ymin + box.ymax) / 2, 6)]
+    found = zooms(layer)
+    assert found is not None
+    # Nothing is shown of vector tiles below the first zoom; zoom 0 of pictures has 256 pixels.
+    lowest = found[0] if layer.is_vector else max(found[0] - 1, 0)
+    return {"center": middle, "zoom": max(lowest, int(whole_view(layer).matrix.id) - 1)}
