@@ -22,7 +22,7 @@ from mastaba.storage.path import ResourcePath
 _PACKAGES: Final = {
     "mastaba-pmtiles": ("pmtiles",),
     "mastaba-sqlite-tiles": ("mbtiles", "geopackage", "gpkg"),
-    "mastaba-cog": ("cog", "tif", "tiff", "gtiff"),
+    "mastaba-cog": ("cog", "mosaic", "tif", "tiff", "gtiff"),
 }
 """Names and suffixes of containers by the package that provides them."""
 
@@ -113,6 +113,7 @@ class ContainerLoader(LoadedOnce[ContainerKey, OpenedContainer]):
             self._named_set,
             self._known_sets,
             lambda reason, remedy: faults.warning("$", reason, remedy),
+            pool.open_path,
         )
         try:
             source = Source(key.path, pool.open_path(key.path))

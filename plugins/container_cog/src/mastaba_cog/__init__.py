@@ -1,4 +1,4 @@
-"""Cloud-Optimized GeoTIFFs as layers."""
+"""Cloud-Optimized GeoTIFFs as layers: single ones, and mosaics of many."""
 
 from __future__ import annotations
 
@@ -14,5 +14,6 @@ def register_containers() -> Iterable[LazyClass]:
     return [
         LazyClass(
             "mastaba_cog.container:CogContainer", name="cog", suffixes=(".tif", ".tiff", ".gtiff")
-        )
+        ),
+        LazyClass("mastaba_cog.mosaic.container:MosaicContainer", name="mosaic", suffixes=()),
     ]

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from mastaba.api.containers import (
     JPEG_GRAY,
@@ -416,7 +417,7 @@ def _encoded(converter: TileConverter, tile_format: TileFormat, payload: bytes) 
     return encoded(converter.decode(payload), tile_format)
 
 
-def encoded(pixels: Any, tile_format: TileFormat) -> bytes:
+def encoded(pixels: npt.NDArray[Any], tile_format: TileFormat) -> bytes:
     """Return a tile in a format that is sent after decoding.
 
     Args:
@@ -434,7 +435,8 @@ def encoded(pixels: Any, tile_format: TileFormat) -> bytes:
         return stream.getvalue()
     from mastaba_render.encoding.tile_format import stored_payload
 
-    return stored_payload(pixels, tile_format)
+    payload: bytes = stored_payload(pixels, tile_format)
+    return payload
 
 
 def factor_of(full: Image, image: Image) -> float:
