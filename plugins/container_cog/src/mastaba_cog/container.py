@@ -109,7 +109,8 @@ def _opened(source: Source, options: Mapping[str, Any], context: Context) -> Ope
         context.warning(
             "it is a JPEG with a nodata value, whose edges are ragged", "write it with a mask"
         )
-    stem = source.key.rpartition("/")[2].rpartition(".")[0] or source.key
+    name = source.key.rpartition("/")[2]
+    stem = name.rpartition(".")[0] or name
     title, attribution = plain_text(geotiff.title) or stem, plain_text(geotiff.attribution)
     ignores_masks = options.get("mask") == "ignore"
     geotiff = comparable(geotiff, ignores_masks=ignores_masks)

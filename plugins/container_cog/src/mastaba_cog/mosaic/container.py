@@ -99,7 +99,8 @@ def _opened(source: Source, options: Mapping[str, Any], context: Context) -> Ope
     first = _first_member(unplaced, options, open_storage)
     table = table_of(rows, source.path, table_source.allowed, first.ground.crs, version, modified)
     kind = _kind(first, options)
-    stem = source.key.rpartition("/")[2].rpartition(".")[0] or source.key
+    name = source.key.rpartition("/")[2]
+    stem = name.rpartition(".")[0] or name
     matrix_set, matrices = _matrices(first, table, stem, options, context)
     box = BoundingBox(*options.get("extent", table.extent))
     if not (box.xmin < box.xmax and box.ymin < box.ymax):
