@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import rasterio
 from rasterio.merge import merge
-from tests.container_cog.files import by_gdal, ground, reader_of
 from tests.container_cog.files import Pixels as Pixels
+from tests.container_cog.files import by_gdal, ground, reader_of
 
 from mastaba.api.containers import Context, IndexCache, OpenedContainer, Source
 from mastaba.api.storages import FileStorage, ResourcePath, Storage

@@ -10,9 +10,9 @@ import pytest
 from tests.container_cog.files import ground, reader_of, stored_tiles
 from tests.container_cog.mosaic.ground import (
     CELL,
+    Sheet,
     X,
     Y,
-    Sheet,
     geojson,
     mosaic_pixels,
     opened,
