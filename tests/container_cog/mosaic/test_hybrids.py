@@ -56,7 +56,8 @@ def pixels_of(catalogue: Any, layer: str, level: str) -> Any:
 @pytest.mark.parametrize(
     ("compression", "dtype", "tolerance"),
     [
-        ("JPEG", "uint8", 2),
+        # JPEG differs by 2, after rounding.
+        ("JPEG", "uint8", 2.5),
         pytest.param("DEFLATE", "uint8", 1, marks=pytest.mark.thorough),
         pytest.param("DEFLATE", "float32", 1e-3, marks=pytest.mark.thorough),
     ],

@@ -31,15 +31,21 @@ class BoxIndex:
         strips = max(1, math.ceil(math.sqrt(count / _IN_LEAF)))
         strip = np.empty(count, np.int64)
         strip[np.argsort(x, kind="stable")] = np.arange(count) * strips // max(1, count)
-        self._order = np.lexsort((y, strip))
-        self._boxes = np.ascontiguousarray(boxes[self._order].T)
-        starts = np.arange(0, count, _IN_LEAF)
-        low = [np.minimum.reduceat(one, starts) for one in self._boxes[:2]] if count else []
-        high = [np.maximum.reduceat(one, starts) for one in self._boxes[2:]] if count else []
-        self._leaves = np.array([*low, *high]) if count else np.empty((4, 0))
+        order = np.lexsort((y, strip))
+        leaves = -(-count // _IN_LEAF)
+        # No box meets those that fill the last leaf.
+        sorted_boxes = np.full((4, leaves * _IN_LEAF), np.nan)
+        sorted_boxes[:, :count] = boxes[order].T
+        self._boxes = sorted_boxes.reshape(4, leaves, _IN_LEAF)
+        self._order = np.full((leaves, _IN_LEAF), -1, np.int64)
+        self._order.reshape(-1)[:count] = order
+        self._leaves = np.concatenate(
+            [np.nanmin(self._boxes[:2], axis=2), np.nanmax(self._boxes[2:], axis=2)]
+        )
+        self._count = count
 
     def __len__(self) -> int:
-        return len(self._order)
+        return self._count
 
     @property
     def nbytes(self) -> int:
@@ -49,17 +55,9 @@ class BoxIndex:
     def meeting(self, xmin: float, ymin: float, xmax: float, ymax: float) -> Numbers:
         """Return the numbers of the boxes that share more than an edge with a box, ascending."""
         leaves = np.flatnonzero(_meet(self._leaves, xmin, ymin, xmax, ymax))
-        parts = [slice(leaf * _IN_LEAF, (leaf + 1) * _IN_LEAF) for leaf in leaves.tolist()]
-        if not parts:
-            return np.empty(0, np.int64)
-        if len(parts) > len(self._leaves[0]) // 2:
-            parts = [slice(None)]
-        found = [
-            self._order[part][_meet(self._boxes[:, part], xmin, ymin, xmax, ymax)] for part in parts
-        ]
-        together = np.concatenate(found)
-        together.sort()
-        return together
+        found: Numbers = self._order[leaves][_meet(self._boxes[:, leaves], xmin, ymin, xmax, ymax)]
+        found.sort()
+        return found
 
 
 def _meet(
