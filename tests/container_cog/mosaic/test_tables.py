@@ -158,6 +158,20 @@ def test_footprints_are_longitude_and_latitude_by_default(folder: Path) -> None:
     np.testing.assert_array_equal(pixels[top : top + 128, left : left + 256], PIXELS)
 
 
+def test_files_without_a_footprint_are_opened_to_find_it(folder: Path) -> None:
+    document = json.loads(geojson(SHEETS))
+    for feature in document["features"]:
+        feature["geometry"] = None
+    del document["crs"]
+    path = folder / "nowhere.json"
+    path.write_text(json.dumps(document))
+    np.testing.assert_array_equal(mosaic_pixels(opened(path))[:128, :256], PIXELS)
+    document["features"] *= 501
+    path.write_text(json.dumps(document))
+    with pytest.raises(ContainerFormatError, match="1002 rows have no footprint"):
+        opened(path)
+
+
 TABLE = ResourcePath("s3", "bucket", "maps/index.json")
 LOCAL = ResourcePath("file", "", "/data/maps/index.json")
 
@@ -217,7 +231,7 @@ HOSTILE = {
     "infinite": feature({"coordinates": [1e400, 2]}),
     "texts for numbers": feature({"coordinates": [1, "2"]}),
     "huge number": b'{"features": [{"geometry": {"coordinates": [1' + b"0" * 400 + b", 2]}}]}",
-    "no geometry": b'{"features": [{"properties": {"path": "a.tif"}}]}',
+    "geometry of numbers": b'{"features": [{"geometry": 7, "properties": {"path": "a.tif"}}]}',
     "nodata text": feature(nodata="x"),
     "bands": feature(bands=[0]),
     "many bands": feature(bands=[1] * 1000),

@@ -31,7 +31,7 @@ from mastaba_cog.mosaic.formats import SIGNATURES, Wanted, rows_of
 from mastaba_cog.mosaic.live import Mosaic, MosaicIndex, TableSource
 from mastaba_cog.mosaic.members import Kind, Member, Members, colours_of, open_member
 from mastaba_cog.mosaic.painting import MOST_IN_TILE
-from mastaba_cog.mosaic.reader import BLOCK, LevelOptions, MosaicReader
+from mastaba_cog.mosaic.reader import BLOCK, LevelOptions, MosaicReader, inner_box
 from mastaba_cog.mosaic.table import Table, table_of
 from mastaba_containers.sets import OWN, are_equal, free_identifier, match
 from mastaba_render.api.resampling import BASE_RADIUS
@@ -97,8 +97,12 @@ def _opened(source: Source, options: Mapping[str, Any], context: Context) -> Ope
     unplaced = table_of(rows, source.path, table_source.allowed, None, version, modified)
     open_storage = _opener(source, context)
     first = _first_member(unplaced, options, open_storage)
-    table = table_of(rows, source.path, table_source.allowed, first.ground.crs, version, modified)
     kind = _kind(first, options)
+    refresh = float(options.get("refresh", _REFRESH))
+    members = Members(kind, open_storage, refresh)
+    table = table_of(
+        rows, source.path, table_source.allowed, kind.crs, version, modified, members.locate
+    )
     name = source.key.rpartition("/")[2]
     stem = name.rpartition(".")[0] or name
     matrix_set, matrices = _matrices(first, table, stem, options, context)
@@ -107,12 +111,11 @@ def _opened(source: Source, options: Mapping[str, Any], context: Context) -> Ope
         raise CogError("the option extent is not xmin, ymin, xmax, ymax", "correct it")
     levels, sources = _levels(source, matrices, box, table, options, context)
     digest = digest_of([dict(options), repr(first.how), kind.tile_format.name])
-    refresh = float(options.get("refresh", _REFRESH))
     mosaic = Mosaic(
         table_source,
         source.storage,
         MosaicIndex(source.storage, source.key, table, digest),
-        Members(kind, open_storage, refresh),
+        members,
         _around(levels.values()),
         refresh,
         skips=options.get("missing") == "skip",
@@ -336,8 +339,7 @@ def _most_files(table: Table, matrix: TileMatrix, limits: TileLimits) -> int:
         }
     most = 0
     for row, col in places:
-        box = matrix.bbox_of(TileLimits(row, row, col, col))
-        most = max(most, len(table.index.meeting(box.xmin, box.ymin, box.xmax, box.ymax)))
+        most = max(most, len(table.index.meeting(*inner_box(matrix, row, col))))
     return most
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from mastaba_cog.errors import CogError
+from mastaba_cog.mosaic.table import NOWHERE
 
 Box = tuple[float, float, float, float]
 
@@ -17,13 +18,15 @@ _REMEDY: Final = "write the table again"
 
 
 def box_of_geojson(geometry: object) -> Box:
-    """Return the box around a geometry.
+    """Return the box around a geometry; `NOWHERE` if there is none (RFC 7946, 3.2).
 
     Raises:
         CogError: it has no coordinates.
     """
+    if geometry is None:
+        return NOWHERE
     if not isinstance(geometry, dict):
-        raise CogError("a row has no footprint", "add geometries")
+        raise CogError(_CORRUPT, _REMEDY)
     xs: list[float] = []
     ys: list[float] = []
     level: list[Any] = [geometry.get("coordinates")]

@@ -227,7 +227,8 @@ class Mosaic:
                 return ""
             rows = rows_of(data, self._source.wanted)
             path, allowed = self._source.path, self._source.allowed
-            table = table_of(rows, path, allowed, self.kind.crs, version, modified)
+            crs, locate = self.kind.crs, self.members.locate
+            table = table_of(rows, path, allowed, crs, version, modified, locate)
         except (MastabaError, CogError) as error:
             return str(error)
         except MemoryError:

@@ -250,6 +250,18 @@ class Members:
         assert isinstance(known, Member)
         return known
 
+    def locate(self, path: str, facts: Facts) -> tuple[float, float, float, float]:
+        """Return the box of a file whose row has none.
+
+        Raises:
+            CogError: it is no COG that fits.
+            StorageError: it cannot be read.
+        """
+        found = ResourcePath.parse(path)
+        member = open_member(self.open_storage(found), found.key, self.kind.options, facts)
+        self._check(member)
+        return box_of(member)
+
     def known(self, table: Table, row: int) -> Member | None:
         """Return the file of a row if it is open."""
         found = self._open.peek(self._key(table, row))
@@ -338,6 +350,15 @@ def open_member(
         is_stored=is_stored,
         row_version=facts.get("version", ""),
     )
+
+
+def box_of(
+    member: Member,
+) -> tuple[float, float, float, float]:
+    """Return the extent of a file in its CRS."""
+    image, ground = member.geotiff.images[0], member.ground
+    right, down = image.width * ground.cell_size, image.height * ground.cell_size
+    return ground.x, ground.y - down, ground.x + right, ground.y
 
 
 def colours_of(member: Member) -> int:

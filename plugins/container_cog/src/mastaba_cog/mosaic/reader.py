@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final, NamedTuple, Self
 
 import numpy as np
 
+from mastaba.api.catalogue import TileMatrix
 from mastaba.api.containers import BlockKey, IndexCache, Level, StoredTile, TileIndex, TileReader
 from mastaba.api.storages import Storage
 from mastaba.errors import (
@@ -39,6 +40,7 @@ _ATTEMPTS: Final = 4
 _STALE: Final = (ObjectChangedError, ObjectNotFoundError, SlabFormatError)
 BLOCK: Final = 4
 """Tiles on a side of what is sampled, purged or exported together."""
+_EDGE: Final = 1e-3
 _PAINTED: Final = b"\0\0\0\0"
 """Precedes pixels that were painted; no picture begins so. Four bytes keep floats aligned."""
 _OPENING: Final = ThreadPool(16, "mosaic-open")
@@ -144,6 +146,17 @@ class _Decoder:
         return found
 
 
+def inner_box(matrix: TileMatrix, row: int, col: int) -> tuple[float, float, float, float]:
+    """Return the box of a tile without the outermost thousandth of a pixel.
+
+    By rounding errors, a file beside the tile may seem to reach into it.
+    """
+    edge = _EDGE * matrix.cell_size
+    width, height = matrix.tile_width * matrix.cell_size, matrix.tile_height * matrix.cell_size
+    x, y = matrix.origin_x + col * width, matrix.origin_y - row * height
+    return x + edge, y - height + edge, x + width - edge, y - edge
+
+
 class MosaicReader(TileReader):
     """Finds and paints the tiles of one level.
 
@@ -167,7 +180,6 @@ class MosaicReader(TileReader):
         self.mosaic = mosaic
         self._options = options
         self._location = f"{mosaic.index.identity[1]}#{level.matrix.id}"
-        self._files = level.matrix.cell_size, level.matrix.origin_x, level.matrix.origin_y
         kind = mosaic.kind
         decoder = _Decoder(level, kind, options.stored)
         self.decoder = decoder
@@ -239,10 +251,7 @@ class MosaicReader(TileReader):
             StorageError: a file cannot be opened.
         """
         table, matrix, tile = index.table, self.level.matrix, self._window(place)
-        cell, x, y = self._files
-        rows = table.index.meeting(
-            x + tile.left * cell, y - tile.bottom * cell, x + tile.right * cell, y - tile.top * cell
-        )[::-1].tolist()
+        rows = table.index.meeting(*inner_box(matrix, *place))[::-1].tolist()
         if not only_known:
             self._open(index, rows)
         parts: list[Part] = []
@@ -323,10 +332,8 @@ class MosaicReader(TileReader):
     def _forget_named(
         self, index: MosaicIndex, place: tuple[int, int], error: ObjectChangedError
     ) -> None:
-        tile, (cell, x, y) = self._window(place), self._files
-        for row in index.table.index.meeting(
-            x + tile.left * cell, y - tile.bottom * cell, x + tile.right * cell, y - tile.top * cell
-        ).tolist():
+        found = index.table.index.meeting(*inner_box(self.level.matrix, *place))
+        for row in found.tolist():
             member = self.mosaic.members.known(index.table, row)
             if member is not None and error.key in ("", member.key):
                 self.mosaic.members.forget(index.table, row, member)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
@@ -18,6 +19,10 @@ from mastaba_cog.mosaic.paths import member_path
 from mastaba_containers.sets import are_equal
 
 MOST_ROWS: Final = 1_000_000
+NOWHERE: Final = (math.nan, math.nan, math.nan, math.nan)
+"""Box of a row that has no footprint."""
+_MOST_WITHOUT: Final = 1000
+"""Rows without a footprint: their files are opened to find it."""
 _PER_EDGE: Final = 6
 """Points of each edge of a box that are transformed."""
 _MOST_BANDS: Final = 4
@@ -69,6 +74,8 @@ class Rows:
 
 
 _FACTS: Final = ("nodata", "bands", "version", "levels")
+Locate = Callable[[str, Mapping[str, Any]], tuple[float, float, float, float]]
+"""Returns the box of a file, by its path and what its row says besides."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,6 +113,7 @@ def table_of(
     crs: CRS | None,
     version: str | None = None,
     modified: float | None = None,
+    locate: Locate | None = None,
 ) -> Table:
     """Return the table of some rows.
 
@@ -113,6 +121,7 @@ def table_of(
         path: of the table.
         allowed: other storages that rows may name.
         crs: of the tile matrix set; None to keep the boxes as they are.
+        locate: finds the boxes of rows that have none, in the CRS of the set; not without it.
 
     Raises:
         CogError: a row is invalid.
@@ -121,10 +130,17 @@ def table_of(
         raise CogError("it has no rows", "add the files to it")
     paths = [member_path(location, path, allowed) for location in rows.locations]
     boxes = np.array(rows.boxes, np.float64)
+    without = np.flatnonzero(np.isnan(boxes).all(axis=1)).tolist()
+    if len(without) > _MOST_WITHOUT:
+        raise CogError(f"{len(without)} rows have no footprint", "make it with gdaltindex")
+    boxes[without] = 0
     if not np.isfinite(boxes).all() or (boxes[:, :2] > boxes[:, 2:]).any():
         raise CogError("a footprint is not a box of finite numbers", "correct the footprints")
-    if crs is not None and rows.crs:
+    if crs is not None and rows.crs and len(without) < len(boxes):
         boxes = _transformed(boxes, rows.crs, crs)
+    if locate is not None:
+        for number in without:
+            boxes[number] = locate(paths[number], _checked(rows.facts.get(number, {})))
     ranks = [_rank(key) for key in rows.keys]
     # Of files with the same key, the order is by path: equal in all processes.
     order = sorted(range(len(paths)), key=paths.__getitem__)
