@@ -45,6 +45,8 @@ STATE = {
     "mastaba_usage.database._Names._labels": "keys of one roll-up",
     "mastaba_usage.importing.LogCounter": "days and keys of the logs that a command counts",
     "mastaba_export.object_store.Upload._tags": "parts of one upload",
+    "mastaba_cog.mosaic.table.Rows": "rows of one table, 1,000,000 at most",
+    "mastaba_cog.mosaic.vrt._Reader": "sources of one document, of 64 MiB at most",
     "mastaba_metrics.table": "the table of each scoreboard, and its counters",
 }
 

@@ -31,9 +31,10 @@ from mastaba.api.storages import ResourcePath
 from mastaba.errors import ContainerFormatError
 from mastaba_cog.errors import CogError
 from mastaba_cog.mosaic.boxes import BoxIndex
-from mastaba_cog.mosaic.formats import Wanted, rows_of
+from mastaba_cog.mosaic.formats import rows_of
 from mastaba_cog.mosaic.geometry import box_of_wkb
 from mastaba_cog.mosaic.paths import member_path
+from mastaba_cog.mosaic.table import Wanted
 
 
 @pytest.fixture(scope="module")

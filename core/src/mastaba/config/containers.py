@@ -91,11 +91,8 @@ class ContainerLoader(LoadedOnce[ContainerKey, OpenedContainer]):
     def _options(
         self, options: dict[str, Any], container: type[Container], at: str, faults: FileFaults
     ) -> dict[str, Any]:
-        schema = {
-            "type": "object",
-            "additionalProperties": False,
-            "properties": dict(container.options_schema),
-        }
+        properties = dict(container.options_schema)
+        schema = {"type": "object", "additionalProperties": False, "properties": properties}
         found = Faults()
         valid = DocumentValidator(schema).validate(options, faults.file, found)
         below = f"{at}.options"

@@ -27,12 +27,12 @@ from mastaba.api.containers import (
 from mastaba.api.storages import ResourcePath, Storage
 from mastaba_cog.container import STORED, CogContainer, StoredDecoder, format_of
 from mastaba_cog.errors import CogError
-from mastaba_cog.mosaic.formats import SIGNATURES, Wanted, rows_of
+from mastaba_cog.mosaic.formats import SIGNATURES, rows_of
 from mastaba_cog.mosaic.live import Mosaic, MosaicIndex, TableSource
 from mastaba_cog.mosaic.members import Kind, Member, Members, colours_of, open_member
 from mastaba_cog.mosaic.painting import MOST_IN_TILE
 from mastaba_cog.mosaic.reader import BLOCK, LevelOptions, MosaicReader, inner_box
-from mastaba_cog.mosaic.table import Table, table_of
+from mastaba_cog.mosaic.table import Table, Wanted, table_of
 from mastaba_containers.sets import OWN, are_equal, free_identifier, match
 from mastaba_render.api.resampling import BASE_RADIUS
 

@@ -3,35 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from mastaba.errors import ContainerFormatError
 from mastaba_cog.errors import CogError
-from mastaba_cog.mosaic.table import Rows
+from mastaba_cog.mosaic.table import Rows, Wanted
 from mastaba_containers.heads import kind_of
 
 LARGEST: Final = 1024 * 1024 * 1024
 """Bytes of a table."""
 _LARGEST_TEXT: Final = 64 * 1024 * 1024
 """Bytes of a table in JSON or XML, which takes several times as much in memory."""
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """How the rows of a table are read.
-
-    Attributes:
-        sort_field: by which they are sorted; None for ``order``, or what the table says.
-        descends: whether the lowest one is on top; None for what the table says.
-        asset: key of the asset of STAC items; None for the one with the role ``data``.
-        layer: table of a GeoPackage; None for the only one.
-    """
-
-    sort_field: str | None = None
-    descends: bool | None = None
-    asset: str | None = None
-    layer: str | None = None
 
 
 def _geojson(data: bytes, wanted: Wanted) -> Rows:

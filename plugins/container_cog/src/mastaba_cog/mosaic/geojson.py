@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from mastaba_cog.errors import CogError
-from mastaba_cog.mosaic.formats import Wanted
 from mastaba_cog.mosaic.geometry import Box, box_of_geojson
-from mastaba_cog.mosaic.table import Rows
+from mastaba_cog.mosaic.table import Rows, Wanted
 
 _MOST_VALUES: Final = 6_000_000
 """Values of a document; each takes some 50 bytes in memory."""

@@ -11,9 +11,8 @@ import struct
 from typing import Any, Final
 
 from mastaba_cog.errors import CogError
-from mastaba_cog.mosaic.formats import Wanted
 from mastaba_cog.mosaic.geometry import Box, box_of_wkb
-from mastaba_cog.mosaic.table import Rows
+from mastaba_cog.mosaic.table import Rows, Wanted
 
 _LOCATIONS: Final = ("location", "path")
 _FACTS: Final = ("nodata", "bands", "version", "levels")

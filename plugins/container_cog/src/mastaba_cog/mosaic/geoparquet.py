@@ -6,10 +6,9 @@ import json
 from typing import Any, Final
 
 from mastaba_cog.errors import CogError
-from mastaba_cog.mosaic.formats import Wanted
 from mastaba_cog.mosaic.geojson import asset_of
 from mastaba_cog.mosaic.geometry import box_of_wkb
-from mastaba_cog.mosaic.table import MOST_ROWS, Rows
+from mastaba_cog.mosaic.table import MOST_ROWS, Rows, Wanted
 
 _LOCATIONS: Final = ("path", "location")
 _FACTS: Final = ("nodata", "bands", "version", "levels")

@@ -16,9 +16,9 @@ from mastaba.api.containers import IndexCache, TileIndex
 from mastaba.api.storages import ByteRange, ResourcePath, Storage
 from mastaba.errors import ContainerFormatError, MastabaError
 from mastaba_cog.errors import CogError
-from mastaba_cog.mosaic.formats import LARGEST, Wanted, rows_of
+from mastaba_cog.mosaic.formats import LARGEST, rows_of
 from mastaba_cog.mosaic.members import Kind, Member, Members
-from mastaba_cog.mosaic.table import Table, table_of
+from mastaba_cog.mosaic.table import Table, Wanted, table_of
 
 logger: Final = logging.getLogger("mastaba")
 

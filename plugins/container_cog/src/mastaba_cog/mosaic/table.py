@@ -29,6 +29,23 @@ _MOST_BANDS: Final = 4
 _MOST_LEVELS: Final = 64
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """How the rows of a table are read.
+
+    Attributes:
+        sort_field: by which they are sorted; None for ``order``, or what the table says.
+        descends: whether the lowest one is on top; None for what the table says.
+        asset: key of the asset of STAC items; None for the one with the role ``data``.
+        layer: table of a GeoPackage; None for the only one.
+    """
+
+    sort_field: str | None = None
+    descends: bool | None = None
+    asset: str | None = None
+    layer: str | None = None
+
+
 @dataclass(slots=True)
 class Rows:
     """What a table says.
