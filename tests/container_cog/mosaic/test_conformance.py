@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from tests.container_cog.files import stored_tiles
 from tests.container_cog.mosaic.ground import Sheet, geojson, geopackage, sheets
 
+from mastaba.api.containers import OpenedContainer
 from mastaba_cog.mosaic.container import MosaicContainer
 from mastaba_conformance.containers import ContainerTests, MemoryStorage, Place
 from mastaba_conformance.counting_storage import CountingStorage
@@ -65,7 +66,17 @@ class _Mosaics(ContainerTests):
 
 
 class TestGeoJSON(_Mosaics):
-    pass
+    def test_what_is_known_needs_no_read(
+        self, storage: CountingStorage, opened: OpenedContainer, tiles: Mapping[Place, bytes]
+    ) -> None:
+        name, row, col = next(iter(tiles))
+        reader = opened.readers[name](opened.pyramid.levels[name])
+        assert reader.known(row, col) is None
+        assert storage.reads == []
+        reader.locate(row, col)
+        storage.clear()
+        assert reader.known(row, col) is not None
+        assert storage.reads == []
 
 
 class TestGeoPackage(_Mosaics):

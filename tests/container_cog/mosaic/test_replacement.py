@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import random
 import threading
@@ -12,8 +13,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 from tests.container_cog.files import reader_of
-from tests.container_cog.mosaic.ground import Sheet, geojson, opened, sheets
+from tests.container_cog.mosaic.ground import Sheet, X, Y, geojson, opened, sheets
+from tests.container_cog.served import add_layer, client_of
+from tests.tiny import tiny_installation
+from werkzeug.test import Client
 
 from mastaba.errors import StorageError
 
@@ -78,6 +83,59 @@ def test_no_tile_mixes_versions_of_a_file(tmp_path: Path, readers: int, requests
         finally:
             stop.set()
         writer.result()
+
+
+@pytest.mark.thorough
+def test_no_map_mixes_versions_of_a_file(tmp_path: Path) -> None:
+    versions = [tmp_path / f"version{number}" for number in (0, 1)]
+    for number, folder in enumerate(versions):
+        folder.mkdir()
+        sheet = flat("a.tif", 0, 0, 50 + 100 * number, 640)
+        sheet.write(folder, COMPRESS="LZW", OVERVIEWS="NONE")
+    data = [(folder / "a.tif").read_bytes() for folder in versions]
+    place = tmp_path / "a.tif"
+    place.write_bytes(data[0])
+    (tmp_path / "t.json").write_bytes(geojson([flat("a.tif", 0, 0, 0, 640)]))
+    server = tiny_installation(tmp_path / "site")
+    # Decoded tiles are kept as long as a version counts as known.
+    options = {"refresh": 1}
+    entry = {"path": str(tmp_path / "t.json"), "container": "mosaic", "options": options}
+    add_layer(tmp_path / "site", "MOSAIC", entry)
+    application = client_of(server).application
+    address = (
+        "/wms?SERVICE=WMS&VERSION=1.3.0&REQUEST=GetMap&STYLES=&FORMAT=image/png&LAYERS=MOSAIC"
+        f"&CRS=EPSG:32631&BBOX={X + 100},{Y - 6300},{X + 6300},{Y - 100}&WIDTH=620&HEIGHT=620"
+    )
+    stop = threading.Event()
+
+    def replacing() -> None:
+        turn = 0
+        while not stop.is_set():
+            turn += 1
+            (tmp_path / "new").write_bytes(data[turn % 2])
+            (tmp_path / "new").rename(place)
+            stop.wait(0.15)
+
+    def reading(_: int) -> list[Any]:
+        client, found = Client(application), []
+        end = monotonic() + 15
+        while monotonic() < end:
+            answer = client.get(address)
+            if answer.status_code == 200:
+                with Image.open(io.BytesIO(answer.data)) as picture:
+                    found.append(set(np.unique(np.asarray(picture))))
+        return found
+
+    with ThreadPoolExecutor(5) as pool:
+        writer = pool.submit(replacing)
+        try:
+            found = [one for part in pool.map(reading, range(4)) for one in part]
+        finally:
+            stop.set()
+        writer.result()
+    assert {50} in found
+    assert {150} in found
+    assert all(one in ({50}, {150}) for one in found)
 
 
 def later(condition: Any, seconds: float = 10.0) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from types import MappingProxyType
 from typing import Any, ClassVar, Final
@@ -343,12 +343,12 @@ def _most_files(table: Table, matrix: TileMatrix, limits: TileLimits) -> int:
     return most
 
 
-def _around(levels: Any) -> BoundingBox:
+def _around(levels: Iterable[Level]) -> BoundingBox:
     """Return the box of the limits of all levels: rows outside of it wait for a reload."""
-    boxes = [level.matrix.bbox_of(level.limits) for level in levels]
-    return BoundingBox(
-        min(box.xmin for box in boxes),
-        min(box.ymin for box in boxes),
-        max(box.xmax for box in boxes),
-        max(box.ymax for box in boxes),
-    )
+    boxes = []
+    for level in levels:
+        box, edge = level.matrix.bbox_of(level.limits), level.matrix.cell_size / 2
+        # Rounding errors are no files outside.
+        boxes.append((box.xmin - edge, box.ymin - edge, box.xmax + edge, box.ymax + edge))
+    xmins, ymins, xmaxs, ymaxs = zip(*boxes, strict=True)
+    return BoundingBox(min(xmins), min(ymins), max(xmaxs), max(ymaxs))

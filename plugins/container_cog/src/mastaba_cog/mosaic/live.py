@@ -131,6 +131,7 @@ class Mosaic:
         self._due = monotonic() + refresh
         self._looking = 0
         self._silent_until = 0.0
+        self._opener, self._first = members.open_storage, storage
         self._moved: tuple[Storage, IndexCache, Mosaic] | None = None
 
     @property
@@ -143,15 +144,11 @@ class Mosaic:
         known = self._moved
         if known is not None and known[0] is storage and known[1] is indices:
             return known[2]
-        old, open_other = self._storage, self.members.open_storage
+        open_first, first = self._opener, self._first
 
         def open_storage(path: ResourcePath) -> Storage:
-            is_own = (path.storage, path.container) == (
-                self._source.path.storage,
-                self._source.path.container,
-            )
-            found = open_other(path)
-            return storage if is_own and found is old else found
+            found = open_first(path)
+            return storage if found is first else found
 
         index = MosaicIndex(storage, self.index.key, self.index.table, self.index.options)
         found = Mosaic(
@@ -163,6 +160,8 @@ class Mosaic:
             self._refresh,
             skips=self._skips,
         )
+        # However often it is moved, nothing of those in between is needed.
+        found._opener, found._first = open_first, first
         self._moved = storage, indices, found
         return found
 

@@ -163,6 +163,10 @@ class Member(CogIndex):
         assert isinstance(found, CogTile)
         return found
 
+    def knows(self, image: int, row: int, col: int) -> bool:
+        """Return whether the place of a tile needs no read."""
+        return self.is_known(self._reader(image, is_framed=True).place_of(row, col)[1])
+
     def converter(self, image: int) -> TileConverter:
         """Return what decodes the tiles of an image."""
         known = self._converters.get(image)

@@ -99,16 +99,30 @@ class Recipe:
         return max((part.member.modified or 0.0 for part in self.parts), default=None)
 
 
-def part_of(row: int, member: Member, matrix: TileMatrix, tile: Window, kernel: str) -> Part | None:
+class UnknownError(Exception):
+    """What a tile needs is not known without a read."""
+
+
+def part_of(
+    row: int,
+    member: Member,
+    matrix: TileMatrix,
+    tile: Window,
+    kernel: str,
+    *,
+    only_known: bool = False,
+) -> Part | None:
     """Return what a file adds to a tile, or None if nothing.
 
     Args:
         row: of the table.
         tile: the pixels of the tile in the matrix.
         kernel: for files with other pixels than the matrix.
+        only_known: read nothing.
 
     Raises:
         InvalidParameterError: it needs too many stored tiles.
+        UnknownError: the places of its tiles must be read, with ``only_known``.
         SlabFormatError, StorageError: the places of its tiles cannot be read.
     """
     number, place = member.placed(matrix)
@@ -135,6 +149,8 @@ def part_of(row: int, member: Member, matrix: TileMatrix, tile: Window, kernel: 
     columns = range(max(0, source.left) // image.tile_width, (right - 1) // image.tile_width + 1)
     if len(rows) * len(columns) > MOST_STORED:
         raise too_many("a file has no overviews for this scale")
+    if only_known and not all(member.knows(number, at, col) for at in rows for col in columns):
+        raise UnknownError
     tiles = {
         (at, col): found
         for at in rows

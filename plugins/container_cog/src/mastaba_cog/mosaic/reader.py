@@ -28,6 +28,7 @@ from mastaba_cog.mosaic.painting import (
     Part,
     Pixels,
     Recipe,
+    UnknownError,
     painted,
     part_of,
     too_many,
@@ -45,10 +46,6 @@ _PAINTED: Final = b"\0\0\0\0"
 """Precedes pixels that were painted; no picture begins so. Four bytes keep floats aligned."""
 _OPENING: Final = ThreadPool(16, "mosaic-open")
 """The threads that open the files of one tile in parallel."""
-
-
-class _UnknownError(Exception):
-    """A file that a tile may need is not open."""
 
 
 class MosaicTile(StoredTile):
@@ -230,7 +227,7 @@ class MosaicReader(TileReader):
         return found
 
     def known(self, tile_row: int, tile_col: int) -> StoredTile | None:
-        with suppress(_UnknownError):
+        with suppress(UnknownError):
             return self._tile(self.mosaic.current(), (tile_row, tile_col), only_known=True)
         return None
 
@@ -265,7 +262,8 @@ class MosaicReader(TileReader):
             member = self._member(index, row, only_known=only_known)
             if member is None:
                 continue
-            part = part_of(row, member, matrix, tile, self._options.kernel)
+            kernel = self._options.kernel
+            part = part_of(row, member, matrix, tile, kernel, only_known=only_known)
             if part is None:
                 continue
             if len(parts) == MOST_IN_TILE:
@@ -344,7 +342,7 @@ class MosaicReader(TileReader):
             return self.mosaic.member(row, index)
         known = self.mosaic.members.known(index.table, row)
         if known is None:
-            raise _UnknownError
+            raise UnknownError
         return known
 
     def _open(self, index: MosaicIndex, rows: list[int]) -> None:
