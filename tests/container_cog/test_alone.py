@@ -11,8 +11,9 @@ from mastaba_cog.splices import tiff_header
 
 
 def test_container_is_offered() -> None:
-    (reference,) = mastaba_cog.register_containers()
-    assert "cog" in repr(reference)
+    one, many = mastaba_cog.register_containers()
+    assert "cog" in repr(one)
+    assert "mosaic" in repr(many)
 
 
 def test_spliced_header_is_read_again() -> None:

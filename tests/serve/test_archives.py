@@ -145,10 +145,37 @@ def test_what_cannot_be_opened_is_said_in_one_line(
         (copy("h.mbtiles", "photo.mbtiles", 9_000), "the database is damaged; "),
         (copy("i.tif", "heights.tif", 0), "it is empty"),
         (copy("photo.mbtiles", "photo.mbtiles"), "another file has the name 'photo'"),
-        (tmp_path / "folder.tif", "it is a directory"),
+        (tmp_path / "folder.tif", "there is no GeoTIFF in it"),
     ):
         message = failure(capsys, folder / "photo.mbtiles", path)
         assert message.startswith(f"mastaba serve: {path}: {reason}"), message
         assert message.count("\n") == 1
         # Nobody has written this folder.
         assert "mastaba-serve-" not in message
+
+
+def test_a_folder_of_cogs_is_a_mosaic(tmp_path: Path, open_client: OpenClient) -> None:
+    values = np.arange(256 * 512, dtype=np.float32).reshape(256, 512)
+    (tmp_path / "sheets").mkdir()
+    for name, left in (("west.tif", 0), ("east.tif", 256)):
+        profile = {"driver": "GTiff", "width": 256, "height": 256, "count": 1, "dtype": "float32"}
+        place = Affine(10, 0, 500000 + 10 * left, 0, -10, 4600000)
+        with (
+            MemoryFile() as memory,
+            memory.open(**profile, crs="EPSG:32631", transform=place) as source,
+        ):
+            source.write(values[:, left : left + 256], 1)
+            target = tmp_path / "sheets" / name
+            rasterio.shutil.copy(source, target, driver="COG", BLOCKSIZE=128)
+    files = [str(tmp_path / "sheets")]
+    server_json = write(tmp_path / "installation", files, "http://localhost")
+    check(server_json, Plugins(), files)
+    client = open_client(server_json)
+    site = client.application.site
+    layer = site.catalogue.layers["sheets"]
+    reader = site.catalogue.readers["sheets"][list(layer.pyramid.levels)[-1]]
+    rows = []
+    for row in range(2):
+        tiles = [reader.locate(reader.level.limits.min_row + row, col) for col in range(4)]
+        rows.append(np.concatenate([reader.decoder.decode(tile.read()) for tile in tiles], axis=1))
+    np.testing.assert_array_equal(np.concatenate(rows)[..., 0], values)

@@ -22,7 +22,7 @@ from mastaba_storage.path import ResourcePath
 _PACKAGES: Final = {
     "mastaba-pmtiles": ("pmtiles",),
     "mastaba-sqlite-tiles": ("mbtiles", "geopackage", "gpkg"),
-    "mastaba-cog": ("cog", "tif", "tiff", "gtiff"),
+    "mastaba-cog": ("cog", "mosaic", "tif", "tiff", "gtiff"),
 }
 """Names and suffixes of containers by the package that provides them."""
 
@@ -91,11 +91,8 @@ class ContainerLoader(LoadedOnce[ContainerKey, OpenedContainer]):
     def _options(
         self, options: dict[str, Any], container: type[Container], at: str, faults: FileFaults
     ) -> dict[str, Any]:
-        schema = {
-            "type": "object",
-            "additionalProperties": False,
-            "properties": dict(container.options_schema),
-        }
+        properties = dict(container.options_schema)
+        schema = {"type": "object", "additionalProperties": False, "properties": properties}
         found = Faults()
         valid = DocumentValidator(schema).validate(options, faults.file, found)
         below = f"{at}.options"
@@ -113,6 +110,7 @@ class ContainerLoader(LoadedOnce[ContainerKey, OpenedContainer]):
             self._named_set,
             self._known_sets,
             lambda reason, remedy: faults.warning("$", reason, remedy),
+            pool.open_path,
         )
         try:
             source = Source(key.path, pool.open_path(key.path))

@@ -56,12 +56,14 @@ class Context:
             `ContainerFormatError` if it is unknown.
         known_sets: returns the configured tile matrix sets that can be found.
         warning: records a reason and a remedy; the container is used all the same.
+        open_path: returns the open storage of another object; None if there are no others.
     """
 
     indices: IndexCache
     named_set: Callable[[str], TileMatrixSet]
     known_sets: Callable[[], Iterable[TileMatrixSet]]
     warning: Callable[[str, str], None]
+    open_path: Callable[[ResourcePath], Storage] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from mastaba_server.web.request import Request
 from mastaba_server.web.response import Response, message
 
 _MOST_NAMES: Final = 10
-_FLAWS: Final = frozenset((Obstacle.KEPT, Obstacle.RULES, Obstacle.CELLS))
+_FLAWS: Final = frozenset((Obstacle.KEPT, Obstacle.RULES, Obstacle.CELLS, Obstacle.TABLES))
 _DETAILS: Final = ("/info", "/threads", "/depends")
 
 

@@ -116,7 +116,7 @@ def match(
     own: TileMatrixSet, known: TileMatrixSet, limits: Mapping[str, TileLimits] | None = None
 ) -> Match | None:
     """Return the places of all grids in a known set, or None if one of them is not in it."""
-    if not _EQUAL.equal(own.crs.code, known.crs.code):
+    if not are_equal(own.crs, known.crs):
         return None
     places: dict[str, Place] = {}
     for name, matrix in own.matrices.items():
@@ -126,6 +126,11 @@ def match(
             return None
         places[name] = place
     return Match(known, MappingProxyType(places))
+
+
+def are_equal(one: CRS, other: CRS) -> bool:
+    """Return whether two CRSs have the same coordinates in x, y order."""
+    return _EQUAL.equal(one.code, other.code)
 
 
 def place_in(matrices: Iterable[TileMatrix], own: TileMatrix, limits: TileLimits) -> Place | None:

@@ -334,9 +334,10 @@ class LevelPixels:
             for tile, payload in zip(wanted.values(), payloads, strict=True)
             if payload is None or tile.index is not before[tile.slab]
         }
-        if not replaced or all(
-            tile is None or tile.slab not in replaced for tile in map(stored.get, ready)
-        ):
+        others = [stored.get(place) for place in ready]
+        # Tiles that are read one by one may be of two versions of a slab.
+        others += [tile for tile in wanted.values() if not tile.is_addressable]
+        if not any(tile is not None and tile.slab in replaced for tile in others):
             return ready, wanted, payloads
         stored.update(self.locate(places))
         wanted = _existing(stored, places)

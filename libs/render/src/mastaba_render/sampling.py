@@ -594,6 +594,32 @@ def resampled(
     return drawn(positions, kernel, slice(0, count), window, source, nodata).pixels
 
 
+def resampled_with_gaps(
+    positions: StraightPositions,
+    kernel: str,
+    corner: tuple[int, int],
+    values: npt.NDArray[np.float32],
+    valid: Mask | None,
+) -> tuple[npt.NDArray[np.float32], Mask | None]:
+    """Return the values at positions, of those with data only, and which have data themselves.
+
+    Args:
+        corner: source row and column of the first one of ``values``.
+        values: all that the positions need, shape (rows, columns, channels).
+        valid: shape (rows, columns), where there is data; None for everywhere.
+
+    Returns:
+        values, shape (rows, columns, channels), 0 where less than half of the weight is data, and
+        where that is not so; None for nowhere.
+    """
+    top, left = corner
+    window = Window(top, top + values.shape[0], left, left + values.shape[1])
+    rows = slice(0, positions.down.positions.size)
+    zeros = (0.0,) * values.shape[2]
+    found = drawn(positions, kernel, rows, window, Mosaic(values, valid), zeros)
+    return found.pixels.astype(np.float32, copy=False), found.valid
+
+
 class MapRows(NamedTuple):
     """Some rows of a map.
 

@@ -188,6 +188,15 @@ class _ContainerKit:
         new.write_bytes(data)
         os.replace(new, key)
 
+    def remove(self, storage: CountingStorage, key: str) -> None:
+        """Remove the archive."""
+        below = storage._storage
+        if isinstance(below, MemoryStorage):
+            del below.objects[key]
+            return
+        os.unlink(key)
+        below.close()
+
     def open(
         self, storage: Storage, key: str, options: Mapping[str, Any] | None = None
     ) -> OpenedContainer:
@@ -406,12 +415,7 @@ class _GenerationTests(_ContainerKit):
         opened: OpenedContainer,
         tiles: Mapping[Place, bytes],
     ) -> None:
-        below = storage._storage
-        if isinstance(below, MemoryStorage):
-            del below.objects[key]
-        else:
-            os.unlink(key)
-            below.close()
+        self.remove(storage, key)
         readers = _cold(_readers(opened), storage)
         with pytest.raises(StorageError) as caught:
             _read(readers, next(iter(tiles)))

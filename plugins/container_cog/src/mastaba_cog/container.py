@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from mastaba.api.containers import (
     JPEG_GRAY,
@@ -49,7 +50,7 @@ _EXACT: Final = frozenset({"uint8", "int8", "uint16", "int16", "float16", "float
 _TIFF_FLOAT32: Final = TileFormat(
     "TIFF_SPLICED_FLOAT32", Codec.RAW, "float32", "image/tiff", "tif", ("tiff",), None, (1,)
 )
-_STORED, _SPLICED, _DECODED = "as stored", "spliced", "decoded"
+STORED, _SPLICED, _DECODED = "as stored", "spliced", "decoded"
 
 
 class CogContainer(Container):
@@ -99,21 +100,22 @@ def _opened(source: Source, options: Mapping[str, Any], context: Context) -> Ope
     geotiff, found, read = _first_read(source)
     ground = ground_of(geotiff, options.get("crs"))
     generation = digest_of([CogContainer.name, dict(options), read.version or read.data.hex()])
-    publication, warnings = _publication(geotiff, options)
+    publication, warnings = publication_of(geotiff, options)
     full = geotiff.images[0]
-    tile_format, way = _format(geotiff, publication, options)
+    tile_format, way = format_of(geotiff, publication, options)
     for reason, remedy in warnings:
         context.warning(reason, remedy)
-    if way == _STORED and full.compression == images.JPEG and geotiff.nodata:
+    if way == STORED and full.compression == images.JPEG and geotiff.nodata:
         context.warning(
             "it is a JPEG with a nodata value, whose edges are ragged", "write it with a mask"
         )
-    stem = source.key.rpartition("/")[2].rpartition(".")[0] or source.key
+    name = source.key.rpartition("/")[2]
+    stem = name.rpartition(".")[0] or name
     title, attribution = plain_text(geotiff.title) or stem, plain_text(geotiff.attribution)
     ignores_masks = options.get("mask") == "ignore"
     geotiff = comparable(geotiff, ignores_masks=ignores_masks)
     for number, image in enumerate(geotiff.images):
-        _check_same(full, image)
+        check_same(full, image)
         if not covers(image, geotiff.masks[number]):
             raise CogError("its mask has tiles of another size", CONVERT)
     _require_tiles(source, geotiff, found, read)
@@ -149,7 +151,7 @@ def _opened(source: Source, options: Mapping[str, Any], context: Context) -> Ope
     ordered = sorted(levels.values(), key=lambda level: -level.matrix.cell_size)
     photometric = "rgb" if channels > 2 else "gray"
     # With alpha, pixels without data are transparent.
-    nodata = 0.0 if publication.adds_alpha and way != _STORED else publication.nodata
+    nodata = 0.0 if publication.adds_alpha and way != STORED else publication.nodata
     pyramid = Pyramid(
         stem,
         matching.tile_matrix_set,
@@ -188,13 +190,13 @@ def _require_tiles(source: Source, geotiff: GeoTiff, found: Found, read: ObjectR
         require_complete(source, last[0] + 1)
 
 
-def _check_same(full: Image, image: Image) -> None:
+def check_same(full: Image, image: Image) -> None:
     facts = ("bands", "bits", "kind", "extra")
     if any(getattr(full, fact) != getattr(image, fact) for fact in facts):
         raise CogError("an overview has other bands than the full image", CONVERT)
 
 
-def _publication(
+def publication_of(
     geotiff: GeoTiff, options: Mapping[str, Any]
 ) -> tuple[Publication, list[tuple[str, str]]]:
     """Return how samples become pixels, and warnings: reason and remedy."""
@@ -297,7 +299,7 @@ def _number(text: str) -> float | None:
         return None
 
 
-def _format(
+def format_of(
     geotiff: GeoTiff, how: Publication, options: Mapping[str, Any]
 ) -> tuple[TileFormat, str]:
     """Return the format of delivered tiles, and how they become so."""
@@ -318,13 +320,13 @@ def _format(
     if plain and same and not image.is_planar and image.photometric != images.PALETTE:
         stored = wanted in (None, "webp")
         if image.compression == images.WEBP and stored and image.bands in (3, 4):
-            return WEBP, _STORED
+            return WEBP, STORED
         # Alpha or nodata of a JPEG needs decoding; nodata alone is published as it is.
         if image.compression == images.JPEG and wanted is None and how.alpha is None:
             if image.bands == 1 and image.photometric != images.WHITE_IS_ZERO:
-                return JPEG_GRAY, _STORED
+                return JPEG_GRAY, STORED
             if image.bands == 3:
-                return TILE_FORMATS["TIFF_JPG_UINT8"], _STORED
+                return TILE_FORMATS["TIFF_JPG_UINT8"], STORED
     masked_jpeg = how.uses_mask and image.compression == images.JPEG and len(how.bands) == 3
     if wanted == "webp" or (wanted is None and masked_jpeg):
         if len(how.bands) != 3 and image.photometric != images.PALETTE:
@@ -333,7 +335,7 @@ def _format(
     return TILE_FORMATS["TIFF_PNG_UINT8"], _DECODED
 
 
-class _StoredDecoder:
+class StoredDecoder:
     """Decodes complete pictures and strips, for maps."""
 
     def __init__(self, image: Image, order: str, channels: int) -> None:
@@ -367,10 +369,10 @@ def _maker(
     decoder: Any = None
     deliver: Callable[[bytes], bytes] | None = None
     suffix = ""
-    if way == _STORED:
+    if way == STORED:
         channels = image.bands
         if tile_format.name != "TIFF_JPG_UINT8":
-            decoder = _StoredDecoder(image, order, channels)
+            decoder = StoredDecoder(image, order, channels)
     else:
         converter = TileConverter(image, mask, order, how)
         channels = converter.channels
@@ -413,7 +415,15 @@ def _spliced(image: Image, order: str, payload: bytes) -> bytes:
 
 
 def _encoded(converter: TileConverter, tile_format: TileFormat, payload: bytes) -> bytes:
-    pixels = converter.decode(payload)
+    return encoded(converter.decode(payload), tile_format)
+
+
+def encoded(pixels: npt.NDArray[Any], tile_format: TileFormat) -> bytes:
+    """Return a tile in a format that is sent after decoding.
+
+    Args:
+        pixels: shape (rows, columns, channels), uint8 or float32.
+    """
     if tile_format.sample == "float32":
         return pixels.astype("<f4", copy=False).tobytes()
     if tile_format is WEBP:
@@ -426,7 +436,16 @@ def _encoded(converter: TileConverter, tile_format: TileFormat, payload: bytes) 
         return stream.getvalue()
     from mastaba_render.encoding.tile_format import stored_payload
 
-    return stored_payload(pixels, tile_format)
+    payload: bytes = stored_payload(pixels, tile_format)
+    return payload
+
+
+def factor_of(full: Image, image: Image) -> float:
+    """Return how many pixels of the full image a pixel of an overview spans, in x and y."""
+    factor = full.width / image.width
+    whole = round(factor)
+    # Writers round the size of an overview up or down.
+    return whole if whole and abs(full.width / whole - image.width) <= 1 else factor
 
 
 def _sets(
@@ -441,15 +460,11 @@ def _sets(
     own: list[TileMatrix] = []
     count = len(geotiff.images)
     for number, image in enumerate(geotiff.images):
-        factor = full.width / image.width
-        whole = round(factor)
-        # Writers round the size of an overview up or down.
-        if whole and abs(full.width / whole - image.width) <= 1:
-            factor = whole
+        cell_size = ground.cell_size * factor_of(full, image)
         own.append(
             TileMatrix(
                 str(count - 1 - number),
-                *(ground.cell_size * factor, ground.x, ground.y),
+                *(cell_size, ground.x, ground.y),
                 *(image.tile_width, image.tile_height, image.across, image.down),
             )
         )

@@ -32,7 +32,8 @@ _CHUNK: Final = 512
 _TOGETHER: Final = 512 * 1024
 """Bytes of a read of both arrays."""
 _MOST_CHUNKS: Final = 64
-_CHUNK_BYTES: Final = _CHUNK * 16
+_ENTRY: Final = 16
+"""Bytes of a place in memory."""
 _LEADER: Final = 4
 _READS: Final = ThreadPool(16, "cog-read")
 """The threads that read the parts of one request in parallel."""
@@ -70,7 +71,8 @@ class CogIndex(TileIndex):
         self._firsts = first_numbers(geotiff)
         self._chunks: dict[_ChunkKey, _Chunk] = {}
         self._lock = threading.Lock()
-        self._nbytes = found.head.data.nbytes + _MOST_CHUNKS * _CHUNK_BYTES
+        tiles = sum(image.tile_count * (image.planes + 1) for image in geotiff.images)
+        self._nbytes = found.head.data.nbytes + min(_MOST_CHUNKS * _CHUNK, tiles) * _ENTRY
 
     @property
     def nbytes(self) -> int:

@@ -91,6 +91,15 @@ class CogTile(StoredTile):
                 index = self.reader.refresh(self.slab, index)
         return super().move_to(index)
 
+    def read_once(self) -> bytes:
+        """Return the payload of the version of `index`, and of no other one.
+
+        Raises:
+            ObjectChangedError, ObjectNotFoundError, SlabFormatError: the file is another one now.
+            StorageError: it cannot be read.
+        """
+        return self._read()
+
     def whole(self, data: bytes) -> bytes:
         return self._payload(self._index.split(self.number, super().whole(data)))
 

@@ -26,7 +26,8 @@ def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
         "files",
         nargs="+",
         metavar="FILE",
-        help="pyramid descriptor or archive: a path, or an address such as s3://bucket/a.pmtiles",
+        help="pyramid descriptor or archive: a path, or an address such as s3://bucket/a.pmtiles; "
+        "or a folder of COGs, or a table of them",
     )
     from mastaba.tooling.commands import http_address
 

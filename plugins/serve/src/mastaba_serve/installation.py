@@ -16,6 +16,11 @@ from mastaba_writer.documents import write_document
 from mastaba_writer.installation import installed_services, layer_document, write_installation
 
 _DESCRIPTORS: Final = (".json", ".yaml", ".yml")
+_TABLES: Final = (".geojson", ".vrt", ".parquet", ".gti.gpkg")
+"""Suffixes of tables of a mosaic."""
+_COGS: Final = (".tif", ".tiff", ".gtiff")
+_MOST_FILES: Final = 1000
+"""Files of a folder: all are opened to find where they are."""
 _REPROJECTION: Final = {"global": {"map": {"reprojection": True}}}
 
 
@@ -33,7 +38,7 @@ def write(folder: Path, files: Sequence[str], public_url: str) -> Path:
 
     Raises:
         InvalidFileError: a file does not exist, has the name of another, or is a descriptor whose
-            tile matrix set needs a configuration.
+            tile matrix set needs a configuration; or a folder has no GeoTIFFs, or too many.
         OSError: the installation cannot be written.
     """
     layers: dict[str, Mapping[str, Any]] = {}
@@ -41,7 +46,7 @@ def write(folder: Path, files: Sequence[str], public_url: str) -> Path:
         name = identifier_of(file)
         if name in layers:
             raise InvalidFileError(f"{file}: another file has the name {name!r}; rename one")
-        layers[name] = _layer(file)
+        layers[name] = _layer(file, folder)
     return write_installation(
         folder,
         layers=layers,
@@ -107,14 +112,20 @@ def _opened(server_json: Path, plugins: Plugins) -> tuple[Collection[str], tuple
     return catalogue.missing_layers, faults.errors
 
 
-def _layer(file: str) -> Mapping[str, Any]:
-    """Return the descriptor of the layer of a file."""
+def _layer(file: str, folder: Path) -> Mapping[str, Any]:
+    """Return the descriptor of the layer of a file.
+
+    Args:
+        folder: of the installation.
+    """
     is_local = _is_local(file)
     if is_local and Path(file).is_dir():
-        raise InvalidFileError(f"{file}: it is a directory")
+        return {"pyramids": [{"path": str(_table(Path(file), folder)), "container": "mosaic"}]}
     if is_local and not Path(file).is_file():
         raise InvalidFileError(f"{file}: there is no such file")
     path = _path_of(file)
+    if path.lower().endswith(_TABLES):
+        return {"pyramids": [{"path": path, "container": "mosaic"}]}
     if not path.endswith(_DESCRIPTORS):
         return {"pyramids": [{"path": path}]}
     if not is_local or not path.endswith(".json"):
@@ -125,6 +136,27 @@ def _layer(file: str) -> Mapping[str, Any]:
         what = "is not JSON" if isinstance(error, json.JSONDecodeError) else f"{error}"
         reason = f"it is no pyramid descriptor of a common tile matrix set ({what})"
         raise InvalidFileError(f"{file}: {reason}; serve it with a configuration") from None
+
+
+def _table(directory: Path, folder: Path) -> Path:
+    """Write a table of the GeoTIFFs of a directory, and return its path."""
+    found = [
+        str(path.resolve())
+        for path in sorted(directory.iterdir())
+        if path.name.lower().endswith(_COGS) and path.is_file()
+    ]
+    if not found:
+        raise InvalidFileError(f"{directory}: there is no GeoTIFF in it")
+    if len(found) > _MOST_FILES:
+        reason = f"there are {len(found)} GeoTIFFs in it, more than {_MOST_FILES}"
+        raise InvalidFileError(f"{directory}: {reason}; make a table of them with gdaltindex")
+    features = [
+        {"type": "Feature", "geometry": None, "properties": {"path": path}} for path in found
+    ]
+    table = folder / "tables" / f"{identifier_of(str(directory))}.geojson"
+    table.parent.mkdir(parents=True, exist_ok=True)
+    write_document(table, {"type": "FeatureCollection", "features": features})
+    return table
 
 
 def _is_local(file: str) -> bool:

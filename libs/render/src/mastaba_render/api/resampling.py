@@ -17,6 +17,7 @@ from mastaba_render.sampling import (
     bounded,
     radius_of,
     resampled,
+    resampled_with_gaps,
 )
 
 __all__ = [
@@ -35,4 +36,5 @@ __all__ = [
     "kernel_library",
     "radius_of",
     "resampled",
+    "resampled_with_gaps",
 ]

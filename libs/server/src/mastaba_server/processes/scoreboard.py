@@ -39,6 +39,7 @@ class Obstacle(StrEnum):
         KEPT: a reload by an operator has failed; the server is ready nevertheless.
         RULES: likewise, a change of the rules of access.
         CELLS: usage is counted, but not for each layer.
+        TABLES: the table of a mosaic has errors; the one before is served.
     """
 
     DRAINING = "the server is about to stop"
@@ -47,6 +48,7 @@ class Obstacle(StrEnum):
     KEPT = "the last reload has failed: the configuration before it stays in use"
     RULES = "the file of access rules has errors: the rules before them stay in use"
     CELLS = "the cells of usage have run out: layers are counted together"
+    TABLES = "the table of a mosaic cannot be used: the one before it stays in use"
 
 
 @dataclass(frozen=True, slots=True)

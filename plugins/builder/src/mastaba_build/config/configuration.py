@@ -78,6 +78,7 @@ class Configuration:
     path_depth: int = 2
     bottom: str = AUTO
     top: str = AUTO
+    top_only: bool = False
     interpolation: str = "bicubic"
     decimation: str = "average"
     style: Path | None = None

@@ -173,6 +173,11 @@ class Plan:
                 "--interpolation nn --decimation mode"
             )
         notes += _units_of_heights(sources, self.pixel_type)
+        if self.configuration.top_only:
+            notes.append(
+                f"the finest level is {self.levels[0].matrix.id}; publish the level below it from "
+                "the sources, as a second entry of the layer"
+            )
         return tuple(notes)
 
     @property
@@ -518,6 +523,8 @@ def _levels(
     if bottom == AUTO:
         fitting = [matrix for matrix in ordered if resolution / matrix.cell_size >= 0.8]
         bottom = fitting[0].id if fitting else ordered[-1].id
+    if configuration.top_only:
+        bottom = _above(tile_matrix_set, bottom)
     top = ordered[0].id if configuration.top == AUTO else configuration.top
     chosen = tile_matrix_set.between(top, bottom)[::-1]
     if not chosen:
@@ -532,6 +539,19 @@ def _levels(
             raise PlanError(f"no source is inside level {matrix.id} of {tile_matrix_set.id}")
         levels.append(Level(matrix, union(touched), factor))
     return levels
+
+
+def _above(tile_matrix_set: TileMatrixSet, level: str) -> str:
+    """Return the level above the one that the sources themselves have.
+
+    Raises:
+        PlanError: there is none.
+    """
+    names = list(tile_matrix_set.matrices)
+    place = names.index(level)
+    if not place:
+        raise PlanError(f"no level of {tile_matrix_set.id} is above {level}, that of the sources")
+    return names[place - 1]
 
 
 def around(boxes: Sequence[BoundingBox]) -> BoundingBox:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mastaba_build.config.configuration import Configuration
+from mastaba_build.errors import PlanError
 from mastaba_build.harvest.address import SERVICE
 from mastaba_build.harvest.plan import make_harvest_plan
 from mastaba_build.plan.plan import Plan, make_plan
@@ -18,6 +19,11 @@ def plan_of(configuration: Configuration) -> Plan:
         PlanError: a source, the tile matrix set or an option does not fit.
     """
     first = configuration.sources[0].path
+    has_images = not is_features(first) and not is_archive(first)
+    if configuration.top_only and (
+        not has_images or any(SERVICE.match(source.path) for source in configuration.sources)
+    ):
+        raise PlanError("--top-only is for images, which a layer shows itself at the finest level")
     if any(SERVICE.match(source.path) for source in configuration.sources):
         return make_harvest_plan(configuration)
     if is_features(first):
