@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
@@ -22,11 +23,13 @@ from mastaba.api.containers import (
     TileMatrixSet,
     digest_of,
 )
+from mastaba.api.storages import Environment
 from mastaba.errors import ContainerFormatError, StorageUnavailableError
-from mastaba_containers.heads import check_signature
+from mastaba_containers.heads import check_signature, head
 from mastaba_containers.sets import Place
-from mastaba_sqlite_tiles.database import DatabaseFile
+from mastaba_sqlite_tiles.database import Connection, DatabaseFile
 from mastaba_sqlite_tiles.reader import BLOCK, DatabaseReader, StoredLevel
+from mastaba_sqlite_tiles.staging import StagedFile, Staging
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,30 +58,40 @@ class Grid:
     tables: tuple[Table, ...] = ()
 
 
-def local_path(source: Source) -> str:
-    """Return the path of a database.
+def opened_database(
+    source: Source, context: Context, examine: Callable[[Connection], Hashable]
+) -> DatabaseFile:
+    """Open a database for the first time; one in an object store is copied before.
+
+    Args:
+        examine: as of `DatabaseFile`.
 
     Raises:
-        ContainerFormatError: it is in another storage than files.
-        StorageError: it does not exist.
-    """
-    path = source.local_path
-    if path is None:
-        raise ContainerFormatError(
-            f"{source} is an SQLite database, which can only be read from the file system",
-            "copy it there, or convert it to PMTiles",
-        )
-    source.storage.stat(path)
-    return path
-
-
-def require_database(source: Source, file: DatabaseFile) -> None:
-    """Open a database for the first time.
-
-    Raises:
-        ContainerFormatError: the file is something else, and the message says what.
+        ContainerFormatError: it is something else, and the message says what; or it is in an object
+            store, and no directory is set for copies.
         StorageError: it cannot be read.
     """
+    name, path = str(source), source.local_path
+    file: DatabaseFile
+    if path is not None:
+        source.storage.stat(path)
+        file = DatabaseFile(path, name, examine)
+    else:
+        staging = Staging.from_environment(Environment())
+        if staging is None:
+            raise ContainerFormatError(
+                f"{name} is an SQLite database, which can only be read from the file system",
+                "copy it there, set MASTABA_STAGING_DIRECTORY, or convert it to PMTiles",
+            )
+        head(source, len(SIGNATURE), (SIGNATURE,))
+        use = staging.use(name)
+        try:
+            staging.update(source.storage, source.key, name, waits=True)
+            file = StagedFile(
+                *(staging, source.storage, source.key, context.indices, name, examine)
+            )
+        finally:
+            os.close(use)
     try:
         file.generation()
     except ContainerFormatError:
@@ -86,6 +99,7 @@ def require_database(source: Source, file: DatabaseFile) -> None:
         with open(file.path, "rb") as data:
             check_signature(source, data.read(16), (SIGNATURE,))
         raise
+    return file
 
 
 def require_same(loaded: list[Any], found: Any, name: str) -> None:

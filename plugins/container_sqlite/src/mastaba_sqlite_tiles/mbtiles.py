@@ -31,10 +31,9 @@ from mastaba_sqlite_tiles.layers import (
     GEOPACKAGES,
     SIGNATURE,
     Grid,
-    local_path,
+    opened_database,
     published_pyramid,
     raster_of,
-    require_database,
     require_same,
 )
 from mastaba_sqlite_tiles.pictures import PictureDecoder, common_format, delivery_of, size_of
@@ -69,7 +68,7 @@ class MBTiles(Container):
 
     @classmethod
     def open(cls, source: Source, options: Mapping[str, Any], context: Context) -> OpenedContainer:
-        path, name, table = local_path(source), str(source), TileTable.of("tiles")
+        name, table = str(source), TileTable.of("tiles")
         loaded: list[Any] = []
 
         def examine(connection: Connection) -> Any:
@@ -88,8 +87,7 @@ class MBTiles(Container):
             require_same(loaded, is_vector or common_format(samples, "png", name)[1], name)
             return tuple(zooms), tuple(samples), kinds
 
-        file = DatabaseFile(path, name, examine)
-        require_database(source, file)
+        file = opened_database(source, context, examine)
         contents: Any = file.generation().contents
         zooms, samples, kinds = contents
         metadata = _metadata(file, context)
