@@ -156,7 +156,7 @@ class LayerLoader:
         The third item are texts of containers, for those that the layer does not have.
         """
         texts: dict[str, Any] = {}
-        sources: dict[str, None] = {}
+        sources: dict[str, str] = {}
         taken: dict[str, str] = {}
         containers: list[ResourcePath] = []
         levels: dict[str, Level] = {}
@@ -182,8 +182,9 @@ class LayerLoader:
                     if opened.title:
                         texts.setdefault("title", opened.title)
                     if opened.attribution:
-                        sources[opened.attribution] = None
-                        texts["attribution"] = {"title": ", ".join(sources), "url": ""}
+                        sources[opened.attribution] = opened.attribution_url
+                        url = opened.attribution_url if len(sources) == 1 else ""
+                        texts["attribution"] = {"title": ", ".join(sources), "url": url}
                 else:
                     missing = [end for end in ("bottom_level", "top_level") if end not in entry]
                     for end in missing:
@@ -206,10 +207,10 @@ class LayerLoader:
                 except ValueError as error:
                     faults.refuse(at, str(error), "correct the pyramid or its levels")
         faults.require_usable()
-        generations = [pyramid.generation for pyramid in pyramids]
         composed = replace(pyramids[0], levels=coarse_to_fine(levels))
         if len(pyramids) > 1:
-            composed = replace(composed, generation=digest_of(generations), update=None)
+            generation = digest_of([pyramid.generation for pyramid in pyramids])
+            composed = replace(composed, generation=generation, update=None, bbox=None)
         return composed, readers, texts
 
     def _layer_styles(

@@ -181,8 +181,8 @@ def again(tiles: Sequence[StoredTile], error: MastabaError, attempt: int) -> lis
         raise error
     try:
         # The version that another thread has read may be gone again.
-        is_last = attempt >= _ATTEMPTS - 2
-        index = first.reader.refresh(first.slab, first.index, alone=is_last)
+        alone = attempt >= _ATTEMPTS - 2
+        index = first.reader.refresh(first.slab, first.index, alone=alone)
     except ObjectNotFoundError:
         return []
     try:

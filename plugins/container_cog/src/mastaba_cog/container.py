@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
+from mastaba.api.catalogue import BoundingBox
 from mastaba.api.containers import (
     JPEG_GRAY,
     TILE_FORMATS,
@@ -173,6 +174,7 @@ def _opened(source: Source, options: Mapping[str, Any], context: Context) -> Ope
         RasterSpecification(channels, (nodata,) * channels, photometric),
         MappingProxyType({level.matrix.id: level for level in ordered}),
         generation,
+        bbox=_box(ground, full),
     )
     report: tuple[str, ...] = (
         f"{full.width} × {full.height} pixels, {full.bands} bands of {full.sample}, "
@@ -184,6 +186,11 @@ def _opened(source: Source, options: Mapping[str, Any], context: Context) -> Ope
         names = ", ".join(cut.matrix.id for cut in cuts.values())
         report += (f"levels {names}: cut from overviews with other corners, and encoded",)
     return OpenedContainer(pyramid, readers, title=title, attribution=attribution, report=report)
+
+
+def _box(ground: Ground, full: Image) -> BoundingBox:
+    right, down = full.width * ground.cell_size, full.height * ground.cell_size
+    return BoundingBox(ground.x, ground.y - down, ground.x + right, ground.y)
 
 
 def _first_read(source: Source) -> tuple[GeoTiff, Found, ObjectRead]:

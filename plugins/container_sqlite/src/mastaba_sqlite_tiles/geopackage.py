@@ -142,6 +142,7 @@ class GeoPackage(Container):
             raster,
             options,
             store,
+            _box(contents, grids[0].matrix),
         )
         return OpenedContainer(
             pyramid,
@@ -150,6 +151,12 @@ class GeoPackage(Container):
             abstract=plain_text(contents.abstract),
             report=(f"{kinds} tiles in {match.tile_matrix_set.id}, delivered {way}",),
         )
+
+
+def _box(contents: _Contents, matrix: TileMatrix) -> BoundingBox | None:
+    """Return the box of the data, as far as there can be tiles."""
+    whole = matrix.bbox_of(matrix.all_tiles)
+    return BoundingBox(*contents.box).intersection(whole) if contents.box else None
 
 
 def _table(contents: _Contents) -> TileTable:

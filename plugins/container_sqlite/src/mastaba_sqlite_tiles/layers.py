@@ -9,6 +9,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from mastaba.api.catalogue import BoundingBox
 from mastaba.api.containers import (
     Context,
     Level,
@@ -131,6 +132,7 @@ def published_pyramid(
     raster: RasterSpecification | None,
     options: Mapping[str, Any],
     store: Callable[[int, int, int, int], StoredLevel],
+    bbox: BoundingBox | None,
 ) -> tuple[Pyramid, Mapping[str, MakeReader]]:
     """Return the pyramid of a table of tiles, and what makes its readers.
 
@@ -138,6 +140,7 @@ def published_pyramid(
         grids: zooms, their places in the set, and the direction of stored rows: 1 if they are
             counted from the top, -1 from the bottom.
         store: returns a `StoredLevel` for zoom, added columns, added rows and direction.
+        bbox: of the data as the file says; not used if it leaves out tiles.
     """
     levels: dict[str, Level] = {}
     readers: dict[str, MakeReader] = {}
@@ -178,8 +181,14 @@ def published_pyramid(
         raster,
         MappingProxyType(levels),
         digest_of([tile_format.name, dict(options), version]),
+        bbox=bbox if bbox and all(_is_within(level, bbox) for level in levels.values()) else None,
     )
     return pyramid, MappingProxyType(readers)
+
+
+def _is_within(level: Level, bbox: BoundingBox) -> bool:
+    inside = level.matrix.limits_of(bbox)
+    return inside is not None and inside.intersection(level.limits) == level.limits
 
 
 def raster_of(channels: int, nodata: Any) -> RasterSpecification:
