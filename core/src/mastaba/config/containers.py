@@ -109,6 +109,8 @@ class ContainerLoader(LoadedOnce[ContainerKey, OpenedContainer]):
             self._known_sets,
             lambda reason, remedy: faults.warning("$", reason, remedy),
         )
+        # Which version is served is looked at later: a server that follows its files notices others.
+        self._reader.source.versions.setdefault(key.path, None)
         try:
             source = Source(key.path, pool.open_path(key.path))
             container = self._containers[key.name]

@@ -181,8 +181,7 @@ def again(tiles: Sequence[StoredTile], error: MastabaError, attempt: int) -> lis
         raise error
     try:
         # The version that another thread has read may be gone again.
-        alone = attempt >= _ATTEMPTS - 2
-        index = first.reader.refresh(first.slab, first.index, alone=alone)
+        index = first.reader.refresh(first.slab, first.index, alone=attempt >= _ATTEMPTS - 2)
     except ObjectNotFoundError:
         return []
     try:

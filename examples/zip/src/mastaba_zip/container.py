@@ -107,7 +107,7 @@ def _entries(directory: bytes, end: int) -> list[tuple[int, tuple[int, int]]]:
         position += 46 + sum(lengths)
     found.sort()
     ends = [start for start, _ in found[1:]] + [end]
-    sizes = [after - start for (start, _), after in zip(found, ends, strict=True)]
+    sizes = [after - start for (start, _), after in zip(found, ends, strict=bool(found))]
     if sizes and not 0 < min(sizes) <= max(sizes) <= _MOST:
         raise ValueError("a file is too large, or at the place of another one")
     return [(number, (start, size)) for (start, number), size in zip(found, sizes, strict=True)]
