@@ -109,7 +109,7 @@ class ContainerLoader(LoadedOnce[ContainerKey, OpenedContainer]):
             self._known_sets,
             lambda reason, remedy: faults.warning("$", reason, remedy),
         )
-        # Which version is served is looked at later: a server that follows its files notices others.
+        # Compared from the first look on, by a server that follows its documents.
         self._reader.source.versions.setdefault(key.path, None)
         try:
             source = Source(key.path, pool.open_path(key.path))
