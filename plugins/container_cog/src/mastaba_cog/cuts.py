@@ -157,6 +157,9 @@ class CutReader(CogReader):
     def place_of(self, tile_row: int, tile_col: int) -> tuple[BlockKey, int]:
         return self._block, tile_row * self._cut.matrix.matrix_width + tile_col
 
+    def locate(self, tile_row: int, tile_col: int) -> StoredTile | None:
+        return self.locate_all([(tile_row, tile_col)])[0]
+
     def known(self, tile_row: int, tile_col: int) -> StoredTile | None:
         block, number = self.place_of(tile_row, tile_col)
         index = self._indices.peek(block)
