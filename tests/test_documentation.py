@@ -118,6 +118,7 @@ def test_examples_are_listed_as_the_manual_says(examples: dict[str, str]) -> Non
     assert rows["storage_obstore"][2] == "storage driver obstore"
     assert rows["slippy_tiles"][2] == "service slippy, command slippy-tile"
     assert rows["avif"][2] == "encoder image/avif"
+    assert rows["zip"][2] == "container zip"
     assert rows["server_timing"][2] == "middleware"
 
 

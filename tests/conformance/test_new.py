@@ -95,6 +95,8 @@ def test_distribution_is_complete(
         ("service", "title", "a key of the core"),
         ("encoder", "png", "duplicate encoder name 'png'"),
         ("encoder", "tif", "duplicate file extension 'tif'"),
+        ("container", "cog", "Mastaba itself"),
+        ("container", "gpkg", "duplicate suffix of containers '.gpkg'"),
     ],
 )
 def test_name_is_refused_in_one_line(
@@ -160,6 +162,15 @@ def test_the_commands_to_run_next_can_be_copied(
 def test_empty_directory_is_filled(tmp_path: Path) -> None:
     assert new("service", "my_own", "--directory", tmp_path) == 0
     assert (tmp_path / "pyproject.toml").is_file()
+
+
+def test_the_container_of_the_manual_is_that_of_the_template(tmp_path: Path) -> None:
+    assert new("container", "zip", "--directory", tmp_path) == 0
+    example = REPOSITORY / "examples/zip"
+    for path in [*example.rglob("src/**/*.py"), *example.rglob("tests/*.py")]:
+        written = (tmp_path / path.relative_to(example)).read_text("utf-8")
+        # Only the order of imports differs inside the repository.
+        assert sorted(written.splitlines()) == sorted(path.read_text("utf-8").splitlines()), path
 
 
 def test_reserved_names_are_the_plugins_of_this_repository() -> None:

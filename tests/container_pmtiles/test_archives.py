@@ -209,6 +209,7 @@ def test_tables_and_texts_are_those_of_the_metadata(tmp_path: Path) -> None:
     data = archive(ONE, metadata=json.dumps(metadata).encode())
     found = opened(tmp_path / "a.pmtiles", data)
     assert (found.title, found.attribution) == ("Roads 2", "© X")
+    assert found.attribution_url == "https://x.org"
     tables = {name: [t.name for t in one.tables] for name, one in found.pyramid.levels.items()}
     assert tables == {"0": [], "1": ["road"], "2": ["road"], "3": ["road"]}
 

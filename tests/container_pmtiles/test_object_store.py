@@ -1,11 +1,8 @@
-"""An archive in an object store: requests are counted, and it is replaced under readers."""
+"""Requests for an archive in an object store."""
 
 from __future__ import annotations
 
 import json
-import random
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -83,36 +80,3 @@ def test_neighbours_of_an_object_are_read_together(
         places = [(row, column) for row in (2, 3, 4) for column in (3, 4, 5)]
         assert read_tiles(reader, places) == [tile(0, *place) for place in places]
         assert len(server.requests) - before <= 6
-
-
-@pytest.mark.thorough
-def test_no_answer_mixes_versions_of_an_object(served: tuple[ObjectServer, Client]) -> None:
-    server, client = served
-    stop, archives = threading.Event(), [world(0), world(1)]
-
-    def replacing() -> int:
-        turn = 0
-        while not stop.wait(0.15):
-            turn += 1
-            server.put("maps", "world.pmtiles", archives[turn % 2])
-        return turn
-
-    def reading(seed: int) -> list[int]:
-        chosen, found = random.Random(seed), []
-        own = Client(client.application)
-        for _ in range(250):
-            row, column = chosen.choice(SIDE), chosen.choice(SIDE)
-            answer = own.get(address(row, column))
-            wanted = (tile(0, row, column), tile(1, row, column))
-            found.append(answer.status_code if answer.data not in wanted else 200)
-        return found
-
-    with server, ThreadPoolExecutor(9) as pool:
-        writer = pool.submit(replacing)
-        try:
-            found = [status for part in pool.map(reading, range(8)) for status in part]
-        finally:
-            stop.set()
-        assert writer.result() > 3
-        assert set(found) <= {200, 503}
-        assert found.count(503) <= 2

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +19,7 @@ from werkzeug.test import Client
 
 from mastaba.config.load import load_catalogue
 from mastaba.config.server import load_server
+from mastaba.config.source import Source
 from mastaba.errors import ConfigurationError
 from mastaba.plugins.manager import Plugins
 from mastaba.wsgi import create_application
@@ -244,3 +247,32 @@ def test_damaged_container_is_a_fault_of_its_file(
     (found,) = faults_of(installed({"path": str(path)}))
     assert found[:2] == ("map.loose", "$")
     assert found[3] == "write it again"
+
+
+def test_server_that_follows_its_documents_notices_another_container(
+    tmp_path: Path, installed: Callable[..., Path]
+) -> None:
+    path = write_loose(tmp_path / "data")
+    server, found, source = installed({"path": str(path)}), plugins(), Source()
+    faults = Faults()
+    config = load_server(str(server), found, faults)
+    catalogue = load_catalogue(config, found, Environment(), faults, source=source)
+    changed = threading.Event()
+
+    def watch() -> None:
+        source.await_change(catalogue.storages, 0.01, reports.append)
+        changed.set()
+
+    reports: list[Any] = []
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    while not reports:
+        time.sleep(0.01)
+    assert reports[0] is None
+    new = path.with_suffix(".new")
+    new.write_text(path.read_text().replace("Loose", "Another title"))
+    assert not changed.is_set()
+    new.replace(path)
+    thread.join()
+    assert changed.is_set()
+    catalogue.storages.close()

@@ -42,7 +42,7 @@ def test_own_tests_of_an_example_pass(
         environment.run("python", "-m", "pytest", "-q", "-W", "error", "--mastaba-report", cwd=copy)
 
 
-@pytest.mark.parametrize("kind", ["storage", "service", "encoder"])
+@pytest.mark.parametrize("kind", ["storage", "service", "encoder", "container"])
 def test_new_distribution_passes_its_tests_at_once(
     kind: str, environment: Environment, tmp_path: Path
 ) -> None:

@@ -99,6 +99,18 @@ def test_documents_say_what_the_file_does(opened: Client) -> None:
     assert tile_json(opened, "VECTOR")["vector_layers"]
 
 
+def test_boxes_are_those_of_the_file(opened: Client, heights: np.ndarray) -> None:
+    """Not those of the tiles, which are larger."""
+    layers = opened.application.site.catalogue.layers
+    box = layers["plan"].native_bbox
+    assert (box.xmin, box.ymin, box.xmax, box.ymax) == (600000, 6798152, 601848, 6800000)
+    level = layers["heights"].pyramid.finest
+    box = layers["heights"].native_bbox
+    cell = level.matrix.cell_size
+    assert (box.xmax - box.xmin) / cell == pytest.approx(heights.shape[1])
+    assert (box.ymax - box.ymin) / cell == pytest.approx(heights.shape[0])
+
+
 def test_the_attribution_of_a_stranger_is_plain_text(
     opened: Client, folder: Path, open_client: OpenClient
 ) -> None:

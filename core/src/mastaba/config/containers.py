@@ -65,8 +65,10 @@ class ContainerLoader(LoadedOnce[ContainerKey, OpenedContainer]):
         Raises:
             UnusableError: the container is unknown, or its options are invalid.
         """
-        name = entry.get("container") or self._by_suffix(path)
-        suffix = path.key.rpartition(".")[2].lower()
+        file, declared = path.key.lower(), self._containers.declared("suffixes").items()
+        by_suffix = (name for name, suffixes in declared if file.endswith(suffixes))
+        name = entry.get("container") or next(by_suffix, None)
+        suffix = file.rpartition(".")[2]
         if name is None and not any(suffix in names for names in _PACKAGES.values()):
             if "options" in entry:
                 faults.refuse(f"{at}.options", "only containers have options", "remove it")
@@ -80,13 +82,6 @@ class ContainerLoader(LoadedOnce[ContainerKey, OpenedContainer]):
             faults.refuse(f"{at}.container" if name else f"{at}.path", reason, remedy)
         options = self._options(entry.get("options", {}), self._containers[name], at, faults)
         return ContainerKey(path, name, json.dumps(options, sort_keys=True))
-
-    def _by_suffix(self, path: ResourcePath) -> str | None:
-        key = path.key.lower()
-        for name, suffixes in self._containers.declared("suffixes").items():
-            if key.endswith(suffixes):
-                return name
-        return None
 
     def _options(
         self, options: dict[str, Any], container: type[Container], at: str, faults: FileFaults
@@ -112,6 +107,8 @@ class ContainerLoader(LoadedOnce[ContainerKey, OpenedContainer]):
             lambda reason, remedy: faults.warning("$", reason, remedy),
             pool.open_path,
         )
+        # Compared from the first look on, by a server that follows its documents.
+        self._reader.source.versions.setdefault(key.path, None)
         try:
             source = Source(key.path, pool.open_path(key.path))
             container = self._containers[key.name]
@@ -119,14 +116,11 @@ class ContainerLoader(LoadedOnce[ContainerKey, OpenedContainer]):
         except (MastabaError, ValueError) as error:
             remedy = getattr(error, "remedy", "") or "correct the path, or the file"
             faults.refuse("$", f"{error}; it is named by {named_by}", remedy)
-        self._publish(opened.pyramid.tile_matrix_set, faults)
-        return opened
-
-    def _publish(self, tile_matrix_set: TileMatrixSet, faults: FileFaults) -> None:
-        known = self._sets.add(tile_matrix_set.id, tile_matrix_set)
-        if known != tile_matrix_set:
+        tile_matrix_set = opened.pyramid.tile_matrix_set
+        if self._sets.add(tile_matrix_set.id, tile_matrix_set) != tile_matrix_set:
             reason = f"another tile matrix set has the identifier {tile_matrix_set.id!r} too"
             faults.refuse("$", reason, "name another one in options: tile_matrix_set_id")
+        return opened
 
     def _named_set(self, identifier: str) -> TileMatrixSet:
         try:

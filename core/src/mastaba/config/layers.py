@@ -245,7 +245,7 @@ class LayerLoader:
             may_be_whole: whether a pyramid may be named without levels.
         """
         texts: dict[str, Any] = {}
-        sources: dict[str, None] = {}
+        sources: dict[str, str] = {}
         taken: dict[str, str] = {}
         containers: list[ResourcePath] = []
         levels: dict[str, Level] = {}
@@ -271,8 +271,9 @@ class LayerLoader:
                     if opened.title:
                         texts.setdefault("title", opened.title)
                     if opened.attribution:
-                        sources[opened.attribution] = None
-                        texts["attribution"] = {"title": ", ".join(sources), "url": ""}
+                        sources[opened.attribution] = opened.attribution_url
+                        url = opened.attribution_url if len(sources) == 1 else ""
+                        texts["attribution"] = {"title": ", ".join(sources), "url": url}
                 else:
                     ends = () if may_be_whole else ("bottom_level", "top_level")
                     missing = [end for end in ends if end not in entry]
@@ -296,10 +297,10 @@ class LayerLoader:
                 except ValueError as error:
                     faults.refuse(at, str(error), "correct the pyramid or its levels")
         faults.require_usable()
-        generations = [pyramid.generation for pyramid in pyramids]
         composed = replace(pyramids[0], levels=coarse_to_fine(levels))
         if len(pyramids) > 1:
-            composed = replace(composed, generation=digest_of(generations), update=None)
+            generation = digest_of([pyramid.generation for pyramid in pyramids])
+            composed = replace(composed, generation=generation, update=None, bbox=None)
         return composed, readers, texts
 
     def _layer_styles(

@@ -236,7 +236,9 @@ def _services(
 
 def _service_settings(service: type[Service], section: dict[str, Any]) -> ServiceSettings:
     name = service.name
-    root_path = section.get("root_path", usual := service.default_root_path or f"/{name}").strip("/")
+    root_path = section.get("root_path", usual := service.default_root_path or f"/{name}").strip(
+        "/"
+    )
     metadata, cors = section.get("metadata"), section.get("cors", service.default_cors)
     return ServiceSettings(
         endpoint_uri=section.get("endpoint_uri", f"http://localhost{usual}").removesuffix("/"),

@@ -74,6 +74,7 @@ class OpenedContainer:
         pyramid: its levels; its format is the one in which tiles are delivered.
         readers: what makes the reader of each level, by tile matrix identifier.
         title, abstract, attribution: plain texts, used if the layer has none.
+        attribution_url: link of the attribution, HTTP or HTTPS, or empty.
         report: lines for ``mastaba check``: what was found, and how each level is delivered.
     """
 
@@ -82,6 +83,7 @@ class OpenedContainer:
     title: str = ""
     abstract: str = ""
     attribution: str = ""
+    attribution_url: str = ""
     report: tuple[str, ...] = ()
 
 

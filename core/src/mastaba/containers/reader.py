@@ -28,7 +28,7 @@ READS: Final = ThreadPool(32, "mastaba-read")
 STALE_INDEX: Final = (ObjectChangedError, ObjectNotFoundError, SlabFormatError)
 """Errors of reading a tile if its object does not match the cached index."""
 
-_ATTEMPTS: Final = 4
+_ATTEMPTS: Final = 6
 """Maximum reads of a tile whose object is replaced repeatedly; if it is damaged or absent, two."""
 
 
@@ -181,8 +181,7 @@ def again(tiles: Sequence[StoredTile], error: MastabaError, attempt: int) -> lis
         raise error
     try:
         # The version that another thread has read may be gone again.
-        is_last = attempt == _ATTEMPTS - 1
-        index = first.reader.refresh(first.slab, first.index, alone=is_last)
+        index = first.reader.refresh(first.slab, first.index, alone=attempt >= _ATTEMPTS - 2)
     except ObjectNotFoundError:
         return []
     try:

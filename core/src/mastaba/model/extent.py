@@ -25,6 +25,8 @@ def pyramid_bbox(pyramid: Pyramid) -> BoundingBox:
     The tiles of a coarse level extend beyond the data that it shares with finer levels, up to the
     whole world. So a coarser level counts only if it has more tiles than the finer ones need.
     """
+    if pyramid.bbox is not None:
+        return pyramid.bbox
     finest = pyramid.finest
     box = finest.matrix.bbox_of(finest.limits)
     for level in reversed(list(pyramid.levels.values())):

@@ -113,6 +113,7 @@ class Pyramid:
         generation: 12 hexadecimal digits that change with the descriptor, and with each version
             that is published; equal on all nodes that read equal descriptors.
         update: as the descriptor says; None if unknown.
+        bbox: around the data, in the CRS of the set; None if that is the box of the tiles.
     """
 
     name: str
@@ -122,6 +123,7 @@ class Pyramid:
     levels: Mapping[str, Level] = field(hash=False)
     generation: str = ""
     update: Update | None = None
+    bbox: BoundingBox | None = None
 
     @property
     def registration(self) -> str:

@@ -67,13 +67,13 @@ def look_up(reader: TileReader, row: int, col: int) -> TileLookup:
     name = reader.name_of(slab)
     if not reader.level.limits.contains(row, col):
         return TileLookup(TileState.OUTSIDE, name, number, reader.level.limits_from)
+    tile = reader.locate(row, col)
+    if tile is not None:
+        return location(tile)
     index = reader.index(slab)
     if index is None:
         return TileLookup(_missing(reader, reader.key_of(slab)), name, number, name)
-    tile = reader.stored_tile(slab, index, number)
-    if tile is None:
-        return TileLookup(TileState.ABSENT, name, number, index.name)
-    return location(tile)
+    return TileLookup(TileState.ABSENT, name, number, index.name)
 
 
 def location(tile: StoredTile) -> TileLookup:

@@ -80,6 +80,22 @@ def plain_text(value: object) -> str:
     return " ".join(text.split())[:_MAX_TEXT]
 
 
+def link_of(value: object) -> str:
+    """Return the address of the only link in HTML; empty if there are several, or others than HTTP.
+
+    An attribution of several parts with a link each has no address as a whole.
+    """
+    if not isinstance(value, str):
+        return ""
+    parser = _TextOnly()
+    parser.feed(value[: 4 * _MAX_TEXT])
+    parser.close()
+    (found, *others) = parser.links or [""]
+    is_web = found.lower().startswith(("https://", "http://"))
+    is_plain = found.isprintable() and not any(character in found for character in ' <>"')
+    return found if is_web and is_plain and not others and len(found) <= _MAX_TEXT else ""
+
+
 def vector_tables(document: Mapping[str, Any]) -> list[VectorTable]:
     """Return the tables that ``vector_layers`` and ``tilestats`` describe.
 
@@ -128,10 +144,13 @@ class _TextOnly(HTMLParser):
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
         self.parts: list[str] = []
+        self.links: list[str] = []
         self._hidden = 0
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self._hidden += tag in ("script", "style")
+        if tag == "a":
+            self.links += [value for name, value in attrs if name == "href" and value]
         if tag in ("br", "p", "div", "li"):
             self.parts.append(" ")
 

@@ -6,6 +6,7 @@ and other last digits. If no known set has the grid, the container's own one is 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from mastaba.api.catalogue import (
     CRS,
+    BoundingBox,
     Equivalences,
     TileLimits,
     TileMatrix,
@@ -33,6 +35,8 @@ _HALF: Final = 20037508.3427892
 _CELL: Final = 156543.033928041
 """Metres of a pixel of zoom 0, from the same table."""
 _FINEST: Final = 24
+_EDGE: Final = 85.0511287798066
+"""Degrees of latitude at the edge of Web Mercator."""
 _PLACE: Final = 0.01
 """Pixels by which an origin may differ."""
 _DRIFT: Final = 0.1
@@ -195,6 +199,23 @@ def web_mercator_matrix(zoom: int, tile_size: int) -> TileMatrix:
     """Return the matrix of a zoom of web maps; zoom 0 is one tile."""
     cell = _CELL * 256 / tile_size / 2**zoom
     return TileMatrix(str(zoom), cell, -_HALF, _HALF, tile_size, tile_size, 1 << zoom, 1 << zoom)
+
+
+def web_mercator_box(west: float, south: float, east: float, north: float) -> BoundingBox | None:
+    """Return a box in degrees as metres of Web Mercator, cut at its edge; None if nothing is left.
+
+    Args:
+        west, south, east, north: a box that is not empty.
+    """
+    low, high = max(south, -_EDGE), min(north, _EDGE)
+    if low >= high:
+        return None
+
+    def northing(latitude: float) -> float:
+        return _HALF / math.pi * math.log(math.tan(math.pi / 4 + math.radians(latitude) / 2))
+
+    scale = _HALF / 180
+    return BoundingBox(west * scale, northing(low), east * scale, northing(high))
 
 
 def free_identifier(context: Context, crs: CRS, stem: str) -> str:

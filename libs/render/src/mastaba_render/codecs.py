@@ -12,7 +12,7 @@ import numpy.typing as npt
 import simplejpeg
 from isal import isal_zlib
 from isal.igzip_lib import IsalError
-from PIL import Image
+from PIL import Image, features
 
 from mastaba.containers.reader import Delivery
 from mastaba.errors import SlabFormatError
@@ -130,6 +130,8 @@ class TileDecoder:
         return self._opened(payload, "PNG")
 
     def _opened(self, payload: bytes, name: str) -> Pixels:
+        if name == "AVIF" and not features.check("avif"):
+            raise SlabFormatError("this Pillow cannot decode AVIF: install 11.3 or a later one")
         height, width, channels = self._shape
         with Image.open(io.BytesIO(payload), formats=(name,)) as image:
             if image.size != (width, height):

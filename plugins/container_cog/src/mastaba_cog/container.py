@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any, ClassVar, Final
@@ -10,6 +11,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 import numpy.typing as npt
 
+from mastaba.api.catalogue import BoundingBox
 from mastaba.api.containers import (
     JPEG_GRAY,
     TILE_FORMATS,
@@ -32,11 +34,20 @@ from mastaba.api.containers import (
 from mastaba.api.storages import ObjectRead
 from mastaba_cog import images
 from mastaba_cog.conversion import Publication, TileConverter, framed
+from mastaba_cog.cuts import Cut, CutDecoder, CutReader, cut_of
 from mastaba_cog.errors import CONVERT, CogError, NotTiffError
 from mastaba_cog.georeference import Ground, ground_of
 from mastaba_cog.images import Found, GeoTiff, Image, comparable, scales_and_offsets
 from mastaba_cog.index import CogIndex, covers
-from mastaba_cog.reader import CogReader, File, ScatteredReader, numbered, read_head
+from mastaba_cog.reader import (
+    CogReader,
+    CogTile,
+    File,
+    ScatteredReader,
+    ScatteredTile,
+    numbered,
+    read_head,
+)
 from mastaba_cog.samples import SampleDecoder
 from mastaba_cog.splices import tiff_header
 from mastaba_containers.heads import check_signature, require_complete
@@ -83,7 +94,7 @@ class CogContainer(Container):
         "nodata": {"type": "number"},
         "format": {"enum": ["png", "webp", "bil", "tiff"]},
         "mask": {"enum": ["apply", "ignore"]},
-        "overviews": {"enum": ["own", "skip"]},
+        "overviews": {"enum": ["own", "cut", "skip"]},
         "apply_scale": {"type": "boolean"},
     }
     cannot: ClassVar[frozenset[str]] = frozenset({"batch", "symbolic", "history", "vector"})
@@ -122,30 +133,36 @@ def _opened(source: Source, options: Mapping[str, Any], context: Context) -> Ope
     channels = 1
     levels: dict[str, Level] = {}
     readers: dict[str, MakeReader] = {}
-    matching, own = _sets(geotiff, ground, stem, options, context)
+    matching, own, cuts = _sets(geotiff, ground, stem, options, context)
+    if cuts and way == _SPLICED:
+        raise CogError("tiles that are cut cannot be sent as TIFF", 'remove the option "format"')
     digest = digest_of([dict(options), repr(publication), tile_format.name])
     file = File(source.key, geotiff, digest, ignores_masks)
     for number, image in enumerate(geotiff.images):
         place = matching.places.get(str(len(geotiff.images) - 1 - number))
-        if place is None:
+        cut = cuts.get(number)
+        if place is not None:
+            matrix, limits = place.matrix, place.limits(own[number].all_tiles)
+            right, down = place.columns * image.tile_width, place.rows * image.tile_height
+            grid = numbered(geotiff, number, place.rows, place.columns, is_framed=way == _DECODED)
+            make, channels = _maker(geotiff, number, publication, tile_format, way, digest)
+        elif cut is not None:
+            matrix, limits = cut.matrix, cut.limits(image)
+            right, down = cut.right, cut.down
+            grid = numbered(geotiff, number, 0, 0, is_framed=True)
+            make = _cut_maker(geotiff, number, publication, tile_format, cut, channels, digest)
+        else:
             continue
-        grid = numbered(geotiff, number, place.rows, place.columns, is_framed=way == _DECODED)
-        own_matrix = own[number]
-        identifier = place.matrix.id
-        levels[identifier] = Level(
-            matrix=place.matrix,
+        levels[matrix.id] = Level(
+            matrix=matrix,
             # A file is replaced as a whole: all of its tiles are one block.
-            tiles_per_width=place.matrix.matrix_width,
-            tiles_per_height=place.matrix.matrix_height,
-            limits=place.limits(own_matrix.all_tiles),
+            tiles_per_width=matrix.matrix_width,
+            tiles_per_height=matrix.matrix_height,
+            limits=limits,
             limits_from=str(source),
-            window=(
-                place.columns * image.tile_width + image.width,
-                place.rows * image.tile_height + image.height,
-            ),
+            window=(right + image.width, down + image.height),
         )
-        make, channels = _maker(geotiff, number, publication, tile_format, way, digest)
-        readers[identifier] = partial(
+        readers[matrix.id] = partial(
             make, storage=source.storage, indices=context.indices, file=file, grid=grid
         )
     ordered = sorted(levels.values(), key=lambda level: -level.matrix.cell_size)
@@ -159,14 +176,23 @@ def _opened(source: Source, options: Mapping[str, Any], context: Context) -> Ope
         RasterSpecification(channels, (nodata,) * channels, photometric),
         MappingProxyType({level.matrix.id: level for level in ordered}),
         generation,
+        bbox=_box(ground, full),
     )
-    report = (
+    report: tuple[str, ...] = (
         f"{full.width} × {full.height} pixels, {full.bands} bands of {full.sample}, "
         f"{images.COMPRESSIONS[full.compression]}, {len(geotiff.images) - 1} overviews, "
         f"{ground.crs.code}",
         f"levels {', '.join(pyramid.levels)}: {way}, {tile_format.media_type}",
     )
+    if cuts:
+        names = ", ".join(cut.matrix.id for cut in cuts.values())
+        report += (f"levels {names}: cut from overviews with other corners, and encoded",)
     return OpenedContainer(pyramid, readers, title=title, attribution=attribution, report=report)
+
+
+def _box(ground: Ground, full: Image) -> BoundingBox:
+    right, down = full.width * ground.cell_size, full.height * ground.cell_size
+    return BoundingBox(ground.x, ground.y - down, ground.x + right, ground.y)
 
 
 def _first_read(source: Source) -> tuple[GeoTiff, Found, ObjectRead]:
@@ -384,8 +410,7 @@ def _maker(
             decoder = converter
             deliver = partial(_encoded, converter, tile_format)
             suffix = f"-{digest}"
-    is_scattered = image.is_planar or (mask is not None and not geotiff.is_interleaved)
-    kind = ScatteredReader if is_scattered else CogReader
+    kind = ScatteredReader if _is_scattered(geotiff, number) else CogReader
 
     def make(level: Level, **arguments: Any) -> CogReader:
         reader = kind(level, **arguments)
@@ -393,6 +418,43 @@ def _maker(
         return reader
 
     return make, channels
+
+
+def _cut_maker(
+    geotiff: GeoTiff,
+    number: int,
+    how: Publication,
+    tile_format: TileFormat,
+    cut: Cut,
+    channels: int,
+    digest: str,
+) -> Callable[..., CutReader]:
+    """Return what makes the reader of an overview whose tiles have other corners.
+
+    Args:
+        channels: of the full image.
+    """
+    image, mask, order = geotiff.images[number], geotiff.masks[number], geotiff.order
+    converter = TileConverter(image, mask, order, how)
+    if converter.channels != channels:
+        # The tiles of the full image are sent as they are stored.
+        plain = replace(how, alpha=None, raw_nodata=None, adds_alpha=False, uses_mask=False)
+        converter = TileConverter(image, mask, order, plain)
+    decoder = CutDecoder(image, cut, converter, 0.0 if how.adds_alpha else how.nodata)
+    kind = ScatteredTile if _is_scattered(geotiff, number) else CogTile
+
+    def make(level: Level, **arguments: Any) -> CutReader:
+        reader = CutReader(level, cut=cut, part_class=kind, **arguments)
+        reader.deliver, reader.decoder = partial(_encoded, decoder, tile_format), decoder
+        reader.etag_suffix = f"-cut-{digest}"
+        return reader
+
+    return make
+
+
+def _is_scattered(geotiff: GeoTiff, number: int) -> bool:
+    has_mask = geotiff.masks[number] is not None and not geotiff.is_interleaved
+    return geotiff.images[number].is_planar or has_mask
 
 
 def _spliced(image: Image, order: str, payload: bytes) -> bytes:
@@ -414,7 +476,9 @@ def _spliced(image: Image, order: str, payload: bytes) -> bytes:
     return head + payload
 
 
-def _encoded(converter: TileConverter, tile_format: TileFormat, payload: bytes) -> bytes:
+def _encoded(
+    converter: TileConverter | CutDecoder, tile_format: TileFormat, payload: bytes
+) -> bytes:
     return encoded(converter.decode(payload), tile_format)
 
 
@@ -454,8 +518,8 @@ def _sets(
     stem: str,
     options: Mapping[str, Any],
     context: Context,
-) -> tuple[Match, list[TileMatrix]]:
-    """Return the set of the levels, and the own matrix of each image."""
+) -> tuple[Match, list[TileMatrix], dict[int, Cut]]:
+    """Return the set of the levels, the own matrix of each image, and the images to cut."""
     full = geotiff.images[0]
     own: list[TileMatrix] = []
     count = len(geotiff.images)
@@ -470,16 +534,20 @@ def _sets(
         )
     identifier = options.get("tile_matrix_set_id") or free_identifier(context, ground.crs, stem)
     wanted = options.get("tile_matrix_set")
-    if options.get("overviews") == "skip":
+    if options.get("overviews", "own") != "own":
         first = TileMatrixSet.of(identifier, ground.crs, own[:1])
         found = published(context, first, None, wanted)
-        if found.tile_matrix_set is not first:
-            places = dict(found.places)
-            for matrix in own[1:]:
-                one = TileMatrixSet.of(identifier, ground.crs, [matrix])
-                place = match(one, found.tile_matrix_set)
+        known = found.tile_matrix_set
+        if known is not first:
+            places, cuts = dict(found.places), {}
+            for number, matrix in enumerate(own[1:], 1):
+                place = match(TileMatrixSet.of(identifier, ground.crs, [matrix]), known)
                 if place is not None:
                     places.update(place.places)
-            return Match(found.tile_matrix_set, MappingProxyType(places)), own
+                elif options["overviews"] == "cut":
+                    cut = cut_of(known.matrices.values(), matrix, geotiff.images[number])
+                    if cut is not None:
+                        cuts[number] = cut
+            return Match(known, MappingProxyType(places)), own, cuts
     whole_set = TileMatrixSet.of(identifier, ground.crs, own, f"Grid of {stem}")
-    return published(context, whole_set, None, wanted), own
+    return published(context, whole_set, None, wanted), own, {}

@@ -75,6 +75,9 @@ class TileConverter:
 
     Args:
         order: ``<`` or ``>``, of the file.
+
+    Attributes:
+        channels, is_float, nbytes: of the pixels of a tile.
     """
 
     def __init__(
@@ -87,6 +90,7 @@ class TileConverter:
         self._palette = _palette(image) if image.photometric == images.PALETTE else None
         colours = 3 if self._palette is not None else len(publication.bands)
         self.channels = colours + publication.adds_alpha
+        self.is_float = publication.is_float
         itemsize = 4 if publication.is_float else 1
         self.nbytes = image.tile_width * image.tile_height * self.channels * itemsize
 

@@ -51,7 +51,7 @@ class CogIndex(TileIndex):
     """
 
     word: ClassVar[str] = "file"
-    __slots__ = ("_chunks", "_firsts", "_found", "_geotiff", "_lock", "_nbytes")
+    __slots__ = ("_chunks", "_firsts", "_found", "_geotiff", "_lock", "_nbytes", "_plain")
 
     def __init__(
         self,
@@ -71,6 +71,13 @@ class CogIndex(TileIndex):
         self._firsts = first_numbers(geotiff)
         self._chunks: dict[_ChunkKey, _Chunk] = {}
         self._lock = threading.Lock()
+        # How many values of an image are read at a time; 0 if its tiles have several parts.
+        self._plain = tuple(
+            0
+            if image.is_planar or geotiff.masks[number] is not None or self._is_led(number)
+            else self._values_of(number, is_mask=False)
+            for number, image in enumerate(geotiff.images)
+        )
         tiles = sum(image.tile_count * (image.planes + 1) for image in geotiff.images)
         self._nbytes = found.head.data.nbytes + min(_MOST_CHUNKS * _CHUNK, tiles) * _ENTRY
 
@@ -81,7 +88,7 @@ class CogIndex(TileIndex):
     def tile(self, number: int) -> Part | None:
         """Return the range around all parts of a tile, or None if it is not stored."""
         image, place = self.place(number)
-        if self._has_sizes_in_data(image):
+        if self._is_led(image):
             return self._led(image, place)
         parts = self.parts(number)
         if parts is None:
@@ -92,6 +99,26 @@ class CogIndex(TileIndex):
         if len(stored) == 1 or self._geotiff.is_interleaved:
             return self._checked(image, place, start, end - start)
         return stored[0]
+
+    def plain(self, image: int, place: int) -> Part | None:
+        """Return the range of a tile of one part whose place is known; None leads to `tile`.
+
+        Faster than `tile`, for the usual case.
+
+        Args:
+            image: number of the image.
+            place: number of the tile in it.
+        """
+        values = self._plain[image]
+        chunk = self._chunks.get((image, False, place // values)) if values else None
+        if chunk is None or chunk[1] is None:
+            return None
+        offset, size = int(chunk[0][place % values]), int(chunk[1][place % values])
+        return (offset, size) if offset >= 8 and 0 < size <= LARGEST_TILE else None
+
+    def is_plain(self, number: int) -> bool:
+        """Return whether a tile is the whole range that `tile` returns."""
+        return bool(self._plain[self.place(number)[0]])
 
     def tiles(self, numbers: Iterable[int]) -> list[Part | None]:
         numbers, found = list(numbers), []
@@ -131,7 +158,7 @@ class CogIndex(TileIndex):
             SlabFormatError: the range does not contain what the writer promises.
         """
         image, _ = self.place(number)
-        if self._has_sizes_in_data(image):
+        if self._is_led(image):
             (size,) = struct.unpack_from("<I", data)
             payload = data[_LEADER : _LEADER + size]
             # An edited file has other bytes here.
@@ -161,7 +188,7 @@ class CogIndex(TileIndex):
             needed.append((True, place))
         return needed
 
-    def _has_sizes_in_data(self, image: int) -> bool:
+    def _is_led(self, image: int) -> bool:
         """Return whether the sizes of the tiles of an image are read from the tiles."""
         shape, places = self._geotiff.images[image], self._found.places[image]
         return (
@@ -241,7 +268,7 @@ class CogIndex(TileIndex):
         image, is_mask, chunk = key
         places = self._array(image, is_mask=is_mask)
         values = self._values_of(image, is_mask=is_mask)
-        if not is_mask and self._has_sizes_in_data(image):
+        if not is_mask and self._is_led(image):
             # With the first one of the next chunk, which bounds the last tile.
             return [_values(places.offsets, chunk * values, values + 1)]
         return [_values(array, chunk * values, values) for array in (places.offsets, places.sizes)]

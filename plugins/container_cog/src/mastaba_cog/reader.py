@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, Self, TypeVar
@@ -24,6 +25,7 @@ from mastaba_cog.index import CogIndex, first_numbers, read_parts
 from mastaba_cog.pictures import complete_jpeg, components_of_jpeg
 
 _ATTEMPTS: Final = 4
+_FRAMES: Final = frozenset((b"\xff\xc0", b"\xff\xc1", b"\xff\xc2"))
 
 T = TypeVar("T")
 
@@ -118,6 +120,25 @@ class CogTile(StoredTile):
         return self.reader.payload(self._index, self.number, parts)
 
 
+class PlainTile(CogTile):
+    """A tile of one part, which is the whole range."""
+
+    __slots__ = ()
+    reader: CogReader
+
+    def whole(self, data: bytes) -> bytes:
+        # In another version of the file, the range may contain more.
+        if len(data) != self.length or not self._index.is_plain(self.number):
+            return super().whole(data)
+        return self._payload([data])
+
+    def _read(self) -> bytes:
+        index = self.index
+        place = ByteRange(self.offset, self.length)
+        data = index.storage.read(index.key, place, index.version).data
+        return self.reader.stored(index, data) or self.whole(data)
+
+
 class ScatteredTile(CogTile):
     """A tile whose bands, or whose mask, are far apart in the file."""
 
@@ -149,6 +170,8 @@ class CogReader(TileReader):
         self._file = file
         self._grid = grid
         self._image = file.geotiff.images[grid.image]
+        # Of the last JPEG tile: its index, its start with the frame, and what precedes its rest.
+        self._start: tuple[object, bytes, bytes] = (None, b"", b"")
         self._block: BlockKey = (f"{storage.full_name}/{file.key}#{file.options}", 0, 0)
 
     def moved(self, storage: Storage, indices: IndexCache) -> Self:
@@ -166,6 +189,14 @@ class CogReader(TileReader):
         return self._file.key
 
     def locate(self, tile_row: int, tile_col: int) -> StoredTile | None:
+        # As `TileReader.locate` for the usual case: fewer calls for each tile.
+        index = self._indices.peek(self._block)
+        if isinstance(index, CogIndex):
+            grid = self._grid
+            inside = (tile_row - grid.row) * self._image.across + tile_col - grid.col
+            place = index.plain(grid.image, inside)
+            if place is not None:
+                return PlainTile(self, self._block, index, grid.first + inside, place)
         return self._in_one_version(lambda: super(CogReader, self).locate(tile_row, tile_col))
 
     def locate_all(self, tiles: Sequence[tuple[int, int]]) -> list[StoredTile | None]:
@@ -178,6 +209,17 @@ class CogReader(TileReader):
             return None
         return self.stored_tile(block, index, number)
 
+    def stored(self, index: TileIndex, data: bytes) -> bytes | None:
+        """Return the payload of a JPEG tile that begins as the one before; None for others.
+
+        Args:
+            data: the one part of the tile.
+        """
+        known, start, before = self._start
+        if known is not index or not data.startswith(start):
+            return None
+        return before + data[2:]
+
     def payload(self, index: CogIndex, number: int, parts: list[bytes]) -> bytes:
         """Return what is published, or converted, of the stored parts of a tile.
 
@@ -185,12 +227,15 @@ class CogReader(TileReader):
             SlabFormatError: it is not in the format that the file says.
         """
         image, grid = self._image, self._grid
+        stored = parts[0]
         if image.compression == images.JPEG:
             tables = index.tables(grid.image)
             parts[: image.planes] = [
                 part and _complete(part, tables, image.photometric, image.bands)
                 for part in parts[: image.planes]
             ]
+            if parts[0] and not image.is_planar and not grid.is_framed:
+                self._note_start(index, stored, parts[0])
         if not grid.is_framed:
             return parts[0]
         row, col = divmod(number - grid.first, image.across)
@@ -199,6 +244,13 @@ class CogReader(TileReader):
             min(image.tile_width, image.width - col * image.tile_width),
             min(image.tile_height, image.height - row * image.tile_height),
         )
+
+    def _note_start(self, index: CogIndex, stored: bytes, complete: bytes) -> None:
+        """Keep what has been found out about a tile, for those that begin alike."""
+        (length,) = struct.unpack_from(">H", stored, 4)
+        if stored[2:4] in _FRAMES:
+            before = complete[: len(complete) - len(stored) + 2]
+            self._start = index, stored[: 4 + length], before
 
     def _in_one_version(self, find: Callable[[], T]) -> T:
         """Find tiles; if the file is replaced while its arrays are read, start again."""

@@ -34,13 +34,20 @@ from mastaba_containers.inflating import can_inflate
 from mastaba_containers.metadata import (
     MAX_METADATA,
     VectorTable,
+    link_of,
     parsed_metadata,
     plain_text,
     tables_at,
     vector_tables,
 )
 from mastaba_containers.payloads import Payload, sniffed
-from mastaba_containers.sets import Match, published, web_mercator_quad, web_mercator_set
+from mastaba_containers.sets import (
+    Match,
+    published,
+    web_mercator_box,
+    web_mercator_quad,
+    web_mercator_set,
+)
 from mastaba_pmtiles.header import HEAD_LENGTH, SIGNATURE, Header
 from mastaba_pmtiles.index import Archive
 from mastaba_pmtiles.reader import PMTilesReader, block_of
@@ -128,7 +135,8 @@ class _Opening:
         tile_format, raster, size = self._format(first)
         match, zooms = self._match(size)
         tables = vector_tables(metadata) if raster is None else []
-        levels = self._levels(match, zooms, tables)
+        bounds = self._bounds()
+        levels = self._levels(match, zooms, tables, bounds)
         generation = digest_of(
             PMTiles.name, dict(self._options), archive.version or self._start.hex()
         )
@@ -139,6 +147,7 @@ class _Opening:
             raster,
             MappingProxyType({level.matrix.id: level for _, level in levels}),
             generation,
+            bbox=web_mercator_box(*bounds),
         )
         readers = {
             level.matrix.id: self._maker(zoom, match, raster is None) for zoom, level in levels
@@ -151,6 +160,7 @@ class _Opening:
             title=plain_text(metadata.get("name")),
             abstract=plain_text(metadata.get("description")),
             attribution=plain_text(metadata.get("attribution")),
+            attribution_url=link_of(metadata.get("attribution")),
             report=self._report(header, tile_format, raster, match, zooms, tables),
         )
 
@@ -264,10 +274,13 @@ class _Opening:
         return match, zooms
 
     def _levels(
-        self, match: Match, zooms: range, tables: list[VectorTable]
+        self,
+        match: Match,
+        zooms: range,
+        tables: list[VectorTable],
+        bounds: tuple[float, float, float, float],
     ) -> list[tuple[int, Level]]:
         """Return the zooms and their levels, coarse to fine."""
-        bounds = self._bounds()
         found = []
         for zoom in zooms:
             place = match.places[str(zoom)]

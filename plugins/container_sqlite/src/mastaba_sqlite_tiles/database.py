@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import quote
 
 from mastaba.errors import (
@@ -20,6 +20,10 @@ from mastaba.errors import (
     reason_of,
 )
 from mastaba_server.threads.per_process import PerProcess
+
+if TYPE_CHECKING:
+    from mastaba.api.containers import IndexCache
+    from mastaba.api.storages import Storage
 
 MAX_BLOB: Final = 64 * 1024 * 1024
 """Bytes of the largest value that SQLite may return or make."""
@@ -198,16 +202,26 @@ class DatabaseFile:
         path: in the file system.
         name: for messages.
         examine: looks up, once for each generation, what the contents are.
+
+    Attributes:
+        key: of the object in its storage.
+        is_private: whether no other program writes it, or a log beside it.
     """
+
+    is_private: ClassVar[bool] = False
 
     def __init__(
         self, path: str, name: str, examine: Callable[[Connection], Hashable] = lambda _: None
     ) -> None:
-        self.path = path
+        self.path = self.key = path
         self.name = name
         self._examine = examine
         self._current: Generation | None = None
         self._lock = threading.Lock()
+
+    def moved(self, storage: Storage, indices: IndexCache) -> DatabaseFile:
+        """Return the file for a reader with another storage and cache."""
+        return self
 
     def generation(self) -> Generation:
         """Return what the file is now; one or two calls of the system if it is as before.
@@ -278,7 +292,7 @@ class DatabaseFile:
         except OSError as error:
             raise self._unavailable(reason_of(error)) from error
         facts = found.st_mtime_ns, found.st_size, found.st_ino
-        if with_log:
+        if with_log and not self.is_private:
             with suppress(OSError):
                 log = os.stat(f"{self.path}-wal")
                 return *facts, log.st_mtime_ns, log.st_size
@@ -301,9 +315,11 @@ class DatabaseFile:
         """Return the generation with these facts, or None if it is gone."""
         # The header of the file is read by SQLite only: closing another descriptor of the file
         # would release the locks of all connections of this process.
-        with closing(Connection(self.path, self.name, is_immutable=False)) as connection:
-            is_written = connection.pragma("journal_mode") == "wal" or any(
-                os.path.exists(f"{self.path}-{end}") for end in ("wal", "journal")
+        is_private = self.is_private
+        with closing(Connection(self.path, self.name, is_immutable=is_private)) as connection:
+            is_written = not is_private and (
+                connection.pragma("journal_mode") == "wal"
+                or any(os.path.exists(f"{self.path}-{end}") for end in ("wal", "journal"))
             )
             connection.application = connection.pragma("application_id")
             connection.guard()
@@ -370,7 +386,7 @@ class DatabaseFile:
 
     def _unavailable(self, reason: str) -> StorageError:
         reason = f"cannot read the file {self.name}: {reason}"
-        return StorageUnavailableError(reason, storage="file://", key=self.path)
+        return StorageUnavailableError(reason, storage="file://", key=self.key)
 
 
 class _OpenFiles:

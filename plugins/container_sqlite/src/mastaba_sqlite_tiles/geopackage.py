@@ -23,16 +23,15 @@ from mastaba.errors import ContainerFormatError, MastabaError
 from mastaba_containers.metadata import plain_text
 from mastaba_containers.sets import free_identifier, published
 from mastaba_sqlite_tiles.coverage import Coverage, CoverageDecoding
-from mastaba_sqlite_tiles.database import Connection, DatabaseFile
+from mastaba_sqlite_tiles.database import Connection
 from mastaba_sqlite_tiles.layers import (
     COMMON_OPTIONS,
     GEOPACKAGES,
     SIGNATURE,
     Grid,
-    local_path,
+    opened_database,
     published_pyramid,
     raster_of,
-    require_database,
     require_same,
 )
 from mastaba_sqlite_tiles.pictures import PictureDecoder, common_format, delivery_of, size_of
@@ -79,7 +78,7 @@ class GeoPackage(Container):
 
     @classmethod
     def open(cls, source: Source, options: Mapping[str, Any], context: Context) -> OpenedContainer:
-        path, name = local_path(source), str(source)
+        name = str(source)
         loaded: list[Any] = []
 
         def examine(connection: Connection) -> Any:
@@ -89,8 +88,7 @@ class GeoPackage(Container):
             require_same(loaded, replace(contents, title="", abstract="", box=None), name)
             return contents
 
-        file = DatabaseFile(path, name, examine)
-        require_database(source, file)
+        file = opened_database(source, context, examine)
         contents = file.generation().contents
         assert isinstance(contents, _Contents)
         table = _table(contents)
@@ -144,6 +142,7 @@ class GeoPackage(Container):
             raster,
             options,
             store,
+            _box(contents, grids[0].matrix),
         )
         return OpenedContainer(
             pyramid,
@@ -152,6 +151,12 @@ class GeoPackage(Container):
             abstract=plain_text(contents.abstract),
             report=(f"{kinds} tiles in {match.tile_matrix_set.id}, delivered {way}",),
         )
+
+
+def _box(contents: _Contents, matrix: TileMatrix) -> BoundingBox | None:
+    """Return the box of the data, as far as there can be tiles."""
+    whole = matrix.bbox_of(matrix.all_tiles)
+    return BoundingBox(*contents.box).intersection(whole) if contents.box else None
 
 
 def _table(contents: _Contents) -> TileTable:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from mastaba.api.catalogue import BoundingBox
 from mastaba.api.containers import (
     Context,
     Level,
@@ -22,11 +24,13 @@ from mastaba.api.containers import (
     TileMatrixSet,
     digest_of,
 )
+from mastaba.api.storages import Environment
 from mastaba.errors import ContainerFormatError, StorageUnavailableError
-from mastaba_containers.heads import check_signature
+from mastaba_containers.heads import check_signature, head
 from mastaba_containers.sets import Place
-from mastaba_sqlite_tiles.database import DatabaseFile
+from mastaba_sqlite_tiles.database import Connection, DatabaseFile
 from mastaba_sqlite_tiles.reader import BLOCK, DatabaseReader, StoredLevel
+from mastaba_sqlite_tiles.staging import StagedFile, Staging
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,30 +59,40 @@ class Grid:
     tables: tuple[Table, ...] = ()
 
 
-def local_path(source: Source) -> str:
-    """Return the path of a database.
+def opened_database(
+    source: Source, context: Context, examine: Callable[[Connection], Hashable]
+) -> DatabaseFile:
+    """Open a database for the first time; one in an object store is copied before.
+
+    Args:
+        examine: as of `DatabaseFile`.
 
     Raises:
-        ContainerFormatError: it is in another storage than files.
-        StorageError: it does not exist.
-    """
-    path = source.local_path
-    if path is None:
-        raise ContainerFormatError(
-            f"{source} is an SQLite database, which can only be read from the file system",
-            "copy it there, or convert it to PMTiles",
-        )
-    source.storage.stat(path)
-    return path
-
-
-def require_database(source: Source, file: DatabaseFile) -> None:
-    """Open a database for the first time.
-
-    Raises:
-        ContainerFormatError: the file is something else, and the message says what.
+        ContainerFormatError: it is something else, and the message says what; or it is in an object
+            store, and no directory is set for copies.
         StorageError: it cannot be read.
     """
+    name, path = str(source), source.local_path
+    file: DatabaseFile
+    if path is not None:
+        source.storage.stat(path)
+        file = DatabaseFile(path, name, examine)
+    else:
+        staging = Staging.from_environment(Environment())
+        if staging is None:
+            raise ContainerFormatError(
+                f"{name} is an SQLite database, which can only be read from the file system",
+                "copy it there, set MASTABA_STAGING_DIRECTORY, or convert it to PMTiles",
+            )
+        head(source, len(SIGNATURE), (SIGNATURE,))
+        use = staging.use(name)
+        try:
+            staging.update(source.storage, source.key, name, waits=True)
+            file = StagedFile(
+                *(staging, source.storage, source.key, context.indices, name, examine)
+            )
+        finally:
+            os.close(use)
     try:
         file.generation()
     except ContainerFormatError:
@@ -86,6 +100,7 @@ def require_database(source: Source, file: DatabaseFile) -> None:
         with open(file.path, "rb") as data:
             check_signature(source, data.read(16), (SIGNATURE,))
         raise
+    return file
 
 
 def require_same(loaded: list[Any], found: Any, name: str) -> None:
@@ -117,6 +132,7 @@ def published_pyramid(
     raster: RasterSpecification | None,
     options: Mapping[str, Any],
     store: Callable[[int, int, int, int], StoredLevel],
+    bbox: BoundingBox | None,
 ) -> tuple[Pyramid, Mapping[str, MakeReader]]:
     """Return the pyramid of a table of tiles, and what makes its readers.
 
@@ -124,6 +140,7 @@ def published_pyramid(
         grids: zooms, their places in the set, and the direction of stored rows: 1 if they are
             counted from the top, -1 from the bottom.
         store: returns a `StoredLevel` for zoom, added columns, added rows and direction.
+        bbox: of the data as the file says; not used if it leaves out tiles.
     """
     levels: dict[str, Level] = {}
     readers: dict[str, MakeReader] = {}
@@ -164,8 +181,14 @@ def published_pyramid(
         raster,
         MappingProxyType(levels),
         digest_of([tile_format.name, dict(options), version]),
+        bbox=bbox if bbox and all(_is_within(level, bbox) for level in levels.values()) else None,
     )
     return pyramid, MappingProxyType(readers)
+
+
+def _is_within(level: Level, bbox: BoundingBox) -> bool:
+    inside = level.matrix.limits_of(bbox)
+    return inside is not None and inside.intersection(level.limits) == level.limits
 
 
 def raster_of(channels: int, nodata: Any) -> RasterSpecification:

@@ -19,31 +19,36 @@ from mastaba.api.containers import (
 from mastaba.errors import ContainerFormatError
 from mastaba_containers.metadata import (
     VectorTable,
+    link_of,
     parsed_metadata,
     plain_text,
     tables_at,
     vector_tables,
 )
-from mastaba_containers.sets import OWN, Place, published, web_mercator_matrix, web_mercator_quad
+from mastaba_containers.sets import (
+    OWN,
+    WEB_MERCATOR_QUAD,
+    Place,
+    published,
+    web_mercator_box,
+    web_mercator_matrix,
+    web_mercator_quad,
+)
 from mastaba_sqlite_tiles.database import Connection, DatabaseFile
 from mastaba_sqlite_tiles.layers import (
     COMMON_OPTIONS,
     GEOPACKAGES,
     SIGNATURE,
     Grid,
-    local_path,
+    opened_database,
     published_pyramid,
     raster_of,
-    require_database,
     require_same,
 )
 from mastaba_sqlite_tiles.pictures import PictureDecoder, common_format, delivery_of, size_of
 from mastaba_sqlite_tiles.reader import StoredLevel
 from mastaba_sqlite_tiles.table import TileTable
 
-_EDGE: Final = 85.0511287798066
-"""Degrees of latitude at the edge of Web Mercator."""
-_RADIUS: Final = 6378137.0
 _DEEPEST: Final = 24
 _HAS_TILES: Final = "SELECT 1 FROM sqlite_master WHERE name = 'tiles' COLLATE NOCASE"
 _NAMES: Final = {"jpg": "jpeg", "image/jpeg": "jpeg", "image/png": "png", "image/webp": "webp"}
@@ -69,7 +74,7 @@ class MBTiles(Container):
 
     @classmethod
     def open(cls, source: Source, options: Mapping[str, Any], context: Context) -> OpenedContainer:
-        path, name, table = local_path(source), str(source), TileTable.of("tiles")
+        name, table = str(source), TileTable.of("tiles")
         loaded: list[Any] = []
 
         def examine(connection: Connection) -> Any:
@@ -88,8 +93,7 @@ class MBTiles(Container):
             require_same(loaded, is_vector or common_format(samples, "png", name)[1], name)
             return tuple(zooms), tuple(samples), kinds
 
-        file = DatabaseFile(path, name, examine)
-        require_database(source, file)
+        file = opened_database(source, context, examine)
         contents: Any = file.generation().contents
         zooms, samples, kinds = contents
         metadata = _metadata(file, context)
@@ -129,6 +133,7 @@ class MBTiles(Container):
             lambda zoom, columns, rows, direction: StoredLevel(
                 *(table.find, zoom, columns, rows, direction, None, deliver, decoder)
             ),
+            bounds if options.get("tile_matrix_set") in (None, OWN, WEB_MERCATOR_QUAD) else None,
         )
         way = "as stored" if len(kinds) == 1 else f"as {tile_format.extension}, others encoded"
         return OpenedContainer(
@@ -137,6 +142,7 @@ class MBTiles(Container):
             title=plain_text(metadata.get("name", "")),
             abstract=plain_text(metadata.get("description", "")),
             attribution=plain_text(metadata.get("attribution", "")),
+            attribution_url=link_of(metadata.get("attribution", "")),
             report=(f"tiles of the kinds {', '.join(kinds)} in {own_set.id}, delivered {way}",),
         )
 
@@ -176,15 +182,7 @@ def _bounds(text: str, context: Context) -> BoundingBox | None:
     if not (math.isfinite(west) and -180 <= west < east <= 180 and -90 <= south < north <= 90):
         context.warning(f"its bounds {text[:80]!r} are not a box", "correct the row bounds")
         return None
-    low, high = max(south, -_EDGE), min(north, _EDGE)
-    if low >= high:
-        return None
-
-    def northing(latitude: float) -> float:
-        return _RADIUS * math.log(math.tan(math.pi / 4 + math.radians(latitude) / 2))
-
-    scale = math.pi * _RADIUS / 180
-    return BoundingBox(west * scale, northing(low), east * scale, northing(high))
+    return web_mercator_box(west, south, east, north)
 
 
 def _grids(

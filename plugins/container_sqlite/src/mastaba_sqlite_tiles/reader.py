@@ -50,7 +50,7 @@ class DatabaseIndex(TileIndex):
     __slots__ = ("_reader", "generation")
 
     def __init__(self, reader: DatabaseReader, generation: Generation) -> None:
-        super().__init__(reader.storage, reader.file.path, generation.version, generation.modified)
+        super().__init__(reader.storage, reader.file.key, generation.version, generation.modified)
         # Levels of a file number their tiles alike.
         self.identity = reader.data, reader.file.path, generation.version
         self.generation = generation
@@ -137,14 +137,15 @@ class DatabaseReader(TileReader):
         self._index: DatabaseIndex | None = None
 
     def moved(self, storage: Storage, indices: IndexCache) -> Self:
-        return type(self)(self.level, storage, indices, self.file, self.stored)
+        file = self.file.moved(storage, indices)
+        return type(self)(self.level, storage, indices, file, self.stored)
 
     def place_of(self, tile_row: int, tile_col: int) -> tuple[BlockKey, int]:
         block = self.data, tile_col // BLOCK, tile_row // BLOCK
         return block, tile_row * self._width + tile_col
 
     def key_of(self, slab: BlockKey) -> str:
-        return self.file.path
+        return self.file.key
 
     def locate(self, tile_row: int, tile_col: int) -> DatabaseTile | None:
         stored = self.stored

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from mastaba.api.catalogue import TileFormat
 from mastaba.api.tiles import (
     DEFAULT_STYLE,
     LayerTiles,
@@ -74,9 +75,11 @@ class GetTile:
         if not tiles.is_vector:
             self._dataset.vector_collection(identifier)
         in_matrix, tile_row, tile_col = _find(tiles, address)
-        media_type = _vector_media_type(request, in_matrix, tile_row, tile_col)
-        response = in_matrix.publishers[DEFAULT_STYLE].respond(request, tile_row, tile_col)
-        if media_type != _PROTOBUF:
+        publisher = in_matrix.publishers[DEFAULT_STYLE]
+        stored = publisher.layer.pyramid.format
+        media_type = _vector_media_type(request, stored, in_matrix, tile_row, tile_col)
+        response = publisher.respond(request, tile_row, tile_col)
+        if media_type != stored.media_type:
             response.headers = [
                 (name, media_type if name == "Content-Type" else value)
                 for name, value in response.headers
@@ -205,23 +208,25 @@ def _find(tiles: LayerTiles, address: list[str]) -> tuple[MatrixTiles, int, int]
 
 
 def _vector_media_type(
-    request: Request, in_matrix: MatrixTiles, tile_row: int, tile_col: int
+    request: Request, stored: TileFormat, in_matrix: MatrixTiles, tile_row: int, tile_col: int
 ) -> str:
-    """Return the media type for a vector tile: the registered one or the older one."""
+    """Return the media type for a vector tile; of MVT, the registered one or the older one."""
+    names = _VECTOR_NAMES
+    media_types: tuple[str, ...] = (VECTOR_TILES, _PROTOBUF)
+    if stored.short_name != "mvt":
+        names, media_types = frozenset((stored.extension, stored.media_type)), (stored.media_type,)
     wanted = request.query.get("f") if request.query_string else None
     if wanted is not None:
         wanted = normalized(wanted)
-        if wanted in _PROTOBUF_NAMES:
-            return _PROTOBUF
-        if wanted in _VECTOR_NAMES:
-            return VECTOR_TILES
+        if wanted in names:
+            return media_types[-1 if wanted in _PROTOBUF_NAMES else 0]
         # An index outside the limits is reported before an invalid format.
         check_limits(in_matrix.limits, tile_row, tile_col)
         raise UnsupportedFormatError(f"there is no format {printable(wanted)}", "f")
     header = request.environ.get("HTTP_ACCEPT")
     if not header or header == ANYTHING:
-        return VECTOR_TILES
-    position = preferred(header, ((VECTOR_TILES,), (_PROTOBUF,)))
+        return media_types[0]
+    position = preferred(header, tuple((name,) for name in media_types))
     if position is None:
-        raise NotAcceptableError(f"vector tiles are {VECTOR_TILES}")
-    return _PROTOBUF if position else VECTOR_TILES
+        raise NotAcceptableError(f"vector tiles are {media_types[0]}")
+    return media_types[position]

@@ -146,6 +146,7 @@ def _values(dataset: Dataset) -> Mapping[str, Any]:
     limits, formats = dataset.site.catalogue.settings.map, dataset.formats.all
     of_tiles = dataset.tile_formats.all
     stored = {item.layer.pyramid.format for item in dataset.raster}
+    of_vectors = {item.layer.pyramid.format.media_type for item in dataset.vector}
     names = [item.name for item in formats]
     media_types = {item.media_type for item in formats}
     sets = [*dataset.tile_matrix_sets, *sorted(set(dataset.registered_names.values()))]
@@ -179,7 +180,7 @@ def _values(dataset: Dataset) -> Mapping[str, Any]:
         "schema": [SCHEMA],
         "stylesheets": [STYLESHEET],
         "json": [JSON],
-        "vectorTiles": [VECTOR_TILES, "application/x-protobuf"],
+        "vectorTiles": [VECTOR_TILES, *sorted(of_vectors | {"application/x-protobuf"})],
     }
 
 

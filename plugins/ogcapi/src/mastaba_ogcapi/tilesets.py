@@ -119,9 +119,11 @@ def item_links(tiles: Tiles, offered: TileMatrixSetLink) -> list[Link]:
     """Return tile address templates, the stored format first."""
     href = f"{tileset_address(tiles, offered.tile_matrix_set)}/{TILE}"
     tile_format = tiles.collection.layer.pyramid.format
-    if tile_format.is_vector:
-        return [template(f"{href}?f=mvt", "item", VECTOR_TILES, "Vector tile")]
     natural = tile_format.media_type
+    if tile_format.is_vector:
+        name = tile_format.short_name
+        media_type = VECTOR_TILES if name == "mvt" else natural
+        return [template(f"{href}?f={name}", "item", media_type, "Vector tile")]
     links = [template(f"{href}?f={tile_format.short_name}", "item", natural, "Tile")]
     for item in tiles.dataset.tile_formats.all:
         if item.encoder.media_type != natural:

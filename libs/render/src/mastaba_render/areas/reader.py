@@ -239,6 +239,13 @@ class MaskedLevelReader(TileReader):
         return self._shown(self._plain.known, tile_row, tile_col)
 
     def stored_tile(self, slab: BlockKey, index: TileIndex, number: int) -> StoredTile | None:
+        """Return a tile of a slab. Other containers may number their tiles in any way.
+
+        Raises:
+            NotImplementedError: the reader has no slabs: use `locate`.
+        """
+        if not self.has_slabs:
+            raise NotImplementedError("tiles of containers are found by row and column")
         row, col = self._place(slab, number)
         found = self._plain.stored_tile(slab, _source(index), number)
         return self._shown(lambda _row, _col: found, row, col)
@@ -253,7 +260,7 @@ class MaskedLevelReader(TileReader):
         return self._plain.name_of(slab)
 
     def index(self, slab: BlockKey) -> TileIndex | None:
-        """Return the index of a slab, in which tiles outside do not exist."""
+        """Return the index of a slab, in which tiles outside do not exist; of others, none do."""
         found = self._plain.index(slab)
         return None if found is None else self._shown_index(slab, found)
 
@@ -283,8 +290,11 @@ class MaskedLevelReader(TileReader):
         return MaskedTile(tile, lambda payload: change.payload(payload, area.mask(row, col)))
 
     def _shown_index(self, slab: BlockKey, index: TileIndex) -> TileIndex:
-        area = self._area
-        return _ShownIndex(index, lambda number: area.state(*self._place(slab, number)) != OUTSIDE)
+        area, has_slabs = self._area, self.has_slabs
+        return _ShownIndex(
+            index,
+            lambda number: has_slabs and area.state(*self._place(slab, number)) != OUTSIDE,
+        )
 
     def _place(self, slab: BlockKey, number: int) -> tuple[int, int]:
         """Return row and column of a tile by its number in a slab."""

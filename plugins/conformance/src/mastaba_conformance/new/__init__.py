@@ -12,7 +12,7 @@ from mastaba import hookimpl
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace, _SubParsersAction
 
-KINDS: Final = ("storage", "service", "encoder")
+KINDS: Final = ("storage", "service", "encoder", "container")
 
 
 @hookimpl
@@ -22,11 +22,13 @@ def register_commands(subparsers: _SubParsersAction[ArgumentParser]) -> None:
         "new",
         help="write a new plugin: a distribution with tests that pass",
         description="Writes a complete distribution for a new plugin: a working storage driver, "
-        "service or encoder, with conformance tests and a workflow for GitHub.",
+        "service, encoder or container, with conformance tests and a workflow for GitHub.",
     )
     parser.add_argument("kind", choices=KINDS)
     parser.add_argument(
-        "name", metavar="NAME", help="name of the driver, service or format, in lower case"
+        "name",
+        metavar="NAME",
+        help="name of the driver, service, format or container, in lower case",
     )
     parser.add_argument(
         "--directory",

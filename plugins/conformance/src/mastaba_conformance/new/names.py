@@ -68,12 +68,12 @@ class Names:
     """What the parts of a new distribution are called.
 
     Attributes:
-        name: of the driver, service or format.
+        name: of the driver, service, format or container.
         plugin: of the entry point.
         distribution: of the distribution.
         package: of the import package.
         class_name: of the class, without its kind: ``LocalCopy`` for ``local_copy``.
-        extension: file name extension of a format.
+        extension: file name extension of a format or container.
     """
 
     name: str
@@ -90,8 +90,8 @@ def names_of(
     """Return the names for a new plugin.
 
     Args:
-        kind: ``storage``, ``service`` or ``encoder``.
-        name: name of the driver, service or format.
+        kind: ``storage``, ``service``, ``encoder`` or ``container``.
+        name: name of the driver, service, format or container.
         blocked: plugins that must not be loaded.
         directory: directory of plugins that consist of one file, if any.
 
@@ -144,6 +144,11 @@ class _Trial:
     @hookimpl
     def register_services(self) -> list[LazyClass]:
         return self._given("service", name=self._names.name)
+
+    @hookimpl
+    def register_containers(self) -> list[LazyClass]:
+        suffixes = (f".{self._names.extension}",)
+        return self._given("container", name=self._names.name, suffixes=suffixes)
 
     @hookimpl
     def register_encoders(self) -> list[LazyClass]:

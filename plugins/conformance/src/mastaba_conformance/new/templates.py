@@ -21,14 +21,19 @@ if TYPE_CHECKING:
     from mastaba_conformance.new.names import Names
 
 _SUFFIX: Final = ".template"
-_TITLES: Final = {"storage": "Storage driver", "service": "Service", "encoder": "Encoder"}
+_TITLES: Final = {
+    "storage": "Storage driver",
+    "service": "Service",
+    "encoder": "Encoder",
+    "container": "Container",
+}
 
 
 def render(kind: str, names: Names) -> dict[str, str]:
     """Return the text of each file of a new distribution by its path.
 
     Args:
-        kind: ``storage``, ``service`` or ``encoder``.
+        kind: ``storage``, ``service``, ``encoder`` or ``container``.
         names: names of the new plugin.
     """
     major, minor, _ = mastaba.__version__.split(".", 2)

@@ -1,0 +1,108 @@
+"""Archives in each kind of store: their tiles, also while they are replaced under many readers."""
+
+from __future__ import annotations
+
+import random
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from tests.container_cog.files import ground
+from tests.container_cog.files import stored_tiles as tiles_of_cog
+from tests.container_cog.served import SIDE, add_layer, addresses, cog_of, place_of
+from tests.container_pmtiles.test_archives import LAYER, MVT, archive
+from tests.containers.stores import STORES, store_of
+from tests.tiny import tiny_installation
+from werkzeug.test import Client
+
+from mastaba.api.tools import create_application
+from mastaba_pmtiles.tile_ids import ZoomIds
+
+Tiles = dict[tuple[str, int, int], bytes]
+
+
+def cog(directory: Path, version: int) -> tuple[bytes, Tiles]:
+    """Return a COG of JPEG tiles, and its tiles with the shared tables, by place."""
+    size = 256 * SIDE, 256 * SIDE
+    data = cog_of(
+        directory, ground("uint8", 3, size, version), COMPRESS="JPEG", QUALITY=60 + 30 * version
+    )
+    found = tiles_of_cog(data).items()
+    return data, {place_of(str(int(n) + 2), *at): tile for (n, *at), tile in found}
+
+
+def pmtiles(directory: Path, version: int) -> tuple[bytes, Tiles]:
+    """Return an archive of vector tiles, which are elsewhere in each version."""
+    ids, tiles = ZoomIds(3), {}
+    for row in range(8):
+        for column in range(8):
+            name = f"{version}/{row}/{column}".encode().ljust(7 + version)
+            layer = b"\x0a" + bytes([len(name)]) + name + b"\x78\x02"
+            tiles[row, column] = b"\x1a" + bytes([len(layer)]) + layer
+    root, data = [], LAYER * version
+    for place in sorted(tiles, key=lambda place: ids.of(*place)):
+        root.append((ids.of(*place), 1, len(tiles[place]), len(data)))
+        data += tiles[place]
+    written = archive(root, data, kind=MVT, zooms=(3, 3))
+    return written, {("3", *place): tile for place, tile in tiles.items()}
+
+
+ARCHIVES = {
+    "tif": (cog, "image/jpeg", "jpg", ("KVP", "REST", "TMS", "OGC")),
+    "pmtiles": (pmtiles, "application/x-protobuf", "pbf", ("TMS",)),
+}
+
+
+@pytest.mark.parametrize("suffix", ARCHIVES)
+@pytest.mark.parametrize("name", STORES)
+def test_tiles_are_those_that_are_stored(
+    name: str, suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make, media_type, extension, protocols = ARCHIVES[suffix]
+    data, tiles = make(tmp_path, 0)
+    with store_of(name, tmp_path, monkeypatch) as store:
+        store.put(f"a.{suffix}", data)
+        server = tiny_installation(tmp_path / "site")
+        add_layer(tmp_path / "site", "A", {"path": f"{store.prefix}a.{suffix}"})
+        client = Client(create_application(str(server)))
+        for place, tile in tiles.items():
+            for protocol in protocols:
+                answer = client.get(addresses("A", *place, media_type, extension)[protocol])
+                assert (answer.status_code, answer.data) == (200, tile), (protocol, place)
+
+
+@pytest.mark.parametrize("suffix", ARCHIVES)
+@pytest.mark.parametrize("name", STORES)
+@pytest.mark.thorough
+def test_replacements_under_many_readers(
+    name: str, suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fifty readers and 200 replacements: no answer is mixed, and hardly one is 503."""
+    make, media_type, extension, _ = ARCHIVES[suffix]
+    files, versions = zip(*(make(tmp_path, version) for version in (0, 1)), strict=True)
+    places, stop = list(versions[0]), threading.Event()
+    with store_of(name, tmp_path, monkeypatch) as store:
+        store.put(f"a.{suffix}", files[0])
+        server = tiny_installation(tmp_path / "site", services=["tms"])
+        add_layer(tmp_path / "site", "A", {"path": f"{store.prefix}a.{suffix}"})
+        application = create_application(str(server))
+
+        def reading(seed: int) -> list[int]:
+            chance, client, found = random.Random(seed), Client(application), []
+            while not stop.is_set():
+                place = chance.choice(places)
+                answer = client.get(addresses("A", *place, media_type, extension)["TMS"])
+                is_right = answer.data in (versions[0][place], versions[1][place])
+                found.append(answer.status_code if is_right or answer.status_code != 200 else 0)
+            return found
+
+        with ThreadPoolExecutor(50) as pool:
+            readers = [pool.submit(reading, seed) for seed in range(50)]
+            for turn in range(1, 201):
+                stop.wait(0.04 if name == "file" else 0.15)
+                store.put(f"a.{suffix}", files[turn % 2])
+            stop.set()
+            found = [status for reader in readers for status in reader.result()]
+    assert set(found) <= {200, 503}
+    assert found.count(503) <= len(found) // 1000
