@@ -32,6 +32,7 @@ def plan_in(folder: Path, *sources: Path | dict[str, Any], name: str = "map", **
         "workers": 1,
         "slab": [2, 2],
         "encoder": "isal",
+        "provenance": False,
         **more,
     }
     access = values.pop("access", Access())

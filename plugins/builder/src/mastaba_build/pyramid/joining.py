@@ -10,8 +10,12 @@ from dataclasses import asdict, dataclass
 from dataclasses import replace as changed
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from mastaba_build.config.configuration import Configuration
 from mastaba_build.errors import PlanError
+from mastaba_build.pixels.numbering import Numbers
 from mastaba_build.pixels.stored import stored_rows
 from mastaba_build.pixels.task import SlabResult
 from mastaba_build.plan.fingerprints import Fingerprints
@@ -134,6 +138,8 @@ class JoinDrawer:
     """Composes the slabs of a plan that several sources have; has the methods of `Drawer`."""
 
     losses = ""
+    numbers: Numbers | None = None
+    table: npt.NDArray[np.uint32] | None = None
 
     def __init__(self, plan: JoinPlan) -> None:
         self._plan = plan

@@ -57,7 +57,7 @@ def plan_of_features(configuration: Configuration) -> VectorPlan:
             raise PlanError(f"{file}: does not exist")
         if not is_features(str(file)):
             raise PlanError(f"{file}: is not a file of features; build it separately")
-        _check_start(file)
+        check_start(file)
     origins = [Origin(str(file), _identity(file)) for file in files]
     version = _run([program, "--version"]).stderr.strip()
     options = _options(configuration)
@@ -179,7 +179,7 @@ def _has_other_crs(file: Path) -> bool:
     return False
 
 
-def _check_start(file: Path) -> None:
+def check_start(file: Path) -> None:
     """Check that the content of a file is what its name says, and reads no other files."""
     suffix = file.suffix.lower()
     if suffix not in _STARTS:
