@@ -28,12 +28,14 @@ class SourceRecord:
     """What a version knows of its sources.
 
     Attributes:
+        root: directory or prefix of the slabs of numbers.
         next: the number of the next new source.
-        keys: identity of each source by its number; empty for pyramids that others have made.
+        keys: identity of each source by its number.
         slabs: slabs of numbers, by their place.
         overrides: fields of rows that were set by hand, by number.
     """
 
+    root: str
     next: int
     keys: Mapping[int, SourceKey]
     slabs: Mapping[Place, NumberedSlab]
@@ -43,6 +45,7 @@ class SourceRecord:
         """Return the document, with one line for each slab."""
         head = {
             "version": 1,
+            "root": self.root,
             "next": self.next,
             "keys": {str(number): key for number, key in sorted(self.keys.items())},
             "overrides": self.overrides,
@@ -74,7 +77,8 @@ class SourceRecord:
                 slab = NumberedSlab(size, md5, tuple(Share(*one) for one in shares), holder)
                 slabs[Place(level, column, row)] = slab
             keys = {int(number): SourceKey(*key) for number, key in document["keys"].items()}
-            return cls(int(document["next"]), keys, slabs, document["overrides"])
+            root, following = str(document["root"]), int(document["next"])
+            return cls(root, following, keys, slabs, document["overrides"])
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise VerificationError(f"{name} cannot be used: {error}") from None
 

@@ -28,7 +28,7 @@ Floats = npt.NDArray[np.float64]
 
 _LARGEST_WINDOW = 1 << 22
 """Source pixels whose owners are found at a time, for one output pixel at least."""
-_OPAQUE = 128
+OPAQUE = 128
 """Alpha from which on a pixel hides the sources below it."""
 
 
@@ -109,7 +109,7 @@ class Numbering:
         target = self.row[place]
         if self._is_hidden is not None:
             hidden, alpha = self._is_hidden[place], drawn.samples[:, :, -1]
-            is_opaque = drawn.valid & (alpha >= _OPAQUE)
+            is_opaque = drawn.valid & (alpha >= OPAQUE)
             shown = is_opaque | (drawn.valid & (alpha > 0) & ~hidden)
             np.copyto(target, found, where=shown, casting="unsafe")
             hidden |= is_opaque

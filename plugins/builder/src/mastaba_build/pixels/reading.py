@@ -17,7 +17,7 @@ from mastaba_build.output.storage import OutputStore
 from mastaba_build.pixels.conversion import converted, nodata_mask, palette_of
 from mastaba_build.pixels.edges import Outside, has_outside, outside, read_outside, write_outside
 from mastaba_build.pixels.placement import Rectangle
-from mastaba_build.samples import PixelType, Raster, fill, paste
+from mastaba_build.samples import Mask, PixelType, Raster, fill, paste
 from mastaba_build.sources.groups import Group, Member, overview_of
 from mastaba_build.sources.inventory import Source, identity_of, open_source
 from mastaba_render.api.resampling import decimate
@@ -194,17 +194,21 @@ class Reader:
                 self._bands(source, bands, area, out=np.moveaxis(place.samples, -1, 0))
                 place.valid[...] = True
                 if owners is not None:
-                    owners[part] = number + 1
+                    owners[part][self._is_visible(place)] = number + 1
                 continue
             raster = self._converted(source, area)
             if owners is not None:
-                shown = raster.valid if self._has_alpha else raster.valid & ~place.valid
-                owners[part][shown] = number + 1
+                shown = self._is_visible(raster)
+                owners[part][shown if self._has_alpha else shown & ~place.valid] = number + 1
             if self._has_alpha:
                 paste(place, raster, 0, 0, has_alpha=True)
             else:
                 fill(place, raster, 0, 0)
         return canvas
+
+    def _is_visible(self, raster: Raster) -> Mask:
+        """Return which pixels have data that can be seen."""
+        return raster.valid & (raster.samples[:, :, -1] > 0) if self._has_alpha else raster.valid
 
     def _near(self, group: Group, window: Rectangle) -> Any:
         """Return the positions of the members that meet a window, the lowest first."""

@@ -206,19 +206,19 @@ def _needed(store: OutputStore, name: str, versions: list[Version]) -> set[str]:
                 key = recorded_key(descriptor, slab, kind)
                 needed.update((f"{record.root}/{key}", f"{slab.holder or record.root}/{key}"))
         needed.update(store.list(f"{record.root}/INDEX_"))
-        needed.update(_source_slabs(store, f"{name}_{version.number}", descriptor, record.root))
+        needed.update(_source_slabs(store, f"{name}_{version.number}", descriptor))
     return needed
 
 
-def _source_slabs(
-    store: OutputStore, stem: str, descriptor: dict[str, Any], root: str
-) -> Iterator[str]:
+def _source_slabs(store: OutputStore, stem: str, descriptor: dict[str, Any]) -> Iterator[str]:
     """Yield the keys of the slabs of source numbers of a version, and of links to them."""
     record = read_source_record(store, stem)
-    for place, slab in () if record is None else record.slabs.items():
+    if record is None:
+        return
+    for place, slab in record.slabs.items():
         key = placed_key(descriptor, *place, SOURCE)
-        yield f"{root}/{key}"
-        yield f"{slab.holder or root}/{key}"
+        yield f"{record.root}/{key}"
+        yield f"{slab.holder or record.root}/{key}"
 
 
 def _record_of(store: OutputStore, name: str, version: Version) -> Record:

@@ -28,8 +28,15 @@ from mastaba_build.output.storage import OutputStore
 from mastaba_build.output.versions import Version
 from mastaba_build.pixels.number_slabs import merged
 from mastaba_build.plan.names import SOURCE, SOURCE_FORMAT, level_storage, slab_key
-from mastaba_build.plan.plan import Plan, union
-from mastaba_build.plan.provenance import LARGEST, Polygon, Provenance, Share, SourceKey
+from mastaba_build.plan.plan import Plan, SlabKey, union
+from mastaba_build.plan.provenance import (
+    LARGEST,
+    NumberedSlab,
+    Polygon,
+    Provenance,
+    Share,
+    SourceKey,
+)
 from mastaba_build.pyramid.journal import Row
 from mastaba_build.sources.facts import overlay
 from mastaba_build.sources.footprints import outline, read_footprints
@@ -284,8 +291,8 @@ def read_table(store: OutputStore, stem: str) -> dict[str, Any]:
 
 
 def numbered_rows(
-    plan: Plan, rows: Mapping[Any, Row], record: SourceRecord | None, root: str
-) -> dict[Any, Row]:
+    plan: Plan, rows: Mapping[SlabKey, Row], record: SourceRecord | None
+) -> dict[SlabKey, Row]:
     """Return stored slabs with the facts of their slabs of numbers.
 
     Those that should have one but do not are left out, so that they are built again.
@@ -293,24 +300,28 @@ def numbered_rows(
     Args:
         rows: from `recorded_rows`.
         record: of the same version.
-        root: of the same version.
     """
     if plan.provenance is None:
         return dict(rows)
     known = {} if record is None else record.slabs
     found = {}
     for slab, row in rows.items():
-        numbers = known.get(_place(plan, row))
+        numbers = known.get(place_of(plan, row))
         if row.result.size and plan.is_numbered(slab):
-            if numbers is None:
+            if numbers is None or record is None:
                 continue
-            numbers = numbers._replace(holder=numbers.holder or root)
-            row = changed(row, result=changed(row.result, numbers=numbers))
+            row = with_numbers(row, numbers._replace(holder=numbers.holder or record.root))
         found[slab] = row
     return found
 
 
-def _place(plan: Plan, row: Row) -> Place:
+def with_numbers(row: Row, numbers: NumberedSlab) -> Row:
+    """Return a row with the facts of its slab of numbers."""
+    return changed(row, result=changed(row.result, numbers=numbers))
+
+
+def place_of(plan: Plan, row: Row) -> Place:
+    """Return the place of the slab of a row."""
     level, column, slab_row = row.result.slab
     return Place(plan.levels[level].matrix.id, column, slab_row)
 
@@ -346,10 +357,10 @@ def source_record(plan: Plan, provenance: Provenance, rows: Sequence[Row]) -> So
         numbers = row.result.numbers
         assert numbers is not None
         holder = None if numbers.holder == plan.root else numbers.holder
-        slabs[_place(plan, row)] = numbers._replace(holder=holder)
+        slabs[place_of(plan, row)] = numbers._replace(holder=holder)
     keys = dict(zip(provenance.numbers, provenance.keys, strict=True))
     keys = {number: key for number, key in keys.items() if key.path}
-    return SourceRecord(provenance.next, keys, slabs, provenance.overrides)
+    return SourceRecord(plan.root, provenance.next, keys, slabs, provenance.overrides)
 
 
 def table_of(plan: Plan, provenance: Provenance, record: SourceRecord, stem: str) -> dict[str, Any]:

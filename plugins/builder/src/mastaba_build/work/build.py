@@ -266,7 +266,7 @@ def _previous(plan: Plan, store: OutputStore, record: Record) -> Mapping[SlabKey
         record, {level.matrix.id: number for number, level in enumerate(plan.levels)}
     )
     numbers = read_source_record(store, plan.configuration.name)
-    return numbered_rows(plan, rows, numbers, record.root)
+    return numbered_rows(plan, rows, numbers)
 
 
 def _link(plan: Plan, store: OutputStore, rows: list[Row]) -> None:
