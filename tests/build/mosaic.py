@@ -239,7 +239,7 @@ class Oracle:
             clear = 1.0
             for sheet in group:
                 row, column = places[sheet]
-                if sheet.crs != "EPSG:3857":
+                if sheet.crs != "EPSG:3857" or sheet.transform[1]:
                     row, column = row + shift[0], column + shift[1]
                 alpha = _pixel(sheet.alpha, row, column)
                 if alpha:

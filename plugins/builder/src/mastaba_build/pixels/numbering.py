@@ -6,6 +6,7 @@ sources of the plan, then the polygons in them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import accumulate
 from math import ceil
 from typing import Any, NamedTuple
@@ -202,11 +203,7 @@ class Numbering:
             owned = [one for one in files if self._provenance.parts.get(one - 1) == part]
             if not shown or not owned:
                 continue
-            shapes = [
-                (self._provenance.polygons[one].geometry, number)
-                for number, one in enumerate(shown, 1)
-            ]
-            burnt = rasterize(shapes, (height, width), transform=transform, dtype="int32")
+            drawn = _burnt(self._provenance, shown, transform, (height, width))
             # Rows: the files here, the first one for all others. Columns: the polygons here.
             pairs = np.zeros((len(owned) + 1, len(shown) + 1), row.dtype)
             lines = np.zeros(files[-1] + 1, np.int64)
@@ -218,7 +215,36 @@ class Numbering:
                     if position is not None:
                         pairs[line, column] = position + 1
             placed = lines[before]
-            np.copyto(row, pairs[placed, burnt], where=placed > 0)
+            np.copyto(row, pairs[placed, drawn], where=placed > 0)
+
+
+def burnt(
+    provenance: Provenance, transform: Affine, shape: tuple[int, int]
+) -> npt.NDArray[np.uint32] | None:
+    """Return the positions of the polygons, from 1, around the centres of pixels.
+
+    Args:
+        transform: of the first pixel in the CRS of the set.
+        shape: rows and columns.
+
+    Returns:
+        None if no polygon is near.
+    """
+    right, bottom = transform.c + shape[1] * transform.a, transform.f + shape[0] * transform.e
+    shown = list(provenance.near(BoundingBox(transform.c, bottom, right, transform.f)))
+    if not shown:
+        return None
+    positions = np.array([0, *(one + 1 for one in shown)], np.uint32)
+    return positions[_burnt(provenance, shown, transform, shape)]
+
+
+def _burnt(
+    provenance: Provenance, shown: Sequence[int], transform: Affine, shape: tuple[int, int]
+) -> npt.NDArray[np.int32]:
+    """Return which of some polygons, counted from 1, contains the centre of each pixel."""
+    shapes = [(provenance.polygons[one].geometry, number) for number, one in enumerate(shown, 1)]
+    found: npt.NDArray[np.int32] = rasterize(shapes, shape, transform=transform, dtype="int32")
+    return found
 
 
 def _centres(placement: Placement) -> Floats:

@@ -141,7 +141,7 @@ class SlabBuilder:
         quarter = self._blank_quarter(slab, shape)
         found: list[tuple[int, int]] = []
         for number, row in enumerate(self._rows(slab, children)):
-            full = [] if row is None else _with_data(row, width)
+            full = [] if row is None else tiles_with_data(row, width)
             if row is not None and full:
                 self._add(data, row, full)
                 if masks is not None:
@@ -223,7 +223,7 @@ class SlabBuilder:
             rows = stored_rows(self._plan, store.below(holder), slab, masks=masks)
             has_data = False
             for number, row in enumerate(rows):
-                full = _with_data(row, self._plan.configuration.slab[0])
+                full = tiles_with_data(row, self._plan.configuration.slab[0])
                 self._decimate(slab, row, full, quarter, number)
                 has_data = has_data or bool(full)
         if not has_data:
@@ -377,7 +377,7 @@ def _append(slab: SlabAssembler, tiles: Iterable[bytes | None]) -> None:
         slab.add(tile)
 
 
-def _with_data(row: Raster, count: int) -> list[int]:
+def tiles_with_data(row: Raster, count: int) -> list[int]:
     """Return the tiles with data of a row of tiles."""
     width = row.valid.shape[1] // count
     return [
