@@ -217,7 +217,11 @@ class Oracle:
         sheets = [self._sheets[number] for number in np.flatnonzero(near)]
         places = {sheet: self._place(sheet, x, y) for sheet in sheets}
         shifts = [(0.0, 0.0), *itertools.product((-_CLOSE, _CLOSE), repeat=2)]
-        return {self._answer(sheets, places, shift, (x, y)) for shift in shifts}
+        return {
+            # Sides of polygons are known better.
+            self._answer(sheets, places, shift, (x + shift[0] * CELL / 8, y + shift[1] * CELL / 8))
+            for shift in shifts
+        }
 
     def _place(self, sheet: Sheet, x: float, y: float) -> tuple[float, float]:
         place = self._changes[sheet.crs].transform(x, y)
@@ -254,10 +258,8 @@ class Oracle:
 
     def _named(self, sheet: Sheet, point: tuple[float, float]) -> str:
         degrees = self._degrees.transform(*point)
-        for name, ring in reversed(sheet.rings.items()):
-            if _contains(ring, degrees):
-                return f"{sheet.path.name}#{name}"
-        return sheet.path.name
+        name = name_around(sheet.rings, degrees)
+        return f"{sheet.path.name}#{name}" if name else sheet.path.name
 
 
 def _applied(transform: Affine, column: Any, row: Any) -> tuple[Any, Any]:
@@ -275,6 +277,14 @@ def _pixel(alpha: np.ndarray, row: float, column: float) -> int:
     i, j = int(np.floor(row)), int(np.floor(column))
     inside = 0 <= i < alpha.shape[0] and 0 <= j < alpha.shape[1]
     return int(alpha[i, j]) if inside else 0
+
+
+def name_around(rings: dict[str, list[tuple[float, float]]], point: tuple[float, float]) -> str:
+    """Return the name of the uppermost ring around a point; "" for none."""
+    for name, ring in reversed(rings.items()):
+        if _contains(ring, point):
+            return name
+    return ""
 
 
 def _contains(ring: Sequence[tuple[float, float]], point: tuple[float, float]) -> bool:

@@ -388,13 +388,18 @@ def table_of(plan: Plan, provenance: Provenance, record: SourceRecord, stem: str
         overlay(row, provenance.overrides.get(str(number), {}))
         row |= {"number": number, "pixels": share.pixels}
         row["box"] = _box(matrices[level], share, to_degrees)
-        rows.append({key: row[key] for key in _FIELDS if row.get(key) is not None})
+        rows.append(ordered(row))
     return {
         "version": 1,
         "pyramid": os.path.basename(f"{stem}{PYRAMID}"),
         "next": provenance.next,
         "sources": rows,
     }
+
+
+def ordered(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row with its known fields in the order of the table."""
+    return {key: row[key] for key in _FIELDS if row.get(key) is not None}
 
 
 def _box(matrix: TileMatrix, share: Share, change: pyproj.Transformer) -> list[float] | None:
