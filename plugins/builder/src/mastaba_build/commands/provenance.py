@@ -110,7 +110,7 @@ def _configuration(arguments: argparse.Namespace) -> Any:
 
 
 def _add(store: OutputStore, arguments: argparse.Namespace) -> None:
-    from mastaba_build.commands.pyramid import progress
+    from mastaba_build.commands.progress import progress
     from mastaba_build.pyramid.provenance_tools import add_provenance
 
     configuration = _configuration(arguments)

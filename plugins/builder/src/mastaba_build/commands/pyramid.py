@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, _SubParsersAction
-    from collections.abc import Callable
 
     from mastaba_build.output.storage import OutputStore
     from mastaba_build.plugins import PluginSet
@@ -214,6 +213,7 @@ def _pack(store: OutputStore, arguments: argparse.Namespace) -> None:
 
 
 def _copy(store: OutputStore, arguments: argparse.Namespace) -> None:
+    from mastaba_build.commands.progress import progress
     from mastaba_build.errors import PlanError
     from mastaba_build.output.destination import Destination
     from mastaba_build.pyramid.copying import Options, copy_pyramid
@@ -237,16 +237,6 @@ def _copy(store: OutputStore, arguments: argparse.Namespace) -> None:
     )
     before = f", {copied.before} were there" if copied.before else ""
     print(f"{copied.slabs} slabs copied, {copied.bytes} bytes{before}")
-
-
-def progress(what: str) -> Callable[[int, int], None]:
-    """Return a function that reports each tenth on standard error."""
-
-    def report(done: int, of: int) -> None:
-        if done * 10 // of != (done - 1) * 10 // of:
-            sys.stderr.write(f"{what}: {100 * done // of} %\n")
-
-    return report
 
 
 def _join(store: OutputStore, arguments: argparse.Namespace) -> int:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
 from mastaba_build.errors import VerificationError
+from mastaba_build.output.numbers import NumberedSlab, Share, SourceKey
 from mastaba_build.output.storage import OutputStore
-from mastaba_build.plan.provenance import NumberedSlab, Share, SourceKey
 
 SUMS = ".sources.slabs"
 """End of the name of the document."""

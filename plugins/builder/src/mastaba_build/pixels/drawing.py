@@ -244,7 +244,8 @@ class Drawer:
         """
         matrix = self._plan.levels[level].matrix
         has_alpha = self._has_alpha
-        whole, pixels, owners = placed.window, None, None
+        whole, pixels = placed.window, None
+        owners: Owners | int | None = None
         if placed.at_once:
             pixels, owners = self._read(group, whole, placed.joined[0].factor)
         drawn: list[_Drawn] = []
@@ -283,7 +284,9 @@ class Drawer:
                 fill(row, piece.raster, top, left)
         return row
 
-    def _read(self, group: int, window: Rectangle, factor: int) -> tuple[Raster, Owners | None]:
+    def _read(
+        self, group: int, window: Rectangle, factor: int
+    ) -> tuple[Raster, Owners | int | None]:
         """Return source cells of a group, and which members they come from, if it is needed."""
         if self._numbering is not None:
             return self._numbering.read(group, window, factor)
@@ -314,14 +317,14 @@ class _Drawn(NamedTuple):
         part: the pixels, counted from the first tile on.
         raster: these pixels.
         placements: of each tile.
-        owners: of the source pixels.
+        owners: of the source pixels, as `Numbering.read` returns them.
     """
 
     start: int
     part: Rectangle
     raster: Raster
     placements: Sequence[Placement]
-    owners: Owners | None
+    owners: Owners | int | None
 
 
 def _parts(size: int, margin: int) -> list[tuple[slice, slice]]:

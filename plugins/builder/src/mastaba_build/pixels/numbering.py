@@ -71,24 +71,30 @@ class Numbering:
         """Begin a row of tiles."""
         self.row = self._is_hidden = None
 
-    def read(self, group: int, window: Rectangle, factor: int) -> tuple[Raster, Owners | None]:
+    def read(
+        self, group: int, window: Rectangle, factor: int
+    ) -> tuple[Raster, Owners | int | None]:
         """Return what `Reader.read` does, and the owners of the pixels.
 
-        They are None if one member alone meets the window, or if cells are not pixels.
+        They are one member, counted from 1, if it alone meets the window; None if cells are not
+        pixels.
         """
         source = self._plan.groups[group]
-        if len(self._reader.near(source, window)) > 1 and self._reader.is_direct(source, factor):
-            top, bottom, left, right = window
-            members = np.zeros((bottom - top, right - left), self._dtype)
-            raster = self._reader.read(source, window, factor, members)
-            return raster, Owners(members, top, left)
-        return self._reader.read(source, window, factor), None
+        top, bottom, left, right = (factor * one for one in window)
+        near = self._reader.near(source, (top, bottom, left, right))
+        if len(near) == 1:
+            return self._reader.read(source, window, factor), int(near[0]) + 1
+        if not self._reader.is_direct(source, factor):
+            return self._reader.read(source, window, factor), None
+        members = np.zeros((bottom - top, right - left), self._dtype)
+        raster = self._reader.read(source, window, factor, members)
+        return raster, Owners(members, top, left)
 
     def add(
         self,
         group: int,
         placement: Placement,
-        owners: Owners | None,
+        owners: Owners | int | None,
         drawn: Raster,
         row: Raster | None,
         place: tuple[slice, slice],
@@ -120,29 +126,31 @@ class Numbering:
             np.copyto(target, found, where=~valid, casting="unsafe")
 
     def _of_part(
-        self, group: int, placement: Placement, owners: Owners | None, valid: Mask
+        self, group: int, placement: Placement, owners: Owners | int | None, valid: Mask
     ) -> int | Numbers:
         """Return the position of the source of all pixels of a part, or of each."""
         source, start = self._plan.groups[group], self._starts[group]
         window = placement.window
         assert window is not None
-        if len(source.members) == 1:
-            return start
-        top, bottom, left, right = (placement.factor * one for one in window)
-        near = self._reader.near(source, (top, bottom, left, right))
-        if len(near) == 1:
-            return start + int(near[0])
+        if isinstance(owners, int):
+            return start + owners - 1
+        members = None
         if owners is not None:
             top, left = window[0] - owners.row, window[2] - owners.column
             members = owners.members[
                 top : top + window[1] - window[0], left : left + window[3] - window[2]
             ]
             first = int(members[0, 0])
-            if first and (members == first).all():
+            if first and first == members[-1, -1] and (members == first).all():
                 return start + first - 1
-            found = _at(Owners(members, window[0], window[2]), _centres(placement), valid)
-        else:
+        top, bottom, left, right = (placement.factor * one for one in window)
+        near = self._reader.near(source, (top, bottom, left, right))
+        if len(near) == 1:
+            return start + int(near[0])
+        if members is None:
             found = self._from_files(group, placement, valid)
+        else:
+            found = _at(Owners(members, window[0], window[2]), _centres(placement), valid)
         # The last resort: a valid pixel without a valid source pixel around it.
         found[(found == 0) & valid] = int(near[-1]) + 1 if len(near) else 1
         return found + found.dtype.type(start - 1)

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from mastaba.api.catalogue import TileLimits
 from mastaba_build.errors import BuildError
+from mastaba_build.output.numbers import NumberedSlab
 from mastaba_build.output.storage import OutputStore, Written
 from mastaba_build.pixels.drawing import Drawer
 from mastaba_build.pixels.number_slabs import NumberSlab, NumberTiles
@@ -21,7 +22,6 @@ from mastaba_build.pixels.quarters import Quarter, has_quarter, read_quarter, wr
 from mastaba_build.pixels.stored import stored_rows
 from mastaba_build.plan.names import MASK_FORMAT, SOURCE, slab_key
 from mastaba_build.plan.plan import Level, Plan, SlabKey
-from mastaba_build.plan.provenance import NumberedSlab
 from mastaba_build.samples import Raster
 from mastaba_render.api.resampling import decimate
 from mastaba_writer.deflate import deflater
@@ -107,7 +107,7 @@ class SlabBuilder:
         self._target = target
         self._work = work
         self._blank: dict[tuple[int, int], bytes] = {}
-        self._number_tiles = NumberTiles(self._deflate)
+        self._number_tiles = NumberTiles()
         self._quarter: Raster | None = None
 
     @classmethod

@@ -4,43 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from mastaba.api.catalogue import BoundingBox
-
-LARGEST = 1 << 24
-"""The largest number that FLOAT32 represents, as all smaller ones."""
-
-
-class SourceKey(NamedTuple):
-    """What identifies a source: its numbers are equal if these are.
-
-    Attributes:
-        path: of the file.
-        identity: fingerprint of the file, as in `Source`.
-        polygon: of the polygon in it, as in `Polygon`; empty for the file itself.
-    """
-
-    path: str
-    identity: str
-    polygon: str = ""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Polygon:
-    """A polygon inside files.
-
-    Attributes:
-        key: digest of its geometry and its name.
-        geometry: GeoJSON geometry in the CRS of the set, x before y.
-        box: around it.
-        facts: fields of its row of the table.
-    """
-
-    key: str
-    geometry: Mapping[str, Any]
-    box: BoundingBox
-    facts: Mapping[str, Any]
+from mastaba_build.output.numbers import SourceKey
+from mastaba_build.sources.footprints import Polygon
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,35 +42,3 @@ class Provenance:
         for number, polygon in enumerate(self.polygons):
             if polygon.box.intersection(box) is not None:
                 yield number
-
-
-class Share(NamedTuple):
-    """The pixels of a source in a slab.
-
-    Attributes:
-        number: of the source.
-        pixels: their count.
-        min_row, max_row, min_col, max_col: of these pixels, in the matrix.
-    """
-
-    number: int
-    pixels: int
-    min_row: int
-    max_row: int
-    min_col: int
-    max_col: int
-
-
-class NumberedSlab(NamedTuple):
-    """A stored slab of source numbers.
-
-    Attributes:
-        size, md5: of the stored slab.
-        shares: of the sources, by ascending numbers.
-        holder: root of the pyramid that contains it; None for that of the pyramid itself.
-    """
-
-    size: int
-    md5: str
-    shares: tuple[Share, ...]
-    holder: str | None = None

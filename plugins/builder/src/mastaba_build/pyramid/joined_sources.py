@@ -13,18 +13,18 @@ import numpy.typing as npt
 from mastaba.api.catalogue import TILE_FORMATS
 from mastaba_build.errors import BuildError
 from mastaba_build.output.destination import Destination
+from mastaba_build.output.numbers import NumberedSlab, SourceKey
 from mastaba_build.output.source_records import Place, SourceRecord, read_source_record
 from mastaba_build.output.storage import OutputStore
 from mastaba_build.pixels.number_slabs import NumberTiles
 from mastaba_build.pixels.stored import slab_index
 from mastaba_build.plan.names import SOURCE, SOURCE_FORMAT, slab_key
 from mastaba_build.plan.plan import Plan
-from mastaba_build.plan.provenance import NumberedSlab, Provenance, SourceKey
+from mastaba_build.plan.provenance import Provenance
 from mastaba_build.pyramid.journal import Row
 from mastaba_build.pyramid.provenance import place_of, read_table, with_numbers
 from mastaba_build.pyramid.stored import StoredPyramid, reader_of
 from mastaba_render.api.decoding import TileDecoder
-from mastaba_writer.deflate import deflater
 from mastaba_writer.slab_writer import SlabAssembler
 
 _THREADS = 16
@@ -160,7 +160,7 @@ def _mapped(plan: Plan, data: bytes, numbers: Mapping[int, int], name: str) -> b
         tiles_per_height=height,
         shared=True,
     )
-    decoder, tiles = decoder_of(plan), NumberTiles(deflater(plan.encoder))
+    decoder, tiles = decoder_of(plan), NumberTiles()
     known: dict[bytes, bytes] = {b"": b""}
     try:
         for offset, size in slab_index(data, width * height):

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from mastaba.api.catalogue import TileLimits
 from mastaba_build.errors import BuildError
+from mastaba_build.output.numbers import NumberedSlab, Share
 from mastaba_build.output.records import Record
 from mastaba_build.pixels.task import SlabResult
 from mastaba_build.plan.plan import SlabKey
-from mastaba_build.plan.provenance import NumberedSlab, Share
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS build (plan TEXT NOT NULL);

@@ -16,6 +16,7 @@ import pyproj
 
 from mastaba.api.catalogue import TileMatrix
 from mastaba_build.errors import PlanError, VerificationError
+from mastaba_build.output.numbers import LARGEST, NumberedSlab, Share, SourceKey
 from mastaba_build.output.records import Record
 from mastaba_build.output.source_records import (
     SUMS,
@@ -29,17 +30,10 @@ from mastaba_build.output.versions import Version
 from mastaba_build.pixels.number_slabs import merged
 from mastaba_build.plan.names import SOURCE, SOURCE_FORMAT, level_storage, slab_key
 from mastaba_build.plan.plan import Plan, SlabKey, union
-from mastaba_build.plan.provenance import (
-    LARGEST,
-    NumberedSlab,
-    Polygon,
-    Provenance,
-    Share,
-    SourceKey,
-)
+from mastaba_build.plan.provenance import Provenance
 from mastaba_build.pyramid.journal import Row
 from mastaba_build.sources.facts import overlay
-from mastaba_build.sources.footprints import outline, read_footprints
+from mastaba_build.sources.footprints import Polygon, outline, read_footprints
 from mastaba_build.sources.inventory import Source
 from mastaba_build.sources.sets import proj_crs
 from mastaba_writer.descriptor import LevelPlan, pyramid_descriptor, slab_list
@@ -115,7 +109,7 @@ def with_provenance(
     polygons, parts = _polygons(plan, sources)
     pairs = _pairs(plan, sources, polygons, parts)
     keys = [SourceKey(one.path, one.identity) for one in sources]
-    rows = [_row(one, publish_paths=configuration.publish_paths) for one in sources]
+    rows = _rows(sources, publish_paths=configuration.publish_paths)
     for source, polygon in pairs:
         keys.append(keys[source]._replace(polygon=polygons[polygon].key))
         rows.append(_row_of_polygon(rows[source], polygons[polygon]))
@@ -199,10 +193,22 @@ def _edges(polygon: Polygon) -> tuple[float, float, float, float]:
     return box.xmin, box.ymin, box.xmax, box.ymax
 
 
-def _row(source: Source, *, publish_paths: bool) -> dict[str, Any]:
-    """Return the row of a file, without what depends on its pixels."""
-    crs = pyproj.CRS.from_wkt(source.crs)
-    change = pyproj.Transformer.from_crs(crs, pyproj.CRS.from_user_input(_CRS84), always_xy=True)
+def _rows(sources: Sequence[Source], *, publish_paths: bool) -> list[dict[str, Any]]:
+    """Return the rows of files, without what depends on their pixels."""
+    degrees = pyproj.CRS.from_user_input(_CRS84)
+    known: dict[str, tuple[pyproj.CRS, pyproj.Transformer]] = {}
+    rows = []
+    for source in sources:
+        if source.crs not in known:
+            crs = pyproj.CRS.from_wkt(source.crs)
+            known[source.crs] = crs, pyproj.Transformer.from_crs(crs, degrees, always_xy=True)
+        rows.append(_row(source, *known[source.crs], publish_paths=publish_paths))
+    return rows
+
+
+def _row(
+    source: Source, crs: pyproj.CRS, change: pyproj.Transformer, *, publish_paths: bool
+) -> dict[str, Any]:
     a, b, c, d, e, f = source.transform
     side = np.linspace(0, 1, _POINTS_OF_SIDE)
     corners = np.array([(0, 0), (1, 0), (1, 1), (0, 1), (0, 0)])

@@ -24,6 +24,7 @@ from mastaba_build.config.dates import dates
 from mastaba_build.errors import BuildError, PlanError, SourceError, VerificationError
 from mastaba_build.output.destination import Destination
 from mastaba_build.output.lock import locked
+from mastaba_build.output.numbers import NumberedSlab, SourceKey
 from mastaba_build.output.source_records import SUMS, Place, SourceRecord, read_source_record
 from mastaba_build.output.storage import OutputStore
 from mastaba_build.output.versions import (
@@ -41,7 +42,7 @@ from mastaba_build.pixels.stored import SlabTiles, stored_rows
 from mastaba_build.pixels.task import SlabResult, tiles_with_data
 from mastaba_build.plan.names import SOURCE, placed_key, slab_key
 from mastaba_build.plan.plan import SlabKey
-from mastaba_build.plan.provenance import NumberedSlab, Provenance, SourceKey
+from mastaba_build.plan.provenance import Provenance
 from mastaba_build.pyramid.joined_sources import decoder_of
 from mastaba_build.pyramid.joining import JoinPlan, make_join_plan
 from mastaba_build.pyramid.journal import Row
@@ -61,7 +62,6 @@ from mastaba_build.sources.footprints import read_footprints
 from mastaba_build.sources.identity import identity_of_files
 from mastaba_build.sources.inventory import open_dataset
 from mastaba_build.sources.sets import proj_crs
-from mastaba_writer.deflate import deflater
 
 _TEXTS = ("id", "title", "licence", "href", "stac", "group")
 _NUMBERS = ("gsd", "accuracy")
@@ -150,7 +150,7 @@ def _burnt_slab(
         (matrix.tile_height, matrix.tile_width),
         corner,
         table,
-        NumberTiles(deflater(plan.encoder)),
+        NumberTiles(),
         has_alpha=plan.pixel_type.has_alpha,
         stores_empty=False,
     )

@@ -15,6 +15,7 @@ from mastaba.api.catalogue import TILE_FORMATS, TileLimits
 from mastaba.errors import MastabaError
 from mastaba_build.errors import VerificationError
 from mastaba_build.output.destination import Destination
+from mastaba_build.output.numbers import NumberedSlab
 from mastaba_build.output.records import Record, RecordedSlab
 from mastaba_build.output.source_records import SUMS, read_source_record
 from mastaba_build.output.storage import OutputStore
@@ -22,7 +23,6 @@ from mastaba_build.output.versions import read_record
 from mastaba_build.pixels.stored import HEADER, slab_index
 from mastaba_build.plan.names import SOURCE, SOURCE_FORMAT, placed_key, recorded_key
 from mastaba_build.plan.plan import union
-from mastaba_build.plan.provenance import NumberedSlab
 from mastaba_build.pyramid.parents import Parents
 from mastaba_build.vector.payload import layers
 from mastaba_build.vector.plan import FORMAT

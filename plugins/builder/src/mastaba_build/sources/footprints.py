@@ -6,6 +6,7 @@ import hashlib
 import json
 import struct
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,8 @@ import pyproj
 from mastaba.api.catalogue import BoundingBox
 from mastaba_build.config.dates import dates
 from mastaba_build.errors import PlanError
-from mastaba_build.plan.provenance import Polygon
 from mastaba_build.sources.listing import parse_json
+from mastaba_build.sources.references import check_start
 
 _GEOJSON = (".geojson", ".json")
 _TOLERANCE = 1 / 256
@@ -28,6 +29,24 @@ _SIMPLE = 200
 """Points of an outline, at most."""
 _FLAT = 1e-4
 """Distance from a line that an outline does not show, as a part of its size."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Polygon:
+    """A polygon inside files.
+
+    Attributes:
+        key: digest of its geometry and its name.
+        geometry: GeoJSON geometry in the CRS of the set, x before y.
+        box: around it.
+        facts: fields of its row of the table.
+    """
+
+    key: str
+    geometry: Mapping[str, Any]
+    box: BoundingBox
+    facts: Mapping[str, Any]
+
 
 Floats = npt.NDArray[np.float64]
 Polygons = list[list[Floats]]
@@ -208,8 +227,6 @@ def _features(features: Iterable[Mapping[str, Any]]) -> Iterator[Found]:
 
 def _of_library(path: str, layer: str | None) -> tuple[list[Found], pyproj.CRS]:
     """Return the features of a file that GDAL reads, and its CRS."""
-    from mastaba_build.vector.features import check_start
-
     try:
         import pyogrio.raw
     except ModuleNotFoundError:
