@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import numpy.typing as npt
 from isal import isal_zlib
@@ -16,7 +14,7 @@ from mastaba_writer.slab_writer import SlabAssembler
 from mastaba_writer.tile_encoder import encode_tile
 
 _KEPT = 1024
-_deflate = partial(isal_zlib.compress, level=1)
+_LEVEL = 1
 
 
 class NumberTiles:
@@ -31,7 +29,8 @@ class NumberTiles:
 
     def encoded(self, numbers: npt.NDArray[np.uint32]) -> bytes:
         """Return a tile of numbers as it is stored."""
-        return encode_tile(SOURCE_FORMAT, numbers.astype(np.float32), _deflate)
+        pixels = numbers.astype(np.float32)
+        return encode_tile(SOURCE_FORMAT, pixels, lambda data, _: isal_zlib.compress(data, _LEVEL))
 
     def constant(self, number: int, shape: tuple[int, int]) -> bytes:
         """Return a tile of one number as it is stored."""
