@@ -16,6 +16,7 @@ import numpy as np
 import pyproj
 import pytest
 import rasterio
+from jsonschema_rs import Draft202012Validator
 from rasterio.errors import NotGeoreferencedWarning
 from tests.build.conftest import built, plan_in
 from tests.build.ground import MASTABA, read_payloads, read_tiles, slab_index
@@ -48,6 +49,7 @@ from mastaba_build.work.derived import join
 from mastaba_build.work.reports import Reports
 from mastaba_writer.installation import layer_document, write_installation
 
+DOCS = Path(__file__).parents[2] / "docs"
 OPTIONS: dict[str, Any] = {
     "bottom": str(LEVEL),
     "top": str(LEVEL - 1),
@@ -274,6 +276,9 @@ def test_facts_are_in_the_table_and_paths_are_not(tmp_path: Path, sheets: list[S
     path = built(plan_in(tmp_path, *entries, **options))
     text = (path.parent / "map.sources.json").read_text()
     rows = {row["id"]: row for row in json.loads(text)["sources"]}
+    page = (DOCS / "source-table.md").read_text("utf-8")
+    schema = json.loads(page.partition("```json")[2].partition("```")[0])
+    assert not list(Draft202012Validator(schema).iter_errors(json.loads(text)))
     assert str(tmp_path) not in text
     second, third, fourth, fifth = (rows.get(f"{n:04}.tif", {}) for n in (2, 3, 4, 5))
     assert (second["start"], second["end"], second["accuracy"]) == ("2019-04", "2019-09", 0.5)

@@ -97,14 +97,15 @@ class NumberSlab:
             row: the pixels, shape (rows, columns, channels).
             full: the tiles with data.
         """
-        if not row.valid.all():
-            np.copyto(numbers, 0, where=~row.valid)
-        if self._has_alpha:
-            np.copyto(numbers, 0, where=row.samples[:, :, -1] == 0)
         columns = self._tile[1]
         tiles = [self._empty] * self._width
         for column in full:
-            part = numbers[:, column * columns : (column + 1) * columns]
+            place = np.s_[:, column * columns : (column + 1) * columns]
+            part, valid = numbers[place], row.valid[place]
+            if not valid.all():
+                np.copyto(part, 0, where=~valid)
+            if self._has_alpha:
+                np.copyto(part, 0, where=row.samples[place][:, :, -1] == 0)
             tiles[column] = self._added(part, self._left + column * columns)
         for payload in tiles:
             self._assembler.add(payload)
@@ -113,7 +114,7 @@ class NumberSlab:
     def _added(self, part: Numbers, left: int) -> bytes | None:
         """Count the pixels of a tile, and return it as it is stored."""
         first = int(part[0, 0])
-        if (part == first).all():
+        if first == part[-1, -1] and (part == first).all():
             number = int(self._table[first])
             if number == 0:
                 return self._empty

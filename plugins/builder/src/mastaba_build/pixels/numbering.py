@@ -64,6 +64,7 @@ class Numbering:
         self.table = np.array([0, *provenance.numbers], np.uint32)
         self._dtype = np.uint16 if len(self.table) <= 1 << 16 else np.uint32
         self._has_alpha = plan.source_type.has_alpha
+        self._memory = np.zeros((0, 0), self._dtype)
         self.row: Numbers | None = None
         self._is_hidden: Mask | None = None
 
@@ -110,7 +111,10 @@ class Numbering:
             place: of the part in the row, whose shape is ``shape``.
         """
         if self.row is None:
-            self.row = np.zeros(shape, self._dtype)
+            if self._plan.styling is not None or self._memory.shape != shape:
+                # Styles need several rows at a time.
+                self._memory = np.zeros(shape, self._dtype)
+            self.row = self._memory
             self._is_hidden = np.zeros(shape, bool) if self._has_alpha else None
         found = self._of_part(group, placement, owners, drawn.valid)
         target = self.row[place]

@@ -194,12 +194,14 @@ class Reader:
                 self._bands(source, bands, area, out=np.moveaxis(place.samples, -1, 0))
                 place.valid[...] = True
                 if owners is not None:
-                    owners[part][self._is_visible(place)] = number + 1
+                    where = self._is_visible(place) if self._has_alpha else True
+                    np.copyto(owners[part], number + 1, where=where)
                 continue
             raster = self._converted(source, area)
             if owners is not None:
                 shown = self._is_visible(raster)
-                owners[part][shown if self._has_alpha else shown & ~place.valid] = number + 1
+                where = shown if self._has_alpha else shown & ~place.valid
+                np.copyto(owners[part], number + 1, where=where)
             if self._has_alpha:
                 paste(place, raster, 0, 0, has_alpha=True)
             else:
