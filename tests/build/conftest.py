@@ -32,10 +32,12 @@ def plan_in(folder: Path, *sources: Path | dict[str, Any], name: str = "map", **
         "workers": 1,
         "slab": [2, 2],
         "encoder": "isal",
+        "provenance": False,
         **more,
     }
     access = values.pop("access", Access())
-    document = {"name": name, "sources": listed, **values}
+    given = {key: value for key, value in values.items() if value is not None}
+    document = {"name": name, "sources": listed, **given}
     return make_plan(configuration_of(document, "test", access=access))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -23,6 +24,8 @@ HEADER_SIZE = 2048
 """Bytes of the header of a slab, before its index."""
 _ALIGNMENT = 16
 _SHORT, _LONG = 3, 4
+_REMEMBERED = 64
+"""Payloads that later tiles of a slab may share."""
 
 
 def build_slab(
@@ -71,6 +74,9 @@ class SlabAssembler:
     """One slab, tile by tile, in row-major order; arguments as in `build_slab`.
 
     It keeps the bytes once, so it needs no more memory than the slab.
+
+    Args:
+        shared: equal tiles share their bytes, if no more than 64 other ones are between them.
     """
 
     def __init__(
@@ -82,6 +88,7 @@ class SlabAssembler:
         tile_height: int = 256,
         tiles_per_width: int = 2,
         tiles_per_height: int = 2,
+        shared: bool = False,
     ) -> None:
         if not tile_format(format).is_vector and channels not in tile_format(format).channels:
             raise ValueError(f"{format} cannot store {channels} channels")
@@ -94,10 +101,21 @@ class SlabAssembler:
         self._sizes: list[int] = []
         self._data = bytearray(HEADER_SIZE + 8 * self._count)
         self._position = len(self._data)
+        self._shared: OrderedDict[bytes, int] | None = OrderedDict() if shared else None
 
     def add(self, tile: bytes | None) -> None:
         """Append a tile; None, or empty bytes, for an absent one."""
         payload = tile or b""
+        if payload and self._shared is not None:
+            offset = self._shared.get(payload)
+            if offset is not None:
+                self._shared.move_to_end(payload)
+                self._offsets.append(offset)
+                self._sizes.append(len(payload))
+                return
+            self._shared[payload] = self._position
+            if len(self._shared) > _REMEMBERED:
+                self._shared.popitem(last=False)
         self._offsets.append(self._position)
         self._sizes.append(len(payload))
         if payload:  # absent tiles get no padding, so there is none after the last payload

@@ -55,7 +55,9 @@ def _add(
     default = f"--{key.replace('_', '-')} {'|'.join(schema.get('enum', [key.upper()]))}"
     flag, placeholder = schema.get("x-option", default).split(" ")
     kind = schema.get("type", "string")
-    value: dict[str, Any] = {"action": "store_true"}
+    is_negated = schema.get("x-negation", False)
+    action: Any = argparse.BooleanOptionalAction if is_negated else "store_true"
+    value: dict[str, Any] = {"action": action}
     if kind == "array":
         value = {"type": partial(_numbers, placeholder), "metavar": placeholder}
         if "array" in schema["items"]["type"]:

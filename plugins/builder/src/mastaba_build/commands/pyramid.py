@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, _SubParsersAction
-    from collections.abc import Callable
 
     from mastaba_build.output.storage import OutputStore
     from mastaba_build.plugins import PluginSet
@@ -30,12 +29,13 @@ _OPTIONS = frozenset({"name", "output", "tile_matrix_sets", "workers", "encoder"
 def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
     """Add the parser of the command."""
     from mastaba_build.commands.options import add_some
+    from mastaba_build.commands.provenance import add_actions
     from mastaba_build.config.schema import build_schema
 
     parser = subparsers.add_parser(
         "pyramid",
         help="versions and index packs of a pyramid, joined pyramids: log, diff, rollback, prune, "
-        "pack, join, head, copy",
+        "pack, join, head, copy; sources of pixels: provenance",
         description=_DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -55,6 +55,7 @@ def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
     for one in (log, diff):
         one.add_argument("--json", action="store_true", help="print JSON")
     _add_copy(actions)
+    add_actions(actions, _with_output, _run)
     join = _builder(actions, "join", _join, "make a pyramid that links to the slabs of others")
     join.add_argument("--name", required=True, help="name of the new pyramid and its layer")
     add_some(join, ["title"])
@@ -212,6 +213,7 @@ def _pack(store: OutputStore, arguments: argparse.Namespace) -> None:
 
 
 def _copy(store: OutputStore, arguments: argparse.Namespace) -> None:
+    from mastaba_build.commands.progress import progress
     from mastaba_build.errors import PlanError
     from mastaba_build.output.destination import Destination
     from mastaba_build.pyramid.copying import Options, copy_pyramid
@@ -231,20 +233,10 @@ def _copy(store: OutputStore, arguments: argparse.Namespace) -> None:
             verify=arguments.verify == "full",
             resume=arguments.resume,
         ),
-        _progress("Copying"),
+        progress("Copying"),
     )
     before = f", {copied.before} were there" if copied.before else ""
     print(f"{copied.slabs} slabs copied, {copied.bytes} bytes{before}")
-
-
-def _progress(what: str) -> Callable[[int, int], None]:
-    """Return a function that reports each tenth on standard error."""
-
-    def report(done: int, of: int) -> None:
-        if done * 10 // of != (done - 1) * 10 // of:
-            sys.stderr.write(f"{what}: {100 * done // of} %\n")
-
-    return report
 
 
 def _join(store: OutputStore, arguments: argparse.Namespace) -> int:

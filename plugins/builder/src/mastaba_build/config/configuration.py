@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,12 +14,17 @@ from jsonschema_rs import Draft202012Validator
 from mastaba.api.documents import Faults, parse_document, read_local_text
 from mastaba.tooling.documents import unreadable
 from mastaba_build.config.access import Access
+from mastaba_build.config.dates import dates
 from mastaba_build.config.schema import build_schema
 from mastaba_build.errors import PlanError
 from mastaba_build.output.destination import Destination
 
 AUTO = "auto"
 NO_ACCESS = Access()
+FACTS = frozenset(
+    {"date", "date_from", "accuracy", "licence", "attribution", "group", "footprints"}
+)
+"""Options of sources that no pixel depends on: they are about the table of sources."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +47,10 @@ class SourceOptions:
         crs: CRS of files without one.
         asset: key of the asset of STAC items; None: the one with the role ``data``.
         level: level of a pyramid; None: the finest.
+        date, accuracy, licence, attribution, group: of the rows of the table of sources; see
+            ``schemas/build.json``, as of the next ones.
+        date_from: where the date is in the name of a file.
+        footprints: file of polygons inside the sources, and its options, in canonical form.
     """
 
     path: str
@@ -54,6 +65,13 @@ class SourceOptions:
     crs: str | None = None
     asset: str | None = None
     level: str | None = None
+    date: str | None = None
+    date_from: str | None = None
+    accuracy: float | str | None = None
+    licence: str | None = None
+    attribution: tuple[str, str] | None = None
+    group: str | None = None
+    footprints: tuple[tuple[str, str], ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +105,8 @@ class Configuration:
     index_packs: bool = False
     protect_nodata: bool = False
     accept_losses: bool = False
+    provenance: bool | None = None
+    publish_paths: bool = False
     registration: str | None = None
     encoder: str = AUTO
     title: str | None = None
@@ -179,7 +199,33 @@ def _source(entry: dict[str, Any]) -> SourceOptions:
         raise PlanError(f"{values['path']}: scale: the first value must be less than the second")
     if any(low > high for low, high in values.get("nodata_ranges", ())):
         raise PlanError(f"{values['path']}: nodata_ranges: a first value is above the second")
+    _set_facts(values)
     return SourceOptions(**values)
+
+
+def _set_facts(values: dict[str, Any]) -> None:
+    """Bring the options about the table of sources to one form, and check them."""
+    attribution, footprints = values.get("attribution"), values.get("footprints")
+    if isinstance(attribution, str):
+        values["attribution"] = attribution, ""
+    elif attribution is not None:
+        values["attribution"] = attribution["title"], attribution.get("url", "")
+    if footprints is not None:
+        given = {"path": footprints} if isinstance(footprints, str) else footprints
+        values["footprints"] = tuple(sorted(given.items()))
+    if isinstance(values.get("accuracy"), str):
+        with suppress(ValueError):
+            values["accuracy"] = float(values["accuracy"])
+    if "date_from" in values:
+        pattern = values["date_from"].removeprefix("name:")
+        try:
+            has_group = re.compile(pattern).groups > 0
+        except re.error as error:
+            raise PlanError(f"{values['path']}: date_from: {error}") from None
+        if not has_group:
+            raise PlanError(f"{values['path']}: date_from: the pattern has no group ( )")
+    if "date" in values and not dates(values["date"]):
+        raise PlanError(f"{values['path']}: date: {values['date']!r} is not a date as 2021-05-03")
 
 
 def _value(value: Any) -> Any:

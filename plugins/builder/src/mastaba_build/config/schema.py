@@ -5,6 +5,7 @@ Besides the keywords of JSON Schema, a property may have:
 * ``x-option``: its option and the placeholder of the value, as ``--tms SET``; by default the
   option has the name of the property.
 * ``x-pixels``: false if no pixel depends on it.
+* ``x-negation``: true if there is also an option ``--no-...``.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 
 import numpy as np
+import numpy.typing as npt
 
 from mastaba_build.errors import ServiceError, StoppedError
 from mastaba_build.harvest.client import Client
@@ -14,6 +15,7 @@ from mastaba_build.harvest.grids import Grid, Span, TileGrid
 from mastaba_build.harvest.pictures import Picture
 from mastaba_build.harvest.plan import HarvestPlan
 from mastaba_build.harvest.wms import MapService
+from mastaba_build.pixels.numbering import Numbers
 from mastaba_build.plan.plan import SlabKey
 from mastaba_build.samples import Raster
 
@@ -29,9 +31,12 @@ class HarvestDrawer:
     Attributes:
         losses: empty.
         payloads: as in `SlabDrawer`.
+        numbers, table: None.
     """
 
     losses = ""
+    numbers: Numbers | None = None
+    table: npt.NDArray[np.uint32] | None = None
 
     def __init__(self, plan: HarvestPlan) -> None:
         self._plan = plan

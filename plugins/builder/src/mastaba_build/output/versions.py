@@ -18,6 +18,8 @@ from mastaba_build.output.storage import OutputStore
 
 DOCUMENTS = (".list", ".build.json", ".json")
 """Ends of the names of the documents of a version; the descriptor is last."""
+FURTHER = (".sources.slabs", "_sources.list", "_sources.json", ".sources.json")
+"""Ends of the names of documents that only versions with source numbers have."""
 
 
 class Version(NamedTuple):
@@ -108,11 +110,22 @@ def write_versions(
 
 def keep_documents(store: OutputStore, name: str, number: int) -> None:
     """Copy the documents of a pyramid that becomes one of several versions. Raises OutputError."""
-    for end in DOCUMENTS:
-        store.write(f"{name}_{number}{end}", store.read(f"{name}{end}"))
+    _copy(store, name, f"{name}_{number}")
 
 
 def publish_version(store: OutputStore, name: str, number: int) -> None:
     """Publish a version whose documents exist. Raises OutputError."""
+    _copy(store, f"{name}_{number}", name)
+
+
+def _copy(store: OutputStore, stem: str, to: str) -> None:
+    for end in FURTHER:
+        data = store.read_if_exists(f"{stem}{end}")
+        if data is not None:
+            store.write(f"{to}{end}", data)
     for end in DOCUMENTS:
-        store.write(f"{name}{end}", store.read(f"{name}_{number}{end}"))
+        store.write(f"{to}{end}", store.read(f"{stem}{end}"))
+    for end in FURTHER:
+        # Of the version before, which had source numbers.
+        if store.stat(f"{stem}{end}") is None:
+            store.delete(f"{to}{end}")

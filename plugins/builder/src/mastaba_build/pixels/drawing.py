@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +11,8 @@ import numpy.typing as npt
 from mastaba.api.catalogue import TileMatrix
 from mastaba_build.errors import SourceError
 from mastaba_build.output.storage import OutputStore
-from mastaba_build.pixels.placement import Placer, Rectangle, Row
+from mastaba_build.pixels.numbering import Numbering, Numbers, Owners
+from mastaba_build.pixels.placement import Placement, Placer, Rectangle, Row
 from mastaba_build.pixels.reading import Reader
 from mastaba_build.pixels.resampling import is_full, resampled
 from mastaba_build.plan.plan import Plan, SlabKey
@@ -28,6 +30,7 @@ class Drawer:
     Attributes:
         losses: which source pixels the tiles drawn last lack; empty for none.
         payloads: empty, because all tiles are encoded.
+        numbers, table: as in `SlabDrawer`.
     """
 
     def __init__(self, plan: Plan, work: OutputStore | None = None) -> None:
@@ -44,6 +47,11 @@ class Drawer:
         self._missing: list[int] = []
         self.losses = ""
         self.payloads: Mapping[int, bytes] = {}
+        self._numbering: Numbering | None = None
+        if plan.provenance is not None:
+            self._numbering = Numbering(plan, plan.provenance, self._reader)
+        self.numbers: Numbers | None = None
+        self.table = None if self._numbering is None else self._numbering.table
 
     def prepare(self, number: int) -> None:
         """Find out once, for all workers, what the pixels of a source depend on.
@@ -110,19 +118,25 @@ class Drawer:
         return self._coverages[level]
 
     def _styled(
-        self, level: int, styling: Styling, start: tuple[int, int]
+        self, level: int, styling: Styling, corner: tuple[int, int]
     ) -> Iterator[Raster | None]:
         """Yield the rows of tiles of a slab in a style, from the pixels around them."""
         matrix = self._plan.levels[level].matrix
         width, height = self._plan.configuration.slab
         margin = styling.margin
-        first, left = start[0] - margin, start[1] - margin
+        first, left = corner[0] - margin, corner[1] - margin
         rows: list[Raster | None] = []
+        numbers: list[Numbers | None] = []
         for tile_row in range(first, first + height + 2 * margin):
             rows = rows[-2 * margin :] if margin else []
+            numbers = numbers[-2 * margin :] if margin else []
             rows.append(self._row(level, tile_row, left, width + 2 * margin))
+            numbers.append(self.numbers)
             if len(rows) <= 2 * margin:
                 continue
+            if (middle := numbers[margin]) is not None:
+                start = margin * matrix.tile_width
+                self.numbers = middle[:, start : start + width * matrix.tile_width]
             if rows[margin] is None:
                 yield None
                 continue
@@ -168,6 +182,9 @@ class Drawer:
         Without alpha, the uppermost group comes first, and what it covers is not drawn again.
         """
         row: Raster | None = None
+        numbering = self._numbering
+        if numbering is not None:
+            numbering.begin()
         coverage = self._coverage(level)
         reach = self._reach(level)
         near = (reach[:, 0] <= tile_row) & (tile_row <= reach[:, 1])
@@ -184,6 +201,9 @@ class Drawer:
                 row = self._drawn(row, level, group, placed, first, width)
         if coverage is not None:
             self._missing += coverage.missing(tile_row, range(first, first + width), row)
+        if numbering is not None:
+            numbering.add_polygons(self._plan.levels[level].matrix, tile_row, first)
+            self.numbers = numbering.row
         return row
 
     def _reach(self, level: int) -> npt.NDArray[np.int64]:
@@ -223,11 +243,12 @@ class Drawer:
             first: column of the first tile, of ``width``.
         """
         matrix = self._plan.levels[level].matrix
-        source, has_alpha = self._plan.groups[group], self._has_alpha
+        has_alpha = self._has_alpha
         whole, pixels = placed.window, None
+        owners: Owners | int | None = None
         if placed.at_once:
-            pixels = self._reader.read(source, whole, placed.joined[0].factor)
-        drawn: list[tuple[int, Rectangle, Raster | None]] = []
+            pixels, owners = self._read(group, whole, placed.joined[0].factor)
+        drawn: list[_Drawn] = []
         for run, placement in zip(placed.runs, placed.joined, strict=True):
             start = (run.column - first) * matrix.tile_width
             if pixels is not None and (
@@ -235,29 +256,75 @@ class Drawer:
                 or is_full(pixels, (whole[0], whole[2]), placement, has_alpha=has_alpha)
             ):
                 found = resampled(pixels, (whole[0], whole[2]), placement, has_alpha=has_alpha)
-                drawn.append((start, placement.part, found))
+                if found is not None:
+                    part = placement.part
+                    drawn.append(_Drawn(start, part, found, run.placements, owners))
                 continue
             for one in run.placements:
-                origin, cells = whole, pixels
+                origin, cells, own = whole, pixels, owners
                 if cells is None:
                     assert one.window is not None
-                    origin, cells = one.window, self._reader.read(source, one.window, one.factor)
+                    origin = one.window
+                    cells, own = self._read(group, origin, one.factor)
                 found = resampled(cells, (origin[0], origin[2]), one, has_alpha=has_alpha)
-                drawn.append((start, one.part, found))
+                if found is not None:
+                    drawn.append(_Drawn(start, one.part, found, [one], own))
                 start += matrix.tile_width
         shape = matrix.tile_height, width * matrix.tile_width
-        for start, (top, _, left, _), raster in drawn:
-            if raster is None:
-                continue
-            if row is None and raster.valid.shape == shape:
-                row = raster
+        for piece in drawn:
+            self._number(group, piece, row, shape)
+            if row is None and piece.raster.valid.shape == shape:
+                row = piece.raster
                 continue
             row = row or self._type.blank(*shape)
+            top, left = piece.part[0], piece.start + piece.part[2]
             if has_alpha:
-                paste(row, raster, top, start + left, has_alpha=True)
+                paste(row, piece.raster, top, left, has_alpha=True)
             else:
-                fill(row, raster, top, start + left)
+                fill(row, piece.raster, top, left)
         return row
+
+    def _read(
+        self, group: int, window: Rectangle, factor: int
+    ) -> tuple[Raster, Owners | int | None]:
+        """Return source cells of a group, and which members they come from, if it is needed."""
+        if self._numbering is not None:
+            return self._numbering.read(group, window, factor)
+        return self._reader.read(self._plan.groups[group], window, factor), None
+
+    def _number(
+        self, group: int, drawn: _Drawn, row: Raster | None, shape: tuple[int, int]
+    ) -> None:
+        """Note which sources the parts of a row come from that will be drawn into it."""
+        if self._numbering is None:
+            return
+        top, left = drawn.part[0], drawn.start + drawn.part[2]
+        column = 0
+        for one in drawn.placements:
+            rows, columns = one.part[1] - one.part[0], one.part[3] - one.part[2]
+            part = np.s_[:, column : column + columns]
+            raster = Raster(drawn.raster.samples[part], drawn.raster.valid[part])
+            place = np.s_[top : top + rows, left + column : left + column + columns]
+            self._numbering.add(group, one, drawn.owners, raster, row, place, shape)
+            column += columns
+
+
+class _Drawn(NamedTuple):
+    """What one group gives some tiles side by side.
+
+    Attributes:
+        start: column of the first tile in the row, in pixels.
+        part: the pixels, counted from the first tile on.
+        raster: these pixels.
+        placements: of each tile.
+        owners: of the source pixels, as `Numbering.read` returns them.
+    """
+
+    start: int
+    part: Rectangle
+    raster: Raster
+    placements: Sequence[Placement]
+    owners: Owners | int | None
 
 
 def _parts(size: int, margin: int) -> list[tuple[slice, slice]]:

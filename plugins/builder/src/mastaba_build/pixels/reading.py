@@ -17,7 +17,7 @@ from mastaba_build.output.storage import OutputStore
 from mastaba_build.pixels.conversion import converted, nodata_mask, palette_of
 from mastaba_build.pixels.edges import Outside, has_outside, outside, read_outside, write_outside
 from mastaba_build.pixels.placement import Rectangle
-from mastaba_build.samples import PixelType, Raster, fill, paste
+from mastaba_build.samples import Mask, PixelType, Raster, fill, paste
 from mastaba_build.sources.groups import Group, Member, overview_of
 from mastaba_build.sources.inventory import Source, identity_of, open_source
 from mastaba_render.api.resampling import decimate
@@ -65,18 +65,22 @@ class Reader:
             dataset.close()
         self._open.clear()
 
-    def read(self, group: Group, window: Rectangle, factor: int) -> Raster:
+    def read(
+        self, group: Group, window: Rectangle, factor: int, members: Any | None = None
+    ) -> Raster:
         """Return source cells of ``factor`` x ``factor`` pixels.
 
         Args:
             window: cells; those outside all members are not valid.
+            members: if `is_direct`, an array of zeros, shape (rows, columns). It gets the position,
+                from 1, of the member that each pixel with data comes from.
 
         Raises:
             SourceError: a source cannot be read or has changed.
         """
         group, factor = self._overview(group, factor)
         if factor == 1:
-            return self._read(group, window)
+            return self._read(group, window, members)
         top, bottom, left, right = window
         result = self._type.blank(bottom - top, right - left)
         # Cells far outside the group would be read for nothing.
@@ -102,6 +106,26 @@ class Reader:
             )
         return result
 
+    def is_direct(self, group: Group, factor: int) -> bool:
+        """Return whether cells are the pixels of the members of a group."""
+        return factor == 1 and self._overview(group, factor)[0] is group
+
+    def near(self, group: Group, window: Rectangle) -> Sequence[int]:
+        """Return the positions of the members that meet a window, the lowest first."""
+        turn = self._turn(group)
+        if turn and not (window[2] >= 0 and window[3] <= group.width):
+            return range(len(group.members))
+        found: list[int] = self._near(group, window).tolist()
+        return found
+
+    def own(self, group: Group, window: Rectangle, members: Any) -> None:
+        """Find the members that pixels come from, without overviews; as in `read`.
+
+        Raises:
+            SourceError: a source cannot be read or has changed.
+        """
+        self._read(group, window, members)
+
     def _overview(self, group: Group, factor: int) -> tuple[Group, int]:
         """Return the coarsest overviews of a group from which cells can be made, and their factor.
 
@@ -121,31 +145,37 @@ class Reader:
             self._turns[group] = group.closed_turn
         return self._turns[group]
 
-    def _read(self, group: Group, window: Rectangle) -> Raster:
+    def _read(self, group: Group, window: Rectangle, members: Any | None = None) -> Raster:
         """Return pixels of a group; the columns of one around the earth go on after its end."""
         top, bottom, left, right = window
         turn = self._turn(group)
         if not turn or (left >= 0 and right <= group.width):
-            return self._composed(group, window)
+            return self._composed(group, window, members)
         canvas = self._type.blank(bottom - top, right - left)
         column = left
         while column < right:
             is_inside = 0 <= column < group.width
             first = column if is_inside else column % turn
             last = min(group.width if is_inside else turn, first + right - column)
-            part = self._composed(group, (top, bottom, first, last))
             place = np.s_[:, column - left : column - left + last - first]
+            own = None if members is None else members[place]
+            part = self._composed(group, (top, bottom, first, last), own)
             canvas.samples[place], canvas.valid[place] = part
             column += last - first
         return canvas
 
-    def _composed(self, group: Group, window: Rectangle) -> Raster:
-        """Return pixels of a group from its members; those outside it are not valid."""
+    def _composed(self, group: Group, window: Rectangle, owners: Any | None = None) -> Raster:
+        """Return pixels of a group from its members; those outside it are not valid.
+
+        Args:
+            owners: ``members`` of `read`.
+        """
         top, bottom, left, right = window
         shape = bottom - top, right - left
         canvas = Raster(np.zeros((*shape, self._channels), self._dtype), np.zeros(shape, bool))
-        members = self._members(group, window)
-        for member in members if self._has_alpha else reversed(members):
+        near = self._near(group, window).tolist()
+        for number in near if self._has_alpha else reversed(near):
+            member = group.members[number]
             source = member.source
             rows = max(top, member.row), min(bottom, member.row + source.height)
             columns = max(left, member.column), min(right, member.column + source.width)
@@ -163,16 +193,27 @@ class Reader:
                 bands = [*source.bands, *([source.alpha] if source.alpha else [])]
                 self._bands(source, bands, area, out=np.moveaxis(place.samples, -1, 0))
                 place.valid[...] = True
+                if owners is not None:
+                    where = self._is_visible(place) if self._has_alpha else True
+                    np.copyto(owners[part], number + 1, where=where)
                 continue
             raster = self._converted(source, area)
+            if owners is not None:
+                shown = self._is_visible(raster)
+                where = shown if self._has_alpha else shown & ~place.valid
+                np.copyto(owners[part], number + 1, where=where)
             if self._has_alpha:
                 paste(place, raster, 0, 0, has_alpha=True)
             else:
                 fill(place, raster, 0, 0)
         return canvas
 
-    def _members(self, group: Group, window: Rectangle) -> list[Member]:
-        """Return the members that meet a window, the lowest first."""
+    def _is_visible(self, raster: Raster) -> Mask:
+        """Return which pixels have data that can be seen."""
+        return raster.valid & (raster.samples[:, :, -1] > 0) if self._has_alpha else raster.valid
+
+    def _near(self, group: Group, window: Rectangle) -> Any:
+        """Return the positions of the members that meet a window, the lowest first."""
         if group not in self._extents:
             self._extents[group] = np.array(
                 [
@@ -189,7 +230,7 @@ class Reader:
         top, bottom, left, right = window
         near = (extents[:, 0] < bottom) & (extents[:, 1] > top)
         near &= (extents[:, 2] < right) & (extents[:, 3] > left)
-        return [group.members[index] for index in np.flatnonzero(near)]
+        return np.flatnonzero(near)
 
     def _is_plain(self, source: Source) -> bool:
         """Return whether the bands of a source are the channels, all valid and as they are."""

@@ -9,14 +9,18 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from mastaba.api.catalogue import TileLimits
 from mastaba_build.errors import BuildError
+from mastaba_build.output.numbers import NumberedSlab
 from mastaba_build.output.storage import OutputStore, Written
 from mastaba_build.pixels.drawing import Drawer
+from mastaba_build.pixels.number_slabs import NumberSlab, NumberTiles
+from mastaba_build.pixels.numbering import Numbers
 from mastaba_build.pixels.quarters import Quarter, has_quarter, read_quarter, write_quarter
 from mastaba_build.pixels.stored import stored_rows
-from mastaba_build.plan.names import MASK_FORMAT, slab_key
+from mastaba_build.plan.names import MASK_FORMAT, SOURCE, slab_key
 from mastaba_build.plan.plan import Level, Plan, SlabKey
 from mastaba_build.samples import Raster
 from mastaba_render.api.resampling import decimate
@@ -37,6 +41,7 @@ class SlabResult:
         seconds: time of the task.
         quarter: hash of the quarter image; empty if there is none.
         losses: which source pixels it lacks, if the build accepts that; not in the journal.
+        numbers: the slab of source numbers beside it; None if there is none.
     """
 
     slab: SlabKey
@@ -48,6 +53,7 @@ class SlabResult:
     seconds: float
     quarter: str
     losses: str = ""
+    numbers: NumberedSlab | None = None
 
 
 class SlabDrawer(Protocol):
@@ -57,10 +63,15 @@ class SlabDrawer(Protocol):
         losses: as in `Drawer`.
         payloads: of the row that was yielded last, the tiles that are stored as they are, by
             their column.
+        numbers: of the same row, where its sources are in the table, shape (rows, columns). They
+            have no meaning where it has no data. None if the plan has no numbers.
+        table: number of the source at each position; 0 at the first one.
     """
 
     losses: str
     payloads: Mapping[int, bytes]
+    numbers: Numbers | None
+    table: npt.NDArray[np.uint32] | None
 
     def rows(self, slab: SlabKey) -> Iterator[Raster | None]:
         """Yield the rows of tiles of a slab, each as one image; None for those without data.
@@ -96,6 +107,7 @@ class SlabBuilder:
         self._target = target
         self._work = work
         self._blank: dict[tuple[int, int], bytes] = {}
+        self._number_tiles = NumberTiles()
         self._quarter: Raster | None = None
 
     @classmethod
@@ -125,24 +137,30 @@ class SlabBuilder:
         shape = matrix.tile_height, matrix.tile_width
         data = self._assembler(self._type.format, self._type.channels, shape)
         masks = self._assembler(MASK_FORMAT, 1, shape) if self._plan.configuration.masks else None
+        numbers = self._number_slab(slab, shape)
         quarter = self._blank_quarter(slab, shape)
         found: list[tuple[int, int]] = []
         for number, row in enumerate(self._rows(slab, children)):
-            full = [] if row is None else _with_data(row, width)
+            full = [] if row is None else tiles_with_data(row, width)
             if row is not None and full:
                 self._add(data, row, full)
                 if masks is not None:
                     self._add_masks(masks, row, full)
+                if numbers is not None and self._drawer.numbers is not None:
+                    numbers.add(self._drawer.numbers, row, full)
                 if quarter is not None:
                     self._decimate(slab, row, full, quarter, number)
             else:
                 _append(data, [self._nodata_tile(*shape)] * width)
                 if masks is not None:
                     _append(masks, [self._empty_mask(*shape)] * width)
+                if numbers is not None:
+                    numbers.skip()
             top, left = slab.row * height + number, slab.column * width
             for column in full:
                 found.append((top, left + column))
         size, written, quarter_hash = 0, Written("", None), ""
+        numbered: NumberedSlab | None = None
         if found:
             if quarter is not None and self._work is not None:
                 quarter_hash = write_quarter(self._work, slab, quarter)
@@ -151,6 +169,10 @@ class SlabBuilder:
             if self._target is not None:
                 if masks is not None:
                     self._target.write(slab_key(self._plan, slab, "MASK"), masks.finish())
+                if numbers is not None:
+                    facts, numbered_bytes = numbers.finish()
+                    md5 = self._target.write(slab_key(self._plan, slab, SOURCE), numbered_bytes).md5
+                    numbered = facts._replace(md5=md5)
                 written = self._target.write(slab_key(self._plan, slab), stored)
         return SlabResult(
             slab,
@@ -161,6 +183,7 @@ class SlabBuilder:
             time.monotonic() - started,
             quarter_hash,
             self._drawer.losses if self._plan.levels[slab.level].from_sources else "",
+            numbered,
         )
 
     def empty_tile_size(self, level: Level) -> int:
@@ -200,7 +223,7 @@ class SlabBuilder:
             rows = stored_rows(self._plan, store.below(holder), slab, masks=masks)
             has_data = False
             for number, row in enumerate(rows):
-                full = _with_data(row, self._plan.configuration.slab[0])
+                full = tiles_with_data(row, self._plan.configuration.slab[0])
                 self._decimate(slab, row, full, quarter, number)
                 has_data = has_data or bool(full)
         if not has_data:
@@ -216,6 +239,22 @@ class SlabBuilder:
             tile_height=tile[0],
             tiles_per_width=width,
             tiles_per_height=height,
+        )
+
+    def _number_slab(self, slab: SlabKey, shape: tuple[int, int]) -> NumberSlab | None:
+        """Return what becomes the slab of source numbers beside a slab; None if there is none."""
+        if self._drawer.table is None or not self._plan.is_numbered(slab):
+            return None
+        width, height = self._plan.configuration.slab
+        corner = slab.row * height * shape[0], slab.column * width * shape[1]
+        return NumberSlab(
+            (width, height),
+            shape,
+            corner,
+            self._drawer.table,
+            self._number_tiles,
+            has_alpha=self._has_alpha,
+            stores_empty=self._stores_empty,
         )
 
     def _empty_mask(self, rows: int, columns: int) -> bytes | None:
@@ -338,7 +377,7 @@ def _append(slab: SlabAssembler, tiles: Iterable[bytes | None]) -> None:
         slab.add(tile)
 
 
-def _with_data(row: Raster, count: int) -> list[int]:
+def tiles_with_data(row: Raster, count: int) -> list[int]:
     """Return the tiles with data of a row of tiles."""
     width = row.valid.shape[1] // count
     return [

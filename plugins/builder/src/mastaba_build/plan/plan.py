@@ -15,9 +15,10 @@ import numpy as np
 import pyproj
 
 from mastaba.api.catalogue import CRS, BoundingBox, TileLimits, TileMatrix, TileMatrixSet
-from mastaba_build.config.configuration import AUTO, Configuration
+from mastaba_build.config.configuration import AUTO, FACTS, Configuration
 from mastaba_build.config.schema import build_schema
 from mastaba_build.errors import PlanError
+from mastaba_build.plan.provenance import Provenance
 from mastaba_build.plan.software import RASTER, installed
 from mastaba_build.plan.styling import Styling, load_styling
 from mastaba_build.samples import PixelType
@@ -110,6 +111,7 @@ class Plan:
         member_boxes: extents of the members of each group, several across the antimeridian, none
             outside the set.
         origins: what is imported or joined, instead of `groups`.
+        provenance: the numbers of the sources; None if no slabs of numbers are written.
     """
 
     configuration: Configuration
@@ -129,6 +131,7 @@ class Plan:
     samples: Samples | None = None
     registration: str = "area"
     origins: tuple[Origin, ...] = ()
+    provenance: Provenance | None = None
 
     @property
     def sources(self) -> list[Any]:
@@ -191,7 +194,21 @@ class Plan:
 
     def described(self, slab: SlabKey) -> list[Any]:
         """Return what the pixels of a slab depend on, besides options, groups and children."""
-        return []
+        if self.provenance is None or not (self.provenance.polygons and self.is_numbered(slab)):
+            return []
+        (width, height), (level, column, row) = self.configuration.slab, slab
+        tiles = TileLimits(
+            row * height, (row + 1) * height - 1, column * width, (column + 1) * width - 1
+        )
+        box = self.levels[level].matrix.bbox_of(tiles)
+        return [self.provenance.polygons[one].key for one in self.provenance.near(box)]
+
+    def is_numbered(self, slab: SlabKey) -> bool:
+        """Return whether a slab of source numbers is written beside one of pixels."""
+        return (
+            self.provenance is not None
+            and self.levels[slab.level].matrix.id in self.provenance.levels
+        )
 
     def layer_fields(self) -> dict[str, Any]:
         """Return the fields of the layer descriptor that depend on the kind of tiles."""
@@ -375,6 +392,10 @@ def _pixel_relevant(configuration: Configuration) -> dict[str, Any]:
         for key, value in asdict(configuration).items()
         if key in options and options[key].get("x-pixels", True)
     }
+    values["sources"] = [
+        {name: value for name, value in source.items() if name not in FACTS}
+        for source in values["sources"]
+    ]
     if values["empty_tiles"] == "skip":
         del values["empty_tiles"]  # the default does not change pyramids of earlier versions
     if configuration.style is not None:  # which `load_styling` has read

@@ -9,7 +9,7 @@ import posixpath
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -21,12 +21,16 @@ from mastaba_build.output.destination import Destination
 from mastaba_build.output.lock import locked
 from mastaba_build.output.packs import write_packs
 from mastaba_build.output.records import Record
+from mastaba_build.output.source_records import SUMS, read_source_record
 from mastaba_build.output.storage import OutputStore
+from mastaba_build.plan.names import SOURCE
 from mastaba_build.pyramid.copy_journal import CopiedSlab, CopyJournal
+from mastaba_build.pyramid.provenance import LIST, PYRAMID, TABLE
 from mastaba_writer.descriptor import slab_list
 from mastaba_writer.slab_names import slab_object, slab_path
 
 _PATH_DEPTH: Final = 2
+_NAMES: Final = {"image": "DATA", "mask": "MASK"}
 _LINK: Final = b"SYMLINK#"
 _LONGEST_LINK: Final = 2047
 _OBJECT: Final = re.compile(r"_(\d+)_(\d+)")
@@ -68,11 +72,16 @@ class _Slab(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Version:
-    """Documents of one version of a pyramid: the start of their names, and its descriptor."""
+    """Documents of one version of a pyramid: the start of their names, and its descriptor.
+
+    Attributes:
+        numbers: descriptor of its pyramid of source numbers, if it has one.
+    """
 
     stem: str
     descriptor: dict[str, Any]
     root: str
+    numbers: dict[str, Any] | None
 
 
 def copy_pyramid(
@@ -130,7 +139,7 @@ def _versions(store: OutputStore, output: Destination, name: str) -> list[_Versi
         stems = [*(f"{name}_{number}" for number in numbers), name]
         descriptors = [json.loads(store.read(f"{stem}.json")) for stem in stems]
         return [
-            _Version(stem, one, _root_of(one, name))
+            _Version(stem, one, _root_of(one, name), _numbers(store, stem))
             for stem, one in zip(stems, descriptors, strict=True)
         ]
     except FileNotFoundError as error:
@@ -139,11 +148,22 @@ def _versions(store: OutputStore, output: Destination, name: str) -> list[_Versi
         raise VerificationError(f"the documents of {name} cannot be used: {error}") from None
 
 
+def _numbers(store: OutputStore, stem: str) -> dict[str, Any] | None:
+    """Return the descriptor of the pyramid of source numbers of a version, if it has one."""
+    data = store.read_if_exists(f"{stem}{PYRAMID}")
+    if data is None or store.stat(f"{stem}{SUMS}") is None:
+        return None
+    document: dict[str, Any] = json.loads(data)
+    return document
+
+
 def _root_of(descriptor: dict[str, Any], name: str) -> str:
     """Return the name of the directory or prefix of all slabs of a version."""
     level = descriptor["levels"][0]
     storage = level["storage"]
     images = storage.get("image_directory") or posixpath.dirname(storage["image_prefix"])
+    if not images.endswith(f"/DATA/{level['id']}") and "image_directory" in storage:
+        return name  # as of a pyramid of source numbers
     images = images.removesuffix(f"/DATA/{level['id']}")
     return posixpath.basename(posixpath.normpath(images)) or name
 
@@ -197,9 +217,11 @@ class _Copier:
 
     def _listed(self, origin: OutputStore, version: _Version) -> Iterator[tuple[_Slab, str]]:
         """Yield the slabs of a version, and their keys."""
-        for level in version.descriptor["levels"]:
+        numbered = [] if version.numbers is None else version.numbers["levels"]
+        for level in [*version.descriptor["levels"], *numbered]:
             storage = level["storage"]
-            for kind, field in (("DATA", "image"), ("MASK", "mask")):
+            fields = (("DATA", "image"), ("MASK", "mask"))
+            for kind, field in ((SOURCE, "image"),) if level in numbered else fields:
                 if self._source.is_local:
                     if f"{field}_directory" not in storage:
                         continue
@@ -333,6 +355,8 @@ class _Copier:
                 for one in record.slabs
             ]
             record = Record({**record.facts, "root": version.root}, tuple(kept))
+        self._write_numbers(origin, version, copied)
+        copied = {one: slab for one, slab in copied.items() if one.kind != SOURCE}
         listed = origin.read_if_exists(f"{version.stem}.list")
         if listed is not None or not self._target.is_local:
             text = self._list(version, copied, with_md5=_has_md5(listed or b""))
@@ -346,6 +370,35 @@ class _Copier:
         if packed and not self._target.is_local:
             write_packs(self._store, self._target, descriptor, {})
         self._store.write(f"{version.stem}.json", _text(descriptor))
+
+    def _write_numbers(
+        self, origin: OutputStore, version: _Version, copied: dict[_Slab, CopiedSlab | None]
+    ) -> None:
+        """Write the documents about the sources of a version, if it has source numbers."""
+        record = read_source_record(origin, version.stem)
+        if version.numbers is None or record is None:
+            return
+        roots = {one.root for one in self._versions}
+        slabs = {
+            place: one._replace(holder=one.holder if one.holder in roots else None)
+            for place, one in record.slabs.items()
+        }
+        for place, slab in slabs.items():
+            one = copied.get(_Slab(version.root, SOURCE, *place))
+            if one is None or (one.md5 and one.md5 != slab.md5):
+                raise VerificationError(
+                    f"the slab of source numbers {'/'.join(map(str, place))} is missing, or "
+                    f"differs from {version.stem}{SUMS}"
+                )
+        text = replace(record, root=version.root, slabs=slabs).text()
+        self._store.write(f"{version.stem}{SUMS}", text)
+        of_numbers = {one: slab for one, slab in copied.items() if one.kind == SOURCE}
+        self._store.write(f"{version.stem}{LIST}", self._list(version, of_numbers, with_md5=False))
+        descriptor = json.loads(json.dumps(version.numbers))
+        for level in descriptor["levels"]:
+            level["storage"] = self._level_storage(version.root, level, {"image": SOURCE})
+        self._store.write(f"{version.stem}{PYRAMID}", _text(descriptor))
+        self._store.write(f"{version.stem}{TABLE}", origin.read(f"{version.stem}{TABLE}"))
 
     def _compare(
         self, record: Record, version: _Version, copied: dict[_Slab, CopiedSlab | None]
@@ -377,12 +430,13 @@ class _Copier:
             lines.append((numbers[one.holder], line))
         return slab_list(list(map(self._target.listed, roots)), lines).encode()
 
-    def _level_storage(self, root: str, level: dict[str, Any]) -> dict[str, Any]:
+    def _level_storage(
+        self, root: str, level: dict[str, Any], names: Mapping[str, str] = _NAMES
+    ) -> dict[str, Any]:
         """Return the object ``storage`` of a level in the target (pyramid.md section 2.4)."""
         kinds = ["image"]
         if {"mask_directory", "mask_prefix"} & level["storage"].keys():
             kinds.append("mask")
-        names = {"image": "DATA", "mask": "MASK"}
         storage: dict[str, Any] = {"type": self._target.storage.upper()}
         if self._target.is_local:
             storage["path_depth"] = _PATH_DEPTH

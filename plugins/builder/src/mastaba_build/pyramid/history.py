@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from mastaba_build.errors import PlanError, VerificationError
 from mastaba_build.output.lock import locked
 from mastaba_build.output.records import Record
+from mastaba_build.output.source_records import read_source_record
 from mastaba_build.output.storage import OutputStore
 from mastaba_build.output.versions import (
     DOCUMENTS,
+    FURTHER,
     Version,
     publish_version,
     published,
@@ -21,7 +24,7 @@ from mastaba_build.output.versions import (
     read_versions,
     write_versions,
 )
-from mastaba_build.plan.names import kinds_of, recorded_key
+from mastaba_build.plan.names import SOURCE, kinds_of, placed_key, recorded_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +171,7 @@ def prune(store: OutputStore, name: str, keep: int) -> tuple[int, int]:
         needed = _needed(store, name, kept)
         write_versions(store, name, kept, roots)
         for version in removed:
-            for end in DOCUMENTS:
+            for end in (*DOCUMENTS, *FURTHER):
                 store.delete(f"{name}_{version.number}{end}")
         count = 0
         remaining = []
@@ -203,7 +206,19 @@ def _needed(store: OutputStore, name: str, versions: list[Version]) -> set[str]:
                 key = recorded_key(descriptor, slab, kind)
                 needed.update((f"{record.root}/{key}", f"{slab.holder or record.root}/{key}"))
         needed.update(store.list(f"{record.root}/INDEX_"))
+        needed.update(_source_slabs(store, f"{name}_{version.number}", descriptor))
     return needed
+
+
+def _source_slabs(store: OutputStore, stem: str, descriptor: dict[str, Any]) -> Iterator[str]:
+    """Yield the keys of the slabs of source numbers of a version, and of links to them."""
+    record = read_source_record(store, stem)
+    if record is None:
+        return
+    for place, slab in record.slabs.items():
+        key = placed_key(descriptor, *place, SOURCE)
+        yield f"{record.root}/{key}"
+        yield f"{slab.holder or record.root}/{key}"
 
 
 def _record_of(store: OutputStore, name: str, version: Version) -> Record:

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from dataclasses import replace as changed
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from mastaba_build.config.configuration import Configuration
 from mastaba_build.errors import PlanError
-from mastaba_build.pixels.stored import stored_rows
+from mastaba_build.output.source_records import Place
+from mastaba_build.output.storage import OutputStore
+from mastaba_build.pixels.numbering import OPAQUE, Numbers
+from mastaba_build.pixels.stored import SlabTiles, stored_rows
 from mastaba_build.pixels.task import SlabResult
 from mastaba_build.plan.fingerprints import Fingerprints
+from mastaba_build.plan.names import SOURCE, slab_key
 from mastaba_build.plan.plan import Level, Plan, SlabKey, encoder_of, union
 from mastaba_build.plan.software import RASTER, installed
+from mastaba_build.pyramid.joined_sources import SourcesOf, changed_numbers, decoder_of
 from mastaba_build.pyramid.journal import Row
 from mastaba_build.pyramid.stored import StoredPyramid, StoredSlab
 from mastaba_build.samples import Raster, paste
@@ -25,10 +33,17 @@ from mastaba_build.sources.sets import load_set
 
 
 class SourceSlab(NamedTuple):
-    """A slab of a source: root that contains it, relative to the output; whether it has a mask."""
+    """A slab of a source.
+
+    Attributes:
+        holder: root that contains it, relative to the output.
+        masks: whether it has a mask.
+        pyramid: position of the pyramid that has it.
+    """
 
     holder: str
     masks: bool
+    pyramid: int
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -38,10 +53,12 @@ class JoinPlan(Plan):
     Attributes:
         parts: slabs of the sources at each place, the lowest first.
         alone: facts of the slabs that only one source has.
+        numbered: the sources of each pyramid; empty without source numbers.
     """
 
     parts: Mapping[SlabKey, tuple[SourceSlab, ...]]
     alone: Mapping[SlabKey, StoredSlab]
+    numbered: tuple[SourcesOf, ...] = ()
 
     def slabs(self, level: int) -> Iterator[SlabKey]:
         yield from sorted(slab for slab in self.parts if slab.level == level)
@@ -54,6 +71,16 @@ class JoinPlan(Plan):
             result = SlabResult(slab, one.size, one.md5, None, one.tiles, one.limits, 0.0, "")
             rows[slab] = Row(result, fingerprints.of(slab), one.holder)
         return rows
+
+    def place(self, slab: SlabKey) -> Place:
+        """Return the place of a slab."""
+        return Place(self.levels[slab.level].matrix.id, slab.column, slab.row)
+
+    def of_alone(self) -> dict[Place, SourcesOf]:
+        """Return the sources of the pyramids that alone have slabs, by the place of these."""
+        if not self.numbered:
+            return {}
+        return {self.place(slab): self.numbered[self.parts[slab][0].pyramid] for slab in self.alone}
 
 
 def make_join_plan(configuration: Configuration, pyramids: Sequence[StoredPyramid]) -> JoinPlan:
@@ -88,11 +115,11 @@ def make_join_plan(configuration: Configuration, pyramids: Sequence[StoredPyrami
     )
     parts: dict[SlabKey, tuple[SourceSlab, ...]] = {}
     alone: dict[SlabKey, StoredSlab] = {}
-    for one in pyramids:
+    for position, one in enumerate(pyramids):
         for (level, column, row), slab in one.slabs.items():
             key = SlabKey(numbers[level], column, row)
             below = parts.get(key, ())
-            parts[key] = (*below, SourceSlab(slab.holder, one.masks))
+            parts[key] = (*below, SourceSlab(slab.holder, one.masks, position))
             if below:
                 alone.pop(key, None)
             else:
@@ -138,6 +165,11 @@ class JoinDrawer:
     def __init__(self, plan: JoinPlan) -> None:
         self._plan = plan
         self.payloads: Mapping[int, bytes] = {}
+        self.numbers: Numbers | None = None
+        self.table: npt.NDArray[np.uint32] | None = None
+        if plan.provenance is not None:
+            self.table = np.array([0, *plan.provenance.numbers], np.uint32)
+            self._decoder = decoder_of(plan)
 
     def rows(self, slab: SlabKey) -> Iterator[Raster | None]:
         """Yield the rows of tiles of a slab, each as one image; None for those without data.
@@ -157,11 +189,61 @@ class JoinDrawer:
                 stored_rows(plan, place.below(part.holder), slab, masks=part.masks)
                 for part in plan.parts[slab]
             ]
-            for rows in zip(*layers, strict=True):
+            numbers = None
+            if self.table is not None and plan.is_numbered(slab):
+                numbers = [self._numbers(place, part, slab) for part in plan.parts[slab]]
+            for number, rows in enumerate(zip(*layers, strict=True)):
+                if numbers is not None:
+                    self.numbers = _composed([one(number) for one in numbers], rows, has_alpha)
                 lowest = rows[0]
                 for upper in rows[1:]:
                     paste(lowest, upper, 0, 0, has_alpha=has_alpha)
                 yield lowest
+
+    def _numbers(
+        self, store: OutputStore, part: SourceSlab, slab: SlabKey
+    ) -> Callable[[int], Numbers]:
+        """Return what returns the numbers of a row of tiles, as positions in the table."""
+        plan = self._plan
+        assert self.table is not None
+        width, height = plan.configuration.slab
+        matrix = plan.levels[slab.level].matrix
+        sources = plan.numbered[part.pyramid]
+        known = sources.slabs.get(plan.place(slab))
+        tiles = None
+        if known is not None:
+            key = slab_key(plan, slab, SOURCE)
+            tiles = SlabTiles(store.below(str(known.holder)), key, self._decoder, width * height)
+        positions = {int(one): position for position, one in enumerate(self.table)}
+        changes = {old: positions[new] for old, new in sources.numbers.items()}
+
+        def row(number: int) -> Numbers:
+            result = np.zeros((matrix.tile_height, width * matrix.tile_width), np.uint32)
+            for column in range(width if tiles is not None else 0):
+                assert tiles is not None
+                tile = tiles.tile(number * width + column)
+                if tile is not None:
+                    left = column * matrix.tile_width
+                    mapped = changed_numbers(tile[:, :, 0].astype(np.int64), changes)
+                    result[:, left : left + matrix.tile_width] = mapped
+            return result
+
+        return row
+
+
+def _composed(numbers: Sequence[Numbers], rows: Sequence[Raster], has_alpha: bool) -> Numbers:
+    """Return the numbers of a row of tiles of several pyramids, the lowest first."""
+    result = np.zeros_like(numbers[0])
+    hidden = np.zeros(result.shape, bool)
+    for own, row in zip(numbers, rows, strict=True):
+        shown = row.valid
+        if has_alpha:
+            alpha = row.samples[:, :, -1]
+            is_opaque = shown & (alpha >= OPAQUE)
+            shown = is_opaque | (shown & (alpha > 0) & ~hidden)
+            hidden |= is_opaque
+        np.copyto(result, own, where=shown)
+    return result
 
 
 def configuration_like(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from pathlib import Path
 
 from mastaba.api.catalogue import TileLimits
 from mastaba_build.errors import BuildError
+from mastaba_build.output.numbers import NumberedSlab, Share
 from mastaba_build.output.records import Record
 from mastaba_build.pixels.task import SlabResult
 from mastaba_build.plan.plan import SlabKey
@@ -22,8 +24,13 @@ CREATE TABLE IF NOT EXISTS slabs (
     seconds REAL, quarter TEXT, fingerprint TEXT, holder TEXT, error TEXT,
     PRIMARY KEY (level, slab_column, slab_row)
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS numbers (
+    level INTEGER, slab_column INTEGER, slab_row INTEGER, facts TEXT,
+    PRIMARY KEY (level, slab_column, slab_row)
+) WITHOUT ROWID;
 """
 _COLUMNS = 16
+_NUMBERS = "SELECT level, slab_column, slab_row, facts FROM numbers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +94,8 @@ class Journal:
 
     def begin(self, plan: str) -> None:
         """Forget all rows and begin the journal of a plan."""
-        self._execute("DELETE FROM slabs")
-        self._execute("DELETE FROM build")
+        for table in ("slabs", "numbers", "build"):
+            self._execute(f"DELETE FROM {table}")  # noqa: S608
         self._execute("INSERT INTO build VALUES (?)", plan)
 
     def record(self, rows: Iterable[Row]) -> None:
@@ -106,6 +113,11 @@ class Journal:
                 *(*result.slab, result.size, result.md5, result.version, result.tiles, *edges),
                 *(result.seconds, result.quarter, row.fingerprint, row.holder, None),
             )
+            if result.numbers is not None:
+                facts = json.dumps(result.numbers)
+                self._execute(
+                    "INSERT OR REPLACE INTO numbers VALUES (?, ?, ?, ?)", *result.slab, facts
+                )
         self._execute("COMMIT")
 
     def record_failure(self, slab: SlabKey, error: str) -> None:
@@ -118,6 +130,7 @@ class Journal:
 
     def rows(self) -> Iterator[Row]:
         """Yield the slabs that are done, by level, row and column."""
+        numbers = {SlabKey(*place): facts for *place, facts in self._execute(_NUMBERS)}
         rows = self._execute(
             "SELECT * FROM slabs WHERE error IS NULL ORDER BY level DESC, slab_row, slab_column"
         )
@@ -126,7 +139,17 @@ class Journal:
             limits = None if values[4] is None else TileLimits(*values[4:8])
             seconds, quarter, fingerprint, holder = values[8:12]
             slab = SlabKey(level, column, row)
-            result = SlabResult(slab, size, md5, version, tiles, limits, seconds, quarter)
+            result = SlabResult(
+                slab,
+                size,
+                md5,
+                version,
+                tiles,
+                limits,
+                seconds,
+                quarter,
+                numbers=_numbered(numbers.get(slab)),
+            )
             yield Row(result, fingerprint, holder)
 
     def _execute(self, statement: str, *values: object) -> sqlite3.Cursor:
@@ -134,3 +157,11 @@ class Journal:
             return self._database.execute(statement, values)
         except sqlite3.Error as error:
             raise BuildError(f"the journal cannot be written: {error}") from None
+
+
+def _numbered(text: str | None) -> NumberedSlab | None:
+    """Return the facts of a slab of source numbers."""
+    if text is None:
+        return None
+    size, md5, shares, holder = json.loads(text)
+    return NumberedSlab(size, md5, tuple(Share(*one) for one in shares), holder)

@@ -17,6 +17,7 @@ from mastaba_build.output.storage import OutputStore
 from mastaba_build.plan.names import MASK_FORMAT, kinds, level_storage, slab_key
 from mastaba_build.plan.plan import Plan, union
 from mastaba_build.pyramid.journal import Row
+from mastaba_build.pyramid.provenance import TABLE, write_provenance
 from mastaba_build.sources.sets import is_known
 from mastaba_writer.descriptor import LevelPlan, pyramid_descriptor, slab_list
 from mastaba_writer.installation import layer_of
@@ -32,7 +33,8 @@ def write_documents(
 ) -> None:
     """Write the list, the build record and the descriptor of a pyramid, in this order.
 
-    Before them, write the index packs if they are wanted, or the published version has some.
+    Before them, write the documents about the sources, and the index packs if they are wanted, or
+    the published version has some.
 
     Args:
         rows: all slabs, from the coarsest level to the finest.
@@ -53,6 +55,8 @@ def write_documents(
         )
     configuration = plan.configuration
     descriptor = _descriptor(plan, stored)
+    if plan.provenance is not None:
+        descriptor["provenance"] = f"{name}{TABLE}"
     if update is not None:
         descriptor["update"] = update
     if configuration.index_packs or has_packs(store, f"{configuration.name}.json"):
@@ -62,6 +66,7 @@ def write_documents(
                 key = slab_key(plan, row.result.slab)
                 links[f"{plan.root}/{key}"] = f"{row.holder}/{key}"
         write_packs(store, configuration.output, descriptor, links)
+    write_provenance(plan, store, rows, name)
     texts = {
         ".list": _slab_list(plan, stored),
         ".build.json": _record(plan, rows, inexact).text(),

@@ -181,6 +181,11 @@ class _Reader:
         return "".join(["#\n", *(f"0/{name}\n" for name in names)]).encode()
 
 
+def reader_of(store: OutputStore, output: Destination) -> _Reader:
+    """Return what reads objects by their key relative to an output, also outside of it."""
+    return _Reader(store, output)
+
+
 def _key_of(output: Destination, path: str) -> str:
     """Return the key of a descriptor relative to the output."""
     if not path.endswith(".json"):

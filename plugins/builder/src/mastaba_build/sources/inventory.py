@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import os
 import warnings
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -21,6 +22,7 @@ from rasterio.errors import NotGeoreferencedWarning, RasterioError
 from mastaba_build.config.access import Access, local_path
 from mastaba_build.config.configuration import SourceOptions
 from mastaba_build.errors import PlanError, SourceError
+from mastaba_build.sources.facts import facts_in_file, facts_of
 from mastaba_build.sources.gdal import restrict
 from mastaba_build.sources.identity import identity_of_files
 from mastaba_build.sources.listing import listed
@@ -68,6 +70,8 @@ class Source:
             ``area``. No pixel depends on it.
         remote: version of the files on HTTP servers when the plan was made, which `identity`
             contains.
+        facts: what its row of the table of sources contains, as JSON. No pixel depends on it.
+        footprints: of `SourceOptions`.
     """
 
     path: str
@@ -91,11 +95,13 @@ class Source:
     overview: int | None = None
     registration: str = "area"
     remote: str = ""
+    facts: str = "{}"
+    footprints: tuple[tuple[str, str], ...] | None = None
 
     def described(self) -> dict[str, Any]:
         """Return everything that pixels depend on."""
         values = asdict(self)
-        del values["registration"], values["remote"]
+        del values["registration"], values["remote"], values["facts"], values["footprints"]
         return values
 
     @property
@@ -120,7 +126,14 @@ def inventory(options: SourceOptions, access: Access, sets: Path | None = None) 
     Raises:
         PlanError: a file cannot be opened or used, or there is none.
     """
-    found = [_opened(_absolute(one.path), options, access, sets) for one in listed(options)]
+    found = [
+        replace(
+            (source := _opened(_absolute(one.path), options, access, sets)),
+            facts=json.dumps(facts_of(source.path, options, json.loads(source.facts), one.facts)),
+            footprints=options.footprints,
+        )
+        for one in listed(options)
+    ]
     if options.order == "resolution":
         found.sort(key=lambda source: -source.pixel_area)
     return found
@@ -260,6 +273,7 @@ def _opened(path: str, options: SourceOptions, access: Access, sets: Path | None
             overviews=_overviews(dataset, path, bands, access) if options.use_overviews else (),
             registration=_registration(dataset, path, access),
             remote=remote,
+            facts=json.dumps(facts_in_file(dataset)),
         )
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import glob
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
+from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import urljoin
 from zipfile import BadZipFile, ZipFile
@@ -16,6 +17,7 @@ from mastaba.api.documents import Faults, parse_document
 from mastaba_build.config.access import is_glob
 from mastaba_build.config.configuration import Configuration, SourceOptions
 from mastaba_build.errors import PlanError
+from mastaba_build.sources.facts import facts_of_item
 
 _EXTENSIONS = frozenset(
     [
@@ -43,10 +45,17 @@ _EXTENSIONS = frozenset(
 
 
 class ListedFile(NamedTuple):
-    """A file as GDAL opens it, and when it was taken (RFC 3339); empty if unknown."""
+    """A file of an entry.
+
+    Attributes:
+        path: as GDAL opens it.
+        datetime: when it was taken (RFC 3339); empty if unknown.
+        facts: what its STAC item says for the table of sources.
+    """
 
     path: str
     datetime: str = ""
+    facts: Mapping[str, Any] = MappingProxyType({})
 
 
 def listed(options: SourceOptions) -> list[ListedFile]:
@@ -57,9 +66,7 @@ def listed(options: SourceOptions) -> list[ListedFile]:
     """
     # Absolute, because workers on other machines have other working directories.
     found = [
-        ListedFile(
-            os.path.abspath(one.path) if os.path.exists(one.path) else one.path, one.datetime
-        )
+        one._replace(path=os.path.abspath(one.path)) if os.path.exists(one.path) else one
         for one in _files(options)
     ]
     if not found:
@@ -201,7 +208,7 @@ def _asset(item: dict[str, Any], options: SourceOptions) -> ListedFile:
     base = next((link["href"] for link in item.get("links", []) if link["rel"] == "self"), "")
     properties = item.get("properties") or {}
     date = properties.get("datetime") or properties.get("start_datetime") or ""
-    return ListedFile(_resolved(href, base, options.path), str(date))
+    return ListedFile(_resolved(href, base, options.path), str(date), facts_of_item(item, base))
 
 
 def _data_assets(assets: dict[str, Any]) -> list[str]:

@@ -8,11 +8,12 @@ import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from urllib.parse import quote
 from xml.etree import ElementTree
 
 from mastaba_build.config.access import Access, is_remote
-from mastaba_build.errors import SourceError
+from mastaba_build.errors import PlanError, SourceError
 from mastaba_build.sources.archives import HDF5, check_archive
 
 _HEAD = 4096
@@ -244,3 +245,24 @@ def _texts(value: object) -> Iterator[str]:
     elif isinstance(value, list):
         for one in value:
             yield from _texts(one)
+
+
+_STARTS = {".gpkg": b"SQLite format 3\0", ".fgb": b"fgb", ".shp": b"\0\0\x27\x0a"}
+"""How such files begin; drivers that read other files go by their content."""
+
+
+def check_start(file: Path) -> None:
+    """Check that the content of a file is what its name says, and reads no other files."""
+    suffix = file.suffix.lower()
+    if suffix not in _STARTS:
+        return
+    try:
+        with file.open("rb") as stream:
+            start = stream.read(16)
+        if not start.startswith(_STARTS[suffix]):
+            raise PlanError(f"{file}: its content is not that of a {suffix} file")
+        check_database(str(file))
+    except OSError as error:
+        raise PlanError(f"{file}: cannot be read: {error.strerror}") from None
+    except SourceError as error:
+        raise PlanError(str(error)) from None

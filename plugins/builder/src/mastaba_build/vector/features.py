@@ -20,15 +20,13 @@ from urllib.parse import quote
 import pyproj
 
 from mastaba_build.config.configuration import AUTO, Configuration
-from mastaba_build.errors import PlanError, SourceError
+from mastaba_build.errors import PlanError
 from mastaba_build.sources.identity import Origin, identity_of_files
-from mastaba_build.sources.references import check_database
+from mastaba_build.sources.references import check_start
 from mastaba_build.vector.plan import VectorPlan, check_options, plan_of_archive
 
 _GEOJSON = (".geojson", ".geojsonl", ".geojsons")
 _CONVERTED = (".fgb", ".gpkg", ".shp")
-_STARTS = {".gpkg": b"SQLite format 3\0", ".fgb": b"fgb", ".shp": b"\0\0\x27\x0a"}
-"""How such files begin; drivers that read other files go by their content."""
 _CHUNK = 50_000
 """Features that are in memory at a time."""
 _CRS = re.compile(rb'"crs"\s*:\s*\{')
@@ -57,7 +55,7 @@ def plan_of_features(configuration: Configuration) -> VectorPlan:
             raise PlanError(f"{file}: does not exist")
         if not is_features(str(file)):
             raise PlanError(f"{file}: is not a file of features; build it separately")
-        _check_start(file)
+        check_start(file)
     origins = [Origin(str(file), _identity(file)) for file in files]
     version = _run([program, "--version"]).stderr.strip()
     options = _options(configuration)
@@ -177,23 +175,6 @@ def _has_other_crs(file: Path) -> bool:
         if not crs.equals(pyproj.CRS.from_user_input("OGC:CRS84"), ignore_axis_order=True):
             return True
     return False
-
-
-def _check_start(file: Path) -> None:
-    """Check that the content of a file is what its name says, and reads no other files."""
-    suffix = file.suffix.lower()
-    if suffix not in _STARTS:
-        return
-    try:
-        with file.open("rb") as stream:
-            start = stream.read(16)
-        if not start.startswith(_STARTS[suffix]):
-            raise PlanError(f"{file}: its content is not that of a {suffix} file")
-        check_database(str(file))
-    except OSError as error:
-        raise PlanError(f"{file}: cannot be read: {error.strerror}") from None
-    except SourceError as error:
-        raise PlanError(str(error)) from None
 
 
 def _is_raster(path: str) -> bool:

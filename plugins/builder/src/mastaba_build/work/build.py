@@ -7,14 +7,17 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace as changed
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from mastaba_build.errors import PlanError
 from mastaba_build.output.lock import Lock, locked
 from mastaba_build.output.records import Record
+from mastaba_build.output.source_records import read_source_record
 from mastaba_build.output.storage import OutputStore
 from mastaba_build.output.versions import (
     DOCUMENTS,
+    FURTHER,
     Version,
     keep_documents,
     publish_version,
@@ -25,10 +28,11 @@ from mastaba_build.output.versions import (
     write_versions,
 )
 from mastaba_build.pixels.task import SlabResult
-from mastaba_build.plan.names import kinds, slab_key
+from mastaba_build.plan.names import SOURCE, kinds, slab_key
 from mastaba_build.plan.plan import Plan, SlabKey, largest_slab
 from mastaba_build.pyramid.changes import update_of
 from mastaba_build.pyramid.journal import Journal, Row, recorded_rows
+from mastaba_build.pyramid.provenance import numbered_rows, with_provenance
 from mastaba_build.pyramid.publication import write_documents, write_layer
 from mastaba_build.work.coordinator import Coordinator, Order
 from mastaba_build.work.engines import opened
@@ -79,9 +83,14 @@ def build(
         if record is not None:
             versions = read_versions(store, name)
             current = published(store, name, versions)
-            if current.plan == plan.identity == record.plan and record.root == current.root:
-                reports.complete(name)
-                return True
+        plan = with_provenance(plan, store, record, versions)
+        if (
+            record is not None
+            and current.plan == plan.identity == record.plan
+            and record.root == current.root
+        ):
+            reports.complete(name)
+            return True
         if exists and not replace and (update is None or record is None):
             raise PlanError(
                 f"{configuration.output.path(f'{name}.json')} exists and has other sources or "
@@ -106,7 +115,7 @@ def build(
             lock,
             record=record,
             versions=versions,
-            previous=_previous(plan, record),
+            previous=_previous(plan, store, record),
             engine=engine,
             order=order,
         )
@@ -176,7 +185,7 @@ def make_version(
                 shutil.rmtree(work / "quarters", ignore_errors=True)
             journal.begin(identity)
         store.remove_leftovers(plan.root)
-        for end in (*DOCUMENTS, ".layer.json", ".versions.json"):
+        for end in (*FURTHER, *DOCUMENTS, ".layer.json", ".versions.json"):
             for stem in {name, plan.root}:
                 store.remove_leftovers_of(f"{stem}{end}")
         OutputStore.of_directory(work).remove_leftovers("")
@@ -251,11 +260,13 @@ def check_size(plan: Plan, store: OutputStore) -> None:
         )
 
 
-def _previous(plan: Plan, record: Record) -> Mapping[SlabKey, Row]:
-    """Return the slabs of a version as rows of a journal."""
-    return recorded_rows(
+def _previous(plan: Plan, store: OutputStore, record: Record) -> Mapping[SlabKey, Row]:
+    """Return the slabs of the published version as rows of a journal."""
+    rows = recorded_rows(
         record, {level.matrix.id: number for number, level in enumerate(plan.levels)}
     )
+    numbers = read_source_record(store, plan.configuration.name)
+    return numbered_rows(plan, rows, numbers)
 
 
 def _link(plan: Plan, store: OutputStore, rows: list[Row]) -> None:
@@ -266,19 +277,26 @@ def _link(plan: Plan, store: OutputStore, rows: list[Row]) -> None:
             key = slab_key(plan, row.result.slab, kind)
             store.link(f"{plan.root}/{key}", f"{row.holder}/{key}")
 
+    def link_numbers(row: Row) -> None:
+        numbers = row.result.numbers
+        if numbers is not None and numbers.holder not in (None, plan.root):
+            key = slab_key(plan, row.result.slab, SOURCE)
+            store.link(f"{plan.root}/{key}", f"{numbers.holder}/{key}")
+
     linked = [row for row in rows if row.holder not in (None, plan.root) and row.result.size]
     with ThreadPoolExecutor(_LINKS) as threads:
-        for _ in threads.map(link, linked):
+        for _ in chain(threads.map(link, linked), threads.map(link_numbers, linked)):
             pass
 
 
 def _remove_old(plan: Plan, store: OutputStore, record: Record, rows: list[Row]) -> None:
     """Remove the slabs of the version before that the injected one does not have."""
     kept = {slab_key(plan, row.result.slab) for row in rows if row.result.size}
-    for slab, row in _previous(plan, record).items():
+    levels = {level.matrix.id: number for number, level in enumerate(plan.levels)}
+    for slab, row in recorded_rows(record, levels).items():
         key = slab_key(plan, slab)
         if row.result.size and key not in kept:
-            for kind in kinds(plan):
+            for kind in (*kinds(plan), SOURCE):
                 store.delete(f"{plan.root}/{slab_key(plan, slab, kind)}")
 
 
@@ -290,8 +308,10 @@ def _remove(store: OutputStore, name: str) -> None:
         roots += read_roots(store, name)
         for version in read_versions(store, name):
             roots.append(version.root)
-            for end in DOCUMENTS:
+            for end in (*DOCUMENTS, *FURTHER):
                 store.delete(f"{name}_{version.number}{end}")
         store.delete(f"{name}.versions.json")
+    for end in FURTHER:
+        store.delete(f"{name}{end}")
     for root in dict.fromkeys(roots):
         store.delete_all(f"{root}/")

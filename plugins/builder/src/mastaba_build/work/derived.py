@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 from mastaba_build.errors import PlanError
 from mastaba_build.output.lock import locked
 from mastaba_build.output.versions import published, read_record, read_versions
-from mastaba_build.pyramid.heads import make_head_plan
+from mastaba_build.pyramid.heads import HeadPlan, make_head_plan
+from mastaba_build.pyramid.joined_sources import joined_sources, rewritten
 from mastaba_build.pyramid.joining import make_join_plan
+from mastaba_build.pyramid.provenance import numbered_rows, provenance_of_documents
 from mastaba_build.pyramid.stored import read_pyramid
 from mastaba_build.work.build import check_single, check_size, make_version, publish_existing
 
@@ -47,6 +49,9 @@ def join(
     name, output = configuration.name, configuration.output
     pyramids = [read_pyramid(store, output, path, configuration.access.plugins) for path in sources]
     plan = make_join_plan(configuration, pyramids)
+    numbers = joined_sources(store, output, pyramids)
+    if numbers is not None:
+        plan = changed(plan, provenance=numbers[0], numbered=numbers[1])
     check_size(plan, store)
     exists = f"{output.path(f'{name}.json')} exists; choose another name with --name"
     if store.stat(f"{name}.json") is not None:
@@ -58,7 +63,8 @@ def join(
 
         def recorded(rows: list[Row]) -> list[Row]:
             # No build from sources has these pixels.
-            return [changed(row, fingerprint="") for row in rows]
+            numbered = rewritten(plan, store, rows, plan.of_alone())
+            return [changed(row, fingerprint="") for row in numbered]
 
         if not make_version(plan, reports, store, lock, previous=plan.linked(), recorded=recorded):
             return False
@@ -115,6 +121,7 @@ def head(
             top,
             decimation,
         )
+        plan = _with_numbers(plan, store)
         if current.plan == plan.identity == record.plan:
             reports.complete(name)
             return True
@@ -145,6 +152,16 @@ def head(
             return False
     reports.done(plan)
     return True
+
+
+def _with_numbers(plan: HeadPlan, store: OutputStore) -> HeadPlan:
+    """Return a plan that keeps the source numbers of the levels that stay."""
+    levels = [level.matrix.id for level in plan.levels[: plan.base + 1]]
+    found = provenance_of_documents(store, plan.configuration.name, levels)
+    if found is None:
+        return plan
+    plan = changed(plan, provenance=found[0])
+    return changed(plan, kept=numbered_rows(plan, plan.kept, found[1]))
 
 
 def _place_of(row: Row) -> tuple[int, int, int]:
