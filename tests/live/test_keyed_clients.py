@@ -22,7 +22,7 @@ from owslib.wms import WebMapService
 from owslib.wmts import WebMapTileService
 from PIL import Image
 from tests.access.identification.conftest import Credentials
-from tests.live.browsers import evaluated, web_clients
+from tests.live.browsers import ENCODED, evaluated, pixels_of, web_clients
 from tests.live.processes import Mastaba, changed, free_port, program, public_folder
 from tests.live.test_terrain_clients import HEAD, page_with
 from tests.live.test_terrain_clients import libraries as libraries
@@ -322,10 +322,6 @@ def evaluate(browser: Any, server: Server, files: dict[str, Path], script: str) 
     return evaluated(browser, server.url, files, script, names(server))
 
 
-def pixels_of(data: Any) -> Any:
-    return np.array(data, np.uint8).reshape(256, 256, 4)[:, :, :3]
-
-
 def test_openlayers(browser: Any, server: Server) -> None:
     files = {"ol.js": web_clients() / "ol/dist/ol.js"}
     found = evaluate(browser, server, files, OPENLAYERS)
@@ -429,7 +425,7 @@ CESIUM = """
         canvas.width = canvas.height = 256;
         const context = canvas.getContext("2d");
         context.drawImage(image, 0, 0);
-        return [...context.getImageData(0, 0, 256, 256).data];
+        return encoded(context.getImageData(0, 0, 256, 256).data);
     };
     const {level, row, col} = a;
     const wmts = new Cesium.WebMapTileServiceImageryProvider({
@@ -464,7 +460,7 @@ def test_cesium(browser: Any, server: Server, libraries: str) -> None:
         <script src="/cesium/Build/Cesium/Cesium.js"></script>"""
     given = {**names(server), "level": int(LEVEL), "row": ROW, "col": COL}
     with page_with(browser, libraries, head) as page:
-        found = page.evaluate(f"async (a) => {{ {CESIUM} }}", given)
+        found = page.evaluate(f"async (a) => {{ {ENCODED} {CESIUM} }}", given)
     for name in ("wmts", "wms", "tms"):
         # Cesium turns images over, for textures.
         assert np.array_equal(pixels_of(found[name])[::-1], PIXELS), name
