@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import filecmp
 import shutil
 import subprocess
@@ -22,6 +23,15 @@ MAPLIBRE = (
 )
 
 Pixels = npt.NDArray[np.uint8]
+
+ENCODED = """
+    const encoded = (array) => {
+        let text = "";
+        for (const byte of new Uint8Array(array.buffer)) text += String.fromCharCode(byte);
+        return btoa(text);
+    };
+"""
+"""A function in scripts. Playwright takes most of a second for the numbers of an image."""
 
 
 def web_clients(name: str = "web_clients") -> Path:
@@ -55,8 +65,13 @@ def web_clients(name: str = "web_clients") -> Path:
 
 def drawn(browser: Any, url: str, files: dict[str, Path], script: str, *arguments: Any) -> Pixels:
     """Return the 256 by 256 pixels of the canvas that a script returns; see `evaluated`."""
-    data = evaluated(browser, url, files, script, *arguments)
-    return np.array(data, np.uint8).reshape(256, 256, 4)[:, :, :3]
+    return pixels_of(evaluated(browser, url, files, script, *arguments))
+
+
+def pixels_of(encoded: str) -> Pixels:
+    """Return the colours of the 256 by 256 pixels that `pixels` in a script has encoded."""
+    data = np.frombuffer(base64.b64decode(encoded), np.uint8)
+    return data.reshape(256, 256, 4)[:, :, :3]
 
 
 def evaluated(browser: Any, url: str, files: dict[str, Path], script: str, *arguments: Any) -> Any:
@@ -90,12 +105,13 @@ def evaluated(browser: Any, url: str, files: dict[str, Path], script: str, *argu
     try:
         data = page.evaluate(
             f"""async ([url, a]) => {{
+                {ENCODED}
                 const pixels = (canvas) => {{
                     const copy = document.createElement("canvas");
                     copy.width = copy.height = 256;
                     const context = copy.getContext("2d");
                     context.drawImage(canvas, 0, 0);
-                    return [...context.getImageData(0, 0, 256, 256).data];
+                    return encoded(context.getImageData(0, 0, 256, 256).data);
                 }};
                 {script}
             }}""",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
@@ -14,8 +12,9 @@ from owslib.tms import TileMapService
 from owslib.wmts import WebMapTileService
 from PIL import Image
 from tests.live import fronts
+from tests.live.desktop import gdal
 from tests.live.installations import ACCENTED_LAYER, TILE, make_installation
-from tests.live.processes import Mastaba, changed, free_port, program, public_folder
+from tests.live.processes import Mastaba, changed, free_port, public_folder
 
 from mastaba_conformance.tiny_installation import tiny_integer_tile
 
@@ -36,22 +35,6 @@ def url() -> Iterator[str]:
         way = fronts.fastcgi(sock, keep=True)
         with Mastaba(file, folder), fronts.nginx(folder, [way], [port]):
             yield address
-
-
-def gdal(folder: Path, *command: str | Path) -> str:
-    """Run a program of GDAL; returns what it prints."""
-    binary = program(str(command[0]), "gdal-bin")
-    environment = {
-        **os.environ,
-        "GDAL_DEFAULT_WMS_CACHE_PATH": str(folder / "cache"),
-        "GDAL_PAM_ENABLED": "NO",
-        "NO_PROXY": "127.0.0.1",
-    }
-    done = subprocess.run(
-        [binary, *map(str, command[1:])], capture_output=True, text=True, env=environment
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 def test_owslib_wmts(url: str) -> None:

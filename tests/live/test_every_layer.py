@@ -9,7 +9,7 @@ import json
 import math
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
@@ -28,8 +28,8 @@ from owslib.ogcapi.maps import Maps
 from PIL import Image
 from pyproj import Transformer
 from tests.live.browsers import Pixels
+from tests.live.desktop import gdal, qgis, variables_of_gdal
 from tests.live.processes import SHARED_DATA, Mastaba, changed, free_port, public_folder
-from tests.live.test_clients import gdal
 from tests.live.test_web_clients import open_layers
 
 from mastaba_demo.generation import generate
@@ -40,7 +40,6 @@ pytestmark = [pytest.mark.live, pytest.mark.shared_data]
 
 WMTS = "{http://www.opengis.net/wmts/1.0}"
 OWS = "{http://www.opengis.net/ows/1.1}"
-QGIS = Path("/usr/lib/python3/dist-packages/qgis")
 DEMO = ("elevation", "imagery", "relief", "topographic")
 SMALL = Settings(levels=(0, 1, 2), last_whole=2, span=2, drainage_size=64)
 
@@ -231,24 +230,58 @@ def test_gdal(servers: dict[str, str], tmp_path: Path, place: str, name: str) ->
 
 # Builds in the process of the tests limit what GDAL opens there.
 _READ = """
-import sys
+import json, sys
 import numpy, rasterio
 from rasterio.windows import from_bounds
-name, target, *box = sys.argv[1:]
-with rasterio.open(name) as source:
-    window = from_bounds(*map(float, box), source.transform).round_offsets().round_lengths()
-    assert (window.width, window.height) == (256, 256)
-    numpy.save(target, source.read(window=window))
+for line in sys.stdin:
+    name, target, *box = json.loads(line)
+    try:
+        with rasterio.open(name) as source:
+            window = from_bounds(*box, source.transform).round_offsets().round_lengths()
+            assert (window.width, window.height) == (256, 256), window
+            numpy.save(target, source.read(window=window))
+        print("read", flush=True)
+    except Exception as error:
+        print(repr(error), flush=True)
 """
 
 
+Read = Callable[[str, Path, tuple[float, ...]], None]
+
+
+@pytest.fixture(scope="module")
+def read(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Read]:
+    """Return a function that reads a box of a source into a file, in one process for all tests.
+
+    Its start takes longer than many reads.
+    """
+    with subprocess.Popen(
+        [sys.executable, "-c", _READ],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=variables_of_gdal(tmp_path_factory.mktemp("gdal")),
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+
+        def request(source: str, target: Path, box: tuple[float, ...]) -> None:
+            process.stdin.write(json.dumps([source, str(target), *box]) + "\n")
+            process.stdin.flush()
+            assert process.stdout.readline() == "read\n"
+
+        yield request
+        process.stdin.close()
+
+
 @every_layer
-def test_rasterio(servers: dict[str, str], tmp_path: Path, place: str, name: str) -> None:
+def test_rasterio(
+    servers: dict[str, str], read: Read, tmp_path: Path, place: str, name: str
+) -> None:
     """The wheel contains a newer GDAL than Debian."""
     tile = tile_of(servers[place], name)
     target = tmp_path / "bands.npy"
-    source = wmts(servers[place], name, tile.matrix_set)
-    gdal(tmp_path, sys.executable, "-c", _READ, source, str(target), *map(repr, tile.box))
+    read(wmts(servers[place], name, tile.matrix_set), target, tile.box)
     # The wheel decodes JPEG with another library.
     tolerance = 16 if "jpeg" in tile.source["format"] else 0
     check(np.moveaxis(np.load(target), 0, 2), tile.pixels, tolerance)
@@ -392,8 +425,6 @@ def crs_of(tile: Tile) -> str:
 
 
 def test_qgis(servers: dict[str, str], tmp_path: Path) -> None:
-    if not QGIS.exists():
-        pytest.skip("python3-qgis is not installed")
     items, tiles = [], []
     for place, name in CASES:
         tile = tile_of(servers[place], name)
@@ -403,21 +434,7 @@ def test_qgis(servers: dict[str, str], tmp_path: Path) -> None:
         items.append({"uri": uri, "box": tile.box, "picture": picture})
         tiles.append((picture, tile))
     (tmp_path / "items.json").write_text(json.dumps(items))
-    environment = {
-        "HOME": str(tmp_path),
-        "PATH": "/usr/bin:/bin",
-        "QT_QPA_PLATFORM": "offscreen",
-        "XDG_RUNTIME_DIR": str(tmp_path),
-        "NO_PROXY": "127.0.0.1",
-    }
-    script = Path(__file__).with_name("qgis_wmts.py")
-    done = subprocess.run(
-        ["/usr/bin/python3", script, tmp_path / "items.json"],
-        capture_output=True,
-        text=True,
-        env=environment,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    qgis(tmp_path, Path(__file__).with_name("qgis_wmts.py"), tmp_path / "items.json")
     for picture, tile in tiles:
         found = np.asarray(Image.open(picture).convert("RGBA"))
         # QGIS may resample by a fraction of a pixel.

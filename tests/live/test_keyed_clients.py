@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,8 +20,9 @@ from owslib.wms import WebMapService
 from owslib.wmts import WebMapTileService
 from PIL import Image
 from tests.access.identification.conftest import Credentials
-from tests.live.browsers import evaluated, web_clients
-from tests.live.processes import Mastaba, changed, free_port, program, public_folder
+from tests.live import desktop
+from tests.live.browsers import ENCODED, evaluated, pixels_of, web_clients
+from tests.live.processes import Mastaba, changed, free_port, public_folder
 from tests.live.test_terrain_clients import HEAD, page_with
 from tests.live.test_terrain_clients import libraries as libraries
 from tests.tiny import tiny_installation
@@ -201,25 +200,11 @@ def test_gdal(any_server: Server, tmp_path: Path, protocol: str) -> None:
 
 def gdal(server: Server, folder: Path, *command: str | Path) -> str:
     """Run a program of GDAL; return what it prints."""
-    binary = program(str(command[0]), "gdal-bin")
-    environment = {
-        **os.environ,
-        "GDAL_DEFAULT_WMS_CACHE_PATH": str(folder / "cache"),
-        "GDAL_PAM_ENABLED": "NO",
-        "NO_PROXY": "127.0.0.1",
-    }
-    if not server.credential:
-        environment |= {"GDAL_HTTP_USERPWD": f"{USER}:{PASSWORD}", "GDAL_HTTP_AUTH": "BASIC"}
-    done = subprocess.run(
-        [binary, *map(str, command[1:])], capture_output=True, text=True, env=environment
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    password = {"GDAL_HTTP_USERPWD": f"{USER}:{PASSWORD}", "GDAL_HTTP_AUTH": "BASIC"}
+    return desktop.gdal(folder, *command, variables=None if server.credential else password)
 
 
 def test_qgis(any_server: Server, tmp_path: Path) -> None:
-    if not Path("/usr/lib/python3/dist-packages/qgis").exists():
-        pytest.skip("python3-qgis is not installed")
     wms, wmts = any_server.service("wms"), any_server.service("wmts")
     tiles = f"{any_server.service('tms')}/1.0.0"
     access = {} if any_server.credential else {"username": USER, "password": PASSWORD}
@@ -242,22 +227,7 @@ def test_qgis(any_server: Server, tmp_path: Path) -> None:
     if not any_server.credential:
         items = {name: uri for name, uri in items.items() if "type=xyz" not in uri}
     (tmp_path / "items.json").write_text(json.dumps({"box": BOX, "sources": items}))
-    environment = {
-        "HOME": str(tmp_path),
-        "PATH": "/usr/bin:/bin",
-        "QT_QPA_PLATFORM": "offscreen",
-        "XDG_RUNTIME_DIR": str(tmp_path),
-        "NO_PROXY": "127.0.0.1",
-    }
-    script = Path(__file__).with_name("qgis_keyed.py")
-    done = subprocess.run(
-        ["/usr/bin/python3", script],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        env=environment,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    desktop.qgis(tmp_path, Path(__file__).with_name("qgis_keyed.py"))
     for name in items:
         found = np.asarray(Image.open(tmp_path / f"{name}.png").convert("RGB")).astype(int)
         assert found.reshape(-1, 3).std(axis=0).max() > 1, name
@@ -324,10 +294,6 @@ def names(server: Server) -> dict[str, Any]:
 def evaluate(browser: Any, server: Server, files: dict[str, Path], script: str) -> Any:
     script = f"[a] = a; {script}"
     return evaluated(browser, server.url, files, script, names(server))
-
-
-def pixels_of(data: Any) -> Any:
-    return np.array(data, np.uint8).reshape(256, 256, 4)[:, :, :3]
 
 
 def test_openlayers(browser: Any, server: Server) -> None:
@@ -437,7 +403,7 @@ CESIUM = """
         canvas.width = canvas.height = 256;
         const context = canvas.getContext("2d");
         context.drawImage(image, 0, 0);
-        return [...context.getImageData(0, 0, 256, 256).data];
+        return encoded(context.getImageData(0, 0, 256, 256).data);
     };
     const {level, row, col} = a;
     const wmts = new Cesium.WebMapTileServiceImageryProvider({
@@ -472,7 +438,7 @@ def test_cesium(browser: Any, server: Server, libraries: str) -> None:
         <script src="/cesium/Build/Cesium/Cesium.js"></script>"""
     given = {**names(server), "level": int(LEVEL), "row": ROW, "col": COL}
     with page_with(browser, libraries, head) as page:
-        found = page.evaluate(f"async (a) => {{ {CESIUM} }}", given)
+        found = page.evaluate(f"async (a) => {{ {ENCODED} {CESIUM} }}", given)
     for name in ("wmts", "wms", "tms"):
         # Cesium turns images over, for textures.
         assert np.array_equal(pixels_of(found[name])[::-1], PIXELS), name

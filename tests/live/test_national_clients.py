@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import shutil
 import subprocess
@@ -83,11 +84,12 @@ def test_itowns_reads_the_stored_heights(browser: Any, url: str, layer: str) -> 
             format: "image/x-bil;bits=32", zoom: {min: 2, max: 4}});
         const tile = {zoom: a[1], row: a[2], col: a[3]};
         const texture = await source.fetcher(source.urlFromExtent(tile), source.networkOptions);
-        return [...texture.image.data];
+        return encoded(texture.image.data);
     """
     found = evaluated(browser, url, files, script, layer, int(LEVEL), ROW, COL)
     expected = tiny_float_tile(LEVEL, ROW, COL)
-    assert np.array_equal(np.array(found, np.float32).reshape(256, 256), expected)
+    heights = np.frombuffer(base64.b64decode(found), np.float32)
+    assert np.array_equal(heights.reshape(256, 256), expected)
 
 
 def test_itowns_stands_on_the_ground(browser: Any, url: str) -> None:

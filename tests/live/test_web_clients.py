@@ -16,8 +16,8 @@ import pytest
 from lxml import etree
 from PIL import Image
 from tests.live.browsers import MAPLIBRE, Pixels, drawn, web_clients
+from tests.live.desktop import gdal
 from tests.live.processes import Mastaba, changed, free_port, public_folder
-from tests.live.test_clients import gdal
 from xstatic.pkg import leaflet
 
 from mastaba_conformance.tiny_installation import tiny_integer_tile

@@ -13,7 +13,8 @@ from urllib.request import urlopen
 import pytest
 import yaml
 from PIL import Image
-from tests.live.test_web_clients import web_clients
+from tests.live.browsers import web_clients
+from tests.live.desktop import qgis
 from tests.viewer.browser import Page, live_in_chromium
 from xstatic.pkg import leaflet
 
@@ -82,9 +83,6 @@ def test_snippet_is_copied_and_saved(browser: Any, site: str) -> None:
     page.close()
 
 
-QGIS = Path("/usr/lib/python3/dist-packages/qgis/core/__init__.py")
-
-
 @pytest.mark.parametrize(
     ("layer", "kind"),
     [("IMAGE", "xyz"), ("VECTOR", "vector-tile"), ("GRID", "wms"), ("HEIGHT", "xyz")],
@@ -92,19 +90,9 @@ QGIS = Path("/usr/lib/python3/dist-packages/qgis/core/__init__.py")
 def test_qgis_draws_the_imported_connection(
     page: Page, tmp_path: Path, layer: str, kind: str
 ) -> None:
-    if not QGIS.exists():
-        pytest.skip("python3-qgis is not installed")
     (tmp_path / "connection.xml").write_text(snippet(page, layer, "qgis"))
     script = Path(__file__).with_name("qgis_picture.py")
-    command = ["/usr/bin/python3", script, kind, layer, tmp_path / "connection.xml"]
-    environment = {
-        "HOME": str(tmp_path),
-        "PATH": "/usr/bin:/bin",
-        "QT_QPA_PLATFORM": "offscreen",
-        "XDG_RUNTIME_DIR": str(tmp_path),
-    }
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=environment)
-    assert done.returncode == 0, done.stdout + done.stderr
+    qgis(tmp_path, script, kind, layer, tmp_path / "connection.xml")
     with Image.open(tmp_path / "picture.png") as image:
         colours = image.convert("RGB").getcolors(1_000_000)
     assert colours is not None
