@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from mastaba.containers.reader import StoredTile, TileReader
-from mastaba.errors import SlabFormatError
+from mastaba.errors import ObjectChangedError, SlabFormatError
 from mastaba.model.format import Codec
 from mastaba.model.pyramid import Level, Pyramid
 from mastaba_render import native
@@ -27,6 +27,9 @@ from mastaba_server.threads.per_process import ThreadPool
 # With fewer tiles, using other threads costs more than it saves.
 _PARALLEL_FROM: Final = 6
 _DECODING: Final = ThreadPool(len(os.sched_getaffinity(0)), "decode")
+
+_ATTEMPTS: Final = 4
+"""Maximum reads of the tiles of a map that are replaced repeatedly."""
 
 DECODED_AT_A_TIME: Final = 16 * 1024**2
 """Bytes of decoded tiles held at a time while a window is assembled."""
@@ -327,21 +330,22 @@ class LevelPixels:
                 del wanted[place]
         if not wanted:
             return ready, wanted, []
-        before = {tile.slab: tile.index for tile in wanted.values()}
-        payloads = read_located(list(wanted.values()))
-        replaced = {
-            tile.slab
-            for tile, payload in zip(wanted.values(), payloads, strict=True)
-            if payload is None or tile.index is not before[tile.slab]
-        }
-        others = [stored.get(place) for place in ready]
-        # Tiles that are read one by one may be of two versions of a slab.
-        others += [tile for tile in wanted.values() if not tile.is_addressable]
-        if not any(tile is not None and tile.slab in replaced for tile in others):
-            return ready, wanted, payloads
-        stored.update(self.locate(places))
-        wanted = _existing(stored, places)
-        return {}, wanted, read_located(list(wanted.values()))
+        for _ in range(_ATTEMPTS):
+            before = {tile.slab: tile.index for tile in wanted.values()}
+            payloads = read_located(list(wanted.values()))
+            replaced = {
+                tile.slab
+                for tile, payload in zip(wanted.values(), payloads, strict=True)
+                if payload is None or tile.index is not before[tile.slab]
+            }
+            others = [stored.get(place) for place in ready]
+            # Tiles that are read one by one may be of two versions of a slab.
+            others += [tile for tile in wanted.values() if not tile.is_addressable]
+            if not any(tile is not None and tile.slab in replaced for tile in others):
+                return ready, wanted, payloads
+            stored.update(self.locate(places))
+            wanted, ready = _existing(stored, places), {}
+        raise ObjectChangedError("the tiles of a map are replaced again and again")
 
     def _decoded(
         self,

@@ -214,16 +214,25 @@ class MosaicReader(TileReader):
         Raises:
             InvalidParameterError: they need too many files.
         """
+        for _ in range(_ATTEMPTS):
+            found = self._located(tiles)
+            if found is not None:
+                return found
+        raise ObjectChangedError(f"files of {self.mosaic.index.described} change again and again")
+
+    def _located(self, tiles: Sequence[tuple[int, int]]) -> list[StoredTile | None] | None:
+        """Return tiles; None if a file was opened in another version meanwhile."""
         index = self.mosaic.current()
         found: list[StoredTile | None] = []
-        files: set[int] = set()
+        files: dict[int, Member] = {}
         for place in tiles:
             tile = self._tile(index, place)
             found.append(tile)
-            if isinstance(tile, MosaicTile):
-                files.update(part.row for part in tile.recipe.parts)
-                if len(files) > MOST_IN_MAP:
-                    raise too_many(f"more than {MOST_IN_MAP} files")
+            for part in tile.recipe.parts if tile is not None else ():
+                if files.setdefault(part.row, part.member).version != part.member.version:
+                    return None
+            if len(files) > MOST_IN_MAP:
+                raise too_many(f"more than {MOST_IN_MAP} files")
         return found
 
     def known(self, tile_row: int, tile_col: int) -> StoredTile | None:
