@@ -236,10 +236,10 @@ def _services(
 
 def _service_settings(service: type[Service], section: dict[str, Any]) -> ServiceSettings:
     name = service.name
-    root_path = section.get("root_path", usual := service.default_root_path or f"/{name}").strip("/")
+    root_path = section.get("root_path", base := service.default_root_path or f"/{name}").strip("/")
     metadata, cors = section.get("metadata"), section.get("cors", service.default_cors)
     return ServiceSettings(
-        endpoint_uri=section.get("endpoint_uri", f"http://localhost{usual}").removesuffix("/"),
+        endpoint_uri=section.get("endpoint_uri", f"http://localhost{base}").removesuffix("/"),
         root_path=f"/{root_path}" if root_path else "",
         title=section.get("title", service.title),
         abstract=section.get("abstract", service.title),
