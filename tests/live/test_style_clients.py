@@ -35,7 +35,9 @@ DARK = 140
 
 def write(directory: Path, public_url: str) -> Path:
     """Write an installation whose vector layer is there three times, and a picture."""
-    server = tiny_installation(directory, services=["tms", "stylesheets"], public_url=public_url)
+    server = tiny_installation(
+        directory, services=["tms", "stylesheets", "viewer"], public_url=public_url
+    )
     application = create_application(str(server))
     for name in LAYERS[1:]:
         kind = name.rpartition("_")[2]
@@ -132,6 +134,18 @@ def test_openlayers(browser: Any, url: str, layer: str) -> None:
     """
     found = drawn(browser, url, files, script, f"{url}/styles/{layer}.json", CENTRE, LEVEL)
     check_drawn(found)
+
+
+def test_viewer(browser: Any, url: str) -> None:
+    page = browser.new_page()
+    faults: list[str] = []
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.on("console", lambda line: line.type in ("error", "warning") and faults.append(line.text))
+    # The font is loaded when the first label is drawn.
+    with page.expect_response(f"{url}/styles/fonts/noto-sans.ttf"):
+        page.goto(f"{url}/viewer/VECTOR#at=3757033,3757033,4891.97")
+    page.close()
+    assert not faults, faults
 
 
 @pytest.mark.parametrize("layer", LAYERS)

@@ -236,9 +236,8 @@ def _services(
 
 def _service_settings(service: type[Service], section: dict[str, Any]) -> ServiceSettings:
     name = service.name
-    root_path = section.get("root_path", usual := service.default_root_path or f"/{name}").strip(
-        "/"
-    )
+    usual = service.default_root_path or f"/{name}"
+    root_path = section.get("root_path", usual).strip("/")
     metadata, cors = section.get("metadata"), section.get("cors", service.default_cors)
     return ServiceSettings(
         endpoint_uri=section.get("endpoint_uri", f"http://localhost{usual}").removesuffix("/"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mastaba.api.catalogue import Codec
+from mastaba.api.catalogue import Codec, whole_view
 from mastaba.api.web import anchor
 from mastaba_ows.offers import zoom_tiles, zooms
 
@@ -50,10 +50,9 @@ def tables_of(layer: Layer) -> dict[str, Any]:
 
 def first_view(layer: Layer) -> dict[str, Any]:
     """Return the members of a style that say where a map opens: the whole layer at once."""
-    from mastaba.api.catalogue import whole_view
-
     box = layer.geographic_bbox
-    middle = [round((box.xmin + box.xmax) / 2, 6), round((box.ymin + box.ymax) / 2, 6)]
+    # Without the sign of zero.
+    middle = [round((box.xmin + box.xmax) / 2, 6) + 0.0, round((box.ymin + box.ymax) / 2, 6) + 0.0]
     found = zooms(layer)
     assert found is not None
     # Nothing is shown of vector tiles below the first zoom; zoom 0 of pictures has 256 pixels.
