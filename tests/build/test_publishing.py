@@ -142,6 +142,6 @@ def test_no_answer_mixes_versions(
     assert wrong == []
     assert sum(seen.values()) > versions
     assert seen.keys() <= {colour_of(version) for version in range(versions)}
-    removed, _ = prune(OutputStore.of_directory(tmp_path / "out"), "flat", 1)
+    removed = prune(OutputStore.of_directory(tmp_path / "out"), "flat", 1, linked_days=0).versions
     assert removed == versions - 1
     assert pool.request("GET", url + MAP).status == 200

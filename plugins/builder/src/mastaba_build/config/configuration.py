@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +101,7 @@ class Configuration:
     blank: str = "drop"
     draw_levels: bool = False
     engine: str = "local"
+    retention: Mapping[str, int] = field(default_factory=dict)
     access: Access = NO_ACCESS
 
     @property
