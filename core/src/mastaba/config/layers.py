@@ -26,7 +26,7 @@ from mastaba.model.crs import CRS, WGS84, geographic_bbox, is_known_crs
 from mastaba.model.digest import digest_of
 from mastaba.model.extent import pyramid_bbox
 from mastaba.model.layer import Attribution, FeatureInfo, Layer, Logo
-from mastaba.model.pyramid import Level, Pyramid
+from mastaba.model.pyramid import Level, Part, Pyramid
 from mastaba.model.style import Style
 from mastaba.model.surrogate_keys import layer_keys
 from mastaba.model.tile_matrix_set import TileMatrix, TileMatrixSet
@@ -162,6 +162,7 @@ class LayerLoader:
         levels: dict[str, Level] = {}
         readers: dict[str, MakeReader] = {}
         pyramids: list[Pyramid] = []
+        parts: list[Part] = []
         for position, entry in enumerate(entries):
             at = f"$.pyramids[{position}]"
             with faults.attempt():
@@ -190,6 +191,8 @@ class LayerLoader:
                         faults.error(f"{at}.{end}", "is missing", f'add the key "{end}"')
                     if missing:
                         continue
+                    ends = entry["bottom_level"], entry["top_level"]
+                    parts.append(Part(str(path), pyramid.generation, *ends))
                 pyramids.append(pyramid)
                 try:
                     _require_match(pyramids[0], pyramid, is_hybrid=bool(containers))
@@ -207,7 +210,11 @@ class LayerLoader:
                     faults.refuse(at, str(error), "correct the pyramid or its levels")
         faults.require_usable()
         generations = [pyramid.generation for pyramid in pyramids]
-        composed = replace(pyramids[0], levels=coarse_to_fine(levels))
+        composed = replace(
+            pyramids[0],
+            levels=coarse_to_fine(levels),
+            parts=() if containers else tuple(parts),
+        )
         if len(pyramids) > 1:
             composed = replace(composed, generation=digest_of(generations), update=None)
         return composed, readers, texts

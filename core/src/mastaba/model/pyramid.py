@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.format import Codec, TileFormat
@@ -100,6 +101,15 @@ class Update:
     bbox: BoundingBox
 
 
+class Part(NamedTuple):
+    """A slab pyramid of which a layer publishes a range of levels: path, generation, levels."""
+
+    path: str
+    generation: str
+    bottom_level: str
+    top_level: str
+
+
 @dataclass(frozen=True, slots=True)
 class Pyramid:
     """Levels with one tile format and one tile matrix set.
@@ -113,6 +123,8 @@ class Pyramid:
         generation: 12 hexadecimal digits that change with the descriptor, and with each version
             that is published; equal on all nodes that read equal descriptors.
         update: as the descriptor says; None if unknown.
+        parts: of a layer whose levels are all from slab pyramids: these, in the order of its
+            descriptor; otherwise empty.
     """
 
     name: str
@@ -122,6 +134,7 @@ class Pyramid:
     levels: Mapping[str, Level] = field(hash=False)
     generation: str = ""
     update: Update | None = None
+    parts: tuple[Part, ...] = ()
 
     @property
     def registration(self) -> str:

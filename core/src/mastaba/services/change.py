@@ -100,7 +100,9 @@ def _changed_area(before: Layer, after: Layer) -> BoundingBox | None:
     if new.update is None or new.update.since != old.generation:
         return None
     # What follows from the update: the generations, and the extent.
-    same_pyramid = replace(old, levels=new.levels, generation=new.generation, update=new.update)
+    same_pyramid = replace(
+        old, levels=new.levels, generation=new.generation, update=new.update, parts=new.parts
+    )
     same_layer = replace(
         before,
         pyramid=same_pyramid,
