@@ -37,6 +37,7 @@ TESTS = {
     "containers": ["containers/test_payloads.py"],
     "coverage": ["coverage/test_cells.py"],
     "export": ["export/test_selection.py"],
+    "history": ["history/test_conformance.py"],
     "http": ["http/test_fetch.py", "http/test_storage.py"],
     "elevation": ["elevation/test_conformance.py"],
     "index_store": ["index_store/test_files.py"],
