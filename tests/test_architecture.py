@@ -49,6 +49,7 @@ ROOMS = (
     "storage",
     "containers",
     "slab",
+    "variants",
     "catalogue",
     "services",
     "tiles",
@@ -105,12 +106,13 @@ LIBRARIES = {
 }
 
 # Folders of plugins whose names are words of other things too.
-USUAL_WORDS = frozenset({"access", "serve", "storage_http"})
+USUAL_WORDS = frozenset({"access", "dimensions", "serve", "storage_http"})
 # module: why it names a protocol that a plugin provides
 PLUGIN_NAMES = {
     "mastaba.api.commands": "USAGE is the exit status of a command that was called wrongly",
     "mastaba.commands.plugins": "plugins --check applies the rules of the kit, if it is installed",
     "mastaba.config.services": "wms is a key of files of ROK4 version 6, which are refused",
+    "mastaba.model.dimension": "WMS names the dimensions time and elevation",
     "mastaba.services.health": "clients of existing servers read the key 'tms'",
 }
 

@@ -2,23 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 from mastaba.containers.index_cache import IndexCache
 from mastaba.containers.reader import TileReader
+from mastaba.errors import NoSuchValueError, UnknownNameError
 from mastaba.model.digest import digest_of
+from mastaba.model.dimension import DimensionValues, Note
 from mastaba.model.layer import Layer
 from mastaba.model.settings import MapLimits, ServiceSettings, Settings, VirtualSettings
 from mastaba.model.style import Style
 from mastaba.model.tile_matrix_set import TileMatrixSet
 from mastaba.storage.pool import StoragePool
+from mastaba.variants import OpenVariants, Recent, Variant, VariantTable
+from mastaba_server.web.text import printable
 
-LoadedLayer = tuple[Layer, Mapping[str, TileReader]]
-"""A layer, and the reader of each of its levels by tile matrix identifier."""
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+_VIEWED = 64
+
+
+class LoadedLayer(NamedTuple):
+    """A layer, the reader of each of its levels by tile matrix identifier, and its variants."""
+
+    layer: Layer
+    readers: Mapping[str, TileReader]
+    variants: VariantTable | None = None
+
+
+class Resolved(NamedTuple):
+    """The layers that a name and values mean.
+
+    Attributes:
+        layers: at least one; newest first.
+        notes: values that the request did not name exactly.
+        is_lasting, ranges: see `mastaba.variants.Choice`.
+    """
+
+    layers: tuple[Layer, ...]
+    notes: tuple[Note, ...] = ()
+    is_lasting: bool = True
+    ranges: Mapping[str, Any] = NOTHING
+
+    @property
+    def layer(self) -> Layer:
+        """The newest of them."""
+        return self.layers[0]
+
+
+ShowVariant = Callable[[str, Layer], "tuple[Layer, Mapping[str, TileReader]] | None"]
+"""Returns a variant of the layer with a name, and its readers, as a view shows them; or None."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +79,11 @@ class Catalogue:
         mark: part of the addresses of services that is no part of what is published.
         virtual_from: makes another virtual service from its section (`ServicesConfig`).
         reports: what was found in each container, lines by path; for operators.
+        variants: of the layers that have dimensions, by identifier.
+        opened: those that this process has opened.
+        at_token: returns the layer that the part of a name behind ``~`` means: published layer,
+            its values by dimension, token. None without a module that keeps versions.
+        shown: for a view: the catalogue that it shows, and how it shows variants.
     """
 
     settings: Settings
@@ -60,6 +102,10 @@ class Catalogue:
     mark: str = ""
     virtual_from: Callable[..., VirtualSettings] = VirtualSettings
     reports: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    variants: Mapping[str, VariantTable] = field(default_factory=dict)
+    opened: OpenVariants = field(default_factory=OpenVariants)
+    at_token: Callable[[Layer, Mapping[str, str], str], Layer] | None = None
+    shown: tuple[Catalogue, ShowVariant] | None = field(default=None, repr=False)
 
     @cached_property
     def generation(self) -> str:
@@ -78,12 +124,105 @@ class Catalogue:
         layers = {name: layer.generation for name, layer in self.layers.items()}
         return digest_of(self.settings, services, layers)
 
+    def readers_of(self, layer: Layer) -> Mapping[str, TileReader]:
+        """Return the readers of the levels of a layer or variant of this catalogue."""
+        return self.readers[layer.id] if layer.readers is None else layer.readers
+
+    def loaded(self, name: str) -> LoadedLayer:
+        """Return a layer with its readers and variants."""
+        return LoadedLayer(self.layers[name], self.readers[name], self.variants.get(name))
+
+    def values_of(self, layer: Layer, limit: int = 500) -> Sequence[DimensionValues]:
+        """Return the values of each dimension of a layer, as documents show them.
+
+        Args:
+            limit: number of texts in ``extent`` and ``uniform``; see `DimensionValues`.
+        """
+        table = self.variants.get(layer.id)
+        return () if table is None else table.values(limit)
+
+    def resolve(self, name: str, values: Mapping[str, str] = NOTHING, most: int = 1) -> Resolved:
+        """Return the layers that a name and values in a request mean (time.md section 1.4).
+
+        Args:
+            name: identifier, qualified name ``ID;dimension=value~token``, or a further name of a
+                variant. Its values precede those of the request.
+            values: texts by names of dimensions; others are ignored.
+            most: number of layers. A list of more values is an error; of a range, the newest count.
+
+        Raises:
+            UnknownNameError: there is no such layer.
+            MissingDimensionError, InvalidDimensionError, NoSuchValueError: the values are refused.
+            OverloadedError: a variant cannot be opened at the moment.
+        """
+        layer, token = self.layers.get(name), ""
+        if layer is None:
+            layer, own, token = self._named(name)
+            values = {**values, **own}
+        if token:
+            if self.at_token is None:
+                raise self._unknown(name)
+            return Resolved((self.at_token(layer, values, token),))
+        table = self.variants.get(layer.id)
+        if table is None:
+            return Resolved((layer,))
+        choice = table.resolve(values, most)
+        if not choice.variants:
+            return Resolved((layer,), *choice[1:])
+        opened = [self._opened(table, variant) for variant in choice.variants]
+        layers = tuple(one for one in opened if one is not None)
+        if not layers:
+            raise NoSuchValueError("the layer has no such value", layer.dimensions[0].name)
+        return Resolved(layers, *choice[1:])
+
+    def _named(self, name: str) -> tuple[Layer, Mapping[str, str], str]:
+        """Return the layer, the values and the token in a name that is no identifier."""
+        rest, _, token = name.partition("~")
+        identifier, *items = rest.split(";", 8)
+        layer = self.layers.get(identifier)
+        pairs = [item.partition("=") for item in items]
+        values = {key: unquote(value) for key, _, value in pairs}
+        if layer is not None and values.keys() <= {one.name for one in layer.dimensions}:
+            return layer, values, token
+        for key, table in self.variants.items():
+            found = table.named(rest)
+            if found is not None:
+                return self.layers[key], found, token
+        raise self._unknown(name)
+
+    @staticmethod
+    def _unknown(name: str) -> UnknownNameError:
+        return UnknownNameError(f"there is no layer {printable(name)}", "layer")
+
+    def _opened(self, table: VariantTable, variant: Variant) -> Layer | None:
+        """Return a variant as this catalogue shows it; None if nothing of it is shown."""
+        if self.shown is None:
+            return self.opened.get(table, variant)
+        whole, show = self.shown
+        layer = whole._opened(table, variant)
+        if layer is None:
+            return None
+        name = layer.id
+        if self.layers[name] is whole.layers[name] and self.readers[name] is whole.readers[name]:
+            return layer
+        known = self._viewed.get(variant.key)
+        if known is None or known[0] is not layer:
+            found = show(layer.id, layer)
+            own = None if found is None else replace(found[0], readers=found[1])
+            known = self._viewed.add(variant.key, (layer, own))
+        return known[1]
+
+    @cached_property
+    def _viewed(self) -> Recent[tuple[Layer, Layer | None]]:
+        return Recent(_VIEWED)
+
     def filtered(
         self,
         layers: Mapping[str, Layer],
         readers: Mapping[str, Mapping[str, TileReader]],
         settings: Settings,
         services: Mapping[str, ServiceSettings],
+        show: ShowVariant | None = None,
     ) -> Catalogue:
         """Return a view: a catalogue in which only some of this one exists.
 
@@ -92,8 +231,17 @@ class Catalogue:
             readers: of each of them, by tile matrix identifier.
             settings: of all its services.
             services: those that exist in it, by name.
+            show: how it shows the variants of changed layers. Without it, they do not exist. A view
+                that shows fewer values must change the layer.
         """
-        shown = in_order({name: (layer, readers[name]) for name, layer in layers.items()})
+        loaded = {}
+        for name, layer in layers.items():
+            table = self.variants.get(name)
+            is_same = layer is self.layers[name] and readers[name] is self.readers[name]
+            if table is not None and show is None and not is_same:
+                table, layer = None, replace(layer, dimensions=())
+            loaded[name] = LoadedLayer(layer, readers[name], table)
+        shown = in_order(loaded)
         sets = {
             one.id
             for layer in layers.values()
@@ -111,6 +259,7 @@ class Catalogue:
             missing_layers=frozenset(),
             outdated_layers=frozenset(),
             virtual={},
+            shown=(self, show or _unchanged),
             **shown,
         )
 
@@ -120,10 +269,16 @@ def _shown(own: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in own.items() if key != "secret"}
 
 
+def _unchanged(_name: str, layer: Layer) -> tuple[Layer, Mapping[str, TileReader]]:
+    assert layer.readers is not None, "only variants are shown"
+    return layer, layer.readers
+
+
 def in_order(loaded: Mapping[str, LoadedLayer]) -> dict[str, Any]:
-    """Return the attributes ``layers`` and ``readers`` of a catalogue."""
+    """Return the attributes ``layers``, ``readers`` and ``variants`` of a catalogue."""
     ordered = sorted(loaded.items(), key=lambda item: item[0].encode())
     return {
-        "layers": MappingProxyType({key: layer for key, (layer, _) in ordered}),
-        "readers": MappingProxyType({key: readers for key, (_, readers) in ordered}),
+        "layers": MappingProxyType({key: one.layer for key, one in ordered}),
+        "readers": MappingProxyType({key: one.readers for key, one in ordered}),
+        "variants": {key: one.variants for key, one in ordered if one.variants is not None},
     }

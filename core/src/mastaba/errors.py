@@ -16,7 +16,10 @@ raise are defined in `mastaba_server.errors`::
     │   └── UnknownPluginError        no installed plugin provides this name
     ├── RequestError                  parameter: the invalid parameter, as named in the protocol
     │   ├── MissingParameterError
+    │   │   └── MissingDimensionError     a layer without a default value
     │   ├── InvalidParameterError
+    │   │   ├── InvalidDimensionError     not a value of the dimension
+    │   │   │   └── NoSuchValueError      well-formed, but the layer has no such value
     │   │   ├── UnknownNameError      a layer, style, tile matrix set or matrix that does not exist
     │   │   └── UnsupportedFormatError
     │   ├── UnsupportedOperationError
@@ -73,11 +76,14 @@ __all__ = [
     "ClientGoneError",
     "ConfigurationError",
     "ContainerFormatError",
+    "InvalidDimensionError",
     "InvalidParameterError",
     "ListenError",
     "MastabaError",
+    "MissingDimensionError",
     "MissingParameterError",
     "NoResponseError",
+    "NoSuchValueError",
     "ObjectChangedError",
     "ObjectNotFoundError",
     "OverloadedError",
@@ -138,6 +144,18 @@ class UnknownPluginError(PluginError):
 
 class UnknownNameError(InvalidParameterError):
     """The value names a layer, style, tile matrix set or tile matrix that is not offered."""
+
+
+class MissingDimensionError(MissingParameterError):
+    """A layer has no default for a dimension, and the request has no value."""
+
+
+class InvalidDimensionError(InvalidParameterError):
+    """The value of a dimension cannot be used; ``parameter`` names the dimension."""
+
+
+class NoSuchValueError(InvalidDimensionError):
+    """The value of a dimension is well-formed, but the layer has none that it means."""
 
 
 class UnsupportedFormatError(InvalidParameterError):

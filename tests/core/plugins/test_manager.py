@@ -464,6 +464,7 @@ def test_every_hook_is_listed() -> None:
         "generation_changed",
         "register_commands",
         "register_containers",
+        "register_dimensions",
         "register_encoders",
         "register_identifiers",
         "register_index_stores",

@@ -16,6 +16,7 @@ Plugins import from these modules, from `mastaba` (`hookimpl`, `LazyClass`) and 
 ``writable_storages``  the base class of storages that builders write to
 ``slabs``              index stores, and the readers of the levels of a pyramid
 ``containers``         the base classes of containers and of their readers
+``dimensions``         times and other values of layers, and tables of variants
 ``documents``          documents of JSON and YAML, problems in them
 ``commands``           what subcommands share
 ``fastcgi``            former names only

@@ -95,9 +95,11 @@ class DocumentReader:
         self._plugins = plugins
         self._validators: dict[str, SchemaValidator] = {}
 
-    def silent(self) -> DocumentReader:
-        """Return a reader of the same storages that records nothing."""
-        return DocumentReader(self.pool, self._plugins, Faults())
+    def silent(self, pool: StoragePool | None = None) -> DocumentReader:
+        """Return a reader of the same or other storages with records of its own."""
+        other = DocumentReader(pool or self.pool, self._plugins, Faults())
+        other._validators = self._validators
+        return other
 
     def path(self, text: str, file: str, at: str) -> ResourcePath:
         """Parse a path that is at a place in a file."""

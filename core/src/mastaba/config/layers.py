@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from copy import copy, deepcopy
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final
@@ -19,8 +21,10 @@ from mastaba.config.server import ServerConfig
 from mastaba.config.services import ServicesConfig, load_metadata
 from mastaba.config.styles import make_style
 from mastaba.config.tile_matrix_sets import make_tile_matrix_set
+from mastaba.config.variants import VariantOpener
 from mastaba.containers.base import MakeReader
 from mastaba.containers.index_cache import IndexCache
+from mastaba.containers.reader import TileReader
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS, WGS84, geographic_bbox, is_known_crs
 from mastaba.model.digest import digest_of
@@ -32,6 +36,7 @@ from mastaba.model.surrogate_keys import layer_keys
 from mastaba.model.tile_matrix_set import TileMatrix, TileMatrixSet
 from mastaba.plugins.manager import Plugins
 from mastaba.storage.path import ResourcePath
+from mastaba.storage.pool import StoragePool
 
 _ONE_CHANNEL: Final = frozenset(("estompage", "pente", "exposition", "terrainrgb"))
 
@@ -71,6 +76,8 @@ class LayerLoader:
         self._pyramids = PyramidLoader(self.tile_matrix_sets, reader, indices)
         self.reports: dict[str, tuple[str, ...]] = {}
         self._containers = ContainerLoader(self.tile_matrix_sets, reader, plugins, indices)
+        self._indices, self._plugins = indices, plugins
+        self.dimensions = plugins.dimensions
         self._installed = plugins.services.keys()
         self._services = {name: plugins.services[name] for name in shared.services}
         classes = self._services.values()
@@ -78,15 +85,25 @@ class LayerLoader:
         self._own_keys = frozenset(key for item in classes for key in item.layer_schema)
         self._settings = shared.settings
         self._has_virtual = bool(shared.virtual)
-        self._reader = reader
+        self.reader = reader
 
-    def load(self, identifier: str, document: Any, file: str) -> LoadedLayer:
-        """Return a layer and the readers of its levels; the document may be modified."""
-        faults = FileFaults(self._reader.faults, file)
+    def load(self, identifier: str, document: Any, file: str, listing: Any = None) -> LoadedLayer:
+        """Return a layer and the readers of its levels; the document may be modified.
+
+        Args:
+            listing: of its variants, which are then not read; None to read them.
+        """
+        faults = FileFaults(self.reader.faults, file)
         # Before anything is removed from it.
-        digest = digest_of(document)
+        digest, descriptor = digest_of(document), None
+        keys = document.keys() & {"dimensions", "variants"} if isinstance(document, dict) else ()
+        if keys:
+            descriptor = deepcopy(document)
+            if not self.dimensions:
+                reason = f"nothing installed reads dimensions{self.dimensions.left_out}"
+                faults.refuse(f"$.{min(keys)}", reason, "pip install mastaba-dimensions")
         hidden = self._switched_off(document)
-        document = self._reader.validated(document, "layer", file, self._services)
+        document = self.reader.validated(document, "layer", file, self._services)
         _check_identifier(identifier, faults)
         if identifier == "v" and self._has_virtual:
             text = "the layer v would have the addresses of virtual services"
@@ -132,7 +149,51 @@ class LayerLoader:
             registration=document.get("registration", pyramid.registration),
         )
         readers = {name: make[name](level) for name, level in pyramid.levels.items()}
-        return layer, MappingProxyType(readers)
+        table = None
+        if descriptor is not None:
+            opener = VariantOpener(self, document.get("bbox"), file)
+            layer, table = opener.table(layer, document, faults, listing)
+        if table is not None:
+            table.descriptor, table.file = descriptor, file
+        return LoadedLayer(layer, MappingProxyType(readers), table)
+
+    def again(self) -> LayerLoader:
+        """Return a loader that loads pyramids again, and has its own problems."""
+        return self.moved(self.reader.pool, self._indices)
+
+    def moved(self, pool: StoragePool, indices: IndexCache) -> LayerLoader:
+        """Return such a loader that reads from other storages."""
+        other, sets = copy(self), self.tile_matrix_sets
+        other.reader, other.reports, other._indices = self.reader.silent(pool), {}, indices
+        other._pyramids = PyramidLoader(sets, other.reader, indices)
+        other._containers = ContainerLoader(sets, other.reader, self._plugins, indices)
+        return other
+
+    def part(
+        self,
+        layer: Layer,
+        entries: Sequence[Mapping[str, Any]],
+        bbox: dict[str, float] | None,
+        file: str,
+    ) -> tuple[Pyramid, BoundingBox, BoundingBox, Mapping[str, TileReader]]:
+        """Return the pyramid of a variant of a layer, its boxes, and the readers of its levels.
+
+        Args:
+            entries: ``pyramids`` of the variant.
+            bbox: of the layer, as in its descriptor.
+            file: what messages call the variant.
+        """
+        faults = FileFaults(self.reader.faults, file)
+        parts = [dict(entry) for entry in entries]
+        pyramid, make, _ = self._compose(parts, faults, may_be_whole=True)
+        try:
+            _require_match(layer.pyramid, pyramid, is_hybrid=bool(self.reports))
+            pyramid, native, geographic = _extent(bbox, pyramid, file)
+        except ValueError as error:
+            remedy = "convert the pyramid with mastaba build, or make it a layer of its own"
+            faults.refuse("$.pyramids", str(error), remedy)
+        readers = {name: make[name](level) for name, level in pyramid.levels.items()}
+        return pyramid, native, geographic, MappingProxyType(readers)
 
     def _switched_off(self, document: Any) -> frozenset[str]:
         """Return the services that do not publish a layer.
@@ -149,11 +210,14 @@ class LayerLoader:
         return frozenset(hidden)
 
     def _compose(
-        self, entries: list[dict[str, Any]], faults: FileFaults
+        self, entries: list[dict[str, Any]], faults: FileFaults, *, may_be_whole: bool = False
     ) -> tuple[Pyramid, dict[str, MakeReader], dict[str, Any]]:
         """Return the union of the level ranges of all pyramids of a layer (layer.md section 3).
 
         The third item are texts of containers, for those that the layer does not have.
+
+        Args:
+            may_be_whole: whether a pyramid may be named without levels.
         """
         texts: dict[str, Any] = {}
         sources: dict[str, None] = {}
@@ -166,7 +230,7 @@ class LayerLoader:
         for position, entry in enumerate(entries):
             at = f"$.pyramids[{position}]"
             with faults.attempt():
-                path = self._reader.path(entry["path"], faults.file, f"{at}.path")
+                path = self.reader.path(entry["path"], faults.file, f"{at}.path")
                 # Problems of the descriptor are recorded once, for the descriptor itself.
                 named_by = f"pyramids[{position}].path of {faults.file}"
                 key = self._containers.key_of(entry, path, at, faults)
@@ -186,7 +250,8 @@ class LayerLoader:
                         sources[opened.attribution] = None
                         texts["attribution"] = {"title": ", ".join(sources), "url": ""}
                 else:
-                    missing = [end for end in ("bottom_level", "top_level") if end not in entry]
+                    ends = () if may_be_whole else ("bottom_level", "top_level")
+                    missing = [end for end in ends if end not in entry]
                     for end in missing:
                         faults.error(f"{at}.{end}", "is missing", f'add the key "{end}"')
                     if missing:

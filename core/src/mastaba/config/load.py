@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
+from copy import copy
 from types import MappingProxyType
 
 from mastaba.catalogue import Catalogue, LoadedLayer, in_order
@@ -24,6 +25,7 @@ from mastaba.slab.reader import LevelReader
 from mastaba.slab.stored_indices import IndexStore
 from mastaba.storage.path import ResourcePath
 from mastaba.storage.pool import StoragePool
+from mastaba.variants import OpenVariants
 
 
 def load_catalogue(
@@ -90,7 +92,7 @@ def load_catalogue(
         for name in faulty
         if previous is not None and name in previous.layers
     }
-    old_layers = [layer for layer, _ in outdated.values()]
+    old_layers = [one.layer for one in outdated.values()]
     old_sets = {one.id: one for one in (layer.pyramid.tile_matrix_set for layer in old_layers)}
     old_styles = {style.id: style for layer in old_layers for style in layer.styles}
     return Catalogue(
@@ -107,6 +109,7 @@ def load_catalogue(
         outdated_layers=frozenset(outdated),
         map_limits=server.map_limits,
         reports=MappingProxyType(loader.reports),
+        opened=OpenVariants(server.variants),
         **in_order(loaded | outdated),
     )
 
@@ -138,7 +141,11 @@ def _as_it_was(
         return reader.moved(storage, indices if is_slab else indices.containers or indices)
 
     readers = {level: reopened(reader) for level, reader in previous.readers[name].items()}
-    return previous.layers[name], MappingProxyType(readers)
+    table = previous.variants.get(name)
+    if table is not None:
+        table = copy(table)
+        table.open_variant = table.open_variant.moved(pool, indices)
+    return LoadedLayer(previous.layers[name], MappingProxyType(readers), table)
 
 
 def _listed_layers(

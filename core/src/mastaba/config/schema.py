@@ -78,7 +78,7 @@ def schema(name: str, plugins: Plugins, services: Services | None = None) -> dic
     if name not in SCHEMA_NAMES:
         raise KeyError(name)
     document = _load(name)
-    properties = document["properties"]
+    properties, is_complete = document["properties"], services is None
     services = plugins.services if services is None else services
     if name == "server":
         sections = properties["plugins"]["properties"]
@@ -116,6 +116,9 @@ def schema(name: str, plugins: Plugins, services: Services | None = None) -> dic
                     **_load("switch"),
                 }
             properties.update(copy.deepcopy(dict(service.layer_schema)))
+        # Few layers have dimensions: what reads them is imported for those only.
+        for table in plugins.dimensions.values() if is_complete else ():
+            properties.update(copy.deepcopy(dict(table.layer_schema)))
     elif name == "pyramid":
         storage = properties["levels"]["items"]["properties"]["storage"]["properties"]
         # Drivers that no pyramid uses are not imported.

@@ -31,6 +31,7 @@ class ServerConfig:
         cache_size: number of cached slab indices.
         cache_validity: seconds.
         container_bytes: bytes of cached indices of containers.
+        variants: number of open variants of layers.
         decoded_tiles_size: bytes of decoded tiles that all processes share.
         worker_requests: number of requests after which a worker is replaced; 0 for never.
         request_timeout: seconds after which an unfinished request is abandoned.
@@ -58,6 +59,7 @@ class ServerConfig:
     layers: str | None
     styles: str
     tile_matrix_sets: str
+    variants: int = 512
     worker_requests: int = 0
     request_timeout: float = 300.0
     worker_timeout: float = 60.0
@@ -139,6 +141,7 @@ def _server_config(document: dict[str, Any], file: str) -> ServerConfig:
         cache_size=cache["size"],
         cache_validity=60.0 * cache["validity"],
         container_bytes=cache["container_bytes"],
+        variants=cache["variants"],
         decoded_tiles_size=1024**2 * cache["decoded_mebibytes"],
         follow=document["follow"]["period"] if "follow" in document else None,
         map_limits=MapLimits(

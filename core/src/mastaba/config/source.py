@@ -85,14 +85,19 @@ class Source:
 
     def _versions_now(self, pool: StoragePool) -> dict[ResourcePath, str]:
         remote = [path for path in self.versions if path.storage != "file"]
-        found = {path: _look(pool, path) for path in self.versions if path.storage == "file"}
+        found = {path: version_of(pool, path) for path in self.versions if path.storage == "file"}
         # Starts no more threads than there are paths.
         with ThreadPoolExecutor(_REQUESTS) as threads:
-            looks = threads.map(lambda path: _look(pool, path), remote)
+            looks = threads.map(lambda path: version_of(pool, path), remote)
             return found | dict(zip(remote, looks, strict=True))
 
 
-def _look(pool: StoragePool, path: ResourcePath) -> str:
+def version_of(pool: StoragePool, path: ResourcePath) -> str:
+    """Return the version of a document, as `Source.versions`.
+
+    Raises:
+        MastabaError: the storage does not answer.
+    """
     try:
         found = pool.open_path(path).stat(path.key)
     except ObjectNotFoundError:

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mastaba.model.bbox import BoundingBox
+from mastaba.model.dimension import Dimension
 from mastaba.model.pyramid import Pyramid
 from mastaba.model.style import Style
-from mastaba.model.tile_matrix_set import TileMatrixSet
+from mastaba.model.tile_matrix_set import TileLimits, TileMatrixSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +110,14 @@ class Layer:
         headers: of all its tiles and maps: the generation of the pyramid, if services.json says so.
         registration: what a value of the finest level belongs to, ``area`` or ``post``: as the
             descriptor says, or else that of the pyramid.
+        key: what identifies it among layers and their variants: ``id``, or the qualified name of a
+            variant, ``ORTHO;time=1950``.
+        dimensions: in the order of WMTS templates; empty for most layers.
+        at: text of the value of each dimension, if they are known.
+        interval: first and last instant of its time, ISO 8601; None without.
+        tile_limits: of all variants together, by tile matrix identifier, coarse to fine; empty if
+            those of the pyramid are meant.
+        readers: of a variant, by tile matrix identifier; see `Catalogue.readers_of`.
     """
 
     id: str
@@ -134,6 +143,16 @@ class Layer:
     headers: tuple[tuple[str, str], ...] = ()
     registration: str = "area"
     withheld: frozenset[tuple[str, str]] = frozenset()
+    key: str = ""
+    dimensions: tuple[Dimension, ...] = ()
+    at: Mapping[str, str] = field(default_factory=dict, hash=False)
+    interval: tuple[str, str] | None = None
+    tile_limits: Mapping[str, TileLimits] = field(default_factory=dict, hash=False)
+    readers: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if not self.key:
+            object.__setattr__(self, "key", self.id)
 
     @property
     def is_vector(self) -> bool:
@@ -152,5 +171,5 @@ class Layer:
     @property
     def levels_id(self) -> str:
         """Published name of the native tile matrix set: ``<set>_<top level>_<bottom level>``."""
-        names = list(self.pyramid.levels)
+        names = list(self.tile_limits or self.pyramid.levels)
         return f"{self.pyramid.tile_matrix_set.id}_{names[0]}_{names[-1]}"

@@ -22,14 +22,14 @@ DOCUMENTS_KEY: Final = "documents"
 """Key of documents: any change of what is published may change them."""
 
 
-def layer_keys(identifier: str, pyramid: Pyramid) -> tuple[str, ...]:
-    """Return the keys that every tile and map of a layer has."""
-    name = quote(pyramid.name, "")
-    return layer_key(identifier), f"pyramid-{name}", f"gen-{pyramid.generation}"
+def layer_keys(identifier: str, pyramid: Pyramid, variant: str = "") -> tuple[str, ...]:
+    """Return the keys that every tile and map of a layer, or of its variant with a key, has."""
+    name, own = quote(pyramid.name, ""), (layer_key(variant),) if variant else ()
+    return layer_key(identifier), *own, f"pyramid-{name}", f"gen-{pyramid.generation}"
 
 
 def layer_key(identifier: str) -> str:
-    """Return the key of every tile and map of a layer."""
+    """Return the key of every tile and map of a layer or variant; those of it have both."""
     return f"layer-{quote(identifier, '')}"
 
 
@@ -51,8 +51,8 @@ def keys_within(layer: Layer, bbox: BoundingBox, limit: int = 5000) -> list[str]
         bbox: in the CRS of the tile matrix set.
         limit: number of keys. For a larger area, the key of the whole layer is returned.
     """
-    keys = [drawn_key(layer.id), *islice(_slabs_within(layer, bbox), limit)]
-    return keys if len(keys) <= limit else [layer_key(layer.id)]
+    keys = [drawn_key(layer.key), *islice(_slabs_within(layer, bbox), limit)]
+    return keys if len(keys) <= limit else [layer_key(layer.key)]
 
 
 def _slabs_within(layer: Layer, bbox: BoundingBox) -> Iterator[str]:
@@ -61,7 +61,7 @@ def _slabs_within(layer: Layer, bbox: BoundingBox) -> Iterator[str]:
         tiles = level.matrix.limits_of(bbox)
         if tiles is None:
             continue
-        start = slab_key(layer.id, name)
+        start = slab_key(layer.key, name)
         width, height = level.tiles_per_width, level.tiles_per_height
         for column in range(tiles.min_col // width, tiles.max_col // width + 1):
             for row in range(tiles.min_row // height, tiles.max_row // height + 1):

@@ -44,7 +44,7 @@ class TileMatrixSetLink:
 def all_links(layer: Layer) -> list[TileMatrixSetLink]:
     """Return the link of a layer to the set in which it is stored, then those of `links`."""
     pyramid = layer.pyramid
-    limits = {name: level.limits for name, level in pyramid.levels.items()}
+    limits = layer.tile_limits or {name: level.limits for name, level in pyramid.levels.items()}
     return [TileMatrixSetLink(pyramid.tile_matrix_set, MappingProxyType(limits)), *links(layer)]
 
 

@@ -78,6 +78,14 @@ CONTAINERS: Final = Kind(
     opened_by="open",
     arguments=3,
 )
+DIMENSIONS: Final = Kind(
+    "table of variants",
+    "register_dimensions",
+    "mastaba.variants:VariantTable",
+    identifying=("name",),
+    opened_by="open",
+    arguments=1,
+)
 INDEX_STORES: Final = Kind(
     "index store",
     "register_index_stores",

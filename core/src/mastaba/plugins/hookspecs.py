@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from mastaba.services.change import LayerChange
     from mastaba.slab.stored_indices import IndexStore
     from mastaba.storage.base import Storage
+    from mastaba.variants import VariantTable
     from mastaba_render.encoder import Encoder
     from mastaba_server.access.gate import Gate, Identifier, Meter
 
@@ -142,6 +143,18 @@ def register_containers() -> Iterable[type[Container] | LazyClass]:  # type: ign
 
     Returns:
         Subclasses of `mastaba.api.containers.Container`.
+    """
+
+
+@hookspec
+def register_dimensions() -> Iterable[type[VariantTable] | LazyClass]:  # type: ignore[empty-body]
+    """Provide tables of variants: what the values of dimensions, such as times, mean for a layer.
+
+    Each class is asked for a table of each layer whose descriptor has one of the keys in
+    ``VariantTable.layer_schema``; the first table is used.
+
+    Returns:
+        Subclasses of `mastaba.api.dimensions.VariantTable`.
     """
 
 

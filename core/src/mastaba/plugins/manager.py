@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from mastaba.services.base import Service
     from mastaba.slab.stored_indices import IndexStore
     from mastaba.storage.base import Storage
+    from mastaba.variants import VariantTable
     from mastaba_render.encoder import Encoder
     from mastaba_server.access.gate import Gate, Identifier, Meter
 
@@ -280,7 +281,7 @@ class Plugins:
 
     @property
     def _registries(self) -> tuple[Registry[Any], ...]:
-        sources = self.storages, self.containers, self.index_stores
+        sources = self.storages, self.containers, self.dimensions, self.index_stores
         return self.services, *sources, self.encoders, self.identifiers
 
     def load_all(self, broken_rules: Callable[[type], Iterable[str]] | None = None) -> list[str]:
@@ -470,6 +471,7 @@ class Plugins:
                 self.services: Registry[type[Service]] = self._registry(checks.SERVICES)
                 self.storages: Registry[type[Storage]] = self._registry(checks.STORAGES)
                 self.containers: Registry[type[Container]] = self._registry(checks.CONTAINERS)
+                self.dimensions: Registry[type[VariantTable]] = self._registry(checks.DIMENSIONS)
                 self.index_stores: Registry[type[IndexStore]] = self._registry(checks.INDEX_STORES)
                 self.identifiers: Registry[type[Identifier]] = self._registry(checks.IDENTIFIERS)
                 self.encoders: Registry[type[Encoder]] = self._registry(checks.ENCODERS)

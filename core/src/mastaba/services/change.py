@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from mastaba.catalogue import Catalogue
+from mastaba.errors import MastabaError
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.layer import Layer
+from mastaba.model.pyramid import Pyramid
+
+
+_MOST_VARIANTS: Final = 64
+"""Changed variants of a layer; more are reported as a change of the whole layer."""
 
 
 class Action(StrEnum):
@@ -23,6 +30,8 @@ class Action(StrEnum):
         RELOAD: reads the whole configuration again. Only begun when it is submitted.
         FORGET_INDICES: reads the indices of slabs again when they are needed, because slabs were
             replaced.
+        REFRESH_LAYER: reads the variants of a layer again. ``document`` contains them, so that
+            all processes have the same.
         CREATE_VIRTUAL, REPLACE_VIRTUAL, DELETE_VIRTUAL: as those of layers, for virtual services.
     """
 
@@ -33,6 +42,7 @@ class Action(StrEnum):
     DISABLE_SERVICES = "disable-services"
     RELOAD = "reload"
     FORGET_INDICES = "forget-indices"
+    REFRESH_LAYER = "refresh-layer"
     CREATE_VIRTUAL = "create-virtual"
     REPLACE_VIRTUAL = "replace-virtual"
     DELETE_VIRTUAL = "delete-virtual"
@@ -75,23 +85,84 @@ class LayerChange:
         after: its generation from now on; None for a removed layer.
         bbox: around all that has changed, in the CRS of the tile matrix set; None if anything may
             have changed. Documents may have changed in any case.
+        variant: key of the variant that has changed; empty for the layer itself. ``before`` and
+            ``after`` are then stamps.
     """
 
     layer: str
     before: str | None
     after: str | None
     bbox: BoundingBox | None = None
+    variant: str = ""
 
 
 def layer_changes(old: Catalogue, new: Catalogue) -> list[LayerChange]:
-    """Return the layers that differ in anything, sorted by identifier."""
-    changes = []
+    """Return the layers and variants that differ in anything, sorted by identifier."""
+    changes: list[LayerChange] = []
     for name in sorted(old.layers.keys() | new.layers.keys()):
         before, after = old.layers.get(name), new.layers.get(name)
-        if before != after:
-            bbox = None if before is None or after is None else _changed_area(before, after)
-            changes.append(LayerChange(name, _generation(before), _generation(after), bbox))
+        if before == after:
+            continue
+        bbox, of_variants = None, None
+        if before is not None and after is not None:
+            bbox, of_variants = _changed_area(before, after), _variant_changes(old, new, name)
+        if of_variants is None or before is None or after is None:
+            changes.append(LayerChange(name, _generation(before), _generation(after)))
+            continue
+        changes += of_variants
+        if not of_variants or before.pyramid != after.pyramid or not _are_alike(before, after):
+            changes.append(LayerChange(name, before.generation, after.generation, bbox))
     return changes
+
+
+def _variant_changes(old: Catalogue, new: Catalogue, name: str) -> list[LayerChange] | None:
+    """Return the variants of a layer that have changed; None if there are too many."""
+    tables = old.variants.get(name), new.variants.get(name)
+    known, now = (
+        {} if table is None else {one.key: one for one in table.variants()} for table in tables
+    )
+    changed = [
+        key
+        for key in known.keys() | now.keys()
+        if key not in known or key not in now or known[key].stamp != now[key].stamp
+    ]
+    if len(changed) > _MOST_VARIANTS:
+        return None
+    changes = []
+    for key in sorted(changed):
+        before, after, bbox = known.get(key), now.get(key), None
+        if before is not None and after is not None:
+            with suppress(MastabaError):
+                pyramid = new.opened.get(new.variants[name], after).pyramid
+                # The stamp of a stack is a generation.
+                is_update = pyramid.update is not None and pyramid.update.since == before.stamp
+                if is_update and _slabs_of(pyramid) <= _slabs_of(new.layers[name].pyramid):
+                    bbox = pyramid.update and pyramid.update.bbox
+        stamps = (None if one is None else one.stamp for one in (before, after))
+        changes.append(LayerChange(name, *stamps, bbox, key))
+    return changes
+
+
+def _slabs_of(pyramid: Pyramid) -> set[tuple[str, int, int]]:
+    levels = pyramid.levels.items()
+    return {(name, level.tiles_per_width, level.tiles_per_height) for name, level in levels}
+
+
+def _are_alike(before: Layer, after: Layer) -> bool:
+    """Return whether layers differ only in what follows from their pyramids and values."""
+    same = replace(
+        before,
+        pyramid=after.pyramid,
+        native_bbox=after.native_bbox,
+        geographic_bbox=after.geographic_bbox,
+        surrogate_keys=after.surrogate_keys,
+        generation=after.generation,
+        headers=after.headers,
+        at=after.at,
+        interval=after.interval,
+        tile_limits=after.tile_limits,
+    )
+    return same == after
 
 
 def _changed_area(before: Layer, after: Layer) -> BoundingBox | None:
@@ -103,17 +174,8 @@ def _changed_area(before: Layer, after: Layer) -> BoundingBox | None:
     same_pyramid = replace(
         old, levels=new.levels, generation=new.generation, update=new.update, parts=new.parts
     )
-    same_layer = replace(
-        before,
-        pyramid=same_pyramid,
-        native_bbox=after.native_bbox,
-        geographic_bbox=after.geographic_bbox,
-        surrogate_keys=after.surrogate_keys,
-        generation=after.generation,
-        headers=after.headers,
-    )
-    same_levels = old.levels.keys() == new.levels.keys()
-    return new.update.bbox if same_levels and same_layer == after else None
+    is_update = old.levels.keys() == new.levels.keys() and same_pyramid == new
+    return new.update.bbox if is_update and _are_alike(before, after) else None
 
 
 def _generation(layer: Layer | None) -> str | None:

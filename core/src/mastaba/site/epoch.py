@@ -146,7 +146,8 @@ class SiteEpoch(Epoch):
         return sum(row.count for row in rows if row.pid == os.getpid())
 
     def carry_out(self, change: ChangeMessage) -> None:
-        self.updates.carry_out(Change.from_json(change))
+        # The workers must have the variants that this process has read.
+        change.update(self.updates.carry_out(Change.from_json(change)).to_json())
 
     def follow(self, change: ChangeMessage) -> None:
         self.updates.follow(Change.from_json(change))

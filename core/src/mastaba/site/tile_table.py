@@ -28,6 +28,7 @@ logger = logging.getLogger("mastaba.request")
 _MAX_DIGITS: Final = 18
 # Clients choose addresses, so their number and length must be limited.
 _MAX_GROUPS: Final = 4096
+_MOST_GROUPS: Final = 65_536
 _MAX_BASE: Final = 1000
 
 AnswerDocument = Callable[[Mapping[str, Any]], "Response"]
@@ -84,6 +85,8 @@ class TileTable:
         self._roots = [service.settings.root_path for service in site.services.values()]
         self._by_service: dict[str, Callable[[Any], Known | None]] = {}
         self._by_path: _Groups = {}
+        self._misses: _Groups = {}
+        self._opened = site.catalogue.opened
         self._by_query: dict[str, _QueryTable] = {}
         self._documents: dict[tuple[str, str, str], tuple[AnswerDocument, AllHeaders]] = {}
         self._around_documents = around_documents
@@ -108,7 +111,7 @@ class TileTable:
     def _add_queries(
         self, root: str, form: TileQueries, find: Callable[[Any], Known | None]
     ) -> None:
-        table = _QueryTable(form, find)
+        table = _QueryTable(form, find, self._remember)
         self._by_query.update({root: table, f"{root}/": table})
 
     def answer(self, path: str, query: str, headers: Mapping[str, Any]) -> Response | None:
@@ -212,6 +215,8 @@ class TileTable:
 
     def _open_path(self, base: str, path: str) -> Known | None:
         """Ask the service for the tiles with the base of a path, and remember the answer."""
+        if base in self._misses:
+            return None
         service, below = self._find_service(path)
         found = None
         # A service with a longer root path may answer some paths with this base.
@@ -221,21 +226,31 @@ class TileTable:
             if find is not None and end >= 0:
                 found = find(below[:end])
         if len(base) <= _MAX_BASE:
-            _remember(self._by_path, base, found)
+            self._remember(self._misses if found is None else self._by_path, base, found)
         return found
+
+    def _remember(self, known: _Groups, address: str, found: Known | None) -> None:
+        # Variants of a layer have groups of their own.
+        most = min(_MAX_GROUPS + 2 * self._opened.levels, _MOST_GROUPS) if found else _MAX_GROUPS
+        _remember(known, address, found, most)
 
 
 class _QueryTable:
     """The groups of a service by the parameters other than row and column."""
 
     def __init__(
-        self, form: TileQueries, group: Callable[[Mapping[str, str]], Known | None]
+        self,
+        form: TileQueries,
+        group: Callable[[Mapping[str, str]], Known | None],
+        remember: Callable[[_Groups, str, Known | None], None],
     ) -> None:
         self._group = group
+        self._remember = remember
         # In the spelling of nearly all clients.
         self._row = f"&{form.row.upper()}="
         self._column = f"&{form.column.upper()}="
         self._groups: _Groups = {}
+        self._misses: _Groups = {}
 
     def find(self, query: str) -> tuple[Known, int, int] | None:
         """Return the tiles that a query requests, row and column."""
@@ -250,9 +265,11 @@ class _QueryTable:
         try:
             group = self._groups[rest]
         except KeyError:
+            if rest in self._misses:
+                return None
             group = self._group(parse_query(rest))
             if len(rest) <= _MAX_BASE:
-                _remember(self._groups, rest, group)
+                self._remember(self._misses if group is None else self._groups, rest, group)
         return None if group is None else (group, int(row), int(column))
 
 
@@ -312,7 +329,8 @@ def known(
     return Known(group, all_headers)
 
 
-def _remember(known: dict[_T, Any], address: _T, found: object) -> None:
-    if len(known) >= _MAX_GROUPS:
-        known.clear()
+def _remember(known: dict[_T, Any], address: _T, found: object, most: int = _MAX_GROUPS) -> None:
+    if len(known) >= most:
+        for oldest in list(known)[: most // 2]:
+            known.pop(oldest, None)
     known[address] = found

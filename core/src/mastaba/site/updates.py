@@ -49,6 +49,9 @@ class SiteUpdates:
         self._lock = threading.Lock()
         self._link: WorkerLink | None = None
         application.site.submit = self.submit
+        opened = application.site.catalogue.opened
+        opened.tables = application.site.catalogue.variants
+        opened.refresh = lambda name: self.submit(Change(Action.REFRESH_LAYER, name))
 
     def connect(self, link: WorkerLink) -> None:
         """Send changes to the supervisor from now on, and follow those that it makes."""
@@ -66,11 +69,19 @@ class SiteUpdates:
         else:
             self._link.submit(change.to_json())
 
-    def carry_out(self, change: Change) -> None:
-        """Apply a change in this process, before all others, and save it if required."""
+    def carry_out(self, change: Change) -> Change:
+        """Apply a change in this process, before all others, and save it if required.
+
+        Returns:
+            what the others must `follow`.
+        """
         with self._lock:
             _check(change, self._application.site.catalogue)
             self._make(change, keep=True)
+            if change.action is not Action.REFRESH_LAYER:
+                return change
+            table = self._application.site.catalogue.variants.get(change.layer)
+            return replace(change, document=None if table is None else table.listing)
 
     def follow(self, change: Change) -> None:
         """Apply a change that another process has carried out."""
@@ -84,10 +95,11 @@ class SiteUpdates:
             return
         try:
             changed = site.changed(self._catalogue(change, site, faults))
-            if keep:
+            if keep and change.action is not Action.REFRESH_LAYER:
                 for name, settings in site.catalogue.services.items():
                     site.plugins.services[name].keep(settings, change)
             self._application.swap(changed)
+            changed.catalogue.opened.tables = changed.catalogue.variants
             site.close_services_later()
         except UnusableError:
             reasons = (f"{fault.file}: {fault.path}: {fault.reason}" for fault in faults.errors)
@@ -119,7 +131,7 @@ class SiteUpdates:
                 reader = DocumentReader(old.storages, self._plugins, faults, Source())
                 virtual[name] = old.virtual_from(name, change.document, reader, f"virtual {name}")
             return replace(old, virtual=virtual)
-        layers = {key: (layer, old.readers[key]) for key, layer in old.layers.items()}
+        layers = {key: old.loaded(key) for key in old.layers}
         layers.pop(change.layer, None)
         sets, styles = old.tile_matrix_sets, old.styles
         if change.action is not Action.DELETE_LAYER:
@@ -127,9 +139,12 @@ class SiteUpdates:
             reader = DocumentReader(old.storages, self._plugins, faults, source)
             loader = LayerLoader(self._server, self._plugins, old, old.indices, reader, old)
             # Loading may modify the document; other processes get it as sent.
-            document = copy.deepcopy(change.document)
-            name = change.layer
-            layers[name] = loader.load(name, document, f"layer {name[:60]}")
+            document, listing, name = change.document, None, change.layer
+            file = f"layer {name[:60]}"
+            if change.action is Action.REFRESH_LAYER:
+                known, listing = old.variants[name], document
+                document, file = known.descriptor, known.file
+            layers[name] = loader.load(name, copy.deepcopy(document), file, listing)
             sets, styles = loader.tile_matrix_sets.loaded, loader.styles.loaded
             self.source.add(source)
         return replace(
@@ -147,5 +162,7 @@ def _check(change: Change, catalogue: Catalogue) -> None:
     exists = name in (catalogue.virtual if change.virtual else catalogue.layers)
     if change.action.startswith("create") and exists:
         raise ChangeRefusedError("exists", f"the {kind} {name!r} exists already")
-    if change.action.startswith(("replace", "delete")) and not exists:
+    if change.action.startswith(("replace", "delete", "refresh")) and not exists:
         raise ChangeRefusedError("unknown", f"there is no {kind} {name!r}")
+    if change.action is Action.REFRESH_LAYER and name not in catalogue.variants:
+        raise ChangeRefusedError("faulty", f"the layer {name!r} has no dimensions")

@@ -13,11 +13,13 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from mastaba.catalogue import NOTHING
 from mastaba.errors import (
     InvalidParameterError,
     MissingParameterError,
     RendererMissingError,
     RequestError,
+    TileNotFoundError,
     TileOutOfRangeError,
     UnknownNameError,
     UnsupportedFormatError,
@@ -29,6 +31,7 @@ from mastaba.model.tile_matrix_set_link import TileMatrixSetLink, all_links, lin
 from mastaba.services import drawing
 from mastaba.services.base import Site
 from mastaba.tiles.stored import TilePublisher
+from mastaba.variants import Recent
 from mastaba_server.web.request import Request
 from mastaba_server.web.response import Response
 from mastaba_server.web.text import printable
@@ -229,6 +232,8 @@ class LayerTiles:
         if found is not None:
             return found
         name = printable(tile_matrix)
+        if tile_matrix in self.layer.tile_limits and self.link(tile_matrix_set) is self.links[None]:
+            raise TileNotFoundError("no tile is stored here")
         if tile_matrix in self.links[tile_matrix_set].tile_matrix_set.matrices:
             raise TileOutOfRangeError(
                 f"the {self._service.noun} has no tiles in the tile matrix {name}", ["tile_matrix"]
@@ -290,6 +295,8 @@ class LayerTiles:
                 self._service,
             )
             for matrix, limits in link.limits.items()
+            # Variants of the layer may have more levels.
+            if link is not self.links[None] or matrix in self.layer.pyramid.levels
         }
         return opened
 
@@ -298,7 +305,7 @@ class LayerTiles:
         layer, site, missing = self.layer, self._service.site, self._service.missing_status
         create: Callable[[Style | None], Publisher]
         if link is self.links[None]:
-            reader = site.catalogue.readers[layer.id][matrix]
+            reader = site.catalogue.readers_of(layer)[matrix]
             create = partial(TilePublisher, layer, reader, missing_status=missing)
         else:
             derived = drawing.load("tiles.derived").DerivedTilePublisher
@@ -349,17 +356,42 @@ class Tiles:
         # Filled for each layer on its first request, so startup does not prepare the palettes
         # and headers of a thousand unused layers.
         self._tiles: dict[str, LayerTiles] = {}
+        self._variants: Recent[LayerTiles] = Recent(site.catalogue.opened.most)
 
-    def layer(self, identifier: str) -> LayerTiles:
-        """Return the tiles of a layer.
+    def layer(
+        self, identifier: str, values: Mapping[str, str] = NOTHING, *, lasting: bool = False
+    ) -> LayerTiles:
+        """Return the tiles of a layer, or of one of its variants: of several, the newest.
+
+        Args:
+            identifier: also a qualified name; see `mastaba.api.catalogue.Catalogue.resolve`.
+            values: of dimensions, by their names.
+            lasting: for `Service.tile_addresses`: refuse what the clock decides, and nearest
+                values, of which there are too many.
 
         Raises:
             UnknownNameError: there is no such layer.
+            MissingDimensionError, InvalidDimensionError, NoSuchValueError: the values are refused.
+            OverloadedError: a variant cannot be opened at the moment.
         """
         tiles = self._tiles.get(identifier)
-        if tiles is None:
-            layer = self._layers.get(identifier)
-            if layer is None:
-                raise UnknownNameError(f"there is no {self.noun} {printable(identifier)}", "layer")
-            tiles = self._tiles[identifier] = LayerTiles(layer, self)
+        if tiles is None or values:
+            tiles = self._resolved(identifier, values, lasting)
         return tiles
+
+    def _resolved(self, identifier: str, values: Mapping[str, str], lasting: bool) -> LayerTiles:
+        layer = self._layers.get(identifier)
+        if layer is None or layer.dimensions:
+            found = self.site.catalogue.resolve(identifier, values)
+            layer = found.layer
+            if layer.id not in self._layers or (lasting and not found.is_lasting):
+                layer = None
+        if layer is None:
+            raise UnknownNameError(f"there is no {self.noun} {printable(identifier)}", "layer")
+        if layer.readers is not None:
+            tiles = self._variants.get(layer.key)
+            if tiles is None or tiles.layer is not layer:
+                tiles = self._variants.add(layer.key, LayerTiles(layer, self))
+            return tiles
+        # What the name alone means, unless the clock decides.
+        return self._tiles.setdefault(layer.id, LayerTiles(layer, self))

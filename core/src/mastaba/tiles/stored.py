@@ -61,6 +61,8 @@ class TilePublisher:
         tile_format = layer.pyramid.format
         self._missing_status = layer.missing_tile_status or missing_status
         self._limits = reader.level.limits
+        # Further tiles, which other variants of the layer have, are missing in this one.
+        self._all_limits = layer.tile_limits.get(reader.level.matrix.id, self._limits)
         self._media_type = tile_format.media_type
         self._coding = tile_format.content_encoding
         self._may_be_gzip = tile_format.is_vector
@@ -81,7 +83,7 @@ class TilePublisher:
         # Followed by the place of the slab: an update concerns some slabs of a layer.
         self._keys = ""
         if layer.surrogate_keys:
-            slab = slab_key(layer.id, reader.level.matrix.id)
+            slab = slab_key(layer.key, reader.level.matrix.id)
             self._keys = " ".join((*layer.surrogate_keys, slab))
         self._inline = ("Content-Disposition", content_disposition(tile_format.media_type))
 
@@ -100,7 +102,8 @@ class TilePublisher:
             limits.min_row <= tile_row <= limits.max_row
             and limits.min_col <= tile_col <= limits.max_col
         ):
-            check_limits(limits, tile_row, tile_col)  # raises; too slow to call for every tile
+            check_limits(self._all_limits, tile_row, tile_col)  # too slow to call for every tile
+            return self._missing()
         if FAILURE in environ:
             if isinstance(environ[FAILURE], ObjectNotFoundError):
                 return self._missing()

@@ -67,7 +67,7 @@ class Extractor:
         Raises:
             ValueError: the layer has no cell inside its box.
         """
-        return Coverage.of(layer, self._site.catalogue.readers[layer.id])
+        return Coverage.of(layer, self._site.catalogue.readers_of(layer))
 
     def plan(self, coverage: Coverage, request: CoverageRequest) -> Plan:
         """Return what to read for a request; see `Planner.plan`, which raises the same errors.
@@ -78,7 +78,7 @@ class Extractor:
         plan = self._planner.plan(coverage, request)
         if plan.format != "tiff":
             self._encoder(plan)
-        if isinstance(plan, CoveragePlan) and coverage.layer.id in self._different:
+        if isinstance(plan, CoveragePlan) and coverage.layer.key in self._different:
             return plan.without_copies()
         return plan
 
@@ -178,11 +178,11 @@ class Extractor:
                     plan,
                     self.limits,
                     self._site.renderer.admission.give_way,
-                    partial(self._different.add, plan.coverage.layer.id),
+                    partial(self._different.add, plan.coverage.layer.key),
                     self._heads,
                 )
             except NotCopyableError:
-                self._different.add(plan.coverage.layer.id)
+                self._different.add(plan.coverage.layer.key)
                 plan = plan.without_copies()
         return MadeStored(plan, self.limits)
 

@@ -11,6 +11,7 @@ from mastaba.catalogue import Catalogue
 from mastaba.errors import InvalidParameterError
 from mastaba.model.layer import Layer
 from mastaba.model.settings import MapSettings
+from mastaba.variants import Recent
 from mastaba_render.admission import Admission
 from mastaba_render.float_pictures import FloatPictures
 from mastaba_render.layer_map import LayerMap, PreparedMap
@@ -47,6 +48,7 @@ class Renderer:
         self.tiles = TileCache(catalogue.decoded_tiles_size) if tiles is None else tiles
         self.admission = Admission(catalogue.map_limits)
         self._levels: dict[str, dict[str, LevelPixels]] = {}
+        self._variants: Recent[tuple[Layer, dict[str, LevelPixels]]] = Recent(catalogue.opened.most)
         self._float_pictures = FloatPictures()
 
     def of(self, catalogue: Catalogue) -> Renderer:
@@ -150,14 +152,22 @@ class Renderer:
 
     def level_pixels(self, layer: Layer) -> Mapping[str, LevelPixels]:
         """Return the pixels of a raster layer by tile matrix identifier, coarse to fine."""
+        if layer.readers is not None:
+            known = self._variants.get(layer.key)
+            if known is None or known[0] is not layer:
+                known = self._variants.add(layer.key, (layer, self._opened(layer)))
+            return known[1]
         levels = self._levels.get(layer.id)
         if levels is None:
             # Two threads may create it at a time; the second replaces an equal one.
-            levels = self._levels[layer.id] = {
-                name: LevelPixels(layer.pyramid, reader, self.tiles)
-                for name, reader in self._catalogue.readers[layer.id].items()
-            }
+            levels = self._levels[layer.id] = self._opened(layer)
         return levels
+
+    def _opened(self, layer: Layer) -> dict[str, LevelPixels]:
+        readers = self._catalogue.readers_of(layer)
+        return {
+            name: LevelPixels(layer.pyramid, reader, self.tiles) for name, reader in readers.items()
+        }
 
 
 def _check_size(request: MapRequest, settings: MapSettings) -> None:

@@ -13,6 +13,7 @@ from typing import Final
 from mastaba.model.layer import Layer
 from mastaba.model.pyramid import Level
 from mastaba.model.style import Palette, PaletteEntry, Style
+from mastaba.variants import Recent
 from mastaba_render.layer_map import version_of
 from mastaba_render.map_request import MapLayer
 from mastaba_render.mosaic import LevelPixels, Mosaic
@@ -25,6 +26,9 @@ _TILES: Final = 4
 
 Range = tuple[float, float]
 
+_KNOWN: Final = 1024
+"""Layers and variants whose extremes are kept."""
+
 
 class FloatPictures:
     """Gives float layers a style that picture formats can hold. Shared by all threads.
@@ -33,7 +37,7 @@ class FloatPictures:
     """
 
     def __init__(self) -> None:
-        self._ranges: dict[str, tuple[str, Range]] = {}
+        self._ranges: Recent[tuple[str, Range]] = Recent(_KNOWN)
 
     def styled(self, entry: MapLayer, levels: Mapping[str, LevelPixels]) -> MapLayer:
         """Return a layer with float pixels in a style that a picture format can hold."""
@@ -62,14 +66,14 @@ class FloatPictures:
         pixels = levels[layer.pyramid.coarsest.matrix.id]
         window = _middle(layer.pyramid.coarsest)
         stored = pixels.stored(window)
-        known = self._ranges.get(layer.id)
+        known = self._ranges.get(layer.key)
         if known is not None and known[0] == version_of(stored):
             return known[1]
         found = _range(pixels.read(window, stored=stored))
         # The version of what was read: a slab may have been replaced meanwhile.
         version = version_of(stored)
         if version is not None:
-            self._ranges[layer.id] = version, found
+            self._ranges.add(layer.key, (version, found))
         return found
 
 

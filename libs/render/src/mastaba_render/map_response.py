@@ -127,7 +127,7 @@ def _of_layer(layer: Layer) -> object:
     assert raster is not None
     pixels = pyramid.generation, pyramid.format.name, raster.channels, raster.nodata
     ground = pyramid.tile_matrix_set.crs.code, layer.registration
-    return (layer.id, *pixels, *ground, layer.resampling)
+    return (layer.key, *pixels, *ground, layer.resampling)
 
 
 def _of_style(style: Style) -> object:
@@ -183,7 +183,7 @@ def drawn_keys(layers: Iterable[Layer]) -> Headers:
     keys: dict[str, None] = {}
     for layer in layers:
         if layer.surrogate_keys:
-            keys |= dict.fromkeys((*layer.surrogate_keys, drawn_key(layer.id)))
+            keys |= dict.fromkeys((*layer.surrogate_keys, drawn_key(layer.key)))
     return [(SURROGATE_KEY, " ".join(keys))] if keys else []
 
 

@@ -7,7 +7,7 @@ service, so each service has a view of its own; most of them are equal, and then
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import and_, or_
@@ -205,9 +205,18 @@ class ViewMaker:
             self._made[key] = (
                 base
                 if is_base and settings is base.settings and not limits
-                else base.filtered(layers, readers, settings, services)
+                else base.filtered(layers, readers, settings, services, self._variants(shown))
             )
         return self._made[key]
+
+    def _variants(self, shown: Mapping[str, Shown]) -> Callable[[str, Layer], Part | None]:
+        """Return what shows the variants of layers as far as their layer."""
+
+        def show(name: str, layer: Layer) -> Part | None:
+            how = shown[name]
+            return self._made_part(layer, how, *self._without(name))
+
+        return show
 
     # ------------------------------------------------------------ layers
 
@@ -234,13 +243,7 @@ class ViewMaker:
 
     def _part(self, name: str, how: Shown) -> Part:
         base = self._catalogue.layers[name]
-        hidden = frozenset(one for one, shown in self._shown.items() if name not in shown)
-        withheld = frozenset(
-            (one, word)
-            for one, shown in self._shown.items()
-            if name in shown
-            for word in shown[name].withheld
-        )
+        hidden, withheld = self._without(name)
         areas = tuple(sorted(self._class.areas[one].digest for one in how.limit.areas))
         key = name, hidden, withheld, areas, how.part
         part = self._parts.get(key)
@@ -250,6 +253,17 @@ class ViewMaker:
             part = self._parts[key] = self._made_part(base, how, hidden, withheld)
         assert part is not None, "it was possible before"
         return part
+
+    def _without(self, name: str) -> tuple[frozenset[str], frozenset[tuple[str, str]]]:
+        """Return the services that do not show a layer, and what the others do not offer."""
+        hidden = frozenset(one for one, shown in self._shown.items() if name not in shown)
+        withheld = frozenset(
+            (one, word)
+            for one, shown in self._shown.items()
+            if name in shown
+            for word in shown[name].withheld
+        )
+        return hidden, withheld
 
     def _made_part(
         self,
@@ -277,7 +291,7 @@ class ViewMaker:
 
     def _limited(self, layer: Layer, how: Shown) -> Part | None:
         """Return a layer and its readers within limits, or None if nothing is left."""
-        limit, readers = how.limit, self._catalogue.readers[layer.id]
+        limit, readers = how.limit, self._catalogue.readers_of(layer)
         if limit == NO_LIMIT and not how.hidden_styles:
             return layer, readers
         styles = tuple(one for one in layer.styles if one.identifier not in how.hidden_styles)

@@ -85,7 +85,7 @@ def _places(catalogue: Catalogue) -> list[_PublishedLevel]:
     found: dict[object, _PublishedLevel] = {}
     for layer in catalogue.layers.values():
         for identifier, level in layer.pyramid.levels.items():
-            reader = catalogue.readers[layer.id][identifier]
+            reader = catalogue.readers_of(layer)[identifier]
             (where, *_), _ = reader.place_of(level.limits.min_row, level.limits.min_col)
             # Levels of a container may be one block.
             found.setdefault((where, identifier), _PublishedLevel(layer, level, reader))

@@ -6,6 +6,7 @@ import http.client
 import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
@@ -41,10 +42,11 @@ def purge_changes(site: Site, changes: Sequence[LayerChange]) -> None:
     keys = [DOCUMENTS_KEY]
     for change in changes:
         layer = site.catalogue.layers.get(change.layer)
+        name = change.variant or change.layer
         if layer is None or change.bbox is None:
-            keys.append(layer_key(change.layer))
+            keys.append(layer_key(name))
         else:
-            keys += keys_within(layer, change.bbox)
+            keys += keys_within(replace(layer, key=name), change.bbox)
     purge(settings, keys)
     pause: float = settings.get("repeat_after", _REPEAT_AFTER)
     if pause:

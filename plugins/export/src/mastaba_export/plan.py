@@ -212,7 +212,7 @@ def plan(request: ExportRequest, site: Site) -> ExportPlan:
         raise InvalidRequestError("clip is for stored pixels: remove it", "clip")
     if request.clip:
         kind = replace(kind, is_copied=False)
-    if not all(reader.has_slabs for reader in catalogue.readers[layer.id].values()):
+    if not all(reader.has_slabs for reader in catalogue.readers_of(layer).values()):
         # What is stored may be delivered in another encoding, whose size is not known before.
         kind = replace(kind, is_copied=False)
     if request.is_drawn:
@@ -299,7 +299,7 @@ def _level(
         source = DrawnTiles(publisher, selection, order)
         height = width = DRAWN_BLOCK
     else:
-        reader = site.catalogue.readers[layer.id][matrix.id]
+        reader = site.catalogue.readers_of(layer)[matrix.id]
         convert = None if kind.convert is None else kind.convert(reader.level)
         if reader.has_slabs:
             source = StoredTiles(reader, selection, order, convert)
@@ -369,7 +369,7 @@ def _coverage_plan(request: ExportRequest, layer: Layer, site: Site) -> ExportPl
         text = "tif and cog contain whole boxes, and what is outside of polygons gets no data"
         raise InvalidRequestError(f"{text}: remove clip", "clip")
     try:
-        coverage = Coverage.of(layer, site.catalogue.readers[layer.id])
+        coverage = Coverage.of(layer, site.catalogue.readers_of(layer))
     except ValueError as error:
         raise InvalidRequestError(str(error), "layer") from None
     grid = coverage.finest

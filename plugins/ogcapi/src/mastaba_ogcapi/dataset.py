@@ -66,7 +66,7 @@ class Collection:
         """The stored values, of a collection that has a coverage."""
         from mastaba_coverage import Coverage  # tiles and maps do not need it
 
-        return Coverage.of(self.layer, self._dataset.site.catalogue.readers[self.id])
+        return Coverage.of(self.layer, self._dataset.site.catalogue.readers_of(self.layer))
 
     @cached_property
     def crs(self) -> tuple[str, ...]:

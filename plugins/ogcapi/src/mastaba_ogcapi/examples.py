@@ -95,7 +95,7 @@ def _tile(dataset: Dataset, collection: Collection) -> dict[str, Any]:
 def _stored_tile(dataset: Dataset, layer: Layer) -> tuple[Level, int, int]:
     """Return a stored tile of the coarsest level, close to its middle."""
     level = layer.pyramid.coarsest
-    reader = dataset.site.catalogue.readers[layer.id][level.matrix.id]
+    reader = dataset.site.catalogue.readers_of(layer)[level.matrix.id]
     places = list(islice(_from_the_middle(level.limits), _SEARCHED))
     try:
         row, col = next((place for place in places if reader.locate(*place)), places[0])

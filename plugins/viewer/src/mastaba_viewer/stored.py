@@ -33,7 +33,7 @@ def stored_tiles(layer: Layer, site: Site, tile_matrix: str, row: str, col: str)
         UnknownPathError: the layer has no such block.
         SlabFormatError, StorageError: the slab cannot be read.
     """
-    reader = site.catalogue.readers[layer.id].get(tile_matrix)
+    reader = site.catalogue.readers_of(layer).get(tile_matrix)
     if reader is None:
         raise UnknownPathError("the layer has no such tile matrix")
     level = reader.level

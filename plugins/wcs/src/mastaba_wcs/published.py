@@ -106,7 +106,7 @@ class PublishedCoverages:
             if not is_offered(layer):
                 continue
             try:
-                coverage = Coverage.of(layer, site.catalogue.readers[layer.id])
+                coverage = Coverage.of(layer, site.catalogue.readers_of(layer))
             except ValueError as error:
                 logger.warning("%s, so wcs does not offer it", error)
                 continue

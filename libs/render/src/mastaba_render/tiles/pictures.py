@@ -49,7 +49,7 @@ class PictureTilePublisher(DerivedTilePublisher):
         self._encoder = site.encoders[media_type]
         self._headers[0] = ("Content-Type", media_type)
         is_native = link.tile_matrix_set is layer.pyramid.tile_matrix_set
-        self._reader = site.catalogue.readers[layer.id][matrix] if is_native else None
+        self._reader = site.catalogue.readers_of(layer)[matrix] if is_native else None
 
     def map_request(self, tile_row: int, tile_col: int) -> MapRequest:
         """Return the map request for a tile inside the limits.

@@ -389,7 +389,7 @@ def _is_whole(layer: Layer, site: Site) -> bool:
     """Return whether a view shows all levels of a layer, uncut; workers export the whole."""
     if site.main is None:
         return True
-    shown, whole = site.catalogue.readers[layer.id], site.main.catalogue.readers[layer.id]
+    shown, whole = site.catalogue.readers_of(layer), site.main.catalogue.readers[layer.id]
     return shown.keys() == whole.keys() and all(
         reader is whole[level] or isinstance(reader, LockedReader)
         for level, reader in shown.items()

@@ -1,0 +1,153 @@
+"""The variants of a layer as its descriptor lists them: an array, a stack or a template."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from mastaba.api.dimensions import Dimension, VariantSource
+from mastaba.api.documents import Faults, parse_document
+from mastaba.errors import MastabaError, reason_of
+
+Row = dict[str, Any]
+"""A variant as JSON: ``at``, ``pyramids``, ``stamp``, and perhaps ``levels``, ``title``,
+``attribution``, ``final``, ``cache_control``."""
+
+_MOST: Final = 100_000
+_KEPT: Final = ("title", "attribution", "final", "cache_control", "levels")
+_GRAMMARS: Final = {
+    "time": "[0-9TZ:.+-]{1,40}",
+    "number": r"[+-]?[0-9]{1,30}(?:\.[0-9]{1,30})?",
+    "text": "[^/]{1,200}",
+}
+
+
+def rows_of(source: VariantSource, dimensions: Iterable[Dimension]) -> list[Row]:
+    """Return the variants that a descriptor lists, with their stamps."""
+    variants = source.document.get("variants")
+    if variants is None:
+        return []
+    if isinstance(variants, list):
+        return list(_stamped(source, variants, "$.variants"))
+    if len(variants) != 1:
+        source.refuse("$.variants", "names no stack and no template, or both", "name one of them")
+    if "stack" in variants:
+        return _stack(source, beside(variants["stack"], source.file))
+    template = beside(variants["template"], source.file)
+    return list(_stamped(source, _matching(source, template, dimensions), "$.variants.template"))
+
+
+def beside(path: str, file: str) -> str:
+    """Return a path that begins at a document."""
+    if "://" in path or os.path.isabs(path):
+        return path
+    directory, slash, _ = file.rpartition("/")
+    return f"{directory}{slash}{path}"
+
+
+def _stamped(source: VariantSource, rows: Iterable[Mapping[str, Any]], at: str) -> Iterator[Row]:
+    for row in rows:
+        entries = row["pyramids"]
+        try:
+            stamp = row.get("generation") or source.stamp(entries)
+        except (MastabaError, ValueError) as error:
+            reason = f"{entries[0]['path']} cannot be found: {error}"
+            source.refuse(at, reason, "correct the path")
+        if not isinstance(stamp, str):
+            source.refuse(at, f"{stamp!r} is not a generation", "write the stack again")
+        texts = {name: _text(value) for name, value in row["at"].items()}
+        kept = {key: row[key] for key in _KEPT if key in row}
+        yield {"at": texts, "pyramids": entries, "stamp": stamp, **kept}
+
+
+def _text(value: object) -> str:
+    return f"{value:.15g}" if isinstance(value, float) else str(value)
+
+
+def _stack(source: VariantSource, path: str) -> list[Row]:
+    faults = Faults()
+    named_by = f"variants.stack of {source.file}"
+    document = parse_document(source.text(path, named_by), path, faults)
+    found = document.get("variants") if isinstance(document, dict) else None
+    if not isinstance(found, list):
+        reason = faults.all[0].reason if faults.all else "has no list of variants"
+        source.refuse("$.variants.stack", f"{path} {reason}", "write it with mastaba pyramid stack")
+    assert isinstance(found, list)
+    if len(found) > _MOST:
+        source.refuse("$.variants.stack", f"{path} has too many variants", f"at most {_MOST:,}")
+    for number, row in enumerate(found):
+        problem = _problem_of(row)
+        if problem:
+            reason = f"{path}: variants[{number}] {problem}"
+            source.refuse("$.variants.stack", reason, "write it with mastaba pyramid stack")
+    rows = ({**row, "pyramids": [{"path": beside(row["path"], path)}]} for row in found)
+    return list(_stamped(source, rows, "$.variants.stack"))
+
+
+def _problem_of(row: Any) -> str:
+    """Return what is wrong with a variant of a stack, or an empty text."""
+    if not isinstance(row, dict) or not isinstance(row.get("path"), str) or not row["path"]:
+        return "has no path"
+    at = row.get("at")
+    if not isinstance(at, dict) or not all(
+        isinstance(one, str | int | float) for one in at.values()
+    ):
+        return "has no values"
+    levels = row.get("levels", {})
+    if not isinstance(levels, dict) or not all(map(_are_limits, levels.values())):
+        return "has levels that are not [min_row, max_row, min_col, max_col]"
+    if not isinstance(row.get("title", ""), str):
+        return "has a title that is not a text"
+    return ""
+
+
+def _are_limits(value: Any) -> bool:
+    is_list = isinstance(value, list) and len(value) == 4
+    return is_list and all(type(one) is int and 0 <= one < 2**53 for one in value)
+
+
+def _matching(
+    source: VariantSource, template: str, dimensions: Iterable[Dimension]
+) -> Iterator[Row]:
+    at = "$.variants.template"
+    if "://" in template and not template.startswith("file://"):
+        remedy = "write a stack with mastaba pyramid stack"
+        source.refuse(at, "only local directories can be searched for a template", remedy)
+    directory, slash, name = template.removeprefix("file://").rpartition("/")
+    pattern = _pattern(source, name, directory, dimensions)
+    try:
+        found = sorted(os.listdir((directory + slash) or "."))
+    except OSError as error:
+        reason = f"{directory or '.'} cannot be read: {reason_of(error)}"
+        source.refuse(at, reason, "correct the path of the template")
+        return
+    count = 0
+    for file in found:
+        match = pattern.fullmatch(file)
+        if match is not None:
+            count += 1
+            if count > _MOST:
+                source.refuse(at, "more variants than can be served", f"at most {_MOST:,}")
+            yield {"at": match.groupdict(), "pyramids": [{"path": f"{directory}{slash}{file}"}]}
+    if not count:
+        source.refuse(at, f"no file in {directory or '.'} matches {name}", "correct the template")
+
+
+def _pattern(
+    source: VariantSource, name: str, directory: str, dimensions: Iterable[Dimension]
+) -> re.Pattern[str]:
+    """Return what matches the file names of variants."""
+    at = "$.variants.template"
+    pattern = re.escape(name)
+    for dimension in dimensions:
+        if dimension.of_pixels:
+            continue
+        placeholder = re.escape(f"{{{dimension.name}}}")
+        if pattern.count(placeholder) != 1 or f"{{{dimension.name}}}" in directory:
+            reason = f"must contain {{{dimension.name}}} once, in the file name"
+            source.refuse(at, reason, "correct the template")
+        grammar = _GRAMMARS[dimension.kind]
+        pattern = pattern.replace(placeholder, f"(?P<{dimension.name}>{grammar})")
+    return re.compile(pattern)
