@@ -19,7 +19,7 @@ from mastaba.model.settings import MapLimits, ServiceSettings, Settings, Virtual
 from mastaba.model.style import Style
 from mastaba.model.tile_matrix_set import TileMatrixSet
 from mastaba.storage.pool import StoragePool
-from mastaba.variants import OpenVariants, Recent, Variant, VariantTable
+from mastaba.variants import OpenVariants, Recent, Variant, VariantTable, VersionTable
 from mastaba_server.web.text import printable
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -81,8 +81,6 @@ class Catalogue:
         reports: what was found in each container, lines by path; for operators.
         variants: of the layers that have dimensions, by identifier.
         opened: those that this process has opened.
-        at_token: returns the layer that the part of a name behind ``~`` means: published layer,
-            its values by dimension, token. None without a module that keeps versions.
         shown: for a view: the catalogue that it shows, and how it shows variants.
     """
 
@@ -104,7 +102,6 @@ class Catalogue:
     reports: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     variants: Mapping[str, VariantTable] = field(default_factory=dict)
     opened: OpenVariants = field(default_factory=OpenVariants)
-    at_token: Callable[[Layer, Mapping[str, str], str], Layer] | None = None
     shown: tuple[Catalogue, ShowVariant] | None = field(default=None, repr=False)
 
     @cached_property
@@ -155,14 +152,15 @@ class Catalogue:
             MissingDimensionError, InvalidDimensionError, NoSuchValueError: the values are refused.
             OverloadedError: a variant cannot be opened at the moment.
         """
-        layer, token = self.layers.get(name), ""
+        layer, own, token = self.layers.get(name), NOTHING, ""
         if layer is None:
             layer, own, token = self._named(name)
             values = {**values, **own}
         if token:
-            if self.at_token is None:
+            version = None if own else self._version(layer.id, token)
+            if version is None:
                 raise self._unknown(name)
-            return Resolved((self.at_token(layer, values, token),))
+            return Resolved((version,))
         table = self.variants.get(layer.id)
         if table is None:
             return Resolved((layer,))
@@ -177,7 +175,9 @@ class Catalogue:
 
     def _named(self, name: str) -> tuple[Layer, Mapping[str, str], str]:
         """Return the layer, the values and the token in a name that is no identifier."""
-        rest, _, token = name.partition("~")
+        rest, mark, token = name.partition("~")
+        if mark and not token:
+            raise self._unknown(name)
         identifier, *items = rest.split(";", 8)
         layer = self.layers.get(identifier)
         pairs = [item.partition("=") for item in items]
@@ -194,7 +194,16 @@ class Catalogue:
     def _unknown(name: str) -> UnknownNameError:
         return UnknownNameError(f"there is no layer {printable(name)}", "layer")
 
-    def _opened(self, table: VariantTable, variant: Variant) -> Layer | None:
+    def _version(self, name: str, token: str) -> Layer | None:
+        """Return the version of a layer that a token means; None if it is not shown."""
+        find, whole = self.opened.versions, self if self.shown is None else self.shown[0]
+        layer = whole.layers[name]
+        if find is None:
+            return None
+        table = VersionTable(name, layer.generation, layer.open_variant)
+        return self._opened(table, find(layer, token))
+
+    def _opened(self, table: VariantTable | VersionTable, variant: Variant) -> Layer | None:
         """Return a variant as this catalogue shows it; None if nothing of it is shown."""
         if self.shown is None:
             return self.opened.get(table, variant)
@@ -205,6 +214,8 @@ class Catalogue:
         name = layer.id
         if self.layers[name] is whole.layers[name] and self.readers[name] is whole.readers[name]:
             return layer
+        if show is _unchanged:
+            return None
         known = self._viewed.get(variant.key)
         if known is None or known[0] is not layer:
             found = show(layer.id, layer)

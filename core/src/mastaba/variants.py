@@ -217,6 +217,14 @@ class VariantTable(ABC):
         return ()
 
 
+class VersionTable(NamedTuple):
+    """Stands for a table when a version of a layer is opened; see its attributes."""
+
+    layer_id: str
+    layer_digest: str
+    open_variant: VariantOpener
+
+
 class ReplacedError(Exception):
     """The pyramids of a variant are not those that were listed."""
 
@@ -230,6 +238,8 @@ class OpenVariants:
     Attributes:
         tables: of the catalogue that is served now, by layer.
         refresh: loads a layer again in all processes; None if nothing can.
+        versions: returns the version of a layer that a token means, to be opened; None without a
+            service that knows versions. It raises `RequestError`.
         opens: number of variants opened so far.
     """
 
@@ -237,6 +247,7 @@ class OpenVariants:
         self.most = most
         self.tables: Mapping[str, VariantTable] = {}
         self.refresh: Callable[[str], None] | None = None
+        self.versions: Callable[[Layer, str], Variant] | None = None
         self.opens = 0
         self._recent: Recent[Layer] = Recent(most)
         self._failed: Recent[float] = Recent(most)
@@ -253,7 +264,7 @@ class OpenVariants:
         """Number of levels of the open variants."""
         return sum(len(layer.pyramid.levels) for layer in self._recent.values())
 
-    def get(self, table: VariantTable, variant: Variant) -> Layer:
+    def get(self, table: VariantTable | VersionTable, variant: Variant) -> Layer:
         """Return an open variant.
 
         Raises:
@@ -274,7 +285,7 @@ class OpenVariants:
                 self._opening.pop(key, None)
         return self._opened_again(table, variant)
 
-    def _open(self, table: VariantTable, variant: Variant) -> Layer:
+    def _open(self, table: VariantTable | VersionTable, variant: Variant) -> Layer:
         failed = self._failed.get((variant.key, variant.stamp))
         if failed is not None and time.monotonic() - failed < _REST:
             raise _unavailable()
@@ -290,7 +301,7 @@ class OpenVariants:
         self.opens += 1
         return layer
 
-    def _opened_again(self, table: VariantTable, variant: Variant) -> Layer:
+    def _opened_again(self, table: VariantTable | VersionTable, variant: Variant) -> Layer:
         """Return a variant that was replaced, when all processes know the new one."""
         name = table.layer_id
         with self._lock:
@@ -311,7 +322,7 @@ class OpenVariants:
         except ReplacedError:
             raise _unavailable() from None
 
-    def _refresh(self, table: VariantTable) -> None:
+    def _refresh(self, table: VariantTable | VersionTable) -> None:
         try:
             assert self.refresh is not None
             self.refresh(table.layer_id)

@@ -149,10 +149,10 @@ class LayerLoader:
             registration=document.get("registration", pyramid.registration),
         )
         readers = {name: make[name](level) for name, level in pyramid.levels.items()}
-        table = None
+        table, opener = None, VariantOpener(self, document.get("bbox"), file)
         if descriptor is not None:
-            opener = VariantOpener(self, document.get("bbox"), file)
             layer, table = opener.table(layer, document, faults, listing)
+        layer = opener.layer = replace(layer, open_variant=opener)
         if table is not None:
             table.descriptor, table.file = descriptor, file
         return LoadedLayer(layer, MappingProxyType(readers), table)

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from copy import copy
+from dataclasses import replace
 from types import MappingProxyType
 
 from mastaba.catalogue import Catalogue, LoadedLayer, in_order
@@ -145,7 +146,9 @@ def _as_it_was(
     if table is not None:
         table = copy(table)
         table.open_variant = table.open_variant.moved(pool, indices)
-    return LoadedLayer(previous.layers[name], MappingProxyType(readers), table)
+    layer = previous.layers[name]
+    layer = replace(layer, open_variant=layer.open_variant.moved(pool, indices))
+    return LoadedLayer(layer, MappingProxyType(readers), table)
 
 
 def _listed_layers(

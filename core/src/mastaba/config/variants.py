@@ -53,13 +53,17 @@ class VariantOpener:
         loader: of the layer.
         bbox: as in its descriptor.
         file: its descriptor.
+
+    Attributes:
+        bbox: as given.
+        layer: the default, whose attributes the variants have.
     """
 
     def __init__(self, loader: Loader, bbox: dict[str, float] | None, file: str) -> None:
         self._loader = loader
-        self._bbox = bbox
+        self.bbox = bbox
         self._file = file
-        self._layer: Layer
+        self.layer: Layer
         self._has_limits = False
 
     def table(
@@ -90,9 +94,9 @@ class VariantOpener:
             interval=table.interval,
             generation=digest_of(layer.generation, table.digest),
         )
-        self._layer = self._widened(layer, table.limits) if table.limits else layer
+        self.layer = self._widened(layer, table.limits) if table.limits else layer
         table.layer_id, table.layer_digest, table.open_variant = layer.id, digest, self
-        return self._layer, table
+        return self.layer, table
 
     def _widened(self, layer: Layer, limits: Mapping[str, TileLimits]) -> Layer:
         """Return a layer whose documents show the extent of all variants."""
@@ -103,7 +107,7 @@ class VariantOpener:
         for name in sorted({*own, *limits} & known.keys(), key=lambda one: -known[one].cell_size):
             parts = [of[name] for of in (own, limits) if name in of]
             whole = reduce(TileLimits.union, parts)
-            if self._bbox is not None:
+            if self.bbox is not None:
                 within = known[name].limits_of(layer.native_bbox)
                 clipped = None if within is None else whole.intersection(within)
                 if clipped is None:
@@ -111,7 +115,7 @@ class VariantOpener:
                 whole = clipped
             found[name] = whole
         layer = replace(layer, tile_limits=MappingProxyType(found))
-        if self._bbox is not None:
+        if self.bbox is not None:
             return layer
         boxes = (known[name].bbox_of(one) for name, one in found.items())
         native = reduce(BoundingBox.union, boxes, layer.native_bbox)
@@ -132,11 +136,11 @@ class VariantOpener:
             ConfigurationError: it cannot be used.
             MastabaError: a storage does not answer.
         """
-        base, loader = self._layer, self._loader.again()
+        base, loader = self.layer, self._loader.again()
         reader = loader.reader
         try:
             pyramid, native, geographic, readers = loader.part(
-                base, variant.pyramids, self._bbox, f"{self._file} ({variant.key})"
+                base, variant.pyramids, self.bbox, f"{self._file} ({variant.key})"
             )
         except UnusableError:
             raise ConfigurationError(reader.faults.errors) from None
@@ -144,6 +148,7 @@ class VariantOpener:
             raise ReplacedError
         if self._has_limits:
             native, geographic = base.native_bbox, base.geographic_bbox
+        keys = base.surrogate_keys and layer_keys(base.id, pyramid, variant.key)
         return replace(
             base,
             key=variant.key,
@@ -152,11 +157,10 @@ class VariantOpener:
             pyramid=pyramid,
             native_bbox=native,
             geographic_bbox=geographic,
-            surrogate_keys=base.surrogate_keys and layer_keys(base.id, pyramid, variant.key),
             headers=base.headers and (("Mastaba-Pyramid", pyramid.generation),),
             generation=digest_of(base.id, variant.key, variant.stamp, pyramid.generation),
             readers=readers,
-            **variant.changes,
+            **{"surrogate_keys": keys, **variant.changes},
         )
 
 

@@ -13,7 +13,6 @@ from mastaba.model.bbox import BoundingBox
 from mastaba.model.layer import Layer
 from mastaba.model.pyramid import Pyramid
 
-
 _MOST_VARIANTS: Final = 64
 """Changed variants of a layer; more are reported as a change of the whole layer."""
 

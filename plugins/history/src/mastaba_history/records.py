@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -27,12 +27,13 @@ class Version:
 
     Attributes:
         number: from 1.
-        generation: of its descriptor now; it may have had others, with the same slabs.
+        generation: by which it was asked for; it may have several, with the same slabs.
         state: ``kept``, ``pruned``, ``injected`` or ``withdrawn``.
         built: when, as the builder writes it.
         bbox: of what differs from the version before; None for anything.
         since: generation of that version; empty if it is unknown.
         facts: ``sources`` and ``slabs``, numbers by kind.
+        descriptor: generation of its descriptor now.
     """
 
     number: int
@@ -42,6 +43,7 @@ class Version:
     bbox: Box | None
     since: str
     facts: Mapping[str, Any]
+    descriptor: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +134,7 @@ def _versions(document: Mapping[str, Any]) -> dict[str, Version]:
                 kind: {str(key): int(count) for key, count in entry.get(kind, {}).items()}
                 for kind in ("sources", "slabs")
             },
+            generation,
         )
         versions[generation] = one
         for former in entry.get("former", ()):
@@ -139,13 +142,9 @@ def _versions(document: Mapping[str, Any]) -> dict[str, Version]:
             # A lost generation must not hide one that exists.
             versions.setdefault(
                 _generation(former["generation"]),
-                Version(one.number, generation, state, *_of(one)),
+                replace(one, generation=_generation(former["generation"]), state=state),
             )
     return versions
-
-
-def _of(version: Version) -> tuple[str, Box | None, str, Mapping[str, Any]]:
-    return version.built, version.bbox, version.since, version.facts
 
 
 def _generation(text: Any) -> str:

@@ -15,7 +15,6 @@ from mastaba.errors import (
     UnknownPathError,
     public_message,
 )
-from mastaba_history.errors import HISTORY_STATUSES, GoneError
 from mastaba_history.feeds import (
     ATOM,
     JSON_FEED,
@@ -34,11 +33,12 @@ from mastaba_history.instants import (
     rfc3339,
 )
 from mastaba_history.layers import boxes, layer_histories, state_of
-from mastaba_history.records import KEPT
-from mastaba_ows.errors import entry_of
+from mastaba_history.tokens import drawing_digest, require_kept, version_of
+from mastaba_ows.errors import STATUSES, entry_of
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import Layer
+    from mastaba.api.dimensions import Variant
     from mastaba.api.services import ServiceSettings, Site
     from mastaba.api.web import Request
     from mastaba_history.layers import LayerHistory
@@ -75,6 +75,8 @@ class HistoryService(Service):
         )
         self._layers = {layer.id: layer for layer in self.published_layers()}
         self._endpoint = settings.endpoint_uri
+        if site.main is None:
+            site.catalogue.opened.versions = self._open
 
     def cost(self, request: Request) -> int:
         return _COST if "/changes/" in request.path else 1
@@ -119,10 +121,22 @@ class HistoryService(Service):
         raise UnknownPathError("there is nothing at this path")
 
     def error_response(self, error: Exception, request: Request) -> Response:
-        status = entry_of(error, HISTORY_STATUSES)
+        status = entry_of(error, STATUSES)
         text = public_message(error)
         document = {"type": "about:blank", "status": status, "title": text}
         return message(status, json.dumps(document, ensure_ascii=False), _PROBLEM)
+
+    def _open(self, layer: Layer, token: str) -> Variant:
+        """Return the version of a layer that a token in its name means, to be opened.
+
+        Raises:
+            UnknownNameError: there is none, or the layer has no history here.
+            GoneError, MovedError: as `mastaba_history.tokens.version_of`.
+        """
+        history = self.histories.get(layer.id) if layer.id in self._layers else None
+        if history is None:
+            raise UnknownNameError(f"the layer {layer.id} has no versions", "layer")
+        return version_of(layer, history, token)
 
     def _index(self, request: Request) -> Response:
         known = [layer for layer in self._layers.values() if layer.id in self.histories]
@@ -269,11 +283,7 @@ class HistoryService(Service):
             return self._redirect(layer, history, token)
         if versions is None:
             raise UnknownNameError(f"the layer {layer.id} has no version {token[:100]!r}", "token")
-        state = state_of(versions)
-        if state != KEPT:
-            later = history.later(token)
-            text = f"; the next version is {later.token}" if later else ""
-            raise GoneError(f"the version {token} of {layer.id} is {state}{text}")
+        require_kept(layer, history, token, versions)
         spans = []
         following = [*history.published[1:], None]
         first = None
@@ -293,6 +303,7 @@ class HistoryService(Service):
             "links": [
                 _link("self", version_href(self._endpoint, layer.id, token), _JSON),
                 _link("original", layer_href(self._endpoint, layer.id), _JSON),
+                *self._addresses(layer, token),
             ],
         }
         response = _json(document, request)
@@ -301,6 +312,32 @@ class HistoryService(Service):
         if first is not None:
             response.headers.append(("Memento-Datetime", http_date(first.since)))
         return response
+
+    def _addresses(self, layer: Layer, token: str) -> list[dict[str, str]]:
+        """Return where the services publish a version."""
+        services = self.site.catalogue.services
+        name = quote(f"{layer.id}~{token}", safe="~")
+        drawn = quote(f"{layer.id}~{token}-{drawing_digest(layer)}", safe="~")
+        forms = {
+            "tms": ("tilejson", f"/1.0.0/{name}/metadata.json", _JSON),
+            "wms": (
+                "wms",
+                "?SERVICE=WMS&VERSION=1.3.0&REQUEST=GetMap&STYLES=&CRS={crs}&BBOX={bbox}"
+                f"&WIDTH={{width}}&HEIGHT={{height}}&FORMAT=image/png&LAYERS={drawn}",
+                "image/png",
+            ),
+            "wmts": (
+                "wmts",
+                f"/1.0.0/{name}/{{style}}/{{TileMatrixSet}}/{{TileMatrix}}/{{TileRow}}/{{TileCol}}"
+                f".{layer.pyramid.format.extension}",
+                layer.pyramid.format.media_type,
+            ),
+        }
+        return [
+            _link(relation, services[service].endpoint_uri + address, media_type)
+            for service, (relation, address, media_type) in forms.items()
+            if service in services and service not in layer.hidden_from
+        ]
 
     def _redirect(self, layer: Layer, history: LayerHistory, text: str) -> Response:
         try:

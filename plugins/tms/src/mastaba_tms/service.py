@@ -68,6 +68,11 @@ class TileMapServer(Service):
             return self._get_tile.respond(request, parts[2], *parts[4:], mirrored=True)
         request.name_operation(_DOCUMENT)
         key = tuple(parts[1:])
+        if "~" in request.path:
+            # A version, of which there may be many.
+            response = self._build(key).respond(request)
+            response.headers.append(("Cache-Control", "max-age=86400"))
+            return response
         document = self._documents.get(key)
         if document is None:
             # Two threads may build it at the same time; both results are equal.

@@ -1,0 +1,108 @@
+"""Names of versions of layers: ``ORTHO~4f0c1d2e3a4b`` (time.md section 4.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+from mastaba.api.catalogue import digest_of
+from mastaba.api.dimensions import Variant
+from mastaba.errors import UnknownNameError
+from mastaba_history.instants import is_instant, parse_instant, rfc3339
+from mastaba_history.layers import sibling, state_of
+from mastaba_history.records import KEPT
+from mastaba_ows.errors import GoneError
+from mastaba_server.errors import MovedError
+
+if TYPE_CHECKING:
+    from mastaba.api.catalogue import Layer
+    from mastaba_history.layers import LayerHistory
+    from mastaba_history.records import Version
+
+DRAWING: Final = 1
+"""Raise it when a kernel or an encoder gives other bytes than before."""
+
+IMMUTABLE: Final = "public, max-age=31536000, immutable"
+_CHECKED: Final = "no-cache"
+_DIGITS: Final = 6
+_OTHER: Final = "0" * _DIGITS
+"""Stands for all digests that do not fit."""
+
+
+def drawing_digest(layer: Layer) -> str:
+    """Return six hexadecimal digits that depend on how a layer is drawn, not on its pyramids."""
+    sets = [
+        (one.id, one.crs.code, tuple(one.matrices.values()))
+        for one in (layer.pyramid.tile_matrix_set, *layer.extra_tile_matrix_sets)
+    ]
+    box = getattr(layer.open_variant, "bbox", None)
+    return digest_of(DRAWING, layer.styles, layer.resampling, sets, box)[:_DIGITS]
+
+
+def require_kept(
+    layer: Layer, history: LayerHistory, token: str, versions: Sequence[Version]
+) -> None:
+    """Check that the slabs of versions still exist.
+
+    Raises:
+        GoneError: they do not; the message has the state and the nearest later version.
+    """
+    state = state_of(versions)
+    if state != KEPT:
+        later = history.later(token)
+        text = f"; the next version is {later.token}" if later else ""
+        raise GoneError(f"the version {token} of {layer.id} is {state}{text}", "layer")
+
+
+def version_of(layer: Layer, history: LayerHistory, token: str) -> Variant:
+    """Return the version that a token means, to be opened; nothing is read.
+
+    With a fitting digest behind a dash, all that it shows is immutable. Without one, stored tiles
+    are; what is drawn may change with the styles.
+
+    Args:
+        layer: as published now.
+        token: ``G``, ``G-d``, or an instant.
+
+    Raises:
+        UnknownNameError: there is no such version.
+        GoneError: it has been removed.
+        MovedError: the token is an instant, and means another one.
+    """
+    if is_instant(token):
+        published = history.at(parse_instant(token))
+        if published is None:
+            first = history.published[0]
+            text = f"{layer.id} was first published {rfc3339(first.since)}, as {first.token}"
+            raise UnknownNameError(text, "layer")
+        raise MovedError(f"~{token}", f"~{published.token}")
+    generations, dash, drawing = token.partition("-")
+    versions = history.versions(generations)
+    if versions is None or (dash and len(drawing) != _DIGITS):
+        raise UnknownNameError(f"the layer {layer.id} has no version {token[:100]!r}", "layer")
+    require_kept(layer, history, generations, versions)
+    is_drawn_so = bool(dash) and drawing == drawing_digest(layer)
+    changes: dict[str, Any] = {
+        "cache_control": IMMUTABLE if is_drawn_so else _CHECKED,
+        "stored_cache_control": None if dash else IMMUTABLE,
+    }
+    if layer.surrogate_keys:
+        names = [f"gen-{one.generation}" for one in versions]
+        changes["surrogate_keys"] = (*names, f"base-{quote(layer.id, '')}")
+    entries = [
+        {
+            "path": str(sibling(path, f"_{version.number}.json")),
+            "bottom_level": part.bottom_level,
+            "top_level": part.top_level,
+        }
+        for (path, _), version, part in zip(
+            history.parts, versions, layer.pyramid.parts, strict=True
+        )
+    ]
+    # `generation` is that of the present descriptor: it may have been written again.
+    stamps = [version.descriptor for version in versions]
+    stamp = stamps[0] if len(stamps) == 1 else digest_of(stamps)
+    # Clients may write any digest: those that do not fit are one version.
+    name = f"{layer.id}~{generations}{dash}{drawing if is_drawn_so else dash and _OTHER}"
+    return Variant(name, layer.at, entries, stamp, changes, layer.interval)
