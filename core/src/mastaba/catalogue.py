@@ -13,16 +13,15 @@ from mastaba.containers.index_cache import IndexCache
 from mastaba.containers.reader import TileReader
 from mastaba.errors import NoSuchValueError, UnknownNameError
 from mastaba.model.digest import digest_of
-from mastaba.model.dimension import DimensionValues, Note
 from mastaba.model.layer import Layer
 from mastaba.model.settings import MapLimits, ServiceSettings, Settings, VirtualSettings
 from mastaba.model.style import Style
 from mastaba.model.tile_matrix_set import TileMatrixSet
 from mastaba.storage.pool import StoragePool
-from mastaba.variants import OpenVariants, Recent, Variant, VariantTable, VersionTable
+from mastaba.variants import NOTHING, Resolved, VariantTable
+from mastaba_server.threads.recent import Recent
 from mastaba_server.web.text import printable
 
-NOTHING: Mapping[str, Any] = MappingProxyType({})
 _VIEWED = 64
 
 
@@ -32,26 +31,6 @@ class LoadedLayer(NamedTuple):
     layer: Layer
     readers: Mapping[str, TileReader]
     variants: VariantTable | None = None
-
-
-class Resolved(NamedTuple):
-    """The layers that a name and values mean.
-
-    Attributes:
-        layers: at least one; newest first.
-        notes: values that the request did not name exactly.
-        is_lasting, ranges: see `mastaba.variants.Choice`.
-    """
-
-    layers: tuple[Layer, ...]
-    notes: tuple[Note, ...] = ()
-    is_lasting: bool = True
-    ranges: Mapping[str, Any] = NOTHING
-
-    @property
-    def layer(self) -> Layer:
-        """The newest of them."""
-        return self.layers[0]
 
 
 ShowVariant = Callable[[str, Layer], "tuple[Layer, Mapping[str, TileReader]] | None"]
@@ -80,7 +59,9 @@ class Catalogue:
         virtual_from: makes another virtual service from its section (`ServicesConfig`).
         reports: what was found in each container, lines by path; for operators.
         variants: of the layers that have dimensions, by identifier.
-        opened: those that this process has opened.
+        opened: those that this process keeps open.
+        at_token: of a service that knows versions: returns the layer that the part of a name behind
+            ``~`` means, from the layer, its values by dimension, and the token. Empty without one.
         shown: for a view: the catalogue that it shows, and how it shows variants.
     """
 
@@ -101,7 +82,8 @@ class Catalogue:
     virtual_from: Callable[..., VirtualSettings] = VirtualSettings
     reports: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     variants: Mapping[str, VariantTable] = field(default_factory=dict)
-    opened: OpenVariants = field(default_factory=OpenVariants)
+    opened: Recent[Layer] = field(default_factory=lambda: Recent(512))
+    at_token: list[Callable[[Layer, Mapping[str, str], str], Layer]] = field(default_factory=list)
     shown: tuple[Catalogue, ShowVariant] | None = field(default=None, repr=False)
 
     @cached_property
@@ -129,12 +111,8 @@ class Catalogue:
         """Return a layer with its readers and variants."""
         return LoadedLayer(self.layers[name], self.readers[name], self.variants.get(name))
 
-    def values_of(self, layer: Layer, limit: int = 500) -> Sequence[DimensionValues]:
-        """Return the values of each dimension of a layer, as documents show them.
-
-        Args:
-            limit: number of texts in ``extent`` and ``uniform``; see `DimensionValues`.
-        """
+    def values_of(self, layer: Layer, limit: int = 500) -> Sequence[Any]:
+        """Return the values of the dimensions of a layer; see `VariantTable.values`."""
         table = self.variants.get(layer.id)
         return () if table is None else table.values(limit)
 
@@ -157,27 +135,26 @@ class Catalogue:
             layer, own, token = self._named(name)
             values = {**values, **own}
         if token:
-            version = None if own else self._version(layer.id, token)
-            if version is None:
-                raise self._unknown(name)
-            return Resolved((version,))
+            whole = self if self.shown is None else self.shown[0]
+            versions = [find(whole.layers[layer.id], own, token) for find in self.at_token]
+            found_version = self._as_shown(versions[0]) if versions else None
+            if found_version is None:
+                raise UnknownNameError(f"there is no layer {printable(name)}", "layer")
+            return Resolved((found_version,))
         table = self.variants.get(layer.id)
         if table is None:
             return Resolved((layer,))
-        choice = table.resolve(values, most)
-        if not choice.variants:
-            return Resolved((layer,), *choice[1:])
-        opened = [self._opened(table, variant) for variant in choice.variants]
-        layers = tuple(one for one in opened if one is not None)
+        found = table.resolve(values, most)
+        layers = tuple(filter(None, map(self._as_shown, found.layers)))
         if not layers:
             raise NoSuchValueError("the layer has no such value", layer.dimensions[0].name)
-        return Resolved(layers, *choice[1:])
+        return found._replace(layers=layers)
 
     def _named(self, name: str) -> tuple[Layer, Mapping[str, str], str]:
         """Return the layer, the values and the token in a name that is no identifier."""
         rest, mark, token = name.partition("~")
         if mark and not token:
-            raise self._unknown(name)
+            raise UnknownNameError(f"there is no layer {printable(name)}", "layer")
         identifier, *items = rest.split(";", 8)
         layer = self.layers.get(identifier)
         pairs = [item.partition("=") for item in items]
@@ -188,39 +165,27 @@ class Catalogue:
             found = table.named(rest)
             if found is not None:
                 return self.layers[key], found, token
-        raise self._unknown(name)
+        raise UnknownNameError(f"there is no layer {printable(name)}", "layer")
 
-    @staticmethod
-    def _unknown(name: str) -> UnknownNameError:
-        return UnknownNameError(f"there is no layer {printable(name)}", "layer")
-
-    def _version(self, name: str, token: str) -> Layer | None:
-        """Return the version of a layer that a token means; None if it is not shown."""
-        find, whole = self.opened.versions, self if self.shown is None else self.shown[0]
-        layer = whole.layers[name]
-        if find is None:
-            return None
-        table = VersionTable(name, layer.generation, layer.open_variant)
-        return self._opened(table, find(layer, token))
-
-    def _opened(self, table: VariantTable | VersionTable, variant: Variant) -> Layer | None:
-        """Return a variant as this catalogue shows it; None if nothing of it is shown."""
-        if self.shown is None:
-            return self.opened.get(table, variant)
-        whole, show = self.shown
-        layer = whole._opened(table, variant)
-        if layer is None:
-            return None
+    def _as_shown(self, layer: Layer) -> Layer | None:
+        """Return a layer or variant as this catalogue shows it; None if nothing of it is shown."""
         name = layer.id
-        if self.layers[name] is whole.layers[name] and self.readers[name] is whole.readers[name]:
+        if layer.readers is None:
+            return self.layers[name]
+        if self.shown is None:
             return layer
+        whole, show = self.shown
+        found = whole._as_shown(layer)
+        is_same = self.layers[name] is whole.layers[name]
+        if found is None or (is_same and self.readers[name] is whole.readers[name]):
+            return found
         if show is _unchanged:
             return None
-        known = self._viewed.get(variant.key)
-        if known is None or known[0] is not layer:
-            found = show(layer.id, layer)
-            own = None if found is None else replace(found[0], readers=found[1])
-            known = self._viewed.add(variant.key, (layer, own))
+        known = self._viewed.get(layer.key)
+        if known is None or known[0] is not found:
+            part = show(name, found)
+            own = None if part is None else replace(part[0], readers=part[1])
+            known = self._viewed.add(layer.key, (found, own))
         return known[1]
 
     @cached_property

@@ -6,7 +6,7 @@ All objects are immutable and belong to one configuration.
 from mastaba.api._deprecated import former_names
 from mastaba.catalogue import Catalogue
 from mastaba.model.bbox import WORLD, BoundingBox
-from mastaba.model.crs import CRS, CRS84, WGS84, Equivalences, transform_points
+from mastaba.model.crs import CRS, CRS84, WGS84, Equivalences, geographic_bbox, transform_points
 from mastaba.model.digest import digest_of
 from mastaba.model.extent import bbox_in, geographic_extent, whole_view
 from mastaba.model.format import TILE_FORMATS, Codec, TileFormat
@@ -51,6 +51,7 @@ __all__ = [
     "Update",
     "bbox_in",
     "digest_of",
+    "geographic_bbox",
     "geographic_extent",
     "keys_within",
     "layer_key",

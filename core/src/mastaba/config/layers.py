@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from copy import copy, deepcopy
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import parse_qsl
@@ -19,12 +20,11 @@ from mastaba.config.pyramids import PyramidLoader, coarse_to_fine
 from mastaba.config.resources import ResourceLoader
 from mastaba.config.server import ServerConfig
 from mastaba.config.services import ServicesConfig, load_metadata
+from mastaba.config.source import version_of
 from mastaba.config.styles import make_style
 from mastaba.config.tile_matrix_sets import make_tile_matrix_set
-from mastaba.config.variants import VariantOpener
 from mastaba.containers.base import MakeReader
 from mastaba.containers.index_cache import IndexCache
-from mastaba.containers.reader import TileReader
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS, WGS84, geographic_bbox, is_known_crs
 from mastaba.model.digest import digest_of
@@ -37,6 +37,10 @@ from mastaba.model.tile_matrix_set import TileMatrix, TileMatrixSet
 from mastaba.plugins.manager import Plugins
 from mastaba.storage.path import ResourcePath
 from mastaba.storage.pool import StoragePool
+from mastaba.variants import VariantSource
+from mastaba_server.threads.recent import Recent
+
+Entries = Sequence[Mapping[str, Any]]
 
 _ONE_CHANNEL: Final = frozenset(("estompage", "pente", "exposition", "terrainrgb"))
 
@@ -77,7 +81,7 @@ class LayerLoader:
         self.reports: dict[str, tuple[str, ...]] = {}
         self._containers = ContainerLoader(self.tile_matrix_sets, reader, plugins, indices)
         self._indices, self._plugins = indices, plugins
-        self.dimensions = plugins.dimensions
+        self.opened: Recent[Layer] = known.opened if known else Recent(server.variants)
         self._installed = plugins.services.keys()
         self._services = {name: plugins.services[name] for name in shared.services}
         classes = self._services.values()
@@ -99,8 +103,8 @@ class LayerLoader:
         keys = document.keys() & {"dimensions", "variants"} if isinstance(document, dict) else ()
         if keys:
             descriptor = deepcopy(document)
-            if not self.dimensions:
-                reason = f"nothing installed reads dimensions{self.dimensions.left_out}"
+            if not self._plugins.dimensions:
+                reason = f"nothing installed reads it{self._plugins.dimensions.left_out}"
                 faults.refuse(f"$.{min(keys)}", reason, "pip install mastaba-dimensions")
         hidden = self._switched_off(document)
         document = self.reader.validated(document, "layer", file, self._services)
@@ -149,39 +153,45 @@ class LayerLoader:
             registration=document.get("registration", pyramid.registration),
         )
         readers = {name: make[name](level) for name, level in pyramid.levels.items()}
-        table, opener = None, VariantOpener(self, document.get("bbox"), file)
+        table = None
         if descriptor is not None:
-            layer, table = opener.table(layer, document, faults, listing)
-        layer = opener.layer = replace(layer, open_variant=opener)
+            faults = FileFaults(self.reader.faults, file)
+            source = VariantSource(
+                *(layer, document, file, self.reader, self.again(), self.opened, listing),
+                *(faults.refuse, faults.warning),
+            )
+            tables = (kind.open(source) for kind in self._plugins.dimensions.values())
+            table = next(filter(None, tables), None)
         if table is not None:
-            table.descriptor, table.file = descriptor, file
+            layer, table.descriptor, table.file = table.layer, descriptor, file
+        layer = replace(
+            layer, open_variant=partial(_opened, self, layer, file, bbox=document.get("bbox"))
+        )
         return LoadedLayer(layer, MappingProxyType(readers), table)
 
-    def again(self) -> LayerLoader:
-        """Return a loader that loads pyramids again, and has its own problems."""
-        return self.moved(self.reader.pool, self._indices)
-
-    def moved(self, pool: StoragePool, indices: IndexCache) -> LayerLoader:
-        """Return such a loader that reads from other storages."""
+    def again(
+        self, pool: StoragePool | None = None, indices: IndexCache | None = None
+    ) -> LayerLoader:
+        """Return a loader that loads pyramids again; it has problems of its own."""
         other, sets = copy(self), self.tile_matrix_sets
-        other.reader, other.reports, other._indices = self.reader.silent(pool), {}, indices
-        other._pyramids = PyramidLoader(sets, other.reader, indices)
-        other._containers = ContainerLoader(sets, other.reader, self._plugins, indices)
+        other._indices = indices or self._indices
+        other.reader, other.reports = self.reader.silent(pool), {}
+        other._pyramids = PyramidLoader(sets, other.reader, other._indices)
+        other._containers = ContainerLoader(sets, other.reader, self._plugins, other._indices)
         return other
 
-    def part(
-        self,
-        layer: Layer,
-        entries: Sequence[Mapping[str, Any]],
-        bbox: dict[str, float] | None,
-        file: str,
-    ) -> tuple[Pyramid, BoundingBox, BoundingBox, Mapping[str, TileReader]]:
-        """Return the pyramid of a variant of a layer, its boxes, and the readers of its levels.
+    def variant(
+        self, layer: Layer, entries: Entries, bbox: dict[str, float] | None, file: str, key: str
+    ) -> Layer:
+        """Return a variant of a layer; call it once of each loader.
 
         Args:
-            entries: ``pyramids`` of the variant.
-            bbox: of the layer, as in its descriptor.
+            entries: its ``pyramids``; the levels may be absent.
+            bbox: as in the descriptor of the layer.
             file: what messages call the variant.
+
+        Raises:
+            UnusableError: it cannot be used.
         """
         faults = FileFaults(self.reader.faults, file)
         parts = [dict(entry) for entry in entries]
@@ -193,7 +203,26 @@ class LayerLoader:
             remedy = "convert the pyramid with mastaba build, or make it a layer of its own"
             faults.refuse("$.pyramids", str(error), remedy)
         readers = {name: make[name](level) for name, level in pyramid.levels.items()}
-        return pyramid, native, geographic, MappingProxyType(readers)
+        return replace(
+            layer,
+            key=key,
+            pyramid=pyramid,
+            native_bbox=native,
+            geographic_bbox=geographic,
+            surrogate_keys=layer.surrogate_keys and layer_keys(layer.id, pyramid, key),
+            headers=layer.headers and (("Mastaba-Pyramid", pyramid.generation),),
+            readers=MappingProxyType(readers),
+        )
+
+    def stamp_of(self, entries: Entries) -> str:
+        """Return a digest of the versions of pyramids: as this loader read them, or as they are.
+
+        Raises:
+            ValueError, MastabaError: a path is invalid, or a storage does not answer.
+        """
+        paths, seen = [ResourcePath.parse(entry["path"]) for entry in entries], self.reader.source
+        pool = self.reader.pool
+        return digest_of([seen.versions.get(one) or version_of(pool, one) for one in paths])
 
     def _switched_off(self, document: Any) -> frozenset[str]:
         """Return the services that do not publish a layer.
@@ -256,8 +285,8 @@ class LayerLoader:
                         faults.error(f"{at}.{end}", "is missing", f'add the key "{end}"')
                     if missing:
                         continue
-                    ends = entry["bottom_level"], entry["top_level"]
-                    parts.append(Part(str(path), pyramid.generation, *ends))
+                    levels_of = (entry.get(end, "") for end in ("bottom_level", "top_level"))
+                    parts.append(Part(str(path), pyramid.generation, *levels_of))
                 pyramids.append(pyramid)
                 try:
                     _require_match(pyramids[0], pyramid, is_hybrid=bool(containers))
@@ -325,6 +354,12 @@ class LayerLoader:
                 with suppress(UnusableError):
                     found[identifier] = self.tile_matrix_sets.get(identifier, named_by)
         return tuple(found.values())
+
+
+def _opened(
+    loader: LayerLoader, layer: Layer, file: str, entries: Entries, key: str, *, bbox: Any
+) -> Layer:
+    return loader.again().variant(layer, entries, bbox, f"{file} ({key})", key)
 
 
 def _described(one: TileMatrixSet) -> tuple[object, ...]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from copy import copy
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -26,7 +25,6 @@ from mastaba.slab.reader import LevelReader
 from mastaba.slab.stored_indices import IndexStore
 from mastaba.storage.path import ResourcePath
 from mastaba.storage.pool import StoragePool
-from mastaba.variants import OpenVariants
 
 
 def load_catalogue(
@@ -89,7 +87,7 @@ def load_catalogue(
         raise ConfigurationError(faults.errors)
     faulty = frozenset(named.keys() - loaded.keys())
     outdated = {
-        name: _as_it_was(previous, name, pool, indices)
+        name: _as_it_was(previous, name, pool, indices, loader)
         for name in faulty
         if previous is not None and name in previous.layers
     }
@@ -110,7 +108,7 @@ def load_catalogue(
         outdated_layers=frozenset(outdated),
         map_limits=server.map_limits,
         reports=MappingProxyType(loader.reports),
-        opened=OpenVariants(server.variants),
+        opened=loader.opened,
         **in_order(loaded | outdated),
     )
 
@@ -129,7 +127,7 @@ def _store(server: ServerConfig, plugins: Plugins, faults: Faults) -> IndexStore
 
 
 def _as_it_was(
-    previous: Catalogue, name: str, pool: StoragePool, indices: IndexCache
+    previous: Catalogue, name: str, pool: StoragePool, indices: IndexCache, loader: LayerLoader
 ) -> LoadedLayer:
     """Return a layer of the previous catalogue that reads from the storages of the new one."""
 
@@ -143,12 +141,9 @@ def _as_it_was(
 
     readers = {level: reopened(reader) for level, reader in previous.readers[name].items()}
     table = previous.variants.get(name)
-    if table is not None:
-        table = copy(table)
-        table.open_variant = table.open_variant.moved(pool, indices)
-    layer = previous.layers[name]
-    layer = replace(layer, open_variant=layer.open_variant.moved(pool, indices))
-    return LoadedLayer(layer, MappingProxyType(readers), table)
+    moved = table and table.moved(loader.again(pool, indices))
+    layer = replace(previous.layers[name], open_variant=None)
+    return LoadedLayer(layer, MappingProxyType(readers), moved)
 
 
 def _listed_layers(

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mastaba.model.bbox import BoundingBox
-from mastaba.model.dimension import Dimension
 from mastaba.model.pyramid import Pyramid
 from mastaba.model.style import Style
 from mastaba.model.tile_matrix_set import TileLimits, TileMatrixSet
@@ -112,14 +111,16 @@ class Layer:
             descriptor says, or else that of the pyramid.
         key: what identifies it among layers and their variants: ``id``, or the qualified name of a
             variant, ``ORTHO;time=1950``.
-        dimensions: in the order of WMTS templates; empty for most layers.
+        dimensions: `mastaba_ows.dimensions.Dimension`, in the order of WMTS templates; empty for
+            most layers.
         at: text of the value of each dimension, if they are known.
         interval: first and last instant of its time, ISO 8601; None without.
         tile_limits: of all variants together, by tile matrix identifier, coarse to fine; empty if
             those of the pyramid are meant.
         readers: of a variant, by tile matrix identifier; see `Catalogue.readers_of`.
         stored_cache_control: that of tiles as they are stored, if it differs.
-        open_variant: opens a variant of it; see `mastaba.variants.VariantOpener`.
+        open_variant: opens the layer from other pyramids: takes entries of ``pyramids`` and a key;
+            see `mastaba.config.layers.LayerLoader.variant`. None if it cannot be done.
     """
 
     id: str
@@ -146,7 +147,7 @@ class Layer:
     registration: str = "area"
     withheld: frozenset[tuple[str, str]] = frozenset()
     key: str = ""
-    dimensions: tuple[Dimension, ...] = ()
+    dimensions: tuple[Any, ...] = ()
     at: Mapping[str, str] = field(default_factory=dict, hash=False)
     interval: tuple[str, str] | None = None
     tile_limits: Mapping[str, TileLimits] = field(default_factory=dict, hash=False)

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
-from typing import Any, Final, Self
+from typing import Any, Self
 
 from mastaba.catalogue import Catalogue
-from mastaba.errors import MastabaError
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.layer import Layer
-from mastaba.model.pyramid import Pyramid
-
-_MOST_VARIANTS: Final = 64
-"""Changed variants of a layer; more are reported as a change of the whole layer."""
 
 
 class Action(StrEnum):
@@ -102,49 +96,16 @@ def layer_changes(old: Catalogue, new: Catalogue) -> list[LayerChange]:
         before, after = old.layers.get(name), new.layers.get(name)
         if before == after:
             continue
-        bbox, of_variants = None, None
-        if before is not None and after is not None:
-            bbox, of_variants = _changed_area(before, after), _variant_changes(old, new, name)
-        if of_variants is None or before is None or after is None:
+        table, known = new.variants.get(name), old.variants.get(name)
+        of_variants = [] if table is None or known is None else table.changes(known)
+        if before is None or after is None or of_variants is None:
             changes.append(LayerChange(name, _generation(before), _generation(after)))
             continue
-        changes += of_variants
+        changes += [LayerChange(name, *one) for one in of_variants]
         if not of_variants or before.pyramid != after.pyramid or not _are_alike(before, after):
+            bbox = _changed_area(before, after)
             changes.append(LayerChange(name, before.generation, after.generation, bbox))
     return changes
-
-
-def _variant_changes(old: Catalogue, new: Catalogue, name: str) -> list[LayerChange] | None:
-    """Return the variants of a layer that have changed; None if there are too many."""
-    tables = old.variants.get(name), new.variants.get(name)
-    known, now = (
-        {} if table is None else {one.key: one for one in table.variants()} for table in tables
-    )
-    changed = [
-        key
-        for key in known.keys() | now.keys()
-        if key not in known or key not in now or known[key].stamp != now[key].stamp
-    ]
-    if len(changed) > _MOST_VARIANTS:
-        return None
-    changes = []
-    for key in sorted(changed):
-        before, after, bbox = known.get(key), now.get(key), None
-        if before is not None and after is not None:
-            with suppress(MastabaError):
-                pyramid = new.opened.get(new.variants[name], after).pyramid
-                # The stamp of a stack is a generation.
-                is_update = pyramid.update is not None and pyramid.update.since == before.stamp
-                if is_update and _slabs_of(pyramid) <= _slabs_of(new.layers[name].pyramid):
-                    bbox = pyramid.update and pyramid.update.bbox
-        stamps = (None if one is None else one.stamp for one in (before, after))
-        changes.append(LayerChange(name, *stamps, bbox, key))
-    return changes
-
-
-def _slabs_of(pyramid: Pyramid) -> set[tuple[str, int, int]]:
-    levels = pyramid.levels.items()
-    return {(name, level.tiles_per_width, level.tiles_per_height) for name, level in levels}
 
 
 def _are_alike(before: Layer, after: Layer) -> bool:

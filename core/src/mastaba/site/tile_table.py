@@ -231,7 +231,10 @@ class TileTable:
 
     def _remember(self, known: _Groups, address: str, found: Known | None) -> None:
         # Variants of a layer have groups of their own.
-        most = min(_MAX_GROUPS + 2 * self._opened.levels, _MOST_GROUPS) if found else _MAX_GROUPS
+        most = _MAX_GROUPS
+        if len(known) >= most and found is not None:
+            levels = sum(len(layer.pyramid.levels) for layer in self._opened.values())
+            most = min(most + 2 * levels, _MOST_GROUPS)
         _remember(known, address, found, most)
 
 

@@ -19,6 +19,7 @@ from mastaba.services.base import Site
 from mastaba.services.change import Action, Change
 from mastaba.site.application import Application
 from mastaba.site.logs import log_faults
+from mastaba.variants import VariantTable
 from mastaba_server.processes.control import WorkerLink
 
 logger = logging.getLogger("mastaba")
@@ -49,14 +50,21 @@ class SiteUpdates:
         self._lock = threading.Lock()
         self._link: WorkerLink | None = None
         application.site.submit = self.submit
-        opened = application.site.catalogue.opened
-        opened.tables = application.site.catalogue.variants
-        opened.refresh = lambda name: self.submit(Change(Action.REFRESH_LAYER, name))
+        self._adopt()
 
     def connect(self, link: WorkerLink) -> None:
         """Send changes to the supervisor from now on, and follow those that it makes."""
         self._link = link
         link.follow(lambda change: self.follow(Change.from_json(change)))
+
+    def _adopt(self) -> None:
+        for table in self._application.site.catalogue.variants.values():
+            table.refresh = self._refresh
+
+    def _refresh(self, layer: str) -> VariantTable | None:
+        """Read the variants of a layer again in all processes, and return them."""
+        self.submit(Change(Action.REFRESH_LAYER, layer))
+        return self._application.site.catalogue.variants.get(layer)
 
     def submit(self, change: Change) -> None:
         """Apply a change in all processes; return when all of them have it."""
@@ -99,7 +107,7 @@ class SiteUpdates:
                 for name, settings in site.catalogue.services.items():
                     site.plugins.services[name].keep(settings, change)
             self._application.swap(changed)
-            changed.catalogue.opened.tables = changed.catalogue.variants
+            self._adopt()
             site.close_services_later()
         except UnusableError:
             reasons = (f"{fault.file}: {fault.path}: {fault.reason}" for fault in faults.errors)

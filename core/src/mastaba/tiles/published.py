@@ -13,7 +13,6 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from mastaba.catalogue import NOTHING
 from mastaba.errors import (
     InvalidParameterError,
     MissingParameterError,
@@ -31,7 +30,8 @@ from mastaba.model.tile_matrix_set_link import TileMatrixSetLink, all_links, lin
 from mastaba.services import drawing
 from mastaba.services.base import Site
 from mastaba.tiles.stored import TilePublisher
-from mastaba.variants import Recent
+from mastaba.variants import NOTHING
+from mastaba_server.threads.recent import Recent
 from mastaba_server.web.request import Request
 from mastaba_server.web.response import Response
 from mastaba_server.web.text import printable

@@ -1,12 +1,97 @@
-"""Values of dimensions in parameters, and warnings about them (WMS 1.3.0, annex C)."""
+"""Dimensions of layers, such as time: in documents, in parameters, and in warnings."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
-from mastaba.api.dimensions import Dimension, Note
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 _PREFIX = "dim_"
+
+
+@dataclass(frozen=True, slots=True)
+class Dimension:
+    """One dimension of a layer (time.md section 1.1).
+
+    Attributes:
+        name: in lower case, as in WMS: ``time``, ``elevation`` or another one.
+        kind: ``time``, ``number`` or ``text``.
+        units: ``ISO8601`` for times; may be empty.
+        unit_symbol: may be empty.
+        default: rule for requests without a value: ``latest``, ``earliest``, ``current``, ``now``,
+            ``none``, or a value.
+        nearest: whether the nearest value answers for one that does not exist.
+        multiple: whether a map may show several values.
+        of_pixels: whether the values are those of pixels, not of pyramids.
+    """
+
+    name: str
+    kind: str = "time"
+    units: str = ""
+    unit_symbol: str = ""
+    default: str = "latest"
+    nearest: bool = False
+    multiple: bool = True
+    of_pixels: bool = False
+
+    @property
+    def identifier(self) -> str:
+        """Name in WMTS: ``Time`` and ``Elevation``, others as they are."""
+        return self.name.capitalize() if self.name in ("time", "elevation") else self.name
+
+    @property
+    def is_current(self) -> bool:
+        """Whether documents say that the value ``current`` is kept up to date."""
+        return self.kind == "time" and self.default in ("current", "now")
+
+
+@dataclass(frozen=True, slots=True)
+class DimensionValues:
+    """The values of one dimension, as documents show them.
+
+    Attributes:
+        dimension: whose values these are.
+        default: text of the default value, or ``current``; empty for the rule ``none``.
+        texts: all values, times ascending, others in the order of the descriptor. Of intervals,
+            the start.
+        extent: the values for WMS: runs of equal steps as ``first/last/step``, separated by commas.
+        uniform: the values for WMTS, one for each element, all of one precision; runs if there are
+            too many.
+        step: ISO 8601 duration, or number, if all values are one run; empty if not.
+        intervals: of a time dimension, first and last instant of each value, in the order of
+            ``texts``; empty for others.
+        nearest: whether documents must say that nearest values are used.
+    """
+
+    dimension: Dimension
+    default: str
+    texts: Sequence[str]
+    extent: str
+    uniform: Sequence[str]
+    step: str = ""
+    intervals: Sequence[tuple[str, str]] = ()
+    nearest: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A value that a request did not name exactly (time.md section 1.4).
+
+    Attributes:
+        dimension: of the value.
+        value: text of the value that is used.
+        kind: ``default`` or ``nearest``.
+    """
+
+    dimension: Dimension
+    value: str
+    kind: str
+
+    @property
+    def warning(self) -> str:
+        """Value of a ``Warning`` header (WMS 1.3.0, C.4.2 and C.4.3)."""
+        unit = self.dimension.unit_symbol or self.dimension.units
+        shown = f"{self.dimension.name}={self.value} {unit}".rstrip()
+        return f"99 {self.kind.capitalize()} value used: {shown}"
 
 
 def requested_values(

@@ -11,7 +11,6 @@ from mastaba.catalogue import Catalogue
 from mastaba.errors import InvalidParameterError
 from mastaba.model.layer import Layer
 from mastaba.model.settings import MapSettings
-from mastaba.variants import Recent
 from mastaba_render.admission import Admission
 from mastaba_render.float_pictures import FloatPictures
 from mastaba_render.layer_map import LayerMap, PreparedMap
@@ -20,6 +19,7 @@ from mastaba_render.mosaic import LevelPixels
 from mastaba_render.native import Window
 from mastaba_render.styles import is_bytes
 from mastaba_render.tile_cache import TileCache
+from mastaba_server.threads.recent import Recent
 
 _FURTHEST: Final = 1e10
 """CRS units. No CRS has larger coordinates, and arithmetic overflows beyond 1e300."""

@@ -13,12 +13,12 @@ from typing import Final
 from mastaba.model.layer import Layer
 from mastaba.model.pyramid import Level
 from mastaba.model.style import Palette, PaletteEntry, Style
-from mastaba.variants import Recent
 from mastaba_render.layer_map import version_of
 from mastaba_render.map_request import MapLayer
 from mastaba_render.mosaic import LevelPixels, Mosaic
 from mastaba_render.native import Window
 from mastaba_render.styles import is_bytes, relief_name
+from mastaba_server.threads.recent import Recent
 
 _TILES: Final = 4
 """Tiles across and down, in the middle of the level, from which the range is taken."""

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from mastaba.api.dimensions import Dimension, InvalidDimensionError, NoSuchValueError
+from mastaba.api.dimensions import InvalidDimensionError, NoSuchValueError
 from mastaba.api.web import printable
 from mastaba_dimensions.grammar import Period, Time, parse_number, parse_period, parse_time
+from mastaba_ows.dimensions import Dimension
 
 LONGEST: Final = 10_000
 """Characters of the values of one dimension in a request."""

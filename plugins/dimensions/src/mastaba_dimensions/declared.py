@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final
 
-from mastaba.api.dimensions import Dimension, VariantSource
+from mastaba.api.dimensions import VariantSource
 from mastaba_dimensions.grammar import parse_number, parse_period
+from mastaba_ows.dimensions import Dimension
 
 _RESERVED: Final = frozenset(
     (

@@ -7,9 +7,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from mastaba.api.dimensions import Dimension, VariantSource
+from mastaba.api.dimensions import VariantSource
 from mastaba.api.documents import Faults, parse_document
 from mastaba.errors import MastabaError, reason_of
+from mastaba_ows.dimensions import Dimension
 
 Row = dict[str, Any]
 """A variant as JSON: ``at``, ``pyramids``, ``stamp``, and perhaps ``levels``, ``title``,
@@ -51,7 +52,7 @@ def _stamped(source: VariantSource, rows: Iterable[Mapping[str, Any]], at: str) 
     for row in rows:
         entries = row["pyramids"]
         try:
-            stamp = row.get("generation") or source.stamp(entries)
+            stamp = row.get("generation") or source.loader.stamp_of(entries)
         except (MastabaError, ValueError) as error:
             reason = f"{entries[0]['path']} cannot be found: {error}"
             source.refuse(at, reason, "correct the path")
@@ -69,7 +70,7 @@ def _text(value: object) -> str:
 def _stack(source: VariantSource, path: str) -> list[Row]:
     faults = Faults()
     named_by = f"variants.stack of {source.file}"
-    document = parse_document(source.text(path, named_by), path, faults)
+    document = parse_document(_text_of(source, path, named_by), path, faults)
     found = document.get("variants") if isinstance(document, dict) else None
     if not isinstance(found, list):
         reason = faults.all[0].reason if faults.all else "has no list of variants"
@@ -84,6 +85,12 @@ def _stack(source: VariantSource, path: str) -> list[Row]:
             source.refuse("$.variants.stack", reason, "write it with mastaba pyramid stack")
     rows = ({**row, "pyramids": [{"path": beside(row["path"], path)}]} for row in found)
     return list(_stamped(source, rows, "$.variants.stack"))
+
+
+def _text_of(source: VariantSource, path: str, named_by: str) -> str:
+    place = source.reader.path(path, source.file, "$.variants")
+    text: str = source.reader.text(place, named_by)
+    return text
 
 
 def _problem_of(row: Any) -> str:

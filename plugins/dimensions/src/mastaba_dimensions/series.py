@@ -5,27 +5,34 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, ClassVar, Final
+from types import MappingProxyType
+from typing import Any, ClassVar, Final, NamedTuple
 from urllib.parse import quote
 
-from mastaba.api.catalogue import Attribution, TileLimits, digest_of
+from mastaba.api.catalogue import (
+    Attribution,
+    BoundingBox,
+    Layer,
+    Pyramid,
+    TileLimits,
+    digest_of,
+)
 from mastaba.api.dimensions import (
-    Choice,
-    Dimension,
-    DimensionValues,
     InvalidDimensionError,
     MissingDimensionError,
-    Note,
-    Variant,
+    Resolved,
     VariantSource,
     VariantTable,
 )
+from mastaba.errors import MastabaError
 from mastaba_dimensions.axes import Axis, NumberAxis, TextAxis, TimeAxis, Value
 from mastaba_dimensions.declared import declared
 from mastaba_dimensions.grammar import SECOND, Time, parse_number, parse_time
 from mastaba_dimensions.listing import Row, rows_of
+from mastaba_dimensions.opening import Opener, Variant, widened
 from mastaba_dimensions.pixels import ranges_of
 from mastaba_dimensions.runs import (
     interval_of,
@@ -35,15 +42,27 @@ from mastaba_dimensions.runs import (
     uniform_times,
 )
 from mastaba_dimensions.schema import LAYER_SCHEMA
+from mastaba_ows.dimensions import Dimension, DimensionValues, Note
 
 _ABSENT: Final = ("", "default", "undefined", "null")
 _KNOWN: Final = 4096
 _KNOWN_LENGTH: Final = 200
 _SAFE: Final = ":.+"
+_MOST_CHANGES: Final = 64
+"""Changed variants; more are reported as a change of the whole layer."""
 _FINAL: Final = "max-age=604800, s-maxage=31536000"
 
 Numbers = tuple[int, ...]
 """The number of a value of each dimension of variants."""
+
+
+class Choice(NamedTuple):
+    """What values mean: variants, newest first, or none for the default; see `Resolved`."""
+
+    variants: Sequence[Variant]
+    notes: tuple[Note, ...] = ()
+    is_lasting: bool = True
+    ranges: Mapping[str, Sequence[tuple[float, float]]] = MappingProxyType({})
 
 
 class Series(VariantTable):
@@ -80,17 +99,30 @@ class Series(VariantTable):
         self._with: dict[tuple[int, int], list[int]] = {}
         for row in rows:
             self._add(row, source)
-        self.digest = digest_of([[row["at"], row["pyramids"], row["stamp"]] for row in rows])
-        self.limits = _limits(rows)
         names = source.document.get("names", {})
         self._spelt = {"template": names} if isinstance(names, str) else dict(names)
         self._known: dict[tuple[Any, ...], Choice] = {}
-        self._default = self._default_position()
-        self.at, self.interval = {}, None
-        if self._default is not None:
-            default = self._variant(self._default)
-            self.at, self.interval = default.at, default.interval
+        self.layer = self._described(source, rows)
+        self.opener = Opener(source, self.layer)
+
+    def _described(self, source: VariantSource, rows: Sequence[Row]) -> Layer:
+        """Return the layer with its dimensions, its default value, and the extent of all."""
+        values = [[row["at"], row["pyramids"], row["stamp"]] for row in rows]
+        layer, position = source.layer, self._default_position()
+        layer = replace(
+            layer, dimensions=self.dimensions, generation=digest_of(layer.generation, values)
+        )
+        if position is not None:
+            default = self._variant(position)
+            layer = replace(layer, at=default.at, interval=default.interval)
             self._check_default(default, source)
+        limits = _limits(rows)
+        return widened(layer, limits, source.document.get("bbox")) if limits else layer
+
+    def moved(self, loader: Any) -> Series:
+        other = copy(self)
+        other.opener = self.opener.moved(loader)
+        return other
 
     def _add(self, row: Row, source: VariantSource) -> None:
         numbers = tuple(self._numbers[name][row["at"][name]] for name in self._names)
@@ -134,9 +166,11 @@ class Series(VariantTable):
     # ---------------------------------------------------------------- variants
 
     def variants(self) -> Sequence[Variant]:
+        """Return all variants."""
         return [self._variant(position) for position in range(len(self._rows))]
 
     def find(self, key: str) -> Variant | None:
+        """Return the variant with a key, or None."""
         position = self._by_key.get(key)
         return None if position is None else self._variant(position)
 
@@ -194,6 +228,7 @@ class Series(VariantTable):
         return re.compile(pattern)
 
     def further_names(self) -> Sequence[tuple[str, Variant]]:
+        """Return the further layer names that documents list, with the variants they mean."""
         template = self._spelt.get("template", "")
         if not template or not self._spelt.get("listed"):
             return ()
@@ -207,7 +242,45 @@ class Series(VariantTable):
 
     # ---------------------------------------------------------------- requests
 
-    def resolve(self, values: Mapping[str, str], most: int = 1) -> Choice:
+    def changes(self, before: VariantTable) -> list[tuple[Any, ...]] | None:
+        if not isinstance(before, Series):
+            return None
+        known, now = ({one.key: one for one in table.variants()} for table in (before, self))
+        changed = [
+            key
+            for key in sorted(known.keys() | now.keys())
+            if key not in known or key not in now or known[key].stamp != now[key].stamp
+        ]
+        if len(changed) > _MOST_CHANGES:
+            return None
+        found = []
+        for key in changed:
+            old, new = known.get(key), now.get(key)
+            area = None if old is None or new is None else self._changed_area(old, new)
+            stamps = (None if one is None else one.stamp for one in (old, new))
+            found.append((*stamps, area, key))
+        return found
+
+    def _changed_area(self, old: Variant, new: Variant) -> BoundingBox | None:
+        """Return the area of an update of a variant; None if anything may have changed."""
+        try:
+            pyramid = self.opener.get(new, None).pyramid
+        except MastabaError:
+            return None
+        # The stamp of a stack is a generation. Keys of slabs are made from the levels of the layer.
+        update, shown = pyramid.update, _slabs_of(self.layer.pyramid)
+        is_update = update is not None and update.since == old.stamp
+        return update.bbox if update and is_update and _slabs_of(pyramid) <= shown else None
+
+    def resolve(self, values: Mapping[str, str], most: int = 1) -> Resolved:
+        found = self.choose(values, most)
+        if not found.variants:
+            return Resolved((self.layer,), *found[1:])
+        layers = tuple(self.opener.get(one, self.refresh) for one in found.variants)
+        return Resolved(layers, *found[1:])
+
+    def choose(self, values: Mapping[str, str], most: int = 1) -> Choice:
+        """Return what `resolve` does, but open nothing."""
         texts = tuple(values.get(one.name, "") for one in self.dimensions)
         key = most, *texts
         known = self._known.get(key)
@@ -505,3 +578,8 @@ def _limits(rows: Sequence[Row]) -> dict[str, TileLimits]:
             own = TileLimits(*limits)
             found[name] = found[name].union(own) if name in found else own
     return found
+
+
+def _slabs_of(pyramid: Pyramid) -> set[tuple[str, int, int]]:
+    levels = pyramid.levels.items()
+    return {(name, level.tiles_per_width, level.tiles_per_height) for name, level in levels}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import quote
@@ -38,7 +39,6 @@ from mastaba_ows.errors import STATUSES, entry_of
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import Layer
-    from mastaba.api.dimensions import Variant
     from mastaba.api.services import ServiceSettings, Site
     from mastaba.api.web import Request
     from mastaba_history.layers import LayerHistory
@@ -63,6 +63,20 @@ class HistoryService(Service):
     name = "history"
     title = "Versions"
     rank: ClassVar[int] = 60
+    settings_schema: ClassVar[Mapping[str, Any]] = {
+        "versioned_addresses": {
+            "type": "boolean",
+            "description": "Whether TileJSON and the capabilities of WMTS contain addresses of "
+            "the published version, which caches may keep for ever (default: false).",
+        },
+    }
+    layer_schema: ClassVar[Mapping[str, Any]] = {
+        "versioned_addresses": {
+            "type": "boolean",
+            "description": "Whether documents contain addresses of the published version "
+            "(default: as the service history says).",
+        },
+    }
     parameters: ClassVar[frozenset[str]] = frozenset(("f", "datetime", "since"))
     operations: ClassVar[tuple[str, ...]] = ("document", "timegate", "changes", "feed")
 
@@ -76,7 +90,7 @@ class HistoryService(Service):
         self._layers = {layer.id: layer for layer in self.published_layers()}
         self._endpoint = settings.endpoint_uri
         if site.main is None:
-            site.catalogue.opened.versions = self._open
+            site.catalogue.at_token[:] = [Versions(self)]
 
     def cost(self, request: Request) -> int:
         return _COST if "/changes/" in request.path else 1
@@ -126,17 +140,33 @@ class HistoryService(Service):
         document = {"type": "about:blank", "status": status, "title": text}
         return message(status, json.dumps(document, ensure_ascii=False), _PROBLEM)
 
-    def _open(self, layer: Layer, token: str) -> Variant:
-        """Return the version of a layer that a token in its name means, to be opened.
+    def address_name(self, layer: Layer) -> str:
+        """Return the name of a layer in addresses; see `mastaba_ows.versions.address_name`."""
+        history = self.histories.get(layer.id)
+        is_wanted = layer.own.get(
+            "versioned_addresses", self.settings.own.get("versioned_addresses", False)
+        )
+        # Layers with values have one token for each; a view may show other pixels.
+        is_usual = layer is self._layers.get(layer.id) and not layer.dimensions
+        if history is None or not (is_wanted and is_usual):
+            return layer.key
+        return f"{layer.id}~{history.token}-{drawing_digest(layer)}"
+
+    def open_version(self, layer: Layer, values: Mapping[str, str], token: str) -> Layer:
+        """Return the version of a layer that a token in its name means.
 
         Raises:
             UnknownNameError: there is none, or the layer has no history here.
             GoneError, MovedError: as `mastaba_history.tokens.version_of`.
+            StorageError: it cannot be read.
         """
         history = self.histories.get(layer.id) if layer.id in self._layers else None
-        if history is None:
+        if history is None or values:
             raise UnknownNameError(f"the layer {layer.id} has no versions", "layer")
-        return version_of(layer, history, token)
+        version = version_of(layer, history, token)
+        opened = self.site.catalogue.opened
+        key = version.key, version.generation, layer.generation
+        return opened.get(key) or opened.add(key, version.open(layer))
 
     def _index(self, request: Request) -> Response:
         known = [layer for layer in self._layers.values() if layer.id in self.histories]
@@ -395,6 +425,21 @@ class HistoryService(Service):
         if history is None:
             raise UnknownNameError(f"the layer {layer.id} has no history", "layer")
         return history
+
+
+class Versions:
+    """What `Catalogue.at_token` contains: opens versions, and names the published ones.
+
+    Args:
+        service: of the whole site.
+    """
+
+    def __init__(self, service: HistoryService) -> None:
+        self._open = service.open_version
+        self.address_name = service.address_name
+
+    def __call__(self, layer: Layer, values: Mapping[str, str], token: str) -> Layer:
+        return self._open(layer, values, token)
 
 
 def _wants_links(request: Request) -> bool:

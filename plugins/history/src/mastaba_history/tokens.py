@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from mastaba.api.catalogue import digest_of
-from mastaba.api.dimensions import Variant
+from mastaba.api.documents import UnusableError
 from mastaba.errors import UnknownNameError
 from mastaba_history.instants import is_instant, parse_instant, rfc3339
 from mastaba_history.layers import sibling, state_of
@@ -16,6 +17,8 @@ from mastaba_ows.errors import GoneError
 from mastaba_server.errors import MovedError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from mastaba.api.catalogue import Layer
     from mastaba_history.layers import LayerHistory
     from mastaba_history.records import Version
@@ -30,13 +33,54 @@ _OTHER: Final = "0" * _DIGITS
 """Stands for all digests that do not fit."""
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A version of a layer that is kept, not opened yet.
+
+    Attributes:
+        key: name that means it, the same for all names that do.
+        pyramids: entries, as ``pyramids`` of a layer descriptor.
+        generation: of its pyramids; what is opened must have it.
+        changes: attributes in which the layer differs from the present one.
+    """
+
+    key: str
+    pyramids: Sequence[Mapping[str, Any]]
+    generation: str
+    changes: Mapping[str, Any]
+
+    def open(self, layer: Layer) -> Layer:
+        """Open it; its documents are read.
+
+        Args:
+            layer: as published now.
+
+        Raises:
+            GoneError: it has been removed or replaced since the history was read.
+            StorageError: a storage does not answer.
+        """
+        if layer.open_variant is None:
+            raise UnknownNameError(f"the layer {layer.id} has no versions at the moment", "layer")
+        try:
+            opened: Layer = layer.open_variant(self.pyramids, self.key)
+        except UnusableError:
+            raise GoneError(f"{self.key} can no longer be read", "layer") from None
+        if opened.pyramid.generation != self.generation:
+            raise GoneError(f"{self.key} has been replaced", "layer")
+        generation = digest_of(layer.generation, self.key)
+        keys = self.changes["surrogate_keys"] if layer.surrogate_keys else ()
+        changes = {**self.changes, "surrogate_keys": keys, "generation": generation}
+        return replace(opened, **changes)
+
+
 def drawing_digest(layer: Layer) -> str:
     """Return six hexadecimal digits that depend on how a layer is drawn, not on its pyramids."""
     sets = [
         (one.id, one.crs.code, tuple(one.matrices.values()))
         for one in (layer.pyramid.tile_matrix_set, *layer.extra_tile_matrix_sets)
     ]
-    box = getattr(layer.open_variant, "bbox", None)
+    # The box that the descriptor of the layer sets; that of the data changes with each version.
+    box = getattr(layer.open_variant, "keywords", {}).get("bbox")
     return digest_of(DRAWING, layer.styles, layer.resampling, sets, box)[:_DIGITS]
 
 
@@ -55,7 +99,7 @@ def require_kept(
         raise GoneError(f"the version {token} of {layer.id} is {state}{text}", "layer")
 
 
-def version_of(layer: Layer, history: LayerHistory, token: str) -> Variant:
+def version_of(layer: Layer, history: LayerHistory, token: str) -> Kept:
     """Return the version that a token means, to be opened; nothing is read.
 
     With a fitting digest behind a dash, all that it shows is immutable. Without one, stored tiles
@@ -83,13 +127,12 @@ def version_of(layer: Layer, history: LayerHistory, token: str) -> Variant:
         raise UnknownNameError(f"the layer {layer.id} has no version {token[:100]!r}", "layer")
     require_kept(layer, history, generations, versions)
     is_drawn_so = bool(dash) and drawing == drawing_digest(layer)
-    changes: dict[str, Any] = {
+    keys = [f"gen-{one.generation}" for one in versions]
+    changes = {
         "cache_control": IMMUTABLE if is_drawn_so else _CHECKED,
         "stored_cache_control": None if dash else IMMUTABLE,
+        "surrogate_keys": (*keys, f"base-{quote(layer.id, '')}"),
     }
-    if layer.surrogate_keys:
-        names = [f"gen-{one.generation}" for one in versions]
-        changes["surrogate_keys"] = (*names, f"base-{quote(layer.id, '')}")
     entries = [
         {
             "path": str(sibling(path, f"_{version.number}.json")),
@@ -100,9 +143,8 @@ def version_of(layer: Layer, history: LayerHistory, token: str) -> Variant:
             history.parts, versions, layer.pyramid.parts, strict=True
         )
     ]
-    # `generation` is that of the present descriptor: it may have been written again.
-    stamps = [version.descriptor for version in versions]
-    stamp = stamps[0] if len(stamps) == 1 else digest_of(stamps)
+    present = [version.descriptor for version in versions]
+    generation = present[0] if len(present) == 1 else digest_of(present)
     # Clients may write any digest: those that do not fit are one version.
     name = f"{layer.id}~{generations}{dash}{drawing if is_drawn_so else dash and _OTHER}"
-    return Variant(name, layer.at, entries, stamp, changes, layer.interval)
+    return Kept(name, entries, generation, changes)

@@ -1,0 +1,246 @@
+"""Opening variants: once in each process, and only what all processes know."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field, replace
+from functools import partial, reduce
+from types import MappingProxyType
+from typing import Any, Final
+
+from mastaba.api.catalogue import (
+    BoundingBox,
+    Layer,
+    TileLimits,
+    digest_of,
+    geographic_bbox,
+)
+from mastaba.api.dimensions import VariantSource
+from mastaba.api.documents import UnusableError
+from mastaba.errors import ConfigurationError, MastabaError, OverloadedError
+from mastaba_server.threads.recent import Recent
+
+logger = logging.getLogger("mastaba")
+
+_WAIT: Final = 2.0
+"""Seconds for which a request waits until all processes know a replaced variant."""
+_REST: Final = 5.0
+"""Seconds for which a variant that cannot be opened is not tried again."""
+_SILENCE: Final = 60.0
+"""Seconds between two log lines about the variants of a layer."""
+_DEPTH: Final = 3
+"""How often a variant may be replaced while a request waits for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A layer at one combination of values, not opened yet.
+
+    Attributes:
+        key: qualified name, ``ORTHO;time=1950``.
+        at: text of the value of each dimension.
+        pyramids: entries, as ``pyramids`` of a layer descriptor.
+        stamp: generation of the pyramid, or digest of the versions of its documents, as listed.
+        changes: attributes in which the layer differs from the default, such as ``title``.
+        interval: first and last instant of the time.
+    """
+
+    key: str
+    at: Mapping[str, str]
+    pyramids: Sequence[Mapping[str, Any]]
+    stamp: str
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    interval: tuple[str, str] | None = None
+
+
+class ReplacedError(Exception):
+    """The pyramids of a variant are not those that were listed."""
+
+
+class Opener:
+    """What opens the variants of one layer.
+
+    Args:
+        source: of the layer.
+        layer: with its dimensions, and the extent of all variants if that is known.
+
+    Attributes:
+        loader: what opens variants.
+    """
+
+    def __init__(self, source: VariantSource, layer: Layer) -> None:
+        self.loader = source.loader
+        self._bbox = source.document.get("bbox")
+        self._file = source.file
+        self._opened = source.opened
+        self._layer = layer
+        # What all variants share; another table of the layer may have the same.
+        self._digest = digest_of(
+            source.layer.generation, sorted(layer.tile_limits.items()), layer.id
+        )
+        self._lock = threading.Lock()
+        self._opening: dict[Any, threading.Lock] = {}
+        self._failed: Recent[float] = Recent(512)
+        self._logged = -_SILENCE
+        self._renewal: Renewal | None = None
+
+    def moved(self, loader: Any) -> Opener:
+        """Return an opener with another loader."""
+        other = copy(self)
+        other.loader = loader
+        return other
+
+    def get(self, variant: Variant, refresh: Callable[[str], Any] | None, depth: int = 0) -> Layer:
+        """Return an open variant.
+
+        Args:
+            refresh: loads the layer again in all processes, and returns its new table; None if
+                nothing can.
+
+        Raises:
+            OverloadedError: it cannot be opened at the moment.
+        """
+        try:
+            return self.listed(variant)
+        except ReplacedError:
+            pass
+        if refresh is None or depth == _DEPTH:
+            raise _unavailable()
+        with self._lock:
+            renewal = self._renewal
+            if renewal is None or renewal.has_failed:
+                renewal = self._renewal = Renewal(partial(refresh, self._layer.id))
+        table = renewal.result(_WAIT)
+        found = None if table is None else table.find(variant.key)
+        if found is None:
+            raise _unavailable()
+        opened: Layer = table.opener.get(found, refresh, depth + 1)
+        return opened
+
+    def listed(self, variant: Variant) -> Layer:
+        """Return an open variant as it is listed.
+
+        Raises:
+            ReplacedError: it was replaced after that.
+            OverloadedError: it cannot be opened at the moment.
+        """
+        key = variant.key, variant.stamp, self._digest
+        found = self._opened.get(key)
+        if found is not None:
+            return found
+        with self._lock:
+            opening = self._opening.setdefault(key, threading.Lock())
+        # Requests for other variants do not wait until this one is open.
+        with opening:
+            try:
+                return self._opened.get(key) or self._opened.add(key, self._attempt(variant))
+            finally:
+                self._opening.pop(key, None)
+
+    def _attempt(self, variant: Variant) -> Layer:
+        failed = self._failed.get((variant.key, variant.stamp))
+        now = time.monotonic()
+        if failed is not None and now - failed < _REST:
+            raise _unavailable()
+        try:
+            return self.read(variant)
+        except (MastabaError, UnusableError, ValueError) as error:
+            self._failed.add((variant.key, variant.stamp), now)
+            if now - self._logged >= _SILENCE:
+                self._logged = now
+                logger.error("%s cannot be opened: %s", variant.key, error)
+            raise _unavailable() from error
+
+    def read(self, variant: Variant) -> Layer:
+        """Open a variant, which is not kept.
+
+        Raises:
+            ReplacedError: it was replaced after it was listed.
+            ConfigurationError, MastabaError, ValueError: it cannot be opened.
+        """
+        loader, base = self.loader.again(), self._layer
+        file = f"{self._file} ({variant.key})"
+        try:
+            layer = loader.variant(base, variant.pyramids, self._bbox, file, variant.key)
+        except UnusableError:
+            raise ConfigurationError(loader.reader.faults.errors) from None
+        if variant.stamp not in (layer.pyramid.generation, loader.stamp_of(variant.pyramids)):
+            raise ReplacedError(variant.key)
+        # Tiles that only other variants have are missing, not outside.
+        whole = base if base.tile_limits else layer
+        opened: Layer = replace(
+            layer,
+            at=variant.at,
+            interval=variant.interval,
+            native_bbox=whole.native_bbox,
+            geographic_bbox=whole.geographic_bbox,
+            generation=digest_of(self._digest, variant.key, variant.stamp),
+            **variant.changes,
+        )
+        return opened
+
+
+class Renewal:
+    """A layer that is loaded again; many requests wait for it.
+
+    Args:
+        load: loads it, and returns its table.
+    """
+
+    def __init__(self, load: Callable[[], Any]) -> None:
+        self._load = load
+        self._table: Any = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it has ended without a table."""
+        return not self._thread.is_alive() and self._table is None
+
+    def result(self, seconds: float) -> Any:
+        """Return the table, or None if there is none after some time."""
+        self._thread.join(seconds)
+        return self._table
+
+    def _run(self) -> None:
+        try:
+            self._table = self._load()
+        except Exception as error:  # noqa: BLE001 - the requests that wait for it get 503
+            logger.error("a layer whose variants were replaced cannot be loaded: %s", error)
+
+
+def _unavailable() -> OverloadedError:
+    return OverloadedError("this value of the layer cannot be read at the moment", retry_after=1)
+
+
+def widened(
+    layer: Layer, limits: Mapping[str, TileLimits], bbox: Mapping[str, float] | None
+) -> Layer:
+    """Return a layer whose documents show the extent of all variants.
+
+    Args:
+        limits: of all variants together, by tile matrix identifier.
+        bbox: that the descriptor sets for the layer.
+    """
+    pyramid = layer.pyramid
+    known = pyramid.tile_matrix_set.matrices
+    own = {name: level.limits for name, level in pyramid.levels.items()}
+    found: dict[str, TileLimits] = {}
+    for name in sorted({*own, *limits} & known.keys(), key=lambda one: -known[one].cell_size):
+        whole = reduce(TileLimits.union, [of[name] for of in (own, limits) if name in of])
+        within = known[name].limits_of(layer.native_bbox) if bbox else known[name].all_tiles
+        clipped = None if within is None else whole.intersection(within)
+        if clipped is not None:
+            found[name] = clipped
+    layer = replace(layer, tile_limits=MappingProxyType(found))
+    if bbox:
+        return layer
+    boxes = (known[name].bbox_of(one) for name, one in found.items())
+    native = reduce(BoundingBox.union, boxes, layer.native_bbox)
+    geographic = geographic_bbox(native, pyramid.tile_matrix_set.crs)
+    return replace(layer, native_bbox=native, geographic_bbox=geographic)
