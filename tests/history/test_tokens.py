@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -12,10 +13,11 @@ from tests.build.conftest import built, plan_in
 from tests.build.ground import read_payloads
 from tests.build.test_history import CHEAP, updated
 from tests.build.test_updates import SIDE, write_sheet
+from tests.key_gate import GatePlugin, KeyGate, Rights
 from werkzeug.test import Client
 
 from mastaba.api.catalogue import digest_of
-from mastaba.api.tools import create_application
+from mastaba.api.tools import Plugins, create_application
 from mastaba_build.output.storage import OutputStore
 from mastaba_build.pyramid.history import rollback, withdraw
 from mastaba_writer.installation import write_installation
@@ -55,13 +57,18 @@ class Past:
     def store(self) -> OutputStore:
         return OutputStore.of_directory(self.folder / "out")
 
-    def serve(self, *services: str, **layer: Any) -> Client:
+    def serve(
+        self, *services: str, overrides: dict[str, Any] | None = None, **layer: Any
+    ) -> Client:
         document = json.loads((self.folder / "out/map.layer.json").read_text()) | layer
         file = write_installation(
             self.folder / "server",
             layers={"map": document},
             services=services,
-            services_overrides={"global": {"caching": {"surrogate_keys": True}}},
+            services_overrides={
+                "global": {"caching": {"surrogate_keys": True}},
+                **(overrides or {}),
+            },
         )
         return Client(create_application(str(file)))
 
@@ -204,3 +211,112 @@ def test_twenty_updates_stay_at_their_addresses(tmp_path: Path) -> None:
     for one in rows:
         gate = client.get("/history/map/at", query_string={"datetime": one["from"]})
         assert gate.headers["Location"].endswith(one["generation"])
+
+
+def test_documents_name_the_published_version(past: Past) -> None:
+    token = past.current
+    section = {"history": {"versioned_addresses": True}}
+    client = past.serve("tms", "wmts", "history", overrides=section)
+    metadata = client.get("/tms/1.0.0/map/metadata.json")
+    assert "max-age=86400" not in metadata.headers.get("Cache-Control", "")
+    (template,) = metadata.json["tiles"]
+    assert f"/map~{token}-" in template
+    (level, row, column), data = next(iter(past.tiles[token].items()))
+    template = urlsplit(template).path
+    address = template.replace("{z}", level).replace("{x}", str(column)).replace("{y}", str(row))
+    answer = client.get(address)
+    assert (answer.data, answer.headers["Cache-Control"]) == (data, IMMUTABLE)
+    capabilities = client.get("/wmts?SERVICE=WMTS&REQUEST=GetCapabilities").text
+    assert f"/map~{token}-" in capabilities
+    assert "Identifier>map</" in capabilities
+    # What people copy, and what is a list of addresses, names the layer.
+    assert "~" not in client.get("/tms/1.0.0/map").text
+    for document in (
+        past.serve("tms", "history").get("/tms/1.0.0/map/metadata.json"),
+        past.serve("tms", "history", overrides=section, versioned_addresses=False).get(
+            "/tms/1.0.0/map/metadata.json"
+        ),
+    ):
+        assert "~" not in document.text
+
+
+def test_views_show_versions_as_far_as_the_layer(past: Past) -> None:
+    past.serve("tms", "history")
+    classes = {
+        "": Rights(hidden=frozenset(("map",))),
+        "all": Rights(),
+        "locked": Rights(locked=frozenset(("map",))),
+    }
+    gate = KeyGate(classes=classes, keys={"a" * 32: "all", "b" * 32: "locked"})
+    plugins = Plugins(extra={"key_gate": GatePlugin(gate)})
+    client = Client(create_application(str(past.folder / "server/server.json"), plugins))
+    _, second, *_ = past.tiles
+    (level, row, column), data = next(iter(past.tiles[second].items()))
+    answers = {}
+    for key in ("", "a" * 32, "b" * 32):
+        for token in (second, "2026-01-01"):
+            answers[key[:1], token] = (
+                client.get(
+                    f"/tms/1.0.0/map~{token}/{level}/{column}/{row}.png", headers={"X-API-Key": key}
+                )
+                if key
+                else client.get(f"/tms/1.0.0/map~{token}/{level}/{column}/{row}.png")
+            )
+    assert answers["", second].status_code == answers["", "2026-01-01"].status_code == 404
+    assert second.encode() not in answers["", "2026-01-01"].data
+    assert answers["a", second].data == data
+    assert "public" not in answers["a", second].headers["Cache-Control"]
+    assert answers["b", second].data != data
+    assert answers["b", second].status_code in (401, 403, 404)
+
+
+@pytest.mark.thorough
+def test_changed_polygons_are_those_of_all_tiles(tmp_path: Path) -> None:
+    past = Past(tmp_path)
+    for number in (2, 3, 8, 9, 14):
+        write_sheet(past.sheets, number)
+    updated(plan_in(tmp_path, past.sheets, **CHEAP))
+    past.remember()
+    for seed, changed in enumerate(((2, 3), (8,), (3, 9, 14)), 1):
+        for number in changed:
+            path = past.sheets / f"{number:03}.tif"
+            if number == 9 or (number == 3 and seed == 3):
+                path.unlink()
+            else:
+                write_sheet(past.sheets, number, seed)
+        updated(plan_in(tmp_path, past.sheets, **CHEAP))
+        past.remember()
+    client = past.serve("history")
+    tokens = list(past.tiles)
+    level = str(CHEAP["bottom"])
+    for first, second in pairwise(tokens):
+        for before, after in ((first, second), (second, first)):
+            old, new = (
+                {key[1:]: data for key, data in past.tiles[token].items() if key[0] == level}
+                for token in (before, after)
+            )
+            expected = {
+                key: (key not in old, key not in new)
+                for key in old.keys() | new.keys()
+                if old.get(key) != new.get(key)
+            }
+            features = client.get(f"/history/map/changes/{before}..{after}").json["features"]
+            assert tiles_in(features, int(level)) == expected
+
+
+def tiles_in(features: list[Any], level: int) -> dict[tuple[int, int], tuple[bool, bool]]:
+    """Return row and column of the tiles in polygons, and whether they were added or removed."""
+    found = {}
+    for feature in features:
+        ring = feature["geometry"]["coordinates"][0]
+        columns = [round((x + 180) / 360 * 2**level) for x, _ in ring]
+        rows = [
+            round((1 - math.asinh(math.tan(math.radians(y))) / math.pi) / 2 * 2**level)
+            for _, y in ring
+        ]
+        for row in range(min(rows), max(rows)):
+            for column in range(min(columns), max(columns)):
+                assert (row, column) not in found
+                properties = feature["properties"]
+                found[row, column] = properties["added"], properties["removed"]
+    return found

@@ -269,8 +269,8 @@ def _withdraw(store: OutputStore, arguments: argparse.Namespace) -> None:
     generation, objects = withdraw(store, arguments.name, arguments.version)
     sys.stdout.write(
         f"version {arguments.version} of {arguments.name} is withdrawn, {objects} slabs and links "
-        f"removed; reload the server and purge gen-{generation} from the caches in front. Browsers "
-        "keep what they have\n"
+        f"removed; reload the server, and purge gen-{generation} from the caches in front "
+        "(mastaba purge --versions). Browsers keep what they have\n"
     )
 
 
