@@ -158,7 +158,7 @@ class Catalogue:
         identifier, *items = rest.split(";", 8)
         layer = self.layers.get(identifier)
         pairs = [item.partition("=") for item in items]
-        values = {key: unquote(value) for key, _, value in pairs}
+        values = {key if sign else "": unquote(value) for key, sign, value in pairs}
         if layer is not None and values.keys() <= {one.name for one in layer.dimensions}:
             return layer, values, token
         for key, table in self.variants.items():

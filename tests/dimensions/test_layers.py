@@ -1,0 +1,350 @@
+"""Variants of layers: found, opened, replaced, and shown in views."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.dimensions.conftest import loaded
+from tests.series import LEVELS, colour_of, rewrite_layer, series_installation, write_value
+
+from mastaba.catalogue import Catalogue
+from mastaba.config.faults import Faults
+from mastaba.config.load import load_catalogue
+from mastaba.config.pyramids import PyramidLoader
+from mastaba.config.server import load_server
+from mastaba.environment import Environment
+from mastaba.errors import NoSuchValueError, OverloadedError, UnknownNameError
+from mastaba.model.digest import digest_of
+from mastaba.plugins.manager import Plugins
+from mastaba.services.change import Action, Change, layer_changes
+from mastaba.site.updates import SiteUpdates
+from mastaba.wsgi import create_application
+from mastaba_writer.installation import layer_document
+from mastaba_writer.pyramids import LevelPlan
+
+YEARS = ("1950", "1975", "2023")
+
+
+def document_of(folder: Path) -> dict[str, Any]:
+    (path,) = folder.rglob("layers/ORTHO.json")
+    document: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    return document
+
+
+def with_template(folder: Path, years: tuple[str, ...] = YEARS) -> Path:
+    """Write an installation whose variants are the files of a template."""
+    server_json = series_installation(folder, [{"time": "1900"}])
+    for position, year in enumerate(years):
+        write_value(folder, f"ortho_{year}", colour_of(position))
+    document = document_of(folder)
+    document["variants"] = {"template": str(folder / "pyramids/ortho_{time}.json")}
+    document["pyramids"][0]["path"] = str(folder / f"pyramids/ortho_{years[-1]}.json")
+    rewrite_layer(folder, "ORTHO", document)
+    return server_json
+
+
+def with_stack(folder: Path, rows: list[Mapping[str, Any]]) -> Path:
+    """Write an installation with the variants of a stack, beside the pyramids."""
+    server_json = series_installation(folder, [{"time": "2023"}])
+    document = document_of(folder)
+    document["variants"] = {"stack": str(folder / "pyramids/ortho.stack.json")}
+    rewrite_layer(folder, "ORTHO", document)
+    (folder / "pyramids/ortho.stack.json").write_text(json.dumps({"variants": rows}))
+    return server_json
+
+
+def times(catalogue: Catalogue) -> list[str]:
+    (values,) = catalogue.values_of(catalogue.layers["ORTHO"])
+    return list(values.texts)
+
+
+def colour(catalogue: Catalogue, text: str) -> bytes:
+    """Return a stored tile of a value."""
+    layer = catalogue.resolve("ORTHO", {"time": text}).layer
+    tile = catalogue.readers_of(layer)["2"].expect(1, 2)
+    assert tile is not None
+    return tile.read()
+
+
+def test_nothing_is_opened_before_it_is_asked_for(tmp_path: Path) -> None:
+    catalogue = loaded(series_installation(tmp_path, [{"time": year} for year in YEARS]))
+    assert catalogue.opened.values() == []
+    layer = catalogue.resolve("ORTHO", {"time": "1950"}).layer
+    assert catalogue.opened.values() == [layer]
+    assert layer is catalogue.resolve("ORTHO;time=1950").layer
+    assert (layer.id, layer.key, dict(layer.at)) == ("ORTHO", "ORTHO;time=1950", {"time": "1950"})
+    assert layer.interval == ("1950-01-01T00:00:00Z", "1950-12-31T23:59:59Z")
+
+
+@pytest.mark.thorough
+def test_a_start_opens_no_variant_of_a_hundred_layers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server_json = with_template(tmp_path)
+    one = (tmp_path / "pyramids/ortho_1950.json").read_text()
+    for number in range(50):
+        (tmp_path / f"pyramids/ortho_{1960 + number}.json").write_text(one)
+    (layers,) = tmp_path.rglob("layers")
+    document = (layers / "ORTHO.json").read_text()
+    names = []
+    for number in range(100):
+        (layers / f"L{number}.json").write_text(document)
+        names.append(str(layers / f"L{number}.json"))
+    (tmp_path / "layers.txt").write_text("\n".join(names))
+    loads: list[object] = []
+    load = PyramidLoader._load
+    monkeypatch.setattr(
+        PyramidLoader, "_load", lambda self, key, by: (loads.append(key), load(self, key, by))[1]
+    )
+    catalogue = loaded(server_json)
+    assert len(catalogue.layers) == 100
+    assert len(loads) == 1
+
+
+def test_a_template_takes_only_what_is_a_value(tmp_path: Path) -> None:
+    server_json = with_template(tmp_path)
+    text = (tmp_path / "pyramids/ortho_1950.json").read_text()
+    for name in ("ortho_2023_2", "ortho_2023.layer", "ortho_", "ortho_x", "other_1951"):
+        (tmp_path / f"pyramids/{name}.json").write_text(text)
+    assert times(loaded(server_json)) == list(YEARS)
+
+
+def test_a_template_that_matches_nothing_is_an_error(tmp_path: Path) -> None:
+    server_json = with_template(tmp_path)
+    document = document_of(tmp_path)
+    document["variants"]["template"] = str(tmp_path / "pyramids/none_{time}.json")
+    rewrite_layer(tmp_path, "ORTHO", document)
+    faults = Faults()
+    assert not loaded(server_json, faults).layers
+    assert "no file in" in str(faults.errors[0])
+
+
+def test_a_stack_says_where_tiles_are_without_opening_them(tmp_path: Path) -> None:
+    far = (LevelPlan("2", 1, 1, 2, 2), LevelPlan("3", 2, 3, 4, 5), LevelPlan("4", 4, 4, 8, 8))
+    rows = []
+    for year, levels in (("1950", far), ("2023", LEVELS)):
+        path = write_value(tmp_path, f"ortho_{year}", (1, 2, 3), levels=levels)
+        limits = {"2": [1, 1, 2, 2], "3": [2, 3, 3, 5], "4": [4, 4, 8, 8]}
+        own = {one.id: limits[one.id] for one in levels}
+        rows.append({"at": {"time": year}, "path": path.name, "levels": own})
+    catalogue = loaded(with_stack(tmp_path, rows))
+    layer = catalogue.layers["ORTHO"]
+    assert list(layer.tile_limits) == ["2", "3", "4"]
+    assert layer.tile_limits["3"].min_col == 3
+    assert layer.levels_id == "PM_2_4"
+    assert layer.native_bbox.xmin < loaded_box(catalogue)
+    assert catalogue.opened.values() == []
+
+
+def loaded_box(catalogue: Catalogue) -> float:
+    level = catalogue.layers["ORTHO"].pyramid.levels["3"]
+    return level.matrix.bbox_of(level.limits).xmin
+
+
+def test_without_the_distribution_a_descriptor_is_refused(tmp_path: Path) -> None:
+    server_json = series_installation(tmp_path, [{"time": "1950"}])
+    plugins, faults = Plugins(blocked=["dimensions"]), Faults()
+    server = load_server(str(server_json), plugins, faults)
+    assert not load_catalogue(server, plugins, Environment(), faults).layers
+    (fault,) = faults.errors
+    assert fault.remedy == "pip install mastaba-dimensions"
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"dimensions": [{"name": "time", "units": "years"}]}, "times have no unit"),
+        ({"dimensions": [{"name": "width"}]}, "is the name of a request parameter"),
+        ({"dimensions": [{"name": "Time"}]}, "not allowed here"),
+        ({"dimensions": []}, "at least 1"),
+        ({"dimensions": [{"name": "time"}, {"name": "time"}]}, "the same name"),
+        ({"dimensions": [{"name": "elevation"}]}, "no value of elevation"),
+        ({"variants": []}, "there are none"),
+        ({"variants": {}}, "names no stack and no template"),
+        ({"dimensions": [{"name": "time", "tolerance": "1 day"}]}, "cannot be '1 day'"),
+    ],
+)
+def test_invalid_descriptors_are_refused(
+    tmp_path: Path, changes: Mapping[str, Any], reason: str
+) -> None:
+    server_json = series_installation(tmp_path, [{"time": "1950"}])
+    rewrite_layer(tmp_path, "ORTHO", {**document_of(tmp_path), **changes})
+    faults = Faults()
+    assert not loaded(server_json, faults).layers
+    assert reason in "; ".join(map(str, faults.errors))
+
+
+def test_a_default_that_is_not_served_is_reported(tmp_path: Path) -> None:
+    faults = Faults()
+    years = [{"time": year} for year in YEARS]
+    loaded(series_installation(tmp_path, years, default=0), faults)
+    assert [fault.reason for fault in faults.all] == [
+        "is not the pyramid of the default value (time 2023)"
+    ]
+
+
+def test_a_variant_that_does_not_fit_is_unavailable_and_others_serve_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    server_json = with_template(tmp_path)
+    (tmp_path / "pyramids/ortho_1950.json").write_text("{}")
+    write_value(tmp_path, "ortho_1975", (1,))  # another number of channels
+    catalogue = loaded(server_json)
+    for year in ("1950", "1950", "1975"):
+        with pytest.raises(OverloadedError):
+            catalogue.resolve("ORTHO", {"time": year})
+    assert catalogue.resolve("ORTHO", {"time": "2023"}).layer.at == {"time": "2023"}
+    assert caplog.text.count("cannot be opened") == 1
+
+
+def test_further_names_and_qualified_names(tmp_path: Path) -> None:
+    names = {"template": "ORTHO_{time}", "listed": True}
+    years = [{"time": year} for year in YEARS]
+    catalogue = loaded(series_installation(tmp_path, years, names=names))
+    assert catalogue.resolve("ORTHO_1975").layer.key == "ORTHO;time=1975"
+    assert [name for name, _ in catalogue.variants["ORTHO"].further_names()] == [
+        f"ORTHO_{year}" for year in YEARS
+    ]
+    assert catalogue.resolve("ORTHO;time=1950/1980").layer.key == "ORTHO;time=1975"
+    wrong = ("ORTHO_1900", "ORTHO;size=3", "ORTHO;time", "OTHER;time=1950", "ORTHO~abc", "ORTHO;")
+    for name in wrong:
+        with pytest.raises(UnknownNameError):
+            catalogue.resolve(name)
+
+
+def test_the_names_of_layers_win(tmp_path: Path) -> None:
+    others = {"ORTHO;time=1950": document_without_values(tmp_path)}
+    catalogue = loaded(series_installation(tmp_path, [{"time": "1950"}], others=others))
+    assert catalogue.resolve("ORTHO;time=1950").layer.id == "ORTHO;time=1950"
+
+
+def document_without_values(folder: Path) -> Mapping[str, Any]:
+    return layer_document(write_value(folder, "other", (9, 9, 9)))
+
+
+# ---------------------------------------------------------------- changes
+
+
+class Serving:
+    """A process that serves an installation, and carries out changes."""
+
+    def __init__(self, server_json: Path) -> None:
+        plugins = Plugins()
+        self.application = create_application(str(server_json))
+        server = load_server(str(server_json), plugins, Faults())
+        self.updates = SiteUpdates(self.application, server, plugins)
+
+    @property
+    def catalogue(self) -> Catalogue:
+        return self.application.site.catalogue
+
+
+def replaced(folder: Path, year: str, colour: tuple[int, int, int]) -> None:
+    """Replace the pyramid of a year by another one, with slabs of its own."""
+    number = len(list((folder / "pyramids").glob("new_*.json")))
+    path = write_value(folder, f"new_{number}", colour)
+    path.replace(folder / f"pyramids/ortho_{year}.json")
+    path.write_text("{}")
+
+
+def test_a_descriptor_replaced_before_it_is_opened_is_loaded_again(tmp_path: Path) -> None:
+    serving = Serving(with_template(tmp_path))
+    before = serving.catalogue
+    replaced(tmp_path, "1950", (200, 10, 10))
+    generation = json.loads((tmp_path / "pyramids/ortho_1950.json").read_text())
+    layer = before.resolve("ORTHO", {"time": "1950"}).layer
+    assert layer.pyramid.generation == digest_of(generation)
+    assert serving.catalogue is not before
+    assert serving.catalogue.resolve("ORTHO", {"time": "1950"}).layer is layer
+    changes = layer_changes(before, serving.catalogue)
+    assert [(one.layer, one.variant) for one in changes] == [("ORTHO", "ORTHO;time=1950")]
+
+
+def test_one_that_is_open_stays_as_it_is_until_it_is_refreshed(tmp_path: Path) -> None:
+    serving = Serving(with_template(tmp_path))
+    before = colour(serving.catalogue, "1950")
+    replaced(tmp_path, "1950", (200, 10, 10))
+    write_value(tmp_path, "ortho_1960", (7, 7, 7))
+    assert colour(serving.catalogue, "1950") == before
+    assert times(serving.catalogue) == list(YEARS)
+    kept = serving.catalogue.resolve("ORTHO", {"time": "1975"}).layer
+    serving.updates.submit(Change(Action.REFRESH_LAYER, "ORTHO"))
+    assert times(serving.catalogue) == ["1950", "1960", "1975", "2023"]
+    assert colour(serving.catalogue, "1950") != before
+    assert serving.catalogue.resolve("ORTHO", {"time": "1975"}).layer is kept
+
+
+def test_followers_have_the_variants_of_the_process_that_read_them(tmp_path: Path) -> None:
+    server_json = with_template(tmp_path)
+    first, second = Serving(server_json), Serving(server_json)
+    write_value(tmp_path, "ortho_1960", (7, 7, 7))
+    change = first.updates.carry_out(Change(Action.REFRESH_LAYER, "ORTHO"))
+    write_value(tmp_path, "ortho_1961", (7, 7, 7))
+    second.updates.follow(Change.from_json(json.loads(json.dumps(change.to_json()))))
+    assert times(first.catalogue) == times(second.catalogue) == ["1950", "1960", "1975", "2023"]
+    assert first.catalogue.layers["ORTHO"].generation == second.catalogue.layers["ORTHO"].generation
+
+
+@pytest.mark.thorough
+def test_readers_of_replaced_variants_never_get_a_mixture(tmp_path: Path) -> None:
+    """Two processes are served from; every confirmed replacement is seen by both."""
+    serving = Serving(with_template(tmp_path))
+    failures: list[Exception] = []
+    stop = threading.Event()
+
+    def read() -> None:
+        while not stop.is_set():
+            try:
+                catalogue = serving.catalogue
+                for year in YEARS:
+                    layer = catalogue.resolve("ORTHO", {"time": year}).layer
+                    tiles = [
+                        reader.expect(one.min_row, one.min_col)
+                        for reader in catalogue.readers_of(layer).values()
+                        for one in [reader.level.limits]
+                    ]
+                    assert len({tile and tile.read() for tile in tiles}) == 1
+            except Exception as error:
+                failures.append(error)
+
+    threads = [threading.Thread(target=read) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for number in range(60):
+        replaced(tmp_path, YEARS[number % 3], (number, 255 - number, 9))
+        serving.updates.submit(Change(Action.REFRESH_LAYER, "ORTHO"))
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert not failures, failures[:3]
+
+
+# ---------------------------------------------------------------- views
+
+
+def test_a_changed_layer_of_a_view_has_no_variants_unless_it_says_how(tmp_path: Path) -> None:
+    catalogue = loaded(series_installation(tmp_path, [{"time": year} for year in YEARS]))
+    layer, readers = catalogue.layers["ORTHO"], catalogue.readers
+    arguments = {"ORTHO": replace(layer, title="cut")}, readers, catalogue.settings, {}
+    view = catalogue.filtered(*arguments)
+    assert view.layers["ORTHO"].dimensions == ()
+    assert view.resolve("ORTHO", {"time": "1950"}).layer is view.layers["ORTHO"]
+    with pytest.raises(UnknownNameError):
+        view.resolve("ORTHO;time=1950")
+    marked = {"2": catalogue.readers["ORTHO"]["2"]}
+    shown = catalogue.filtered(*arguments, lambda _name, one: (replace(one, title="cut"), marked))
+    variant = shown.resolve("ORTHO", {"time": "1950"}).layer
+    assert variant.title == "cut"
+    assert shown.readers_of(variant) is marked
+    assert variant is shown.resolve("ORTHO;time=1950").layer
+    none = catalogue.filtered(*arguments, lambda _name, _one: None)
+    with pytest.raises(NoSuchValueError):
+        none.resolve("ORTHO;time=1950")
+    same = catalogue.filtered({"ORTHO": layer}, readers, catalogue.settings, {})
+    assert same.resolve("ORTHO;time=1950").layer is catalogue.resolve("ORTHO;time=1950").layer
