@@ -17,7 +17,7 @@ from mastaba.errors import MastabaError, ObjectNotFoundError
 from mastaba_history.records import KEPT, Box, History, Publication, Version
 
 if TYPE_CHECKING:
-    from mastaba.api.catalogue import Catalogue, Layer, Pyramid
+    from mastaba.api.catalogue import Layer, Pyramid
     from mastaba.api.storages import StoragePool
 
 logger = logging.getLogger("mastaba.history")
@@ -79,21 +79,16 @@ def state_of(versions: Iterable[Version] | None) -> str:
     return next((state for state in states if state != KEPT), KEPT if states else "")
 
 
-def layer_histories(catalogue: Catalogue) -> dict[str, LayerHistory]:
-    """Return the histories of all layers that have one, by identifier.
+def layer_histories(layers: Mapping[str, Layer], storages: StoragePool) -> dict[str, LayerHistory]:
+    """Return the histories of the layers that have one, by identifier.
 
     Histories that cannot be read are reported in the log; their layers have none.
     """
-    parts = {
-        part for layer in catalogue.layers.values() for part in layer.pyramid.parts if part.path
-    }
-    paths = {part.path for part in parts}
+    paths = {part.path for layer in layers.values() for part in layer.pyramid.parts}
     with ThreadPoolExecutor(_REQUESTS) as threads:
-        texts = dict(
-            zip(paths, threads.map(lambda one: _read(catalogue.storages, one), paths), strict=True)
-        )
+        texts = dict(zip(paths, threads.map(lambda one: _read(storages, one), paths), strict=True))
     found = {}
-    for identifier, layer in catalogue.layers.items():
+    for identifier, layer in layers.items():
         history = _history(layer.pyramid, texts)
         if history is not None:
             found[identifier] = history

@@ -85,7 +85,9 @@ class HistoryService(Service):
         # Views show the same histories.
         main = dict.get(site.main.services, self.name) if site.main is not None else None
         self.histories: dict[str, LayerHistory] = (
-            main.histories if isinstance(main, HistoryService) else layer_histories(site.catalogue)
+            main.histories
+            if isinstance(main, HistoryService)
+            else layer_histories(site.catalogue.layers, site.catalogue.storages)
         )
         self._layers = {layer.id: layer for layer in self.published_layers()}
         self._endpoint = settings.endpoint_uri

@@ -64,12 +64,11 @@ def signature_of(secret: bytes, body: bytes) -> str:
 def _items(site: Site, changes: Sequence[LayerChange]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     settings = site.catalogue.services.get("history")
     endpoint = settings.endpoint_uri if settings is not None else "/history"
-    histories = layer_histories(site.catalogue)
-    for change in changes:
-        layer, history = site.catalogue.layers.get(change.layer), histories.get(change.layer)
-        if layer is not None and history is not None:
-            published, before = next(history.changed())
-            yield change.layer, item(endpoint, Entry(layer, published, before))
+    layers = site.catalogue.layers
+    changed = {name: layers[name] for name in {one.layer for one in changes} if name in layers}
+    for name, history in layer_histories(changed, site.catalogue.storages).items():
+        published, before = next(history.changed())
+        yield name, item(endpoint, Entry(changed[name], published, before))
 
 
 def _secret(path: str) -> bytes:

@@ -183,11 +183,12 @@ def version_entry(
     return {
         "generation": digest_of(descriptor),
         "built": str(record.facts["time"]).replace("+00:00", "Z"),
-        "bbox": None if bbox is None else list(bbox),
+        # A history of hundreds of versions is read by every server: short numbers will do.
+        "bbox": None if bbox is None else [float(f"{value:.12g}") for value in bbox],
         "sources": {"added": len(added), "removed": len(removed), "changed": len(changed)},
         "slabs": {"written": len(stored) - linked, "linked": linked},
-        "message": message,
         "state": KEPT,
+        **({"message": message} if message else {}),
         **({"since": since} if since else {}),
     }
 
@@ -259,4 +260,4 @@ def write_pins(store: OutputStore, name: str, pins: Pins) -> None:
 
 
 def _line(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -127,7 +127,7 @@ def log(store: OutputStore, name: str) -> list[Entry]:
                 linked,
                 sum(slab.size for slab in stored),
                 known["generation"],
-                known["message"],
+                known.get("message", ""),
                 [_pinner(pin) for pin in pins if pin["generation"] in _generations(known)],
             )
         )
@@ -265,7 +265,7 @@ def withdraw(store: OutputStore, name: str, number: int) -> tuple[str, int]:
                 raise PlanError(f"version {number} of {name} is pinned by {_pinner(pin)}; unpin it")
         entry["state"] = WITHDRAWN
         # What it shows, and what is said about it, may be the reason.
-        entry["message"] = ""
+        entry.pop("message", None)
         for row in history.published:
             if row["number"] == number:
                 row["message"] = ""
