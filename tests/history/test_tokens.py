@@ -189,6 +189,23 @@ def test_a_date_leads_to_what_was_published_then(past: Past) -> None:
     assert next(iter(past.tiles)).encode() in early.data
 
 
+def test_values_of_dimensions_have_versions(past: Past) -> None:
+    dimensions = {
+        "dimensions": [{"name": "time"}],
+        "variants": [{"at": {"time": "2020"}, "pyramids": [{"path": str(past.descriptor)}]}],
+    }
+    client = past.serve("tms", "wmts", "history", **dimensions)
+    _, second, third, _ = past.tiles
+    (level, row, column), data = next(iter(past.tiles[second].items()))
+    for name in (f"map;time=2020~{second}", f"map~{second}"):
+        answer = client.get(f"/tms/1.0.0/{name}/{level}/{column}/{row}.png")
+        assert (answer.status_code, answer.data) == (200, data)
+        assert answer.headers["Cache-Control"] == IMMUTABLE
+    for token, status in ((third, 410), ("0123456789ab", 404), ("2001-01-01", 404)):
+        address = f"/tms/1.0.0/map;time=2020~{token}/{level}/{column}/{row}.png"
+        assert client.get(address).status_code == status
+
+
 def test_without_the_service_there_are_no_versions(past: Past) -> None:
     (level, row, column), _ = next(iter(past.tiles[past.current].items()))
     address = f"/tms/1.0.0/map~{past.current}/{level}/{column}/{row}.png"

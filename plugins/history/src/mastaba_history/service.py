@@ -36,6 +36,7 @@ from mastaba_history.instants import (
 from mastaba_history.layers import boxes, layer_histories, state_of
 from mastaba_history.tokens import drawing_digest, require_kept, version_of
 from mastaba_ows.errors import STATUSES, entry_of
+from mastaba_server.threads.recent import Recent
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import Layer
@@ -51,6 +52,8 @@ _PROBLEM: Final = "application/problem+json"
 _FEEDS: Final = ("feed.atom", "feed.json")
 _MOST_LISTED: Final = 1000
 """Publications in the document of a layer."""
+_MOST_VARIANTS: Final = 512
+"""Histories of variants of layers that are kept in memory."""
 _COST: Final = 20
 """Of the rates of a client, for the differences of two versions."""
 _DAY: Final = ("Cache-Control", "max-age=86400")
@@ -89,6 +92,7 @@ class HistoryService(Service):
             if isinstance(main, HistoryService)
             else layer_histories(site.catalogue.layers, site.catalogue.storages)
         )
+        self._of_variants: Recent[tuple[LayerHistory | None]] = Recent(_MOST_VARIANTS)
         self._layers = {layer.id: layer for layer in self.published_layers()}
         self._endpoint = settings.endpoint_uri
         if site.main is None:
@@ -163,12 +167,25 @@ class HistoryService(Service):
             StorageError: it cannot be read.
         """
         history = self.histories.get(layer.id) if layer.id in self._layers else None
-        if history is None or values:
+        shown = layer
+        if values and layer.id in self._layers:
+            shown = self.site.catalogue.resolve(layer.id, values).layer
+            history = self._history_of(shown)
+        if history is None:
             raise UnknownNameError(f"the layer {layer.id} has no versions", "layer")
-        version = version_of(layer, history, token)
+        version = version_of(shown, history, token)
         opened = self.site.catalogue.opened
-        key = version.key, version.generation, layer.generation
-        return opened.get(key) or opened.add(key, version.open(layer))
+        key = version.key, version.generation, shown.generation
+        return opened.get(key) or opened.add(key, version.open(shown, layer.open_variant))
+
+    def _history_of(self, variant: Layer) -> LayerHistory | None:
+        """Return the history of a variant of a layer, which is read when it is first asked for."""
+        parts = variant.pyramid.parts
+        known = self._of_variants.get(parts)
+        if known is None:
+            found = layer_histories({variant.key: variant}, self.site.catalogue.storages)
+            known = self._of_variants.add(parts, (found.get(variant.key),))
+        return known[0]
 
     def _index(self, request: Request) -> Response:
         known = [layer for layer in self._layers.values() if layer.id in self.histories]

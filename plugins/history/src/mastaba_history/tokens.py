@@ -17,7 +17,7 @@ from mastaba_ows.errors import GoneError
 from mastaba_server.errors import MovedError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from mastaba.api.catalogue import Layer
     from mastaba_history.layers import LayerHistory
@@ -49,20 +49,21 @@ class Kept:
     generation: str
     changes: Mapping[str, Any]
 
-    def open(self, layer: Layer) -> Layer:
+    def open(self, layer: Layer, open_variant: Callable[..., Layer] | None) -> Layer:
         """Open it; its documents are read.
 
         Args:
-            layer: as published now.
+            layer: the layer or variant as published now.
+            open_variant: of the layer.
 
         Raises:
             GoneError: it has been removed or replaced since the history was read.
             StorageError: a storage does not answer.
         """
-        if layer.open_variant is None:
+        if open_variant is None:
             raise UnknownNameError(f"the layer {layer.id} has no versions at the moment", "layer")
         try:
-            opened: Layer = layer.open_variant(self.pyramids, self.key)
+            opened = open_variant(self.pyramids, self.key)
         except UnusableError:
             raise GoneError(f"{self.key} can no longer be read", "layer") from None
         if opened.pyramid.generation != self.generation:
@@ -70,6 +71,7 @@ class Kept:
         generation = digest_of(layer.generation, self.key)
         keys = self.changes["surrogate_keys"] if layer.surrogate_keys else ()
         changes = {**self.changes, "surrogate_keys": keys, "generation": generation}
+        changes |= {"at": layer.at, "interval": layer.interval}
         return replace(opened, **changes)
 
 
@@ -136,8 +138,8 @@ def version_of(layer: Layer, history: LayerHistory, token: str) -> Kept:
     entries = [
         {
             "path": str(sibling(path, f"_{version.number}.json")),
-            "bottom_level": part.bottom_level,
-            "top_level": part.top_level,
+            **({"bottom_level": part.bottom_level} if part.bottom_level else {}),
+            **({"top_level": part.top_level} if part.top_level else {}),
         }
         for (path, _), version, part in zip(
             history.parts, versions, layer.pyramid.parts, strict=True
@@ -146,5 +148,5 @@ def version_of(layer: Layer, history: LayerHistory, token: str) -> Kept:
     present = [version.descriptor for version in versions]
     generation = present[0] if len(present) == 1 else digest_of(present)
     # Clients may write any digest: those that do not fit are one version.
-    name = f"{layer.id}~{generations}{dash}{drawing if is_drawn_so else dash and _OTHER}"
+    name = f"{layer.key}~{generations}{dash}{drawing if is_drawn_so else dash and _OTHER}"
     return Kept(name, entries, generation, changes)
