@@ -206,6 +206,41 @@ def test_values_of_dimensions_have_versions(past: Past) -> None:
         assert client.get(address).status_code == status
 
 
+def test_layers_with_a_time_are_a_stac_catalogue(past: Past) -> None:
+    values = ["2019", "2020-05-01"]
+    pyramids = [{"path": str(past.descriptor)}]
+    client = past.serve(
+        "wmts",
+        "history",
+        dimensions=[{"name": "time"}],
+        variants=[{"at": {"time": one}, "pyramids": pyramids} for one in values],
+    )
+    root = client.get("/history/stac").json
+    assert (root["type"], root["stac_version"]) == ("Catalog", "1.1.0")
+    (child,) = (link["href"] for link in root["links"] if link["rel"] == "child")
+    collection = client.get(urlsplit(child).path).json
+    assert collection["type"] == "Collection"
+    ((first, last),) = collection["extent"]["temporal"]["interval"]
+    assert first == "2019-01-01T00:00:00Z"
+    assert last.startswith("2020-05-01T23:59:59")
+    (address,) = (link["href"] for link in collection["links"] if link["rel"] == "items")
+    items = client.get(urlsplit(address).path).json["features"]
+    assert [one["properties"]["start_datetime"][:10] for one in items] == [
+        "2019-01-01",
+        "2020-05-01",
+    ]
+    for one, text in zip(items, values, strict=True):
+        assert one["collection"] == "map"
+        (link,) = (link for link in one["links"] if link["rel"] == "wmts")
+        assert link["wmts:dimensions"] == {"Time": text}
+    rest = client.get("/history/stac/map/items?offset=1").json["features"]
+    assert rest == items[1:]
+    for path in ("/none", "/map/none", "/map/items/x"):
+        assert client.get(f"/history/stac{path}").status_code == 404
+    assert client.get("/history/stac/map/items?offset=x").status_code == 400
+    assert past.serve("history").get("/history/stac/map").status_code == 404
+
+
 def test_without_the_service_there_are_no_versions(past: Past) -> None:
     (level, row, column), _ = next(iter(past.tiles[past.current].items()))
     address = f"/tms/1.0.0/map~{past.current}/{level}/{column}/{row}.png"

@@ -80,8 +80,8 @@ class HistoryService(Service):
             "(default: as the service history says).",
         },
     }
-    parameters: ClassVar[frozenset[str]] = frozenset(("f", "datetime", "since"))
-    operations: ClassVar[tuple[str, ...]] = ("document", "timegate", "changes", "feed")
+    parameters: ClassVar[frozenset[str]] = frozenset(("f", "datetime", "since", "offset"))
+    operations: ClassVar[tuple[str, ...]] = ("document", "timegate", "changes", "feed", "stac")
 
     def __init__(self, settings: ServiceSettings, site: Site) -> None:
         super().__init__(settings, site)
@@ -120,6 +120,9 @@ class HistoryService(Service):
             return self._index(request)
         if first in _FEEDS and not rest:
             return self._feed(request, first, None)
+        if first == "stac":
+            request.name_operation("stac")
+            return self._stac(request, rest)
         layer = self._layers.get(first)
         if layer is None:
             raise UnknownNameError(f"there is no layer {first[:100]!r}", "layer")
@@ -422,6 +425,18 @@ class HistoryService(Service):
         response = Document(text, _GEOJSON).respond(request)
         response.headers.append(_DAY)
         return response
+
+    def _stac(self, request: Request, path: list[str]) -> Response:
+        from mastaba_history.stac import stac_document
+
+        offset = request.query.get("offset", "0")
+        if not (offset.isascii() and offset.isdigit() and len(offset) < 10):
+            raise InvalidParameterError("offset is not a number of items", "offset")
+        document, media_type = stac_document(
+            self.site.catalogue, self._layers.values(), self._endpoint, path, int(offset)
+        )
+        text = json.dumps(document, ensure_ascii=False, indent=1)
+        return Document(text, media_type).respond(request)
 
     def _feed(self, request: Request, name: str, layer: Layer | None) -> Response:
         request.name_operation("feed")
