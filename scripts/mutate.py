@@ -73,6 +73,7 @@ def _parts() -> dict[str, list[Part]]:
     libraries = [
         Part("libs/server/src", ("tests/server", "tests/core/server"), WIDER),
         Part("plugins/container_cog/src", ("tests/container_cog",)),
+        Part("plugins/dimensions/src", ("tests/dimensions",)),
         Part("libs/containers/src", ("tests/containers",), ("tests/container_pmtiles",)),
         Part("libs/coverage/src", ("tests/coverage",), ("tests/ogcapi",)),
         Part("libs/http/src", ("tests/http",), ("tests/storage_s3",)),

@@ -42,6 +42,7 @@ with_hooks = pytest.mark.parametrize(
 
 # The conformance tests are also a plugin of pytest; only a command belongs to Mastaba.
 ENTRY_POINTS = {
+    "dimensions": {ENTRY_POINT_GROUP: ("dimensions", "mastaba_dimensions")},
     "container_cog": {ENTRY_POINT_GROUP: ("cog", "mastaba_cog")},
     "container_pmtiles": {ENTRY_POINT_GROUP: ("pmtiles", "mastaba_pmtiles")},
     "builder": {ENTRY_POINT_GROUP: ("build", "mastaba_build")},

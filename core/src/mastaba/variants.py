@@ -118,5 +118,9 @@ class VariantTable(ABC):
         """
 
     @abstractmethod
+    def problems(self) -> Iterable[tuple[str, str]]:
+        """Open all variants; yield the key of each that cannot be opened, and why."""
+
+    @abstractmethod
     def moved(self, loader: Any) -> VariantTable:
         """Return a table that opens variants with another loader."""

@@ -44,15 +44,6 @@ class TileLimits:
         """Return whether a tile is in the range."""
         return self.min_row <= tile_row <= self.max_row and self.min_col <= tile_col <= self.max_col
 
-    def union(self, other: TileLimits) -> TileLimits:
-        """Return the smallest limits around both."""
-        return TileLimits(
-            min(self.min_row, other.min_row),
-            max(self.max_row, other.max_row),
-            min(self.min_col, other.min_col),
-            max(self.max_col, other.max_col),
-        )
-
     def intersection(self, other: TileLimits) -> TileLimits | None:
         """Return the common tiles, or None if there are none."""
         min_row, max_row = max(self.min_row, other.min_row), min(self.max_row, other.max_row)

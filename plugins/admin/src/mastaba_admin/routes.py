@@ -18,7 +18,7 @@ class Route(NamedTuple):
 
     Attributes:
         method: of the request.
-        path: below the root path; its last segment may be ``{id}``.
+        path: below the root path; a segment may be ``{id}``.
         title: for the list of operations; empty if it is not listed.
         does: a change, an operation of the gate, another answer, or None for nothing.
         needs_secret: whether it is refused if the administration has no secret.
@@ -32,6 +32,10 @@ class Route(NamedTuple):
 
 
 CHANGES: Final = (
+    # Before the paths of layers, whose identifiers may contain slashes.
+    Route(
+        "POST", "/layers/{id}/refresh", "Read the variants of a layer again", Action.REFRESH_LAYER
+    ),
     Route("POST", "/layers/{id}", "Create a layer", Action.CREATE_LAYER),
     Route("PUT", "/layers/{id}", "Replace a layer", Action.REPLACE_LAYER),
     Route("DELETE", "/layers/{id}", "Delete a layer", Action.DELETE_LAYER),
@@ -75,8 +79,11 @@ def route(routes: Iterable[Route], method: str, path: str) -> tuple[Route, str]:
 
 
 def _matched(template: str, path: str) -> str | None:
-    if not template.endswith(_ID):
+    start, found, end = template.partition(_ID)
+    if not found:
         return "" if path == template else None
-    start = template.removesuffix(_ID)
     # Identifiers of layers may contain slashes.
-    return path.removeprefix(start) if path.startswith(start) else None
+    is_longer = len(path) >= len(start) + len(end)
+    if not (is_longer and path.startswith(start) and path.endswith(end)):
+        return None
+    return path[len(start) : len(path) - len(end)]

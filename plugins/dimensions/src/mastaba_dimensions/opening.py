@@ -218,6 +218,16 @@ def _unavailable() -> OverloadedError:
     return OverloadedError("this value of the layer cannot be read at the moment", retry_after=1)
 
 
+def united(one: TileLimits, other: TileLimits) -> TileLimits:
+    """Return the smallest limits around both."""
+    return TileLimits(
+        min(one.min_row, other.min_row),
+        max(one.max_row, other.max_row),
+        min(one.min_col, other.min_col),
+        max(one.max_col, other.max_col),
+    )
+
+
 def widened(
     layer: Layer, limits: Mapping[str, TileLimits], bbox: Mapping[str, float] | None
 ) -> Layer:
@@ -232,7 +242,7 @@ def widened(
     own = {name: level.limits for name, level in pyramid.levels.items()}
     found: dict[str, TileLimits] = {}
     for name in sorted({*own, *limits} & known.keys(), key=lambda one: -known[one].cell_size):
-        whole = reduce(TileLimits.union, [of[name] for of in (own, limits) if name in of])
+        whole = reduce(united, [of[name] for of in (own, limits) if name in of])
         within = known[name].limits_of(layer.native_bbox) if bbox else known[name].all_tiles
         clipped = None if within is None else whole.intersection(within)
         if clipped is not None:

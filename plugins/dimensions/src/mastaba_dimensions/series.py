@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
@@ -32,7 +32,7 @@ from mastaba_dimensions.axes import Axis, NumberAxis, TextAxis, TimeAxis, Value
 from mastaba_dimensions.declared import declared
 from mastaba_dimensions.grammar import SECOND, Time, parse_number, parse_time
 from mastaba_dimensions.listing import Row, rows_of
-from mastaba_dimensions.opening import Opener, Variant, widened
+from mastaba_dimensions.opening import Opener, ReplacedError, Variant, united, widened
 from mastaba_dimensions.pixels import ranges_of
 from mastaba_dimensions.runs import (
     interval_of,
@@ -271,6 +271,15 @@ class Series(VariantTable):
         update, shown = pyramid.update, _slabs_of(self.layer.pyramid)
         is_update = update is not None and update.since == old.stamp
         return update.bbox if update and is_update and _slabs_of(pyramid) <= shown else None
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        for variant in self.variants():
+            try:
+                self.opener.read(variant)
+            except ReplacedError:
+                yield variant.key, "its pyramid was replaced after it was listed"
+            except (MastabaError, ValueError) as error:
+                yield variant.key, str(error)
 
     def resolve(self, values: Mapping[str, str], most: int = 1) -> Resolved:
         found = self.choose(values, most)
@@ -576,7 +585,7 @@ def _limits(rows: Sequence[Row]) -> dict[str, TileLimits]:
     for row in rows:
         for name, limits in row["levels"].items():
             own = TileLimits(*limits)
-            found[name] = found[name].union(own) if name in found else own
+            found[name] = united(found[name], own) if name in found else own
     return found
 
 

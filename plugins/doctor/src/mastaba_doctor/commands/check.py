@@ -80,6 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
         report = _Report(len(catalogue.layers), catalogue.missing_layers)
         report.grey_in_pictures = _grey_in_pictures(catalogue)
         _check_extra_sets(catalogue, faults)
+        _check_variants(catalogue, faults)
         try:
             site = _open_site(server, catalogue, plugins, faults)
             if site is not None:
@@ -95,6 +96,14 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         _print_text(faults, report)
     return 1 if faults.errors else 0
+
+
+def _check_variants(catalogue: Catalogue, faults: Faults) -> None:
+    """Open all variants of layers with dimensions; a start opens none."""
+    for name, table in catalogue.variants.items():
+        for key, reason in table.problems():
+            remedy = "correct its pyramid, or write the stack again"
+            faults.error(f"layer {name}", "$.variants", f"{key} cannot be opened: {reason}", remedy)
 
 
 def _check_extra_sets(catalogue: Catalogue, faults: Faults) -> None:
