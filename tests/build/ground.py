@@ -108,5 +108,5 @@ def checksums(directory: Path) -> dict[str, bytes]:
         for path in sorted(directory.rglob("*"))
         if path.suffix in (".tif", ".json", ".list")
         and "server" not in path.parts
-        and not path.name.endswith((".list", ".layer.json", ".build.json"))
+        and not path.name.endswith((".list", ".layer.json", ".build.json", ".history.json"))
     }

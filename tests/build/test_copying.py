@@ -17,6 +17,7 @@ from tests.build.test_updates import OPTIONS, write_sheet
 from tests.conformance.shelf import ShelfStorage
 from tests.forked import run
 
+from mastaba.api.catalogue import digest_of
 from mastaba.api.storages import ByteRange, ObjectRead
 from mastaba_build.errors import LockedError, OutputError, PlanError, VerificationError
 from mastaba_build.output.destination import Destination
@@ -280,6 +281,14 @@ def test_index_packs_are_written_anew(
     copy_pyramid(pyramid, "map", one)
     pack_pyramid(one.open(), one, "map")
     assert list(one.open().list("map_2/INDEX_"))
+    # The descriptor has changed, and the slabs have not: the version has two generations.
+    history = json.loads(one.open().read("map.history.json"))
+    current = digest_of(json.loads(one.open().read("map.json")))
+    before = history["versions"]["2"]["former"]
+    assert (
+        history["published"][-1]["generation"] == history["versions"]["2"]["generation"] == current
+    )
+    assert before == [{"generation": history["published"][-2]["generation"], "state": "kept"}]
     copy_pyramid(one, "map", two)
     levels = json.loads(two.open().read("map.json"))["levels"]
     assert [one["storage"]["index_prefix"] for one in levels] == [

@@ -42,7 +42,7 @@ def values_of(key: str, schema: dict[str, Any]) -> tuple[list[str], Any]:
     return [flag, pair(["1", "2"])], [1, 2]
 
 
-@pytest.mark.parametrize("key", [key for key in PROPERTIES if key != "sources"])
+@pytest.mark.parametrize("key", [key for key in PROPERTIES if key not in ("sources", "retention")])
 def test_each_property_is_an_option(parser: ArgumentParser, key: str) -> None:
     words, value = values_of(key, PROPERTIES[key])
     assert given_options(parsed(parser, *words)) == {key: value}

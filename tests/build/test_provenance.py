@@ -144,7 +144,7 @@ def test_pixels_have_the_number_of_their_source(tmp_path: Path, has_alpha: bool)
     path = built(plan_in(tmp_path, *[sheet.entry() for sheet in sheets], **options))
     mosaic = Mosaic(path.parent, "map")
     compare(mosaic, Oracle(sheets, has_alpha=has_alpha), points(mosaic, 1, 150, 1))
-    assert json.loads(path.read_text())["provenance"] == "map.sources.json"
+    assert json.loads(path.read_text())["provenance"] == "map_1.sources.json"
 
 
 @pytest.mark.thorough

@@ -23,7 +23,7 @@ from urllib3.util import Retry
 from mastaba_build.config.configuration import configuration_of
 from mastaba_build.output.storage import OutputStore
 from mastaba_build.plan.plan import Plan, make_plan
-from mastaba_build.pyramid.history import prune
+from mastaba_build.pyramid.history import prune, rollback
 from mastaba_build.work.build import build
 from mastaba_build.work.reports import Reports
 from mastaba_writer.installation import write_installation
@@ -135,6 +135,15 @@ def test_no_answer_mixes_versions(
             # From here on, no worker answers with an older version.
             data = pool.request("GET", url + MAP).data
             assert np.asarray(Image.open(io.BytesIO(data)).convert("L"))[0, 0] == colour_of(version)
+        store = OutputStore.of_directory(tmp_path / "out")
+        for number in (*range(versions - 1, 0, -1), versions):
+            rollback(store, "flat", number)
+            layer = (tmp_path / "out/flat.layer.json").read_bytes()
+            changed = pool.request("PUT", f"{url}/admin/layers/flat", body=layer, headers=headers)
+            assert changed.status == 204, changed.data
+            data = pool.request("GET", url + MAP).data
+            shown = np.asarray(Image.open(io.BytesIO(data)).convert("L"))[0, 0]
+            assert shown == colour_of(number - 1)
     finally:
         done.set()
         for thread in threads:
@@ -142,6 +151,6 @@ def test_no_answer_mixes_versions(
     assert wrong == []
     assert sum(seen.values()) > versions
     assert seen.keys() <= {colour_of(version) for version in range(versions)}
-    removed, _ = prune(OutputStore.of_directory(tmp_path / "out"), "flat", 1)
+    removed = prune(OutputStore.of_directory(tmp_path / "out"), "flat", 1, linked_days=0).versions
     assert removed == versions - 1
     assert pool.request("GET", url + MAP).status == 200

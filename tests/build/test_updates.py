@@ -255,11 +255,12 @@ def test_versions_are_shown_published_and_removed(
     assert "is complete" in out.getvalue()
     assert descriptor.read_bytes() == texts[2]
 
-    assert prune(store, "map", 2)[0] == 1
+    assert prune(store, "map", 2).kept == {1: "published in the last 365 days"}
+    assert prune(store, "map", 2, linked_days=0).versions == 1
     assert [entry.number for entry in log(store, "map")] == [2, 3]
     assert read_tiles(descriptor).keys() == tiles[2].keys()
-    versions, objects = prune(store, "map", 1)
-    assert versions == 1
+    versions, objects, kept = prune(store, "map", 1, linked_days=0)
+    assert (versions, kept) == (1, {})
     assert objects > 0
     assert verify(Destination.parse(str(tmp_path / "out")), "map", full=True) > 50
     restored = read_tiles(descriptor)
@@ -283,7 +284,8 @@ def test_the_commands_show_levels_in_their_order_and_prune(
     assert levels == ["7", "8", "9", "10", "11", "12"]
     as_json = fork_server.run("pyramid", "diff", "map", "--output", out, "--json").stdout
     assert list(json.loads(as_json)["slabs"]) == levels
-    done = fork_server.run("pyramid", "prune", "map", "--output", out, "--keep", "1")
+    command = ("pyramid", "prune", "map", "--output", out, "--linked-days", "0")
+    done = fork_server.run(*command)
     assert done.returncode == 0, done.stderr
     after = slabs_and_links(out)
     gone = before - after
@@ -295,7 +297,7 @@ def test_the_commands_show_levels_in_their_order_and_prune(
     found = read_tiles(descriptor)
     assert found.keys() == tiles.keys()
     assert all((found[key] == tiles[key]).all() for key in found)
-    again = fork_server.run("pyramid", "prune", "map", "--output", out, "--keep", "1")
+    again = fork_server.run(*command, "--keep", "1")
     assert again.stdout == "0 versions and 0 slabs and links removed\n"
 
 

@@ -38,6 +38,7 @@ TESTS = {
     "containers": ["containers/test_payloads.py"],
     "coverage": ["coverage/test_cells.py"],
     "export": ["export/test_selection.py"],
+    "history": ["history/test_conformance.py"],
     "http": ["http/test_fetch.py", "http/test_storage.py"],
     "documents": ["documents"],
     "elevation": ["elevation/test_conformance.py"],

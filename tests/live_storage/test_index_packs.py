@@ -170,7 +170,7 @@ def test_versions_have_their_own_packs(
     found = set(map(tuple, requests(server_json, network, first, before).values()))
     assert found == {("pack", "GET"), ("GET",)}
     assert mastaba.run(*rollback, "--to", "2").returncode == 0
-    pruned = mastaba.run("pyramid", "prune", "ortho", "--output", place)
+    pruned = mastaba.run("pyramid", "prune", "ortho", "--output", place, "--linked-days", "0")
     assert pruned.returncode == 0, pruned.stderr
     assert tiles(server_json) == after
     with_store(server_json)

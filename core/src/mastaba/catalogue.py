@@ -60,8 +60,8 @@ class Catalogue:
         reports: what was found in each container, lines by path; for operators.
         variants: of the layers that have dimensions, by identifier.
         opened: those that this process keeps open.
-        at_token: returns the layer that the part of a name behind ``~`` means: published layer,
-            its values by dimension, token. None without a module that keeps versions.
+        at_token: of a service that knows versions: returns the layer that the part of a name behind
+            ``~`` means, from the layer, its values by dimension, and the token. Empty without one.
         shown: for a view: the catalogue that it shows, and how it shows variants.
     """
 
@@ -83,7 +83,7 @@ class Catalogue:
     reports: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     variants: Mapping[str, VariantTable] = field(default_factory=dict)
     opened: Recent[Layer] = field(default_factory=lambda: Recent(512))
-    at_token: Callable[[Layer, Mapping[str, str], str], Layer] | None = None
+    at_token: list[Callable[[Layer, Mapping[str, str], str], Layer]] = field(default_factory=list)
     shown: tuple[Catalogue, ShowVariant] | None = field(default=None, repr=False)
 
     @cached_property
@@ -130,14 +130,17 @@ class Catalogue:
             MissingDimensionError, InvalidDimensionError, NoSuchValueError: the values are refused.
             OverloadedError: a variant cannot be opened at the moment.
         """
-        layer, token = self.layers.get(name), ""
+        layer, own, token = self.layers.get(name), NOTHING, ""
         if layer is None:
             layer, own, token = self._named(name)
             values = {**values, **own}
         if token:
-            if self.at_token is None:
+            whole = self if self.shown is None else self.shown[0]
+            versions = [find(whole.layers[layer.id], own, token) for find in self.at_token]
+            found_version = self._as_shown(versions[0]) if versions else None
+            if found_version is None:
                 raise UnknownNameError(f"there is no layer {printable(name)}", "layer")
-            return Resolved((self.at_token(layer, values, token),))
+            return Resolved((found_version,))
         table = self.variants.get(layer.id)
         if table is None:
             return Resolved((layer,))
@@ -149,7 +152,9 @@ class Catalogue:
 
     def _named(self, name: str) -> tuple[Layer, Mapping[str, str], str]:
         """Return the layer, the values and the token in a name that is no identifier."""
-        rest, _, token = name.partition("~")
+        rest, mark, token = name.partition("~")
+        if mark and not token:
+            raise UnknownNameError(f"there is no layer {printable(name)}", "layer")
         identifier, *items = rest.split(";", 8)
         layer = self.layers.get(identifier)
         pairs = [item.partition("=") for item in items]
@@ -174,6 +179,8 @@ class Catalogue:
         is_same = self.layers[name] is whole.layers[name]
         if found is None or (is_same and self.readers[name] is whole.readers[name]):
             return found
+        if show is _unchanged:
+            return None
         known = self._viewed.get(layer.key)
         if known is None or known[0] is not found:
             part = show(name, found)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from copy import copy, deepcopy
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import parse_qsl
@@ -28,7 +29,7 @@ from mastaba.model.crs import CRS, WGS84, geographic_bbox, is_known_crs
 from mastaba.model.digest import digest_of
 from mastaba.model.extent import pyramid_bbox
 from mastaba.model.layer import Attribution, FeatureInfo, Layer, Logo
-from mastaba.model.pyramid import Level, Pyramid
+from mastaba.model.pyramid import Level, Part, Pyramid
 from mastaba.model.style import Style
 from mastaba.model.surrogate_keys import layer_keys
 from mastaba.model.tile_matrix_set import TileMatrix, TileMatrixSet
@@ -163,6 +164,9 @@ class LayerLoader:
             table = next(filter(None, tables), None)
         if table is not None:
             layer, table.descriptor, table.file = table.layer, descriptor, file
+        layer = replace(
+            layer, open_variant=partial(_opened, self, layer, file, bbox=document.get("bbox"))
+        )
         return LoadedLayer(layer, MappingProxyType(readers), table)
 
     def again(
@@ -251,6 +255,7 @@ class LayerLoader:
         levels: dict[str, Level] = {}
         readers: dict[str, MakeReader] = {}
         pyramids: list[Pyramid] = []
+        parts: list[Part] = []
         for position, entry in enumerate(entries):
             at = f"$.pyramids[{position}]"
             with faults.attempt():
@@ -281,6 +286,8 @@ class LayerLoader:
                         faults.error(f"{at}.{end}", "is missing", f'add the key "{end}"')
                     if missing:
                         continue
+                    levels_of = (entry.get(end, "") for end in ("bottom_level", "top_level"))
+                    parts.append(Part(str(path), pyramid.generation, *levels_of))
                 pyramids.append(pyramid)
                 try:
                     _require_match(pyramids[0], pyramid, is_hybrid=bool(containers))
@@ -297,7 +304,11 @@ class LayerLoader:
                 except ValueError as error:
                     faults.refuse(at, str(error), "correct the pyramid or its levels")
         faults.require_usable()
-        composed = replace(pyramids[0], levels=coarse_to_fine(levels))
+        composed = replace(
+            pyramids[0],
+            levels=coarse_to_fine(levels),
+            parts=() if containers else tuple(parts),
+        )
         if len(pyramids) > 1:
             generation = digest_of([pyramid.generation for pyramid in pyramids])
             composed = replace(composed, generation=generation, update=None, bbox=None)
@@ -344,6 +355,12 @@ class LayerLoader:
                 with suppress(UnusableError):
                     found[identifier] = self.tile_matrix_sets.get(identifier, named_by)
         return tuple(found.values())
+
+
+def _opened(
+    loader: LayerLoader, layer: Layer, file: str, entries: Entries, key: str, *, bbox: Any
+) -> Layer:
+    return loader.again().variant(layer, entries, bbox, f"{file} ({key})", key)
 
 
 def _described(one: TileMatrixSet) -> tuple[object, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from types import MappingProxyType
 
 from mastaba.catalogue import Catalogue, LoadedLayer, in_order
@@ -141,7 +142,8 @@ def _as_it_was(
     readers = {level: reopened(reader) for level, reader in previous.readers[name].items()}
     table = previous.variants.get(name)
     moved = table and table.moved(loader.again(pool, indices))
-    return LoadedLayer(previous.layers[name], MappingProxyType(readers), moved)
+    layer = replace(previous.layers[name], open_variant=None)
+    return LoadedLayer(layer, MappingProxyType(readers), moved)
 
 
 def _listed_layers(

@@ -118,6 +118,9 @@ class Layer:
         tile_limits: of all variants together, by tile matrix identifier, coarse to fine; empty if
             those of the pyramid are meant.
         readers: of a variant, by tile matrix identifier; see `Catalogue.readers_of`.
+        stored_cache_control: that of tiles as they are stored, if it differs.
+        open_variant: opens the layer from other pyramids: takes entries of ``pyramids`` and a key;
+            see `mastaba.config.layers.LayerLoader.variant`. None if it cannot be done.
     """
 
     id: str
@@ -149,6 +152,8 @@ class Layer:
     interval: tuple[str, str] | None = None
     tile_limits: Mapping[str, TileLimits] = field(default_factory=dict, hash=False)
     readers: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
+    stored_cache_control: str | None = None
+    open_variant: Any = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if not self.key:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.format import Codec, TileFormat
@@ -100,6 +101,15 @@ class Update:
     bbox: BoundingBox
 
 
+class Part(NamedTuple):
+    """A slab pyramid of which a layer publishes a range of levels: path, generation, levels."""
+
+    path: str
+    generation: str
+    bottom_level: str
+    top_level: str
+
+
 @dataclass(frozen=True, slots=True)
 class Pyramid:
     """Levels with one tile format and one tile matrix set.
@@ -114,6 +124,8 @@ class Pyramid:
             that is published; equal on all nodes that read equal descriptors.
         update: as the descriptor says; None if unknown.
         bbox: around the data, in the CRS of the set; None if that is the box of the tiles.
+        parts: of a layer whose levels are all from slab pyramids: these, in the order of its
+            descriptor; otherwise empty.
     """
 
     name: str
@@ -124,6 +136,7 @@ class Pyramid:
     generation: str = ""
     update: Update | None = None
     bbox: BoundingBox | None = None
+    parts: tuple[Part, ...] = ()
 
     @property
     def registration(self) -> str:

@@ -131,7 +131,9 @@ def _changed_area(before: Layer, after: Layer) -> BoundingBox | None:
     if new.update is None or new.update.since != old.generation:
         return None
     # What follows from the update: the generations, and the extent.
-    same_pyramid = replace(old, levels=new.levels, generation=new.generation, update=new.update)
+    same_pyramid = replace(
+        old, levels=new.levels, generation=new.generation, update=new.update, parts=new.parts
+    )
     is_update = old.levels.keys() == new.levels.keys() and same_pyramid == new
     return new.update.bbox if is_update and _are_alike(before, after) else None
 

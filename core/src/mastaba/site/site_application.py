@@ -21,12 +21,13 @@ from mastaba.services.base import Service, Site
 from mastaba.services.root import for_people
 from mastaba.site.tile_table import AllHeaders, AroundDocument, AroundTiles, TileTable
 from mastaba_server import cancellation
+from mastaba_server.errors import MovedError
 from mastaba_server.log.access_lines import FindTile, WSGICallable
 from mastaba_server.messages import CLIENT, CLIENT_GONE, STATUS_LINES
 from mastaba_server.web.cors import CrossOrigin
 from mastaba_server.web.masking import masked, masked_path
 from mastaba_server.web.request import Request
-from mastaba_server.web.response import DOCUMENT, Headers, Response, plain_error
+from mastaba_server.web.response import DOCUMENT, Headers, Response, moved, plain_error
 from mastaba_server.web.text import utf8
 
 logger = logging.getLogger("mastaba.request")
@@ -224,6 +225,8 @@ class SiteApplication:
     def _report(self, error: Exception, request: Request, service: Service) -> Response:
         if isinstance(error, ClientGoneError):
             return Response(CLIENT_GONE, [])
+        if isinstance(error, MovedError):
+            return moved(request, service.settings.endpoint_uri, error.before, error.after)
         if isinstance(error, StorageError | SlabFormatError):
             logger.error("%s: %s", _described(request, service), error)
         elif not isinstance(error, RequestError | OverloadedError):

@@ -75,8 +75,9 @@ class TilePublisher:
         # Nodes that read different descriptors have different ETags, even for equal slabs.
         self._etag_suffix = f"-{layer.pyramid.generation}{suffix}"
         self._fields = [("Content-Type", tile_format.media_type)]
-        if layer.cache_control:
-            self._fields.append(("Cache-Control", layer.cache_control))
+        value = (not self._palette and layer.stored_cache_control) or layer.cache_control
+        if value:
+            self._fields.append(("Cache-Control", value))
         if self._coding or self._may_be_gzip:
             self._fields.append(("Vary", "Accept-Encoding"))
         self._fields += layer.headers

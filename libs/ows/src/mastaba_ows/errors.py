@@ -20,6 +20,10 @@ from mastaba.errors import (
 _T = TypeVar("_T")
 
 
+class GoneError(UnknownNameError):
+    """What the value names has existed, and was removed."""
+
+
 class MethodNotAllowedError(RequestError):
     """The resource does not support the method."""
 
@@ -40,6 +44,7 @@ STATUSES: Final[Mapping[type[BaseException], int]] = {
     RequestError: 400,
     UnknownNameError: 404,
     UnknownPathError: 404,
+    GoneError: 410,
     TileOutOfRangeError: 404,
     TileNotFoundError: 404,
     MethodNotAllowedError: 405,

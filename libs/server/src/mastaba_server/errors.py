@@ -59,6 +59,19 @@ class RequestError(ApplicationError):
         self.parameter = parameter
 
 
+class MovedError(RequestError):
+    """A name in the request means another name at the moment, under which it must be sent again.
+
+    Args:
+        before, after: the part of the name that differs, as in the request, decoded.
+    """
+
+    def __init__(self, before: str, after: str) -> None:
+        super().__init__(f"{before} is {after} at the moment")
+        self.before = before
+        self.after = after
+
+
 class MissingParameterError(RequestError):
     """A mandatory parameter is missing or empty."""
 

@@ -6,6 +6,7 @@ import signal
 import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from mastaba.errors import MastabaError
 
@@ -32,6 +33,11 @@ def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
         type=float,
         metavar=("XMIN", "YMIN", "XMAX", "YMAX"),
         help="only this area, in the CRS of the tile matrix set of each layer",
+    )
+    one.add_argument(
+        "--versions",
+        action="store_true",
+        help="also versions that have addresses of their own, LAYER~GENERATION",
     )
     one.set_defaults(run=_purge)
     agent = subparsers.add_parser(
@@ -60,6 +66,8 @@ def _purge(arguments: argparse.Namespace) -> int:
         return _fail("--bbox requires numbers with XMIN <= XMAX and YMIN <= YMAX")
     keys = [DOCUMENTS_KEY]
     for name in arguments.layers:
+        if arguments.versions:
+            keys.append(f"base-{quote(name, '')}")
         layer = site.catalogue.layers.get(name)
         if area is None:
             # Also a layer that is no longer published.

@@ -46,7 +46,7 @@ class GetTile:
         if name in self._names:
             return self._tiles.layer(name), None
         layer, tile_matrix_set = layer_and_set(name)
-        if layer not in self._names:
+        if layer not in self._names and "~" not in layer:
             raise UnknownNameError(f"there is no layer {printable(name)}", "layer")
         return self._tiles.layer(layer), tile_matrix_set
 

@@ -49,8 +49,8 @@ class OfferedTileMap:
     def name(self) -> str:
         """Name of the layer and, if needed, the set."""
         if self.link is None and self.level is None:
-            return self.layer.id
-        return f"{self.layer.id}{_JOINT}{self.tile_matrix_set.id}"
+            return self.layer.key
+        return f"{self.layer.key}{_JOINT}{self.tile_matrix_set.id}"
 
     @property
     def path(self) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from mastaba.api.services import RootEntry, Service, services_xml
 from mastaba.api.tiles import TilePaths, Tiles
 from mastaba.api.web import Document
 from mastaba.errors import UnknownPathError
+from mastaba_ows.versions import address_name
 from mastaba_tms.addresses import FROM_BOTTOM, VERSION, service_href, tile_template
 from mastaba_tms.errors import error_report
 from mastaba_tms.gettile import GetTile
@@ -69,6 +71,11 @@ class TileMapServer(Service):
             return self._get_tile.respond(request, parts[2], *parts[4:], mirrored=True)
         request.name_operation(_DOCUMENT)
         key = tuple(parts[1:])
+        if "~" in request.path:
+            # A version, of which there may be many.
+            response = self._build(key).respond(request)
+            response.headers.append(("Cache-Control", "max-age=86400"))
+            return response
         document = self._documents.get(key)
         if document is None:
             # Two threads may build it at the same time; both results are equal.
@@ -95,6 +102,12 @@ class TileMapServer(Service):
             href=f"{service_href(self.settings.endpoint_uri)}/",
         )
 
+    def _published(self, tile_map: OfferedTileMap) -> OfferedTileMap:
+        """Return a TileMap whose addresses are those of the published version, if wanted."""
+        layer = tile_map.layer
+        name = address_name(self.site.catalogue, layer)
+        return replace(tile_map, layer=replace(layer, key=name))
+
     def _build(self, path: tuple[str, ...]) -> Document:
         # Loaded on first use, so that listing the plugins loads no lxml.
         from mastaba_tms.gdal import gdal_description
@@ -113,7 +126,7 @@ class TileMapServer(Service):
         builders: dict[tuple[str, ...], Callable[[OfferedTileMap], Document]] = {
             (): lambda tile_map: tile_map_document(tile_map, uri, self._y_origin),
             ("metadata.json",): lambda tile_map: metadata(
-                tile_map, uri, from_bottom=self._from_bottom
+                self._published(tile_map), uri, from_bottom=self._from_bottom
             ),
             ("gdal.xml",): lambda tile_map: gdal_description(
                 tile_map, tiles.pictures, uri, from_bottom=self._from_bottom

@@ -22,6 +22,7 @@ from mastaba.api.catalogue import (
 from mastaba.api.tiles import can_draw, drawn_links, listed_styles, picture_formats
 from mastaba.api.web import coordinate, decimal
 from mastaba_ows.featureinfo import INFO_EXTENSIONS, INFO_FORMATS
+from mastaba_ows.versions import address_name
 from mastaba_ows.xml import XLINK, Element, add, add_copy, add_list, record
 from mastaba_wmts import rest
 
@@ -103,7 +104,8 @@ def add_contents(
             limits = zip(link.matrices, link.limits.values(), strict=True)
             _add_link(element, link.levels_id, list(limits))
         if resources_uri:
-            _add_resources(element, layer, pictures, resources_uri)
+            path = rest.tile_template(resources_uri, address_name(site.catalogue, layer))
+            _add_resources(element, layer, pictures, path)
     for identifier, tile_matrix_set in native.items():
         whole = tile_matrix_set, tuple(tile_matrix_set.matrices.values())
         published.setdefault(identifier, whole)
@@ -204,10 +206,7 @@ def _formats(layer: Layer, pictures: dict[str, str]) -> dict[str, str]:
     return formats
 
 
-def _add_resources(
-    element: Element, layer: Layer, pictures: dict[str, str], resources_uri: str
-) -> None:
-    path = rest.tile_template(resources_uri, layer.id)
+def _add_resources(element: Element, layer: Layer, pictures: dict[str, str], path: str) -> None:
     resources = [
         (media_type, "tile", f"{path}.{extension}")
         for media_type, extension in _formats(layer, pictures).items()

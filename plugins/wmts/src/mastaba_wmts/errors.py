@@ -14,7 +14,7 @@ from mastaba.errors import (
     UnsupportedOperationError,
     public_message,
 )
-from mastaba_ows.errors import STATUSES, entry_of
+from mastaba_ows.errors import STATUSES, GoneError, entry_of
 
 
 class VersionNegotiationError(RequestError):
@@ -64,7 +64,7 @@ def error_response(error: Exception, *, restful: bool) -> Response:
     from mastaba_ows.xml import XSI, add, root_element, serialized
 
     status, code = entry_of(error, _STATUSES), entry_of(error, _CODES)
-    if restful and isinstance(error, _IN_PATHS):
+    if restful and isinstance(error, _IN_PATHS) and not isinstance(error, GoneError):
         status = 404
     # The standard has a separate code for pixels; its conformance suite expects the tile code.
     codes = (code, "TileOutOfRange") if isinstance(error, PointOutOfRangeError) else (code,)

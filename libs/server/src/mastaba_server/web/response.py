@@ -9,7 +9,7 @@ from functools import cached_property, lru_cache, partial
 from hashlib import blake2b
 from threading import RLock
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import parse_qsl, quote, urlencode
 from weakref import ref
 
 from werkzeug.datastructures import MIMEAccept
@@ -40,6 +40,7 @@ _FILE_NAMES: Final = {
     "application/x-protobuf": "file.pbf",
 }
 _SAFE: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._ -")
+_UNRESERVED: Final = "/~:;@,"
 _GZIP_FROM: Final = 512
 """Bytes; smaller documents are not worth compressing."""
 _LARGE: Final = 16 * 1024
@@ -231,6 +232,21 @@ def plain_error(status: int, error: str, description: str) -> Response:
     """Return the report of an error that concerns no protocol."""
     text = json.dumps({"error": error, "error_description": description})
     return message(status, text, "application/json")
+
+
+def moved(request: Request, endpoint_uri: str, before: str, after: str) -> Response:
+    """Return a redirect, for a minute, to the address with a part of a name replaced.
+
+    Args:
+        endpoint_uri: public address of the service.
+        before, after: the part, decoded.
+    """
+    address = endpoint_uri + quote(request.path.replace(before, after), safe=_UNRESERVED)
+    if request.query_string:
+        pairs = parse_qsl(request.query_string, keep_blank_values=True, errors="replace")
+        query = [(name, value.replace(before, after)) for name, value in pairs]
+        address += f"?{urlencode(query, safe=_UNRESERVED, quote_via=quote)}"
+    return Response(307, [("Location", address), ("Cache-Control", "max-age=60")])
 
 
 def accepts_coding(headers: Mapping[str, Any], coding: str) -> bool:

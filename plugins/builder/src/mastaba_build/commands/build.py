@@ -108,6 +108,12 @@ def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
         help="build only what has changed, and replace these slabs of the published version",
     )
     actions.add_argument(
+        "--message",
+        default="",
+        metavar="TEXT",
+        help="what the version is about, for its history and for feeds",
+    )
+    actions.add_argument(
         "--schema",
         action="store_true",
         default=False,
@@ -172,6 +178,7 @@ def _run(arguments: argparse.Namespace, reports: Any) -> int:
     from mastaba_build.config.access import Access
     from mastaba_build.config.configuration import configuration_of, read_configuration
     from mastaba_build.config.schema import build_schema
+    from mastaba_build.output.history import checked_message
     from mastaba_build.plugins import PluginSet
     from mastaba_build.pyramid.verification import verify
     from mastaba_build.work.build import build
@@ -181,6 +188,7 @@ def _run(arguments: argparse.Namespace, reports: Any) -> int:
     if arguments.schema:
         sys.stdout.write(json.dumps(build_schema(), indent=2) + "\n")
         return 0
+    message = checked_message(arguments.message)
     overrides = given_options(arguments)
     access = Access(
         frozenset(map(os.path.realpath, arguments.allow_folder)),
@@ -210,7 +218,14 @@ def _run(arguments: argparse.Namespace, reports: Any) -> int:
     samples = samples_of(plan)
     if samples and not arguments.update:
         reports.estimated(estimate(plan, samples))
-    if not build(plan, reports, replace=arguments.replace, update=arguments.update):
+    done = build(
+        plan,
+        reports,
+        replace=arguments.replace,
+        update=arguments.update,
+        message=message,
+    )
+    if not done:
         return 1
     server_json = write_server(plan, f"http://{arguments.http}")
     reports.done(plan, server_json, arguments.http)

@@ -19,7 +19,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of a build, and those of all sources of the command line."""
     properties = build_schema()["properties"]
     for key, schema in properties.items():
-        if key != "sources":
+        if key != "sources" and schema.get("type") != "object":
             _add(parser, key, key, schema)
     group = parser.add_argument_group("sources")
     for key, schema in source_properties().items():

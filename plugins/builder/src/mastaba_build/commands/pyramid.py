@@ -35,7 +35,7 @@ def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
     parser = subparsers.add_parser(
         "pyramid",
         help="versions and index packs of a pyramid, joined pyramids: log, diff, rollback, prune, "
-        "pack, join, head, copy; sources of pixels: provenance",
+        "pin, unpin, withdraw, pack, join, head, copy; sources of pixels: provenance",
         description=_DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -51,6 +51,30 @@ def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
     prune.add_argument(
         "--keep", type=_positive, default=1, metavar="COUNT", help="latest versions to keep"
     )
+    prune.add_argument(
+        "--days",
+        type=_days,
+        help="keep versions built in so many days (default: retention.days of the build, else 0)",
+    )
+    prune.add_argument(
+        "--linked-days",
+        type=_days,
+        metavar="DAYS",
+        help="keep versions published in so many days, whose addresses caches may hold "
+        "(default: retention.linked_days of the build, else 365)",
+    )
+    pin = _action(actions, "pin", _pin, "keep a version from being removed")
+    pin.add_argument("--reason", default="", metavar="TEXT", help="why it is needed")
+    pin.add_argument("--until", metavar="DATE", help="last day, yyyy-mm-dd (default: for ever)")
+    unpin = _action(actions, "unpin", _unpin, "remove the pins of a version")
+    withdraw = _action(
+        actions, "withdraw", _withdraw, "remove a version at once, for legal reasons"
+    )
+    for one in (pin, unpin, withdraw):
+        one.add_argument("version", type=_positive, metavar="VERSION", help="its number")
+    pin.add_argument("--by", metavar="TEXT", help="who or what needs it (default: the user)")
+    unpin.add_argument("--by", metavar="TEXT", help="only the pins of this one (default: all)")
+    _add_message(rollback)
     _action(actions, "pack", _pack, "write index packs, with which a tile is one request")
     for one in (log, diff):
         one.add_argument("--json", action="store_true", help="print JSON")
@@ -80,6 +104,15 @@ def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
         "--inject",
         action="store_true",
         help="replace the slabs of the pyramid instead of making a further version",
+    )
+
+
+def _add_message(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--message",
+        default="",
+        metavar="TEXT",
+        help="what is published, for the history of the pyramid and for feeds",
     )
 
 
@@ -120,6 +153,7 @@ def _builder(actions: Any, name: str, run: Any, text: str) -> ArgumentParser:
 
     parser = _with_output(actions, name, run, text)
     add_some(parser, ["tile_matrix_sets", "workers", "encoder"])
+    _add_message(parser)
     parser.add_argument("--json", action="store_true", help="report events as lines of JSON")
     return parser
 
@@ -165,7 +199,9 @@ def _log(store: OutputStore, arguments: argparse.Namespace) -> None:
         sys.stdout.write(
             f"{'*' if entry.published else ' '} {entry.number:>4}  {entry.time}  "
             f"{entry.sources} sources, {entry.written} slabs written, {entry.linked} linked, "
-            f"{entry.bytes / 1e6:.1f} MB\n"
+            f"{entry.bytes / 1e6:.1f} MB  {entry.generation}"
+            f"{''.join(f'  pinned by {one}' for one in entry.pinned)}"
+            f"{'  ' if entry.message else ''}{entry.message}\n"
         )
 
 
@@ -188,17 +224,64 @@ def _diff(store: OutputStore, arguments: argparse.Namespace) -> None:
 
 
 def _rollback(store: OutputStore, arguments: argparse.Namespace) -> None:
+    from mastaba_build.output.history import checked_message
     from mastaba_build.pyramid.history import rollback
 
-    number = rollback(store, arguments.name, arguments.to)
+    message = checked_message(arguments.message)
+    number = rollback(store, arguments.name, arguments.to, message)
     sys.stdout.write(f"version {number} of {arguments.name} is published; reload the server\n")
 
 
 def _prune(store: OutputStore, arguments: argparse.Namespace) -> None:
     from mastaba_build.pyramid.history import prune
 
-    versions, objects = prune(store, arguments.name, arguments.keep)
-    sys.stdout.write(f"{versions} versions and {objects} slabs and links removed\n")
+    done = prune(
+        store,
+        arguments.name,
+        arguments.keep,
+        days=arguments.days,
+        linked_days=arguments.linked_days,
+    )
+    for number, reason in done.kept.items():
+        sys.stdout.write(f"version {number} stays: {reason}\n")
+    sys.stdout.write(f"{done.versions} versions and {done.objects} slabs and links removed\n")
+
+
+def _pin(store: OutputStore, arguments: argparse.Namespace) -> None:
+    from mastaba_build.output.history import checked_message
+    from mastaba_build.pyramid.history import pin
+
+    by = checked_message(arguments.by or _user())
+    reason = checked_message(arguments.reason)
+    pin(store, arguments.name, arguments.version, by, reason, arguments.until)
+    sys.stdout.write(f"version {arguments.version} of {arguments.name} is pinned by {by}\n")
+
+
+def _unpin(store: OutputStore, arguments: argparse.Namespace) -> None:
+    from mastaba_build.pyramid.history import unpin
+
+    count = unpin(store, arguments.name, arguments.version, arguments.by)
+    sys.stdout.write(f"{count} pins removed\n")
+
+
+def _withdraw(store: OutputStore, arguments: argparse.Namespace) -> None:
+    from mastaba_build.pyramid.history import withdraw
+
+    generation, objects = withdraw(store, arguments.name, arguments.version)
+    sys.stdout.write(
+        f"version {arguments.version} of {arguments.name} is withdrawn, {objects} slabs and links "
+        f"removed; reload the server, and purge gen-{generation} from the caches in front "
+        "(mastaba purge --versions). Browsers keep what they have\n"
+    )
+
+
+def _user() -> str:
+    import getpass
+
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return "someone"
 
 
 def _pack(store: OutputStore, arguments: argparse.Namespace) -> None:
@@ -260,13 +343,15 @@ def _built(run: Any, store: OutputStore, arguments: argparse.Namespace, *options
     """Run `join` or `head`; return the exit status."""
     from mastaba_build.config.access import Access
     from mastaba_build.config.configuration import configuration_of
+    from mastaba_build.output.history import checked_message
     from mastaba_build.work.reports import Reports
 
     values = {key: value for key, value in vars(arguments).items() if key in _OPTIONS}
     values["sources"] = ["-"]  # they are pyramids
     configuration = configuration_of(values, "the options", Access(plugins=_plugins(arguments)))
     reports = Reports(sys.stdout, sys.stderr, as_json=arguments.json, command="mastaba pyramid")
-    return 0 if run(configuration, store, reports, *options) else 1
+    message = checked_message(arguments.message)
+    return 0 if run(configuration, store, reports, *options, message=message) else 1
 
 
 def _plugins(arguments: argparse.Namespace) -> PluginSet:
@@ -278,4 +363,10 @@ def _plugins(arguments: argparse.Namespace) -> PluginSet:
 def _positive(text: str) -> int:
     if not text.isdigit() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of versions from 1")
+    return int(text)
+
+
+def _days(text: str) -> int:
+    if not text.isdigit() or int(text) > 100_000:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of days")
     return int(text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +122,7 @@ class Configuration:
     blank: str = "drop"
     draw_levels: bool = False
     engine: str = "local"
+    retention: Mapping[str, int] = field(default_factory=dict)
     access: Access = NO_ACCESS
 
     @property

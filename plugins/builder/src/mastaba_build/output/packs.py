@@ -10,13 +10,21 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from mastaba.api.catalogue import digest_of
 from mastaba.api.slabs import HEADER_SIZE, SIGNATURE
 from mastaba.tooling.slabs import index_length
 from mastaba_build.errors import PlanError
 from mastaba_build.output.destination import Destination
+from mastaba_build.output.history import Note
 from mastaba_build.output.lock import locked
 from mastaba_build.output.storage import OutputStore
-from mastaba_build.output.versions import publish_version, published, read_versions
+from mastaba_build.output.versions import (
+    keep_documents,
+    open_history,
+    publish_version,
+    published,
+    read_versions,
+)
 from mastaba_writer.index_packs import (
     IndexRecord,
     PackLayout,
@@ -57,9 +65,13 @@ def pack_pyramid(store: OutputStore, output: Destination, name: str) -> Packed:
     if store.stat(f"{name}.json") is None:
         raise PlanError(f"{output.path(f'{name}.json')} does not exist")
     with locked(store, f"{name}.lock"):
-        number = None
-        if store.stat(f"{name}.versions.json") is not None:
-            number = published(store, name, read_versions(store, name)).number
+        number, history = None, None
+        # Pyramids of other tools have no record, and no versions.
+        if store.stat(f"{name}.build.json") is not None:
+            versions = read_versions(store, name)
+            number = published(store, name, versions).number
+            keep_documents(store, name, number)
+            history = open_history(store, name, versions)
         key = f"{name}.json" if number is None else f"{name}_{number}.json"
         try:
             descriptor = json.loads(store.read(key))
@@ -67,8 +79,10 @@ def pack_pyramid(store: OutputStore, output: Destination, name: str) -> Packed:
         except (ValueError, KeyError, TypeError) as error:
             raise PlanError(f"{output.path(key)} is not a pyramid descriptor: {error}") from None
         store.write(key, (json.dumps(descriptor, indent=2, ensure_ascii=False) + "\n").encode())
-        if number is not None:
-            publish_version(store, name, number)
+        if number is not None and history is not None:
+            entry = {**history.versions[str(number)], "generation": digest_of(descriptor)}
+            history.set_version(number, entry)
+            publish_version(store, name, number, Note("pack"), history)
         return found
 
 

@@ -1,18 +1,21 @@
 """Versions of a pyramid: documents beside each other, one of which is published.
 
-The first version of ``ORTHO`` has its slabs below ``ORTHO``, the next one below ``ORTHO_2``. When
-there are several, each has its own descriptor, list and build record (``ORTHO_1.json``,
-``ORTHO_2.json``, …), and ``ORTHO.versions.json`` lists them. ``ORTHO.json`` is a copy of one of
-these descriptors; to publish a version is to replace this one object.
+The first version of ``ORTHO`` has its slabs below ``ORTHO``, the next one below ``ORTHO_2``. Each
+has its own descriptor, list and build record (``ORTHO_1.json``, ``ORTHO_2.json``, …); when there
+are several, ``ORTHO.versions.json`` lists them. ``ORTHO.json`` is a copy of one of these
+descriptors; to publish a version is to replace this one object. `output.history` says when.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import NamedTuple
+from contextlib import suppress
+from typing import Any, NamedTuple
 
+from mastaba.api.catalogue import digest_of
 from mastaba_build.errors import PlanError, VerificationError
+from mastaba_build.output.history import History, Note, version_entry
 from mastaba_build.output.records import Record
 from mastaba_build.output.storage import OutputStore
 
@@ -77,7 +80,10 @@ def published(store: OutputStore, name: str, versions: Sequence[Version]) -> Ver
     if store.stat(f"{name}.versions.json") is None:
         return versions[0]
     current = store.read_if_exists(f"{name}.json")
-    for version in reversed(versions):
+    history = History.read(store, name)
+    # Of many versions, the documents of one are read.
+    latest = history.published[-1]["number"] if history and history.published else None
+    for version in sorted(versions, key=lambda one: (one.number != latest, -one.number)):
         if store.read_if_exists(f"{name}_{version.number}.json") == current:
             return version
     raise VerificationError(f"{name}.json is not the descriptor of a version; use rollback")
@@ -109,12 +115,87 @@ def write_versions(
 
 
 def keep_documents(store: OutputStore, name: str, number: int) -> None:
-    """Copy the documents of a pyramid that becomes one of several versions. Raises OutputError."""
+    """Copy the documents of a pyramid that has none of this number, or others.
+
+    Older programs wrote them only when a second version was made.
+
+    Raises:
+        PlanError: another pyramid has this name.
+        OutputError: a document cannot be read or written.
+    """
+    if store.read_if_exists(f"{name}_{number}.json") == store.read(f"{name}.json"):
+        return
+    check_own(store, name, number)
     _copy(store, name, f"{name}_{number}")
 
 
-def publish_version(store: OutputStore, name: str, number: int) -> None:
-    """Publish a version whose documents exist. Raises OutputError."""
+def check_own(store: OutputStore, name: str, number: int) -> None:
+    """Check that the documents of a version would not replace those of another pyramid.
+
+    Raises:
+        PlanError: another pyramid has their name.
+        OutputError: a document cannot be read.
+    """
+    stem = f"{name}_{number}"
+    if store.stat(f"{stem}.json") is None:
+        return
+    record = read_record(store, stem)
+    if record is None or record.root == stem:
+        raise PlanError(
+            f"{stem}.json is another pyramid, and version {number} of {name} would have its name; "
+            "choose another name"
+        )
+
+
+def open_history(store: OutputStore, name: str, versions: Sequence[Version]) -> History:
+    """Return the history of a pyramid; older programs wrote none, or no entries for their versions.
+
+    Args:
+        versions: all versions.
+
+    Raises:
+        VerificationError: a document is damaged.
+        OutputError: a document cannot be read.
+    """
+    if not versions:
+        return History()
+    history = History.read(store, name) or History()
+    own = store.stat(f"{name}.versions.json") is not None
+    before = None
+    for version in versions:
+        if str(version.number) in history.versions:
+            continue
+        stem = f"{name}_{version.number}" if own else name
+        record = read_record(store, stem)
+        if record is None:
+            raise VerificationError(f"version {version.number} of {name} has no build record")
+        descriptor = _descriptor(store, stem)
+        update = descriptor.get("update", {})
+        entry = version_entry(
+            descriptor, record, before, bbox=update.get("bbox"), since=update.get("since")
+        )
+        history.set_version(version.number, entry)
+        before = record
+    with suppress(VerificationError):  # it can be published again
+        number = published(store, name, versions).number
+        generation = digest_of(_descriptor(store, name))
+        history.correct(number, history.versions[str(number)]["built"], generation)
+    return history
+
+
+def publish_version(
+    store: OutputStore, name: str, number: int, note: Note, history: History
+) -> None:
+    """Publish a version whose documents exist. Raises OutputError.
+
+    The history is written first and the descriptor last, so that an address that a server gives to
+    clients is always known.
+
+    Args:
+        history: of the pyramid, with this version.
+    """
+    history.publish(history.versions[str(number)]["generation"], number, note)
+    history.write(store, name)
     _copy(store, f"{name}_{number}", name)
 
 
@@ -129,3 +210,11 @@ def _copy(store: OutputStore, stem: str, to: str) -> None:
         # Of the version before, which had source numbers.
         if store.stat(f"{stem}{end}") is None:
             store.delete(f"{to}{end}")
+
+
+def _descriptor(store: OutputStore, stem: str) -> dict[str, Any]:
+    try:
+        document: dict[str, Any] = json.loads(store.read(f"{stem}.json"))
+    except (FileNotFoundError, ValueError) as error:
+        raise VerificationError(f"{stem}.json: {error}") from None
+    return document

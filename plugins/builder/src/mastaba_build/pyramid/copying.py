@@ -16,8 +16,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from mastaba.api.catalogue import digest_of
 from mastaba_build.errors import OutputError, PlanError, VerificationError
 from mastaba_build.output.destination import Destination
+from mastaba_build.output.history import History
 from mastaba_build.output.lock import locked
 from mastaba_build.output.packs import write_packs
 from mastaba_build.output.records import Record
@@ -136,6 +138,8 @@ def _versions(store: OutputStore, output: Destination, name: str) -> list[_Versi
     listed = store.read_if_exists(f"{name}.versions.json")
     try:
         numbers = [one["number"] for one in json.loads(listed)["versions"]] if listed else []
+        if not listed and store.stat(f"{name}.history.json") is not None:
+            numbers = [1]
         stems = [*(f"{name}_{number}" for number in numbers), name]
         descriptors = [json.loads(store.read(f"{stem}.json")) for stem in stems]
         return [
@@ -324,11 +328,20 @@ class _Copier:
     def write_documents(self, origin: OutputStore, name: str) -> None:
         """Write all documents, the published descriptor and the layer last."""
         *earlier, last = self._versions
+        history = History.read(origin, name)
         for version in earlier:
-            self._write_version(origin, version)
+            generation = self._write_version(origin, version)
+            number = version.stem.removeprefix(f"{name}_")
+            if history is not None and number in history.versions:
+                history.move(number, generation)
+                changes = origin.read_if_exists(f"{version.stem}.changes.json")
+                if changes is not None:
+                    self._store.write(f"{version.stem}.changes.json", changes)
         data = origin.read_if_exists(f"{name}.versions.json")
         if data is not None:
             self._store.write(f"{name}.versions.json", data)
+        if history is not None:
+            history.write(self._store, name)
         self._write_version(origin, last)
         set_key = f"tilematrixsets/{last.descriptor['tile_matrix_set']}.json"
         data = origin.read_if_exists(set_key)
@@ -342,7 +355,8 @@ class _Copier:
                     pyramid["path"] = self._target.path(f"{name}.json")
             self._store.write(f"{name}.layer.json", _text(layer))
 
-    def _write_version(self, origin: OutputStore, version: _Version) -> None:
+    def _write_version(self, origin: OutputStore, version: _Version) -> str:
+        """Write the documents of a version; return its generation in the target."""
         slabs = [one for one in self._keys if one.root == version.root]
         copied = {one: self._journal.get(self._key(one)) for one in slabs}
         data = origin.read_if_exists(f"{version.stem}.build.json")
@@ -370,6 +384,7 @@ class _Copier:
         if packed and not self._target.is_local:
             write_packs(self._store, self._target, descriptor, {})
         self._store.write(f"{version.stem}.json", _text(descriptor))
+        return digest_of(descriptor)
 
     def _write_numbers(
         self, origin: OutputStore, version: _Version, copied: dict[_Slab, CopiedSlab | None]

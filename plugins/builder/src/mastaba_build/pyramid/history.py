@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+import datetime
 import json
+import posixpath
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final, NamedTuple
 
-from mastaba_build.errors import PlanError, VerificationError
+from mastaba.api.catalogue import digest_of
+from mastaba_build.errors import OutputError, PlanError, VerificationError
+from mastaba_build.output.history import (
+    INJECTED,
+    KEPT,
+    PRUNED,
+    WITHDRAWN,
+    History,
+    Note,
+    instant,
+    read_pins,
+    source_changes,
+    write_pins,
+)
 from mastaba_build.output.lock import locked
 from mastaba_build.output.records import Record
 from mastaba_build.output.source_records import read_source_record
@@ -17,6 +33,7 @@ from mastaba_build.output.versions import (
     DOCUMENTS,
     FURTHER,
     Version,
+    open_history,
     publish_version,
     published,
     read_record,
@@ -25,6 +42,10 @@ from mastaba_build.output.versions import (
     write_versions,
 )
 from mastaba_build.plan.names import SOURCE, kinds_of, placed_key, recorded_key
+
+_LINKED_DAYS: Final = 365
+"""Days for which a cache may hold an address of a version that is no longer published."""
+_NUMBERED: Final = re.compile(r"(.+)_(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +58,9 @@ class Entry:
         sources: number of sources.
         written, linked: slabs that it contains, and slabs of other versions to which it links.
         bytes: of all its slabs.
+        generation: of its descriptor.
+        message: of the command that made it.
+        pinned: what needs it, and why.
     """
 
     number: int
@@ -46,6 +70,22 @@ class Entry:
     written: int
     linked: int
     bytes: int
+    generation: str = ""
+    message: str = ""
+    pinned: list[str] = field(default_factory=list)
+
+
+class Pruned(NamedTuple):
+    """What `prune` has done.
+
+    Attributes:
+        versions, objects: numbers of what was removed.
+        kept: why versions stay that are neither published nor among the latest, by number.
+    """
+
+    versions: int
+    objects: int
+    kept: dict[int, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +111,12 @@ def log(store: OutputStore, name: str) -> list[Entry]:
     """
     versions = read_versions(store, name)
     current = published(store, name, versions)
+    history = open_history(store, name, versions)
+    pins = read_pins(store, name)
     entries = []
     for version in versions:
         record = _record_of(store, name, version)
+        known = history.versions[str(version.number)]
         stored = list(record.stored())
         linked = sum(slab.holder is not None for slab in stored)
         entries.append(
@@ -85,6 +128,9 @@ def log(store: OutputStore, name: str) -> list[Entry]:
                 len(stored) - linked,
                 linked,
                 sum(slab.size for slab in stored),
+                known["generation"],
+                known.get("message", ""),
+                [_pinner(pin) for pin in pins if pin["generation"] in _generations(known)],
             )
         )
     return entries
@@ -102,19 +148,7 @@ def diff(
     later = _find(name, versions, new) if new else published(store, name, versions)
     earlier = _find(name, versions, old) if old else _before(name, versions, later)
     before, after = (_record_of(store, name, version) for version in (earlier, later))
-    sources = [
-        {one["path"]: one["identity"] for one in record.facts["sources"]}
-        for record in (before, after)
-    ]
-    result = Difference(
-        sorted(sources[1].keys() - sources[0].keys()),
-        sorted(sources[0].keys() - sources[1].keys()),
-        sorted(
-            path
-            for path in sources[0].keys() & sources[1].keys()
-            if sources[0][path] != sources[1][path]
-        ),
-    )
+    result = Difference(*source_changes(before, after))
     slabs = [
         {(slab.level, slab.column, slab.row): slab.md5 for slab in record.stored()}
         for record in (before, after)
@@ -128,8 +162,11 @@ def diff(
     return result
 
 
-def rollback(store: OutputStore, name: str, number: int | None = None) -> int:
+def rollback(store: OutputStore, name: str, number: int | None = None, message: str = "") -> int:
     """Publish a version, by default the one before the published one; return its number.
+
+    Args:
+        message: for people.
 
     Raises:
         BuildError: as in `log`, or there is no such version; nothing has changed then.
@@ -142,19 +179,28 @@ def rollback(store: OutputStore, name: str, number: int | None = None) -> int:
         else:
             wanted = _before(name, versions, published(store, name, versions))
         if store.stat(f"{name}.versions.json") is not None:
-            publish_version(store, name, wanted.number)
+            history = open_history(store, name, versions)
+            publish_version(store, name, wanted.number, Note("rollback", message), history)
         return wanted.number
 
 
-def prune(store: OutputStore, name: str, keep: int) -> tuple[int, int]:
-    """Remove old versions, and the slabs that no other version needs.
+def prune(
+    store: OutputStore,
+    name: str,
+    keep: int,
+    *,
+    days: int | None = None,
+    linked_days: int | None = None,
+) -> Pruned:
+    """Remove old versions, and the slabs that no other version needs (time.md section 4.6).
+
+    These stay: the published version, the latest ones, pinned ones, those built lately, and those
+    published lately, whose addresses caches may hold.
 
     Args:
-        keep: number of versions to keep, at least 1: the latest ones. The published one is always
-            kept.
-
-    Returns:
-        numbers of removed versions and objects.
+        keep: number of latest versions to keep, at least 1.
+        days: versions built in so many days stay; None for ``retention.days`` of the last build.
+        linked_days: versions published in so many days stay, likewise.
 
     Raises:
         BuildError: as in `log`.
@@ -163,28 +209,247 @@ def prune(store: OutputStore, name: str, keep: int) -> tuple[int, int]:
     with locked(store, f"{name}.lock"):
         versions = read_versions(store, name)
         if store.stat(f"{name}.versions.json") is None:
-            return 0, 0
+            return Pruned(0, 0, {})
         current = published(store, name, versions)
-        kept = [one for one in versions if one == current or one in versions[-keep:]]
-        removed = [one for one in versions if one not in kept]
-        roots = list(dict.fromkeys([*read_roots(store, name), *(one.root for one in removed)]))
-        needed = _needed(store, name, kept)
-        write_versions(store, name, kept, roots)
-        for version in removed:
-            for end in (*DOCUMENTS, *FURTHER):
-                store.delete(f"{name}_{version.number}{end}")
-        count = 0
-        remaining = []
-        for root in roots:
-            unneeded = [key for key in store.list(f"{root}/") if key not in needed]
-            for key in unneeded:
-                store.delete(key)
-            count += len(unneeded)
-            if store.has(f"{root}/"):
-                remaining.append(root)
-            store.remove_empty(root)
-        write_versions(store, name, kept, remaining)
-        return len(removed), count
+        history = open_history(store, name, versions)
+        if days is None:
+            days = history.retention.get("days", 0)
+        if linked_days is None:
+            linked_days = history.retention.get("linked_days", _LINKED_DAYS)
+        reasons = _reasons(history, days, linked_days)
+        for pin in read_pins(store, name):
+            reasons.setdefault(pin["generation"], f"pinned by {_pinner(pin)}")
+        why: dict[int, str] = {}
+        for one in versions:
+            for generation in _generations(history.versions[str(one.number)]):
+                if generation in reasons and one != current and one not in versions[-keep:]:
+                    why[one.number] = reasons[generation]
+        removed = [
+            one
+            for one in versions
+            if one != current and one not in versions[-keep:] and one.number not in why
+        ]
+        for one in versions:
+            entry = history.versions[str(one.number)]
+            if one in removed:
+                entry["state"] = PRUNED
+            elif entry["state"] == PRUNED:  # an interrupted call wanted to remove it
+                entry["state"] = KEPT
+        count = _remove(store, name, history, versions, removed)
+        return Pruned(len(removed), count, why)
+
+
+def withdraw(store: OutputStore, name: str, number: int) -> tuple[str, int]:
+    """Remove a version at once, for legal reasons; its addresses are answered with 410.
+
+    Slabs that other versions need stay.
+
+    Returns:
+        the generation, and the number of removed objects.
+
+    Raises:
+        PlanError: there is no such version, it is published, or it is pinned.
+        BuildError: as in `log`.
+    """
+    read_versions(store, name)
+    with locked(store, f"{name}.lock"):
+        versions = read_versions(store, name)
+        history = open_history(store, name, versions)
+        entry = history.versions.get(str(number))
+        if entry is None:
+            _find(name, versions, number)  # raises
+            raise VerificationError(f"{name}.history.json has no version {number}")
+        removed = [one for one in versions if one.number == number]
+        if removed and removed[0] == published(store, name, versions):
+            raise PlanError(f"version {number} of {name} is published; publish another one first")
+        for pin in read_pins(store, name):
+            if pin["generation"] in _generations(entry):
+                raise PlanError(f"version {number} of {name} is pinned by {_pinner(pin)}; unpin it")
+        entry["state"] = WITHDRAWN
+        # What it shows, and what is said about it, may be the reason.
+        entry.pop("message", None)
+        for row in history.published:
+            if row["number"] == number:
+                row["message"] = ""
+        return entry["generation"], _remove(store, name, history, versions, removed)
+
+
+def pin(
+    store: OutputStore, name: str, number: int, by: str, reason: str = "", until: str | None = None
+) -> None:
+    """Keep a version from being removed.
+
+    Args:
+        by: who or what needs it.
+        until: last day, ``yyyy-mm-dd``; None for ever.
+
+    Raises:
+        BuildError: as in `log`, or there is no such version.
+    """
+    if until is not None:
+        try:
+            until = datetime.date.fromisoformat(until).isoformat()
+        except ValueError:
+            raise PlanError(f"--until {until!r} is not a date of the form yyyy-mm-dd") from None
+    read_versions(store, name)
+    with locked(store, f"{name}.lock"):
+        generation = _generation_of(store, name, number)
+        _add_pin(
+            store, name, {"generation": generation, "by": by, "reason": reason, "until": until}
+        )
+
+
+def unpin(store: OutputStore, name: str, number: int, by: str | None = None) -> int:
+    """Remove the pins of a version, or those of one pinner; return their number.
+
+    Raises:
+        BuildError: as in `log`, or there is no such version.
+    """
+    read_versions(store, name)
+    with locked(store, f"{name}.lock"):
+        versions = read_versions(store, name)
+        _find(name, versions, number)
+        entry = open_history(store, name, versions).versions[str(number)]
+        pins = read_pins(store, name)
+        kept = [
+            one
+            for one in pins
+            if one["generation"] not in _generations(entry) or by not in (None, one["by"])
+        ]
+        if len(kept) < len(pins):
+            write_pins(store, name, kept)
+        return len(pins) - len(kept)
+
+
+def pin_source(store: OutputStore, key: str, by: str, warn: Callable[[str], object]) -> None:
+    """Pin the version whose descriptor another pyramid links to.
+
+    Pyramids of other tools have no versions, and are left out.
+
+    Args:
+        store: that contains the descriptor.
+        key: of the descriptor.
+        by: path of the pyramid that links.
+        warn: called with a text if the pin cannot be written.
+
+    Raises:
+        LockedError: a builder is changing the pyramid.
+        BuildError: a document is damaged.
+    """
+    stem = key.removesuffix(".json")
+    folder, base = posixpath.split(stem)
+    numbered = _NUMBERED.fullmatch(base)
+    name = stem
+    if numbered and store.stat(f"{stem}.history.json") is None:
+        former = posixpath.join(folder, numbered[1])
+        if store.stat(f"{former}.history.json") is not None:
+            name = former
+    if read_record(store, stem) is None:
+        return
+    try:
+        with locked(store, f"{name}.lock"):
+            generation = digest_of(json.loads(store.read(key)))
+            reason = "it links to slabs of this version"
+            _add_pin(
+                store, name, {"generation": generation, "by": by, "reason": reason, "until": None}
+            )
+    except OutputError as error:
+        warn(
+            f"{name}.pins.json cannot be written: {error}; do not prune this version while {by} is "
+            "in use"
+        )
+
+
+def require_unpinned(store: OutputStore, name: str) -> None:
+    """Check that nothing needs a pyramid that is to be replaced.
+
+    Raises:
+        PlanError: a version is pinned.
+        VerificationError: the pins are damaged.
+    """
+    for one in read_pins(store, name):
+        raise PlanError(f"a version of {name} is pinned by {_pinner(one)}; unpin it first")
+
+
+def _add_pin(store: OutputStore, name: str, pin: dict[str, Any]) -> None:
+    same = pin["generation"], pin["by"]
+    others = [one for one in read_pins(store, name) if (one["generation"], one["by"]) != same]
+    write_pins(store, name, [*others, pin])
+
+
+def _pinner(pin: dict[str, Any]) -> str:
+    text = str(pin["by"])
+    if pin["reason"]:
+        text += f" ({pin['reason']})"
+    return text + (f" until {pin['until']}" if pin["until"] else "")
+
+
+def _generation_of(store: OutputStore, name: str, number: int) -> str:
+    versions = read_versions(store, name)
+    _find(name, versions, number)
+    return str(open_history(store, name, versions).versions[str(number)]["generation"])
+
+
+def _generations(entry: dict[str, Any]) -> list[str]:
+    """Return the generations under which the slabs of a version are addressed."""
+    former = [one["generation"] for one in entry.get("former", ()) if one["state"] != INJECTED]
+    return [entry["generation"], *former]
+
+
+def _reasons(history: History, days: int, linked_days: int) -> dict[str, str]:
+    """Return why generations stay because of their age."""
+    today = datetime.datetime.now(datetime.UTC)
+    reasons = {}
+    since = instant(today - datetime.timedelta(days=linked_days))
+    for generation, end in history.ends().items():
+        if linked_days and (end is None or end >= since):
+            reasons[generation] = f"published in the last {linked_days} days"
+    since = instant(today - datetime.timedelta(days=days))
+    for entry in history.versions.values():
+        if days and entry["built"] >= since[: len(entry["built"]) - 1]:
+            reasons[entry["generation"]] = f"built in the last {days} days"
+    return reasons
+
+
+def _remove(
+    store: OutputStore,
+    name: str,
+    history: History,
+    versions: list[Version],
+    removed: Iterable[Version],
+) -> int:
+    """Remove versions, and all slabs that others do not need; return the number of objects.
+
+    The history and the list of versions are written first: a call that is killed is completed by
+    the next one.
+    """
+    gone = list(removed)
+    kept = [one for one in versions if one not in gone]
+    roots = list(dict.fromkeys([*read_roots(store, name), *(one.root for one in gone)]))
+    needed = _needed(store, name, kept) if roots else set()
+    history.write(store, name)
+    if not roots:
+        return 0
+    write_versions(store, name, kept, roots)
+    # Those of an interrupted call too; the first version has the name of the pyramid. Versions may
+    # have the same slabs, and differ in what they say of their sources.
+    stems = {f"{name}_1" if root == name else root for root in roots}
+    stems |= {f"{name}_{version.number}" for version in gone}
+    for stem in stems - {f"{name}_{version.number}" for version in kept}:
+        for end in (*DOCUMENTS, *FURTHER):
+            store.delete(f"{stem}{end}")
+    count = 0
+    remaining = []
+    for root in roots:
+        unneeded = [key for key in store.list(f"{root}/") if key not in needed]
+        for key in unneeded:
+            store.delete(key)
+        count += len(unneeded)
+        if store.has(f"{root}/"):
+            remaining.append(root)
+        store.remove_empty(root)
+    write_versions(store, name, kept, remaining)
+    return count
 
 
 def _order(level: str) -> tuple[int, str]:

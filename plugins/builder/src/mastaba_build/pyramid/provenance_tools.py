@@ -23,6 +23,7 @@ from mastaba_build.config.configuration import Configuration
 from mastaba_build.config.dates import dates
 from mastaba_build.errors import BuildError, PlanError, SourceError, VerificationError
 from mastaba_build.output.destination import Destination
+from mastaba_build.output.history import Note
 from mastaba_build.output.lock import locked
 from mastaba_build.output.numbers import NumberedSlab, SourceKey
 from mastaba_build.output.source_records import SUMS, Place, SourceRecord, read_source_record
@@ -30,6 +31,7 @@ from mastaba_build.output.storage import OutputStore
 from mastaba_build.output.versions import (
     Version,
     keep_documents,
+    open_history,
     publish_version,
     published,
     read_roots,
@@ -218,9 +220,10 @@ def set_facts(store: OutputStore, name: str, table: Path) -> int:
         }
         for end, text in texts.items():
             store.write(f"{stem}{end}", text)
-        added = Version(number, current.root, current.plan)
-        write_versions(store, name, [*versions, added], read_roots(store, name))
-        publish_version(store, name, number)
+        versions = [*versions, Version(number, current.root, current.plan)]
+        write_versions(store, name, versions, read_roots(store, name))
+        history = open_history(store, name, versions)
+        publish_version(store, name, number, Note("provenance"), history)
         return number
 
 

@@ -29,7 +29,7 @@ def write_documents(
     rows: Sequence[Row],
     name: str,
     inexact: int = 0,
-    update: Mapping[str, Any] | None = None,
+    more: Mapping[str, Any] | None = None,
 ) -> None:
     """Write the list, the build record and the descriptor of a pyramid, in this order.
 
@@ -40,7 +40,7 @@ def write_documents(
         rows: all slabs, from the coarsest level to the finest.
         name: start of the names of the documents.
         inexact: slabs made from pixels that differ from those that were encoded.
-        update: of the descriptor; see `update_of`.
+        more: members of the descriptor; see `update_of`.
 
     Raises:
         BuildError: no source has data.
@@ -57,8 +57,7 @@ def write_documents(
     descriptor = _descriptor(plan, stored)
     if plan.provenance is not None:
         descriptor["provenance"] = f"{name}{TABLE}"
-    if update is not None:
-        descriptor["update"] = update
+    descriptor |= more or {}
     if configuration.index_packs or has_packs(store, f"{configuration.name}.json"):
         links = {}
         for row in stored:

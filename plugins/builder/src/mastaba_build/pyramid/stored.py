@@ -162,6 +162,15 @@ def read_pyramid(
     )
 
 
+def place_of(store: OutputStore, output: Destination, key: str) -> tuple[OutputStore, str]:
+    """Return the store and the key in it of a key relative to an output.
+
+    A file may be anywhere, and the directory of the output need not exist.
+    """
+    reader = _Reader(store, output)
+    return reader.store, reader.key(key)
+
+
 class _Reader:
     """Reads objects by their key relative to an output, also if its directory does not exist."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +12,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from mastaba_build.errors import PlanError
+from mastaba_build.output.history import INJECTED, History, Note, version_entry
 from mastaba_build.output.lock import Lock, locked
 from mastaba_build.output.records import Record
 from mastaba_build.output.source_records import read_source_record
@@ -19,7 +21,9 @@ from mastaba_build.output.versions import (
     DOCUMENTS,
     FURTHER,
     Version,
+    check_own,
     keep_documents,
+    open_history,
     publish_version,
     published,
     read_record,
@@ -30,7 +34,8 @@ from mastaba_build.output.versions import (
 from mastaba_build.pixels.task import SlabResult
 from mastaba_build.plan.names import SOURCE, kinds, slab_key
 from mastaba_build.plan.plan import Plan, SlabKey, largest_slab
-from mastaba_build.pyramid.changes import update_of
+from mastaba_build.pyramid.changes import changes_of, update_of
+from mastaba_build.pyramid.history import require_unpinned
 from mastaba_build.pyramid.journal import Journal, Row, recorded_rows
 from mastaba_build.pyramid.provenance import numbered_rows, with_provenance
 from mastaba_build.pyramid.publication import write_documents, write_layer
@@ -42,6 +47,8 @@ if TYPE_CHECKING:
     from mastaba_build.work.engine import Engine
     from mastaba_build.work.reports import Reports
 
+_OF_HISTORY = ("history", "pins", "changes")
+"""Documents that old versions have too."""
 _LINKS = 16
 """Links that are made at a time."""
 
@@ -52,6 +59,7 @@ def build(
     *,
     replace: bool = False,
     update: str | None = None,
+    message: str = "",
     engine: Engine | None = None,
     order: Order | None = None,
 ) -> bool:
@@ -61,6 +69,7 @@ def build(
         replace: remove a published pyramid of the same name first.
         update: ``new`` to publish a further version that links to unchanged slabs, ``inject`` to
             replace slabs of the published version.
+        message: of the publication, for people.
         engine: that of the configuration by default; a given one is not closed.
         order: as in `Coordinator.run`.
 
@@ -97,15 +106,18 @@ def build(
                 "options; update it with --update, choose another name with --name, or use "
                 "--replace"
             )
+        note = Note(update or "build", message)
         if record is None:
             if replace:
+                require_unpinned(store, name)
                 _remove(store, name)
-            return make_version(plan, reports, store, lock, engine=engine, order=order)
+            return make_version(plan, reports, store, lock, note, engine=engine, order=order)
         if update == "inject":
             check_single(store, name)
             plan = changed(plan, root=record.root)
         else:
-            if publish_existing(plan, reports, store, versions):
+            note = note._replace(by="update")
+            if publish_existing(plan, reports, store, versions, note):
                 return True
             plan = changed(plan, root=f"{name}_{versions[-1].number + 1}")
         return make_version(
@@ -113,6 +125,7 @@ def build(
             reports,
             store,
             lock,
+            note,
             record=record,
             versions=versions,
             previous=_previous(plan, store, record),
@@ -122,12 +135,14 @@ def build(
 
 
 def publish_existing(
-    plan: Plan, reports: Reports, store: OutputStore, versions: Sequence[Version]
+    plan: Plan, reports: Reports, store: OutputStore, versions: Sequence[Version], note: Note
 ) -> bool:
     """Publish the version that was built from the same plan; return whether there is one."""
     for version in versions:
         if version.plan == plan.identity:
-            publish_version(store, plan.configuration.name, version.number)
+            name = plan.configuration.name
+            history = open_history(store, name, versions)
+            publish_version(store, name, version.number, note, history)
             clear(plan)
             reports.complete(plan.configuration.name)
             return True
@@ -139,6 +154,7 @@ def make_version(
     reports: Reports,
     store: OutputStore,
     lock: Lock,
+    note: Note,
     *,
     record: Record | None = None,
     versions: Sequence[Version] = (),
@@ -152,6 +168,7 @@ def make_version(
     Args:
         store: the output, opened.
         lock: of the pyramid, taken.
+        note: of its publication.
         record: of the published version, if there is one.
         versions: all versions, if another one is made.
         previous: stored slabs that are kept if they would not change.
@@ -167,6 +184,7 @@ def make_version(
     configuration = plan.configuration
     name, work = configuration.name, configuration.work_directory
     is_new_version = record is not None and plan.root != record.root
+    number = int(plan.root.rpartition("_")[2]) if is_new_version else 1
     identity = f"{plan.identity} {plan.root}"
     journal = Journal(work)
     try:
@@ -185,9 +203,14 @@ def make_version(
                 shutil.rmtree(work / "quarters", ignore_errors=True)
             journal.begin(identity)
         store.remove_leftovers(plan.root)
-        for end in (*FURTHER, *DOCUMENTS, ".layer.json", ".versions.json"):
-            for stem in {name, plan.root}:
+        of_name = (f".{one}.json" for one in ("layer", "versions", *_OF_HISTORY))
+        for end in (*FURTHER, *DOCUMENTS, *of_name):
+            for stem in (name, f"{name}_{number}"):
                 store.remove_leftovers_of(f"{stem}{end}")
+        if not is_new_version:
+            check_own(store, name, number)
+            if record is not None:
+                _mark_injected(store, name, versions)
         OutputStore.of_directory(work).remove_leftovers("")
         coordinator = Coordinator(
             plan,
@@ -212,24 +235,67 @@ def make_version(
         rows = recorded(list(journal.rows()))
         lock.check()
         _link(plan, store, rows)
-        if is_new_version:
-            number = int(plan.root.rpartition("_")[2])
-            if store.stat(f"{name}.versions.json") is None:
-                keep_documents(store, name, versions[0].number)
-            update = update_of(plan, store, rows, record) if record else None
-            write_documents(plan, store, rows, plan.root, outcome.inexact, update)
-            added = Version(number, plan.root, plan.identity)
-            write_versions(store, name, [*versions, added], read_roots(store, name))
-            publish_version(store, name, number)
-        else:
-            write_documents(plan, store, rows, name, outcome.inexact)
-            if record is not None:
-                _remove_old(plan, store, record, rows)
+        _publish(plan, store, rows, note, record, versions, outcome.inexact)
         write_layer(plan, store)
     finally:
         journal.close()
     clear(plan)
     return True
+
+
+def _publish(
+    plan: Plan,
+    store: OutputStore,
+    rows: list[Row],
+    note: Note,
+    record: Record | None,
+    versions: Sequence[Version],
+    inexact: int,
+) -> None:
+    """Write the documents of a version whose slabs are stored, and publish it."""
+    name = plan.configuration.name
+    number, bbox, more, changes = 1, None, {}, None
+    history = open_history(store, name, versions)
+    history.retention = dict(plan.configuration.retention) or history.retention
+    if record is not None and plan.root != record.root:
+        number = int(plan.root.rpartition("_")[2])
+        if store.stat(f"{name}.versions.json") is None:
+            keep_documents(store, name, versions[0].number)
+        changes = changes_of(plan, store, rows, record)
+        update = update_of(plan, store, rows, record)
+        bbox = update["bbox"] if update else None if changes is None else []
+        more = {"update": update} if update else {}
+    elif record is not None:
+        descriptor = json.loads(store.read(f"{name}.json"))
+        more = {"revision": descriptor.get("revision", 0) + 1}
+    write_documents(plan, store, rows, f"{name}_{number}", inexact, more)
+    if changes is not None:
+        text = json.dumps(changes, separators=(",", ":"))
+        store.write(f"{name}_{number}.changes.json", text.encode())
+    written = read_record(store, f"{name}_{number}")
+    assert written is not None
+    entry = version_entry(
+        json.loads(store.read(f"{name}_{number}.json")),
+        written,
+        record,
+        bbox=bbox,
+        since=changes["since"] if changes else None,
+        message=note.message,
+    )
+    history.set_version(number, entry)
+    if number > 1:
+        added = Version(number, plan.root, plan.identity)
+        write_versions(store, name, [*versions, added], read_roots(store, name))
+    publish_version(store, name, number, note, history)
+    if record is not None and number == 1:
+        _remove_old(plan, store, record, rows)
+
+
+def _mark_injected(store: OutputStore, name: str, versions: Sequence[Version]) -> None:
+    """Note that the slabs of the published generation are being replaced."""
+    history = open_history(store, name, versions)
+    history.versions[str(versions[0].number)]["state"] = INJECTED
+    history.write(store, name)
 
 
 def clear(plan: Plan) -> None:
@@ -301,17 +367,23 @@ def _remove_old(plan: Plan, store: OutputStore, record: Record, rows: list[Row])
 
 
 def _remove(store: OutputStore, name: str) -> None:
-    """Remove all versions of a pyramid, the descriptor first."""
-    store.delete(f"{name}.json")
-    roots = [name]
+    """Remove all versions of a pyramid and its history, the descriptor first."""
+    history = History.read(store, name) or History()
+    versions = []
     if store.stat(f"{name}.versions.json") is not None:
-        roots += read_roots(store, name)
-        for version in read_versions(store, name):
-            roots.append(version.root)
-            for end in (*DOCUMENTS, *FURTHER):
-                store.delete(f"{name}_{version.number}{end}")
-        store.delete(f"{name}.versions.json")
+        versions = read_versions(store, name)
+    elif history.versions:
+        versions = [Version(1, name, "")]
+    store.delete(f"{name}.json")
+    roots = [name, *read_roots(store, name), *(version.root for version in versions)]
+    for version in versions:
+        for end in (*DOCUMENTS, *FURTHER):
+            store.delete(f"{name}_{version.number}{end}")
     for end in FURTHER:
         store.delete(f"{name}{end}")
+    for number in history.versions:
+        store.delete(f"{name}_{number}.changes.json")
+    for end in ("history", "pins", "versions"):
+        store.delete(f"{name}.{end}.json")
     for root in dict.fromkeys(roots):
         store.delete_all(f"{root}/")

@@ -8,13 +8,15 @@ from dataclasses import replace as changed
 from typing import TYPE_CHECKING
 
 from mastaba_build.errors import PlanError
+from mastaba_build.output.history import Note
 from mastaba_build.output.lock import locked
 from mastaba_build.output.versions import published, read_record, read_versions
 from mastaba_build.pyramid.heads import HeadPlan, make_head_plan
+from mastaba_build.pyramid.history import pin_source
 from mastaba_build.pyramid.joined_sources import joined_sources, rewritten
 from mastaba_build.pyramid.joining import make_join_plan
 from mastaba_build.pyramid.provenance import numbered_rows, provenance_of_documents
-from mastaba_build.pyramid.stored import read_pyramid
+from mastaba_build.pyramid.stored import place_of, read_pyramid
 from mastaba_build.work.build import check_single, check_size, make_version, publish_existing
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ def join(
     store: OutputStore,
     reports: Reports,
     sources: Sequence[str],
+    message: str = "",
 ) -> bool:
     """Make a pyramid that links to slabs of others, and publish it, or resume that.
 
@@ -38,7 +41,8 @@ def join(
     Args:
         configuration: name, output, and options that no pixel depends on.
         store: the output, opened.
-        sources: paths of descriptors, the lowest first.
+        sources: paths of descriptors, the lowest first. Their versions are pinned.
+        message: of the publication, for people.
 
     Returns:
         whether it is published; otherwise slabs have failed, and nothing is published.
@@ -61,12 +65,18 @@ def join(
         if store.stat(f"{name}.json") is not None:
             raise PlanError(exists)
 
+        for one in pyramids:
+            place, key = place_of(store, output, one.key)
+            pin_source(place, key, output.path(f"{name}.json"), reports.warned)
+
         def recorded(rows: list[Row]) -> list[Row]:
             # No build from sources has these pixels.
             numbered = rewritten(plan, store, rows, plan.of_alone())
             return [changed(row, fingerprint="") for row in numbered]
 
-        if not make_version(plan, reports, store, lock, previous=plan.linked(), recorded=recorded):
+        note = Note("join", message)
+        linked = plan.linked()
+        if not make_version(plan, reports, store, lock, note, previous=linked, recorded=recorded):
             return False
     reports.done(plan)
     return True
@@ -81,6 +91,7 @@ def head(
     decimation: str | None = None,
     *,
     inject: bool = False,
+    message: str = "",
 ) -> bool:
     """Compute the levels above one level from its slabs, and publish them.
 
@@ -90,6 +101,7 @@ def head(
         top: the coarsest level; None for that of the pyramid.
         decimation: as in a build; None for that of the build record.
         inject: replace the slabs of the published version; otherwise they are a further version.
+        message: of the publication, for people.
 
     Returns:
         whether it is published; otherwise slabs have failed, and nothing is published.
@@ -125,7 +137,8 @@ def head(
         if current.plan == plan.identity == record.plan:
             reports.complete(name)
             return True
-        if publish_existing(plan, reports, store, versions):
+        note = Note("inject" if inject else "head", message)
+        if publish_existing(plan, reports, store, versions, note):
             return True
         if inject:
             check_single(store, name)
@@ -144,6 +157,7 @@ def head(
             reports,
             store,
             lock,
+            note,
             record=record,
             versions=versions,
             previous=plan.previous(),

@@ -32,6 +32,7 @@ OURS: Final = frozenset(
         "edge",
         "elevation",
         "export",
+        "history",
         "http",
         "index_store",
         "metrics",

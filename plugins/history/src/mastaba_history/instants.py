@@ -1,0 +1,60 @@
+"""Instants in requests and documents: RFC 3339 and the date format of HTTP."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Final
+
+_DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_MONTHS: Final = (
+    *("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"),
+)
+_HTTP: Final = re.compile(
+    rf"(?:{'|'.join(_DAYS)}), (\d\d) ({'|'.join(_MONTHS)}) (\d{{4}}) (\d\d):(\d\d):(\d\d) GMT"
+)
+_ISO: Final = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)(?:T(\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?(Z|[+-]\d\d:\d\d)?)?"
+)
+
+
+def is_instant(text: str) -> bool:
+    """Return whether a text may be a date, and is not a generation."""
+    return len(text) <= 40 and _ISO.fullmatch(text) is not None
+
+
+def parse_instant(text: str) -> datetime:
+    """Return an instant: RFC 3339 or a date, which means its first moment; UTC by default.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if not is_instant(text):
+        raise ValueError(f"{text[:40]!r} is not an instant, such as 2026-03-01T12:00:00Z")
+    found = datetime.fromisoformat(text)
+    return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+
+
+def parse_http_date(text: str) -> datetime:
+    """Return an instant in the format of HTTP, as RFC 7089 requires it for Accept-Datetime.
+
+    Raises:
+        ValueError: it is none.
+    """
+    found = _HTTP.fullmatch(text.strip()) if len(text) <= 40 else None
+    if found is None:
+        raise ValueError(f"{text[:40]!r} is not a date such as Sun, 01 Mar 2026 12:00:00 GMT")
+    day, month, *rest = found.groups()
+    year, hour, minute, second = map(int, rest)
+    return datetime(year, _MONTHS.index(month) + 1, int(day), hour, minute, second, tzinfo=UTC)
+
+
+def http_date(instant: datetime) -> str:
+    """Return an instant in the format of HTTP."""
+    day, month = _DAYS[instant.weekday()], _MONTHS[instant.month - 1]
+    return f"{day}, {instant.day:02} {month} {instant.year:04} {instant:%H:%M:%S} GMT"
+
+
+def rfc3339(instant: datetime) -> str:
+    """Return an instant as JSON documents and feeds write it."""
+    return instant.isoformat(timespec="milliseconds").replace("+00:00", "Z")

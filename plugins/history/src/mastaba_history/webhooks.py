@@ -1,0 +1,99 @@
+"""Webhooks: publications are sent to addresses of the settings, signed."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import http.client
+import json
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+from mastaba_history.feeds import Entry, item
+from mastaba_history.layers import layer_histories
+
+if TYPE_CHECKING:
+    from mastaba.api.services import LayerChange, Site
+
+logger = logging.getLogger("mastaba.history")
+
+SIGNATURE: Final = "X-Mastaba-Signature"
+_TIMEOUT: Final = 10.0
+
+
+class WebhookError(Exception):
+    """An address has not accepted a publication."""
+
+
+def announce(site: Site, changes: Sequence[LayerChange]) -> None:
+    """Send the last publications of changed layers to all webhooks, also if one of them fails.
+
+    A call that is repeated sends all again; the ``id`` of a publication stays.
+
+    Raises:
+        WebhookError: an address has not accepted a publication, or a secret cannot be read.
+    """
+    hooks = site.plugin_settings.get("history", {}).get("webhooks", ())
+    if not hooks:
+        return
+    items = dict(_items(site, changes))
+    failed = []
+    for hook in hooks:
+        chosen = set(hook.get("layers", items))
+        try:
+            secret = _secret(hook["secret_file"])
+            for layer, one in items.items():
+                if layer in chosen:
+                    _send(hook["url"], secret, json.dumps(one, ensure_ascii=False).encode())
+        except (OSError, http.client.HTTPException, WebhookError) as error:
+            failed.append(f"{hook['url']}: {error}")
+        else:
+            logger.info("sent to %s: %d publications", hook["url"], len(chosen & items.keys()))
+    if failed:
+        raise WebhookError("; ".join(failed))
+
+
+def signature_of(secret: bytes, body: bytes) -> str:
+    """Return the value of the header with the signature: HMAC with SHA-256."""
+    return f"sha256={hmac.new(secret, body, hashlib.sha256).hexdigest()}"
+
+
+def _items(site: Site, changes: Sequence[LayerChange]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    settings = site.catalogue.services.get("history")
+    endpoint = settings.endpoint_uri if settings is not None else "/history"
+    layers = site.catalogue.layers
+    changed = {name: layers[name] for name in {one.layer for one in changes} if name in layers}
+    for name, history in layer_histories(changed, site.catalogue.storages).items():
+        published, before = next(history.changed())
+        yield name, item(endpoint, Entry(changed[name], published, before))
+
+
+def _secret(path: str) -> bytes:
+    try:
+        secret = Path(path).read_bytes().strip()
+    except OSError as error:
+        raise WebhookError(f"the secret cannot be read: {error}") from error
+    if not secret:
+        raise WebhookError(f"{path} must contain the secret")
+    return secret
+
+
+def _send(url: str, secret: bytes, body: bytes) -> None:
+    address = urlsplit(url)
+    is_secure = address.scheme == "https"
+    kind = http.client.HTTPSConnection if is_secure else http.client.HTTPConnection
+    connection = kind(address.hostname or "", address.port, timeout=_TIMEOUT)
+    target = (address.path or "/") + (f"?{address.query}" if address.query else "")
+    headers = {"Content-Type": "application/json", SIGNATURE: signature_of(secret, body)}
+    try:
+        connection.request("POST", target, body, headers)
+        response = connection.getresponse()
+        response.read(65536)
+    finally:
+        connection.close()
+    # A redirect could lead to any host.
+    if not 200 <= response.status < 300:
+        raise WebhookError(f"the answer is {response.status} {response.reason}")

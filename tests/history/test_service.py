@@ -1,0 +1,228 @@
+"""Histories over HTTP: documents, TimeGate, feeds and changes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from lxml import etree
+from tests.history.conftest import BOX, BROKEN, LAYER, MIDDLE, OLD
+from werkzeug.test import Client
+
+from mastaba.api.tools import create_application
+
+MINUTE = timedelta(minutes=1)
+ATOM = "{http://www.w3.org/2005/Atom}"
+GEORSS_BOX = "{http://www.georss.org/georss}box"
+
+
+def place(response: Any) -> str:
+    return urlsplit(response.headers["Location"]).path.rpartition("/")[2]
+
+
+def http_date(instant: datetime) -> str:
+    # Independent of the service; the days have English names in the C locale.
+    return instant.strftime("%a, %d %b %Y %H:%M:%S GMT")
+
+
+def test_the_history_of_a_layer(client: Client, current: str) -> None:
+    (listed,) = client.get("/history").json["layers"]
+    assert (listed["layer"], listed["generation"], listed["publications"]) == (LAYER, current, 5)
+    document = client.get(f"/history/{LAYER}").json
+    rows = document["published"]
+    assert [row["generation"] for row in rows] == [current, BROKEN, OLD, MIDDLE, OLD]
+    assert [row["state"] for row in rows] == ["kept", "withdrawn", "kept", "kept", "kept"]
+    assert [row["until"] for row in rows] == [None, *(row["from"] for row in rows[:-1])]
+    # Nothing of the third version differs from the one before it; the rollback undid the second.
+    assert "bbox" not in rows[0]
+    assert rows[2]["native_bbox"] == rows[3]["native_bbox"] == BOX
+    assert rows[4]["native_bbox"] != BOX
+    for row in rows:
+        status = client.get(urlsplit(row["href"]).path).status_code
+        assert status == (410 if row["generation"] == BROKEN else 200)
+    assert client.get("/history/RGB_JPG").json["published"] == []
+    assert client.get("/history/none").status_code == 404
+
+
+def test_a_version(client: Client) -> None:
+    response = client.get(f"/history/{LAYER}/{OLD}")
+    assert response.headers["Memento-Datetime"] == "Thu, 01 Jan 2026 12:00:00 GMT"
+    assert 'rel="timegate"' in response.headers["Link"]
+    spans = response.json["published"]
+    assert [one["message"] for one in spans] == ["first", "back"]
+    gone = client.get(f"/history/{LAYER}/{BROKEN}")
+    assert gone.status_code == 410
+    assert "the next version is" in gone.json["title"]
+    for token in ("0123456789ab", f"{OLD}.{OLD}", "x" * 5000):
+        assert client.get(f"/history/{LAYER}/{token}").status_code == 404
+
+
+def test_what_was_published_at_many_instants(client: Client, current: str) -> None:
+    times = [
+        (datetime(2026, 1, 1, 12, tzinfo=UTC), OLD),
+        (datetime(2026, 2, 1, 12, 0, 0, 500_000, tzinfo=UTC), MIDDLE),
+        (datetime(2026, 2, 2, tzinfo=UTC), OLD),
+        (datetime(2026, 2, 3, tzinfo=UTC), BROKEN),
+        (datetime(2026, 3, 1, 12, tzinfo=UTC), current),
+    ]
+    instants = [one + step for one, _ in times for step in (-MINUTE, timedelta(0), MINUTE)]
+    instants += [times[0][0] + timedelta(days=day) for day in range(-3, 90)]
+    for instant in instants:
+        before = [token for since, token in times if since <= instant]
+        text = instant.isoformat()
+        gate = client.get(f"/history/{LAYER}/at", query_string={"datetime": text})
+        assert (gate.status_code, place(gate)) == (302, before[-1] if before else OLD), text
+        assert gate.headers["Vary"].lower() == "accept-datetime"
+        token = client.get(f"/history/{LAYER}/{instant:%Y-%m-%dT%H:%M:%S.%f}Z")
+        if before:
+            assert (token.status_code, place(token)) == (307, before[-1])
+            assert token.headers["Cache-Control"] == "max-age=60"
+        else:
+            assert token.status_code == 404
+            assert OLD in token.json["title"]
+        whole = instant.replace(microsecond=0)
+        before = [token for since, token in times if since <= whole]
+        header = {"Accept-Datetime": http_date(whole)}
+        gate = client.get(f"/history/{LAYER}/at", headers=header)
+        assert (gate.status_code, place(gate)) == (302, before[-1] if before else OLD), header
+    assert place(client.get(f"/history/{LAYER}/at")) == current
+
+
+@pytest.mark.parametrize(
+    "text", ["yesterday", "2026-02-30", "Thu, 32 Jan 2026 12:00:00 GMT", "", "2" * 10000]
+)
+def test_malformed_instants_are_client_errors(client: Client, text: str) -> None:
+    for headers, query in (({"Accept-Datetime": text}, {}), ({}, {"datetime": text})):
+        response = client.get(f"/history/{LAYER}/at", headers=headers, query_string=query)
+        assert response.status_code == 400, response.data
+    assert client.get("/history/feed.json", query_string={"since": text}).status_code == 400
+
+
+def test_the_timemap_lists_all_versions(client: Client, current: str) -> None:
+    header = {"Accept": "application/link-format"}
+    response = client.get(f"/history/{LAYER}", headers=header)
+    assert response.mimetype == "application/link-format"
+    assert response.text == client.get(f"/history/{LAYER}?f=timemap").text
+    links = [link.split(";", 1) for link in response.text.split(",\n")]
+    mementos = [place_ for place_, words in links if "memento" in words]
+    assert [one.strip("<>").rpartition("/")[2] for one in mementos] == [
+        OLD,
+        MIDDLE,
+        OLD,
+        BROKEN,
+        current,
+    ]
+    assert 'rel="first memento";datetime="Thu, 01 Jan 2026 12:00:00 GMT"' in links[3][1]
+    assert 'rel="last memento"' in links[-1][1]
+    assert f"/history/{LAYER}?f=timemap" in client.get("/history?f=timemap").text
+
+
+def check_atom(data: bytes) -> list[dict[str, str]]:
+    """Check a feed as RFC 4287 section 4 describes it; return its entries."""
+    feed = etree.fromstring(data)
+    assert feed.tag == f"{ATOM}feed"
+    known = {"id", "title", "updated", "author", "link", "entry"}
+    assert {child.tag for child in feed} <= {f"{ATOM}{name}" for name in known}
+    for name in ("id", "title", "updated"):
+        assert len(feed.findall(f"{ATOM}{name}")) == 1
+    assert feed.find(f"{ATOM}author/{ATOM}name").text
+    assert [link.get("href") for link in feed.findall(f"{ATOM}link") if link.get("rel") == "self"]
+    entries = []
+    for entry in feed.findall(f"{ATOM}entry"):
+        found = {}
+        for name in ("id", "title", "updated", "published", "summary"):
+            (child,) = entry.findall(f"{ATOM}{name}")
+            found[name] = child.text or ""
+            assert not len(child)
+        for name in ("updated", "published"):
+            assert datetime.fromisoformat(found[name]).tzinfo is not None
+        assert urlsplit(found["id"]).scheme
+        assert any(link.get("rel") == "alternate" for link in entry.findall(f"{ATOM}link"))
+        for box in entry.findall(GEORSS_BOX):
+            south, west, north, east = map(float, (box.text or "").split())
+            assert -90 <= south < north <= 90
+            assert -180 <= west < east <= 180
+            found["box"] = box.text or ""
+        entries.append(found)
+    assert len({entry["id"] for entry in entries}) == len(entries)
+    assert [entry["updated"] for entry in entries] == sorted(
+        (entry["updated"] for entry in entries), reverse=True
+    )
+    return entries
+
+
+def test_feeds_have_an_entry_for_each_publication(client: Client, current: str) -> None:
+    for start in ("/history", f"/history/{LAYER}"):
+        entries = check_atom(client.get(f"{start}/feed.atom").data)
+        assert [one["summary"] for one in entries] == [
+            "third",
+            "published by build",
+            "back",
+            'a < b & "c"',
+            "first",
+        ]
+        assert ["box" in one for one in entries] == [False, True, True, True, True]
+        feed = client.get(f"{start}/feed.json").json
+        assert feed["version"] == "https://jsonfeed.org/version/1.1"
+        assert feed["title"]
+        assert feed["feed_url"].endswith("feed.json")
+        items = feed["items"]
+        assert [item["id"] for item in items] == [one["id"] for one in entries]
+        for item, one in zip(items, entries, strict=True):
+            assert item["content_text"] == one["summary"]
+            assert item["date_published"] == one["updated"]
+            assert ("bbox" in item["_mastaba"]) == ("box" in one)
+        assert items[0]["_mastaba"]["generation"] == current
+        later = client.get(f"{start}/feed.json?since=2026-02-02T00:00:00Z").json["items"]
+        assert later == items[:2]
+    assert client.get("/history/RGB_JPG/feed.json").json["items"] == []
+    check_atom(client.get("/history/RGB_JPG/feed.atom").data)
+
+
+def test_changed_tiles_are_polygons(client: Client) -> None:
+    response = client.get(f"/history/{LAYER}/changes/{OLD}..{MIDDLE}")
+    assert response.mimetype == "application/geo+json"
+    tiles = {}
+    for feature in response.json["features"]:
+        ring = feature["geometry"]["coordinates"][0]
+        assert ring[0] == ring[-1]
+        area = sum(a[0] * b[1] - b[0] * a[1] for a, b in pairwise(ring))
+        assert area > 0, "counterclockwise"
+        wide = 360 / 16
+        columns = sorted({round((point[0] + 180) / wide, 6) for point in ring})
+        properties = feature["properties"]
+        tiles[tuple(columns)] = properties
+        assert (properties["from"], properties["to"], properties["level"]) == (OLD, MIDDLE, "4")
+    # The tile beyond the limits of the layer is not shown; two rows are one polygon.
+    assert {key: one["added"] for key, one in tiles.items()} == {(9, 10): False, (10, 11): True}
+    back = client.get(f"/history/{LAYER}/changes/{MIDDLE}..{OLD}").json["features"]
+    assert [one["properties"]["removed"] for one in back].count(True) == 1
+    assert client.get(f"/history/{LAYER}/changes/{OLD}..{OLD}").json["features"] == []
+    # Its document is gone: the box of what has changed, if the layer has data there.
+    assert client.get(f"/history/{LAYER}/changes/{OLD}..{BROKEN}").status_code == 200
+
+
+def test_a_history_that_cannot_be_used_is_none(
+    write: Callable[..., Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = write()
+    path = tmp_path / f"pyramids/{LAYER}.history.json"
+    document = json.loads(path.read_text())
+    damaged: list[Any] = [[], {"versions": {}, "published": [{}]}, {**document, "versions": {}}]
+    damaged.append({**document, "published": document["published"][:2]})
+    document["versions"]["1"]["bbox"] = [1, 2]
+    damaged.append(document)
+    for one in damaged:
+        path.write_text(json.dumps(one))
+        client = Client(create_application(str(file)))
+        assert client.get(f"/history/{LAYER}").json["published"] == []
+        assert client.get(f"/history/{LAYER}/{OLD}").status_code == 404
+    path.write_text("{")
+    Client(create_application(str(file)))
+    assert "cannot be used" in caplog.text

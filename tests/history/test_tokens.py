@@ -1,0 +1,375 @@
+"""Versions at addresses of their own: the tiles of each generation stay as they were published."""
+
+from __future__ import annotations
+
+import json
+import math
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from tests.build.conftest import built, plan_in
+from tests.build.ground import read_payloads
+from tests.build.test_history import CHEAP, updated
+from tests.build.test_updates import SIDE, write_sheet
+from tests.key_gate import GatePlugin, KeyGate, Rights
+from werkzeug.test import Client
+
+from mastaba.api.catalogue import digest_of
+from mastaba.api.tools import Plugins, create_application
+from mastaba_build.output.storage import OutputStore
+from mastaba_build.pyramid.history import rollback, withdraw
+from mastaba_writer.installation import write_installation
+
+Tiles = dict[Any, bytes]
+IMMUTABLE = "public, max-age=31536000, immutable"
+
+
+class Past:
+    """A pyramid with versions, and their tiles as they were when each was published."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.sheets = folder / "sheets"
+        self.sheets.mkdir()
+        self.tiles: dict[str, Tiles] = {}
+        for number in (0, SIDE * SIDE - 1):
+            write_sheet(self.sheets, number)
+        self.descriptor = built(plan_in(folder, self.sheets, **CHEAP))
+        self.remember()
+
+    def update(self, seed: int) -> str:
+        """Publish a further version, and return its generation."""
+        write_sheet(self.sheets, 0, seed)
+        updated(plan_in(self.folder, self.sheets, **CHEAP))
+        return self.remember()
+
+    def remember(self) -> str:
+        self.tiles[self.current] = read_payloads(self.descriptor)
+        return self.current
+
+    @property
+    def current(self) -> str:
+        return digest_of(json.loads(self.descriptor.read_text()))
+
+    @property
+    def store(self) -> OutputStore:
+        return OutputStore.of_directory(self.folder / "out")
+
+    def serve(
+        self, *services: str, overrides: dict[str, Any] | None = None, **layer: Any
+    ) -> Client:
+        document = json.loads((self.folder / "out/map.layer.json").read_text()) | layer
+        file = write_installation(
+            self.folder / "server",
+            layers={"map": document},
+            services=services,
+            services_overrides={
+                "global": {"caching": {"surrogate_keys": True}},
+                **(overrides or {}),
+            },
+        )
+        return Client(create_application(str(file)))
+
+
+@pytest.fixture(scope="module")
+def past(tmp_path_factory: pytest.TempPathFactory) -> Past:
+    """Four versions, of which the third is withdrawn, and the first is published again."""
+    made = Past(tmp_path_factory.mktemp("past"))
+    for seed in (1, 2, 3):
+        made.update(seed)
+    withdraw(made.store, "map", 3)
+    rollback(made.store, "map", 1)
+    return made
+
+
+def check_tiles(client: Client, name: str, tiles: Tiles, **headers: str) -> None:
+    assert tiles
+    for (level, row, column), data in tiles.items():
+        for address in (
+            f"/tms/1.0.0/{name}/{level}/{column}/{row}.png",
+            f"/wmts/1.0.0/{name}/normal/PM/{level}/{row}/{column}.png",
+        ):
+            answer = client.get(address)
+            assert (answer.status_code, answer.data) == (200, data), address
+            assert {key: answer.headers.get(key) for key in headers} == headers
+
+
+def test_each_version_has_its_tiles(past: Past) -> None:
+    client = past.serve("tms", "wmts", "history")
+    first, second, third, fourth = past.tiles
+    for token in (first, second, fourth):
+        check_tiles(client, f"map~{token}", past.tiles[token], **{"Cache-Control": IMMUTABLE})
+    assert past.current == first
+    check_tiles(client, "map", past.tiles[first])
+    (level, row, column), _ = next(iter(past.tiles[first].items()))
+    tile = f"{level}/{column}/{row}.png"
+    answer = client.get(f"/tms/1.0.0/map~{second}/{tile}")
+    keys = answer.headers["Surrogate-Key"].split()
+    assert {f"gen-{second}", "base-map"} <= set(keys)
+    assert "layer-map" not in keys
+    assert answer.headers["ETag"] != client.get(f"/tms/1.0.0/map/{tile}").headers["ETag"]
+    gone = client.get(f"/tms/1.0.0/map~{third}/{tile}")
+    assert "Cache-Control" not in gone.headers
+    assert third.encode() in gone.data
+    rest = client.get(f"/wmts/1.0.0/map~{third}/normal/PM/{level}/{row}/{column}.png")
+    assert (gone.status_code, rest.status_code) == (410, 410)
+    # What no version has is missing, and not for ever.
+    missing = client.get(f"/tms/1.0.0/map~{second}/{level}/{column + 1}/{row}.png")
+    assert missing.status_code == 404
+    assert "immutable" not in missing.headers.get("Cache-Control", "")
+    wrong = ["0123456789ab", f"{first}-", f"{first}-12345", f"{first}.{first}", "x" * 3000, ""]
+    for token in wrong:
+        assert client.get(f"/tms/1.0.0/map~{token}/{tile}").status_code == 404, token
+
+
+def test_a_token_with_the_digest_of_the_drawing(past: Past) -> None:
+    client = past.serve("tms", "wmts", "history", "wms")
+    _, second, *_ = past.tiles
+    links = client.get(f"/history/map/{second}").json["links"]
+    (address,) = (link["href"] for link in links if link["rel"] == "wms")
+    drawn = address.rpartition("~")[2]
+    digest = drawn.partition("-")[2]
+    (level, row, column), data = next(iter(past.tiles[second].items()))
+    for token, expected in ((drawn, IMMUTABLE), (f"{second}-ffffff", "no-cache")):
+        answer = client.get(f"/tms/1.0.0/map~{token}/{level}/{column}/{row}.png")
+        assert (answer.data, answer.headers["Cache-Control"]) == (data, expected)
+    # The number of addresses that a client can write does not count.
+    opened = client.application.site.catalogue.opened
+    before = len(opened.values())
+    for number in range(20):
+        client.get(f"/tms/1.0.0/map~{second}-{number:06}/{level}/{column}/{row}.png")
+    assert len(opened.values()) == before
+    other = past.serve("history", "wms", resampling="nn")
+    links = other.get(f"/history/map/{second}").json["links"]
+    assert not any(f"{second}-{digest}" in link["href"] for link in links)
+
+
+def test_documents_of_a_version_name_it(past: Past) -> None:
+    client = past.serve("tms", "history")
+    _, second, *_ = past.tiles
+    answer = client.get(f"/tms/1.0.0/map~{second}/metadata.json")
+    assert answer.headers["Cache-Control"] == "max-age=86400"
+    assert all(f"/map~{second}/" in address for address in answer.json["tiles"])
+    links = client.get(f"/history/map/{second}").json["links"]
+    (address,) = (link["href"] for link in links if link["rel"] == "tilejson")
+    assert client.get(urlsplit(address).path).data == answer.data
+
+
+def test_a_date_leads_to_what_was_published_then(past: Past) -> None:
+    client = past.serve("tms", "wmts", "history")
+    rows = json.loads((past.folder / "out/map.history.json").read_text())["published"]
+    (level, row, column), _ = next(iter(past.tiles[past.current].items()))
+    for one in rows:
+        name = f"map~{one['from']}"
+        answer = client.get(f"/tms/1.0.0/{name}/{level}/{column}/{row}.png?style=normal")
+        assert answer.status_code == 307
+        assert answer.headers["Cache-Control"] == "max-age=60"
+        expected = f"/tms/1.0.0/map~{one['generation']}/{level}/{column}/{row}.png?style=normal"
+        assert answer.headers["Location"].endswith(expected)
+        query = {
+            "SERVICE": "WMTS",
+            "REQUEST": "GetTile",
+            "VERSION": "1.0.0",
+            "LAYER": name,
+            "STYLE": "normal",
+            "FORMAT": "image/png",
+            "TILEMATRIXSET": "PM",
+            "TILEMATRIX": level,
+            "TILEROW": row,
+            "TILECOL": column,
+        }
+        answer = client.get("/wmts", query_string=query)
+        assert answer.status_code == 307
+        assert f"LAYER=map~{one['generation']}&" in answer.headers["Location"]
+    early = client.get(f"/tms/1.0.0/map~2001-01-01/{level}/{column}/{row}.png")
+    assert early.status_code == 404
+    assert next(iter(past.tiles)).encode() in early.data
+
+
+def test_values_of_dimensions_have_versions(past: Past) -> None:
+    dimensions = {
+        "dimensions": [{"name": "time"}],
+        "variants": [{"at": {"time": "2020"}, "pyramids": [{"path": str(past.descriptor)}]}],
+    }
+    client = past.serve("tms", "wmts", "history", **dimensions)
+    _, second, third, _ = past.tiles
+    (level, row, column), data = next(iter(past.tiles[second].items()))
+    for name in (f"map;time=2020~{second}", f"map~{second}"):
+        answer = client.get(f"/tms/1.0.0/{name}/{level}/{column}/{row}.png")
+        assert (answer.status_code, answer.data) == (200, data)
+        assert answer.headers["Cache-Control"] == IMMUTABLE
+    for token, status in ((third, 410), ("0123456789ab", 404), ("2001-01-01", 404)):
+        address = f"/tms/1.0.0/map;time=2020~{token}/{level}/{column}/{row}.png"
+        assert client.get(address).status_code == status
+
+
+def test_layers_with_a_time_are_a_stac_catalogue(past: Past) -> None:
+    values = ["2019", "2020-05-01"]
+    pyramids = [{"path": str(past.descriptor)}]
+    client = past.serve(
+        "wmts",
+        "history",
+        dimensions=[{"name": "time"}],
+        variants=[{"at": {"time": one}, "pyramids": pyramids} for one in values],
+    )
+    root = client.get("/history/stac").json
+    assert (root["type"], root["stac_version"]) == ("Catalog", "1.1.0")
+    (child,) = (link["href"] for link in root["links"] if link["rel"] == "child")
+    collection = client.get(urlsplit(child).path).json
+    assert collection["type"] == "Collection"
+    ((first, last),) = collection["extent"]["temporal"]["interval"]
+    assert first == "2019-01-01T00:00:00Z"
+    assert last.startswith("2020-05-01T23:59:59")
+    (address,) = (link["href"] for link in collection["links"] if link["rel"] == "items")
+    items = client.get(urlsplit(address).path).json["features"]
+    assert [one["properties"]["start_datetime"][:10] for one in items] == [
+        "2019-01-01",
+        "2020-05-01",
+    ]
+    for one, text in zip(items, values, strict=True):
+        assert one["collection"] == "map"
+        (link,) = (link for link in one["links"] if link["rel"] == "wmts")
+        assert link["wmts:dimensions"] == {"Time": text}
+    rest = client.get("/history/stac/map/items?offset=1").json["features"]
+    assert rest == items[1:]
+    for path in ("/none", "/map/none", "/map/items/x"):
+        assert client.get(f"/history/stac{path}").status_code == 404
+    assert client.get("/history/stac/map/items?offset=x").status_code == 400
+    assert past.serve("history").get("/history/stac/map").status_code == 404
+
+
+def test_without_the_service_there_are_no_versions(past: Past) -> None:
+    (level, row, column), _ = next(iter(past.tiles[past.current].items()))
+    address = f"/tms/1.0.0/map~{past.current}/{level}/{column}/{row}.png"
+    assert past.serve("tms").get(address).status_code == 404
+    assert past.serve("tms", "history", history={"enabled": False}).get(address).status_code == 404
+    assert past.serve("tms", "history").get(address).status_code == 200
+
+
+@pytest.mark.thorough
+def test_twenty_updates_stay_at_their_addresses(tmp_path: Path) -> None:
+    past = Past(tmp_path)
+    for seed in range(1, 21):
+        past.update(seed)
+        if seed % 7 == 0:
+            rollback(past.store, "map", seed // 2)
+    client = past.serve("tms", "wmts", "history")
+    for token, tiles in past.tiles.items():
+        check_tiles(client, f"map~{token}", tiles)
+    rows = json.loads((tmp_path / "out/map.history.json").read_text())["published"]
+    assert len(rows) == 23
+    for one in rows:
+        gate = client.get("/history/map/at", query_string={"datetime": one["from"]})
+        assert gate.headers["Location"].endswith(one["generation"])
+
+
+def test_documents_name_the_published_version(past: Past) -> None:
+    token = past.current
+    section = {"history": {"versioned_addresses": True}}
+    client = past.serve("tms", "wmts", "history", overrides=section)
+    metadata = client.get("/tms/1.0.0/map/metadata.json")
+    assert "max-age=86400" not in metadata.headers.get("Cache-Control", "")
+    (template,) = metadata.json["tiles"]
+    assert f"/map~{token}-" in template
+    (level, row, column), data = next(iter(past.tiles[token].items()))
+    template = urlsplit(template).path
+    address = template.replace("{z}", level).replace("{x}", str(column)).replace("{y}", str(row))
+    answer = client.get(address)
+    assert (answer.data, answer.headers["Cache-Control"]) == (data, IMMUTABLE)
+    capabilities = client.get("/wmts?SERVICE=WMTS&REQUEST=GetCapabilities").text
+    assert f"/map~{token}-" in capabilities
+    assert "Identifier>map</" in capabilities
+    # What people copy, and what is a list of addresses, names the layer.
+    assert "~" not in client.get("/tms/1.0.0/map").text
+    for document in (
+        past.serve("tms", "history").get("/tms/1.0.0/map/metadata.json"),
+        past.serve("tms", "history", overrides=section, versioned_addresses=False).get(
+            "/tms/1.0.0/map/metadata.json"
+        ),
+    ):
+        assert "~" not in document.text
+
+
+def test_views_show_versions_as_far_as_the_layer(past: Past) -> None:
+    past.serve("tms", "history")
+    classes = {
+        "": Rights(hidden=frozenset(("map",))),
+        "all": Rights(),
+        "locked": Rights(locked=frozenset(("map",))),
+    }
+    gate = KeyGate(classes=classes, keys={"a" * 32: "all", "b" * 32: "locked"})
+    plugins = Plugins(extra={"key_gate": GatePlugin(gate)})
+    client = Client(create_application(str(past.folder / "server/server.json"), plugins))
+    _, second, *_ = past.tiles
+    (level, row, column), data = next(iter(past.tiles[second].items()))
+    answers = {}
+    for key in ("", "a" * 32, "b" * 32):
+        for token in (second, "2026-01-01"):
+            answers[key[:1], token] = (
+                client.get(
+                    f"/tms/1.0.0/map~{token}/{level}/{column}/{row}.png", headers={"X-API-Key": key}
+                )
+                if key
+                else client.get(f"/tms/1.0.0/map~{token}/{level}/{column}/{row}.png")
+            )
+    assert answers["", second].status_code == answers["", "2026-01-01"].status_code == 404
+    assert second.encode() not in answers["", "2026-01-01"].data
+    assert answers["a", second].data == data
+    assert "public" not in answers["a", second].headers["Cache-Control"]
+    assert answers["b", second].data != data
+    assert answers["b", second].status_code in (401, 403, 404)
+
+
+@pytest.mark.thorough
+def test_changed_polygons_are_those_of_all_tiles(tmp_path: Path) -> None:
+    past = Past(tmp_path)
+    for number in (2, 3, 8, 9, 14):
+        write_sheet(past.sheets, number)
+    updated(plan_in(tmp_path, past.sheets, **CHEAP))
+    past.remember()
+    for seed, changed in enumerate(((2, 3), (8,), (3, 9, 14)), 1):
+        for number in changed:
+            path = past.sheets / f"{number:03}.tif"
+            if number == 9 or (number == 3 and seed == 3):
+                path.unlink()
+            else:
+                write_sheet(past.sheets, number, seed)
+        updated(plan_in(tmp_path, past.sheets, **CHEAP))
+        past.remember()
+    client = past.serve("history")
+    tokens = list(past.tiles)
+    level = str(CHEAP["bottom"])
+    for first, second in pairwise(tokens):
+        for before, after in ((first, second), (second, first)):
+            old, new = (
+                {key[1:]: data for key, data in past.tiles[token].items() if key[0] == level}
+                for token in (before, after)
+            )
+            expected = {
+                key: (key not in old, key not in new)
+                for key in old.keys() | new.keys()
+                if old.get(key) != new.get(key)
+            }
+            features = client.get(f"/history/map/changes/{before}..{after}").json["features"]
+            assert tiles_in(features, int(level)) == expected
+
+
+def tiles_in(features: list[Any], level: int) -> dict[tuple[int, int], tuple[bool, bool]]:
+    """Return row and column of the tiles in polygons, and whether they were added or removed."""
+    found = {}
+    for feature in features:
+        ring = feature["geometry"]["coordinates"][0]
+        columns = [round((x + 180) / 360 * 2**level) for x, _ in ring]
+        rows = [
+            round((1 - math.asinh(math.tan(math.radians(y))) / math.pi) / 2 * 2**level)
+            for _, y in ring
+        ]
+        for row in range(min(rows), max(rows)):
+            for column in range(min(columns), max(columns)):
+                assert (row, column) not in found
+                properties = feature["properties"]
+                found[row, column] = properties["added"], properties["removed"]
+    return found
