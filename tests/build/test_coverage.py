@@ -108,7 +108,10 @@ def test_parts_outside_the_set_are_noted(tmp_path: Path, plan_of: Plans) -> None
 GEOSTATIONARY = "+proj=geos +lon_0=20 +h=35785831 +ellps=WGS84 +units=m"
 
 
-@pytest.mark.parametrize(("set_name", "level", "size"), [("PM", "2", 90000), ("4326", "1", 10000)])
+@pytest.mark.parametrize(
+    ("set_name", "level", "size"),
+    [("PM", "2", 90000), pytest.param("4326", "1", 10000, marks=pytest.mark.thorough)],
+)
 def test_the_limb_of_the_earth_is_not_lost(
     tmp_path: Path, plan_of: Plans, set_name: str, level: str, size: int
 ) -> None:

@@ -41,7 +41,7 @@ MASK = np.where(np.hypot(*np.mgrid[-512:512, -512:512]) < 450, 255, 0).astype(np
         pytest.param("WEBP", "image/webp", "webp", marks=pytest.mark.thorough),
     ],
 )
-@pytest.mark.parametrize("place", ["file", "s3"])
+@pytest.mark.parametrize("place", [pytest.param("file", marks=pytest.mark.thorough), "s3"])
 def test_stored_tiles_are_equal_in_every_protocol(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -374,7 +374,7 @@ def test_exports_have_the_stored_heights(name: str, tmp_path: Path) -> None:
         assert np.array_equal(found_pixels, expected[256:, :256])
 
 
-@pytest.mark.parametrize("kind", ["JPEG", "LZW", "WEBP"])
+@pytest.mark.parametrize("kind", ["JPEG", "LZW", pytest.param("WEBP", marks=pytest.mark.thorough)])
 def test_rasters_of_a_geotiff_have_its_colours(kind: str, tmp_path: Path) -> None:
     rows, columns = np.mgrid[:700, :600]
     pixels = np.stack([rows // 3 % 256, columns // 3 % 256, (rows + columns) // 6 % 256])

@@ -331,6 +331,7 @@ def test_verification_finds_a_changed_tile(site: Site, tmp_path: Path, format: s
         verify(made, path, deep=True)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("compression", "predictor"),
     [("deflate", None), ("lzw", "none"), ("packbits", None), ("zstd", None), ("lerc", None)],

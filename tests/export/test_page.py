@@ -13,6 +13,7 @@ from tests.forked import run as mastaba
 PAGE = Path(__file__).parents[2] / "docs/take-offline.md"
 
 
+@pytest.mark.thorough
 def test_commands_of_the_page(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "server.json").symlink_to(world)
