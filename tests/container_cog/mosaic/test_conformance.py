@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
+import pytest
 from tests.container_cog.files import stored_tiles
 from tests.container_cog.mosaic.ground import Sheet, geojson, geopackage, sheets
 
@@ -79,6 +80,7 @@ class TestGeoJSON(_Mosaics):
         assert storage.reads == []
 
 
+@pytest.mark.thorough
 class TestGeoPackage(_Mosaics):
     head_length = 2048
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.container_cog.files import ground, reader_of, stored_tiles
+from tests.container_cog.files import by_gdal, ground, reader_of, stored_tiles
 from tests.container_cog.mosaic.ground import (
     CELL,
     Sheet,
@@ -20,7 +20,8 @@ from tests.container_cog.mosaic.ground import (
     sheets,
 )
 
-from mastaba.errors import InvalidParameterError, StorageUnavailableError
+from mastaba.api.catalogue import CRS, TileMatrix, TileMatrixSet
+from mastaba.errors import ContainerFormatError, InvalidParameterError, StorageUnavailableError
 
 
 def written(folder: Path, those: list[Sheet], table: bytes | None = None, **options: Any) -> Path:
@@ -157,3 +158,35 @@ def test_versions_change_with_the_files_of_a_tile(tmp_path: Path) -> None:
     assert reader.deliver(tile.read()) == stored
     assert tile.version != old
     assert reader.locate(0, 1).version == before[0, 1].version
+
+
+def test_files_without_overviews_have_no_coarse_levels(tmp_path: Path) -> None:
+    """A tile would need too many pixels of the only file."""
+    those = [Sheet("a.tif", 0, 0, ground("uint8", 1, (2560, 2560)))]
+    path = written(tmp_path, those, COMPRESS="DEFLATE", OVERVIEWS="NONE")
+    matrices = [
+        TileMatrix(str(number), CELL * cell, X, Y, 128, 128, 100, 100)
+        for number, cell in enumerate((64, 16, 1))
+    ]
+    known = TileMatrixSet.of("known", CRS.from_code("EPSG:32631"), matrices)
+    found = opened(path, (known,), tile_matrix_set="known")
+    assert list(found.pyramid.levels) == ["2"]
+    found = opened(path, (known,), tile_matrix_set="known", levels=["0", "1"])
+    for level in ("0", "1"):
+        with pytest.raises(InvalidParameterError, match="no overviews for this scale"):
+            reader_of(found, level).locate(0, 0)
+
+
+def test_files_of_another_kind_are_refused(tmp_path: Path) -> None:
+    those = sheets("uint8", 3, 128)[:2]
+    path = written(tmp_path, those, COMPRESS="DEFLATE", OVERVIEWS="NONE")
+    grey = Sheet("0-1.tif", 128, 0, ground("uint8", 1, (128, 128)))
+    grey.write(tmp_path)
+    with pytest.raises(ContainerFormatError, match="other bands"):
+        reader_of(opened(path)).locate(0, 1)
+    data = by_gdal(tmp_path, those[1].values, crs="EPSG:32632")
+    (tmp_path / "0-1.tif").write_bytes(data)
+    with pytest.raises(ContainerFormatError, match="its CRS is EPSG:32632") as caught:
+        reader_of(opened(path)).locate(0, 1)
+    assert caught.value.remedy == "warp it with gdalwarp -t_srs EPSG:32631"
+    assert reader_of(opened(path, missing="skip")).locate(0, 1) is None

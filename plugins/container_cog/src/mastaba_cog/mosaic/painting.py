@@ -26,7 +26,11 @@ MOST_IN_TILE: Final = 16
 MOST_IN_MAP: Final = 64
 """Files that a map may need."""
 MOST_STORED: Final = 64
-"""Tiles of files that a tile may need."""
+"""Stored tiles of a file that a tile may need."""
+_MOST_PIXELS: Final = 16 * 1024 * 1024
+"""Pixels of a file that a tile may need."""
+_MOST_BYTES: Final = 128 * 1024 * 1024
+"""Stored bytes of a file that a tile may need."""
 _READS: Final = ThreadPool(16, "mosaic-read")
 """The threads that read the parts of one tile in parallel."""
 
@@ -147,7 +151,8 @@ def part_of(
     bottom, right = min(source.bottom, image.height), min(source.right, image.width)
     rows = range(max(0, source.top) // image.tile_height, (bottom - 1) // image.tile_height + 1)
     columns = range(max(0, source.left) // image.tile_width, (right - 1) // image.tile_width + 1)
-    if len(rows) * len(columns) > MOST_STORED:
+    pixels = (source.bottom - source.top) * (source.right - source.left)
+    if len(rows) * len(columns) > MOST_STORED or pixels > _MOST_PIXELS:
         raise too_many("a file has no overviews for this scale")
     if only_known and not all(member.knows(number, at, col) for at in rows for col in columns):
         raise UnknownError
@@ -157,6 +162,8 @@ def part_of(
         for col in columns
         if (found := member.stored(number, at, col, is_framed=True)) is not None
     }
+    if sum(found.length for found in tiles.values()) > _MOST_BYTES:
+        raise too_many("the tiles of a file are too large")
     is_full = len(tiles) == len(rows) * len(columns)
     return Part(row, member, number, place, where, source, tiles, is_full) if tiles else None
 
