@@ -102,7 +102,9 @@ def installation(directory: Path) -> Any:
     limits = reader.level.limits
     for row in range(limits.min_row, limits.max_row + 1):
         for col in range(limits.min_col, limits.max_col + 1):
-            tiles[row, col] = reader.locate(row, col).read()
+            tile = reader.locate(row, col)
+            assert tile is not None
+            tiles[row, col] = tile.read()
     write_pyramid(
         directory / "slabs",
         "SLABS",

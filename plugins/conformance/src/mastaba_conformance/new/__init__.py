@@ -26,7 +26,9 @@ def register_commands(subparsers: _SubParsersAction[ArgumentParser]) -> None:
     )
     parser.add_argument("kind", choices=KINDS)
     parser.add_argument(
-        "name", metavar="NAME", help="name of the driver, service, format or container, in lower case"
+        "name",
+        metavar="NAME",
+        help="name of the driver, service, format or container, in lower case",
     )
     parser.add_argument(
         "--directory",

@@ -21,7 +21,12 @@ if TYPE_CHECKING:
     from mastaba_conformance.new.names import Names
 
 _SUFFIX: Final = ".template"
-_TITLES: Final = {"storage": "Storage driver", "service": "Service", "encoder": "Encoder", "container": "Container"}
+_TITLES: Final = {
+    "storage": "Storage driver",
+    "service": "Service",
+    "encoder": "Encoder",
+    "container": "Container",
+}
 
 
 def render(kind: str, names: Names) -> dict[str, str]:
