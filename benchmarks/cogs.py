@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import rasterio
 from rasterio.io import MemoryFile
 from rasterio.shutil import copy
 from rasterio.transform import from_origin
@@ -87,8 +86,6 @@ def installation(directory: Path) -> Any:
         write_cog(directory / f"{name}.tif", pixels, name)
     server = tiny_installation(directory / "site", services=["tms", "wms"])
     tiles = {}
-    with rasterio.open(directory / "JPEG.tif") as source:
-        source.tags()
     entries: dict[str, dict[str, str]] = {
         name: {"path": str(directory / f"{name}.tif")} for name in ("JPEG", "DEFLATE")
     }

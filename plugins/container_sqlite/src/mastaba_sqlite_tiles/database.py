@@ -63,6 +63,8 @@ _UNAVAILABLE: Final = frozenset(
     )
 )
 """Primary error codes after which a later attempt may succeed."""
+_FAILURES: Final = (sqlite3.Error, MemoryError, UnicodeDecodeError)
+"""The last one: a message of SQLite quotes a damaged name of a table."""
 
 Facts = tuple[int, int, int, int, int]
 """Time of change in nanoseconds, size, inode; the first two of the write-ahead log, or zeros."""
@@ -163,7 +165,7 @@ class Connection:
         try:
             yield
         finally:
-            with suppress(sqlite3.Error):
+            with suppress(sqlite3.Error, UnicodeDecodeError):
                 self.one("ROLLBACK")
 
     def close(self) -> None:
@@ -277,7 +279,7 @@ class DatabaseFile:
             if connection is not None:
                 try:
                     return generation, connection.one(statement, values)
-                except sqlite3.Error as error:
+                except _FAILURES as error:
                     raise self._translated(error) from error
         with self.reading() as (generation, connection):
             return generation, connection.one(statement, values)
@@ -355,10 +357,10 @@ class DatabaseFile:
     def _errors(self) -> Iterator[None]:
         try:
             yield
-        except (sqlite3.Error, MemoryError) as error:
+        except _FAILURES as error:
             raise self._translated(error) from error
 
-    def _translated(self, error: sqlite3.Error | MemoryError) -> MastabaError:
+    def _translated(self, error: Exception) -> MastabaError:
         """Return the error for a failed statement; this thread opens the file again next time."""
         _opened.get().drop(self.path)
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
@@ -380,7 +382,7 @@ class DatabaseFile:
             return self._unavailable(str(error) or "memory is exhausted")
         if code == sqlite3.SQLITE_NOTADB:
             return self.failed("it is not an SQLite database")
-        if code == sqlite3.SQLITE_CORRUPT:
+        if code == sqlite3.SQLITE_CORRUPT or isinstance(error, UnicodeDecodeError):
             return self.failed("the database is damaged; check it with PRAGMA integrity_check")
         return self.failed(str(error))
 
