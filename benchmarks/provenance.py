@@ -92,13 +92,13 @@ def _sheets(folder: Path, kind: str, size: int) -> Path:
 
 
 def _write(folder: Path, kind: str, size: int, number: int) -> None:
-    """Write one sheet of hills and grain."""
+    """Write one sheet of hills, with the grain of a photograph."""
     row, column = divmod(number, 2)
     generator = np.random.default_rng(number)
     x = np.arange(size, dtype=np.float32) + column * size
     y = (np.arange(size, dtype=np.float32) + row * size)[:, np.newaxis]
     hills = np.sin(x / 97) * np.cos(y / 71) + np.sin((x + y) / 233)
-    grain = generator.normal(0, 4, (size, size)).astype(np.float32)
+    grain = generator.normal(0, 10, (size, size)).astype(np.float32)
     if kind == "float":
         pixels = (800 + 300 * hills + grain / 10)[np.newaxis]
     else:

@@ -358,7 +358,7 @@ def test_facts_are_set_without_a_new_slab(tmp_path: Path, sheets: list[Sheet]) -
     assert "right source" in mastaba("check", "map", *out)
     # An update keeps what was set.
     touch(sheets[3].path, 10**9)
-    update(tmp_path, sheets, **options)
+    update(tmp_path, sheets, format="zip")
     assert row()["date"] == "1999-02"
     output = Destination.parse(str(path.parent))
     with closing(output.open()) as store:

@@ -269,6 +269,10 @@ def _centres(placement: Placement) -> Floats:
     rows, columns = np.arange(low, high, dtype=float), np.arange(first, last, dtype=float)
     if placement.fields is None:
         found = np.stack(np.meshgrid(placement.down, placement.across, indexing="ij"))
+    elif placement.is_complete:
+        # Products of small matrices: several times as fast as indexing.
+        found = _weights(placement.down, rows) @ placement.fields[::-1]
+        found = found @ _weights(placement.across, columns).T
     else:
         across, down = _between(placement.across, columns), _between(placement.down, rows)
         fields = placement.fields[::-1]
@@ -277,6 +281,16 @@ def _centres(placement: Placement) -> Floats:
         share = across[1]
         found = fields[:, :, across[0]] * (1 - share) + fields[:, :, across[0] + 1] * share
     return (found + 0.5) * placement.factor
+
+
+def _weights(points: Floats, places: Floats) -> Floats:
+    """Return the weight of each grid point at each place, shape (places, points)."""
+    before, share = _between(points, places)
+    weights = np.zeros((len(places), len(points)))
+    lines = np.arange(len(places))
+    weights[lines, before] = 1 - share
+    weights[lines, before + 1] = share
+    return weights
 
 
 def _between(points: Floats, places: Floats) -> tuple[npt.NDArray[np.int64], Floats]:
@@ -298,14 +312,16 @@ def _at(owners: Owners, centres: Floats, valid: Mask) -> Numbers:
     members = owners.members
     corner = np.array([owners.row, owners.column])[:, np.newaxis, np.newaxis]
     places = centres - corner
-    is_known = np.isfinite(places).all(axis=0)
-    whole = np.floor(np.where(is_known, places, -1)).astype(np.int64)
     height, width = members.shape
-    inside = (whole >= 0).all(axis=0) & (whole[0] < height) & (whole[1] < width)
-    row, column = whole[0].clip(0, height - 1), whole[1].clip(0, width - 1)
-    found: Numbers = np.where(inside, members[row, column], members.dtype.type(0))
-    for i, j in np.argwhere((found == 0) & valid & is_known):
-        found[i, j] = _nearest(members, places[0, i, j], places[1, i, j])
+    # Positions beyond the border are those of the nearest source pixel; unknown ones are not valid.
+    row = np.fmax(np.fmin(places[0], height - 1), 0).astype(np.int32)
+    column = np.fmax(np.fmin(places[1], width - 1), 0).astype(np.int32)
+    row *= width
+    row += column
+    found: Numbers = members.ravel().take(row)
+    for i, j in np.argwhere((found == 0) & valid):
+        if np.isfinite(places[:, i, j]).all():
+            found[i, j] = _nearest(members, places[0, i, j], places[1, i, j])
     return found
 
 
