@@ -45,6 +45,11 @@ STATE = {
     "mastaba_usage.database._Names._labels": "keys of one roll-up",
     "mastaba_usage.importing.LogCounter": "days and keys of the logs that a command counts",
     "mastaba_export.object_store.Upload._tags": "parts of one upload",
+    "mastaba_dimensions.axes": "values of the configuration",
+    "mastaba_dimensions.series.Series._axes": "values of the configuration",
+    "mastaba_dimensions.series.Series._positions": "variants of the configuration",
+    "mastaba_dimensions.series.Series._with": "variants of the configuration",
+    "mastaba_dimensions.opening.Opener._opening": "variants that are being opened",
     "mastaba_metrics.table": "the table of each scoreboard, and its counters",
 }
 
@@ -152,9 +157,10 @@ def growing(module: str, tree: ast.Module) -> Iterator[str]:
                 and any(named(k.value) in MAPPINGS for k in value.keywords)
             )
         )
-        if is_empty:
+        is_recent = isinstance(value, ast.Call) and named(value.func) == "Recent"
+        if is_empty or is_recent:
             for target in targets(node):
-                if named(target) in written:
+                if is_recent or named(target) in written:
                     yield f"{module}.{owner}{named(target)}"
 
 
