@@ -35,6 +35,31 @@ _AT: Final = {
     "additionalProperties": {"type": ["string", "number"]},
 }
 
+_FOUND: Final = {
+    "additionalProperties": False,
+    "properties": {
+        "stack": {"type": "string", "description": "Path of a stack document.", "minLength": 1},
+        "template": {
+            "type": "string",
+            "description": "Path of pyramid descriptors, with {name} for each dimension in the "
+            "file name.",
+            "minLength": 1,
+        },
+    },
+}
+_NAMES: Final = {
+    "additionalProperties": False,
+    "required": ["template"],
+    "properties": {
+        "template": {"type": "string"},
+        "listed": {
+            "type": "boolean",
+            "description": "Whether capabilities list these names.",
+            "default": False,
+        },
+    },
+}
+
 _DIMENSION: Final = {
     "type": "object",
     "additionalProperties": False,
@@ -113,29 +138,13 @@ LAYER_SCHEMA: Final[dict[str, Any]] = {
                 "cache_control": {"type": "string"},
             },
         },
-        "additionalProperties": False,
-        "properties": {
-            "stack": {"type": "string", "description": "Path of a stack document.", "minLength": 1},
-            "template": {
-                "type": "string",
-                "description": "Path of pyramid descriptors, with {name} for each dimension in the "
-                "file name.",
-                "minLength": 1,
-            },
-        },
+        "if": {"type": "object"},
+        "then": _FOUND,
     },
     "names": {
         "type": ["string", "object"],
         "description": "Further layer name of each variant, as in ORTHO_{time}.",
-        "additionalProperties": False,
-        "required": ["template"],
-        "properties": {
-            "template": {"type": "string"},
-            "listed": {
-                "type": "boolean",
-                "description": "Whether capabilities list these names.",
-                "default": False,
-            },
-        },
+        "if": {"type": "object"},
+        "then": _NAMES,
     },
 }
