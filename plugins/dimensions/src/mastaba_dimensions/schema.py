@@ -55,7 +55,6 @@ _NAMES: Final = {
         "listed": {
             "type": "boolean",
             "description": "Whether capabilities list these names.",
-            "default": False,
         },
     },
 }
@@ -81,12 +80,10 @@ _DIMENSION: Final = {
             "type": ["string", "number"],
             "description": "Value of requests without one: latest, earliest, current, now, none, "
             "or a value.",
-            "default": "latest",
         },
         "nearest": {
             "type": "boolean",
             "description": "Whether the nearest value answers for one that does not exist.",
-            "default": False,
         },
         "tolerance": {
             "type": ["string", "number"],
@@ -100,7 +97,6 @@ _DIMENSION: Final = {
         "of": {
             "enum": ["variants", "pixels"],
             "description": "What the values are of: pyramids, or pixels of a float layer.",
-            "default": "variants",
         },
         "values": {
             "type": "string",
