@@ -49,6 +49,11 @@ STATE = {
     "mastaba_styles.sheets.Sheets": "styles that descriptors name",
     "mastaba_cog.mosaic.table.Rows": "rows of one table, 1,000,000 at most",
     "mastaba_cog.mosaic.vrt._Reader": "sources of one document, of 64 MiB at most",
+    "mastaba_dimensions.axes": "values of the configuration",
+    "mastaba_dimensions.series.Series._axes": "values of the configuration",
+    "mastaba_dimensions.series.Series._positions": "variants of the configuration",
+    "mastaba_dimensions.series.Series._with": "variants of the configuration",
+    "mastaba_dimensions.opening.Opener._opening": "variants that are being opened",
     "mastaba_metrics.table": "the table of each scoreboard, and its counters",
 }
 
@@ -156,9 +161,10 @@ def growing(module: str, tree: ast.Module) -> Iterator[str]:
                 and any(named(k.value) in MAPPINGS for k in value.keywords)
             )
         )
-        if is_empty:
+        is_recent = isinstance(value, ast.Call) and named(value.func) == "Recent"
+        if is_empty or is_recent:
             for target in targets(node):
-                if named(target) in written:
+                if is_recent or named(target) in written:
                     yield f"{module}.{owner}{named(target)}"
 
 

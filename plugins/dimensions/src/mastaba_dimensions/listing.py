@@ -123,7 +123,7 @@ def _matching(
         remedy = "write a stack with mastaba pyramid stack"
         source.refuse(at, "only local directories can be searched for a template", remedy)
     directory, slash, name = template.removeprefix("file://").rpartition("/")
-    pattern = _pattern(source, name, directory, dimensions)
+    pattern = re.compile(_expression(source, name, directory, dimensions))
     try:
         found = sorted(os.listdir((directory + slash) or "."))
     except OSError as error:
@@ -142,10 +142,10 @@ def _matching(
         source.refuse(at, f"no file in {directory or '.'} matches {name}", "correct the template")
 
 
-def _pattern(
+def _expression(
     source: VariantSource, name: str, directory: str, dimensions: Iterable[Dimension]
-) -> re.Pattern[str]:
-    """Return what matches the file names of variants."""
+) -> str:
+    """Return the regular expression that matches the file names of variants."""
     at = "$.variants.template"
     pattern = re.escape(name)
     for dimension in dimensions:
@@ -157,4 +157,4 @@ def _pattern(
             source.refuse(at, reason, "correct the template")
         grammar = _GRAMMARS[dimension.kind]
         pattern = pattern.replace(placeholder, f"(?P<{dimension.name}>{grammar})")
-    return re.compile(pattern)
+    return pattern

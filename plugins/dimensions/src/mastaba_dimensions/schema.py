@@ -35,6 +35,30 @@ _AT: Final = {
     "additionalProperties": {"type": ["string", "number"]},
 }
 
+_FOUND: Final = {
+    "additionalProperties": False,
+    "properties": {
+        "stack": {"type": "string", "description": "Path of a stack document.", "minLength": 1},
+        "template": {
+            "type": "string",
+            "description": "Path of pyramid descriptors, with {name} for each dimension in the "
+            "file name.",
+            "minLength": 1,
+        },
+    },
+}
+_NAMES: Final = {
+    "additionalProperties": False,
+    "required": ["template"],
+    "properties": {
+        "template": {"type": "string"},
+        "listed": {
+            "type": "boolean",
+            "description": "Whether capabilities list these names.",
+        },
+    },
+}
+
 _DIMENSION: Final = {
     "type": "object",
     "additionalProperties": False,
@@ -56,12 +80,10 @@ _DIMENSION: Final = {
             "type": ["string", "number"],
             "description": "Value of requests without one: latest, earliest, current, now, none, "
             "or a value.",
-            "default": "latest",
         },
         "nearest": {
             "type": "boolean",
             "description": "Whether the nearest value answers for one that does not exist.",
-            "default": False,
         },
         "tolerance": {
             "type": ["string", "number"],
@@ -75,7 +97,6 @@ _DIMENSION: Final = {
         "of": {
             "enum": ["variants", "pixels"],
             "description": "What the values are of: pyramids, or pixels of a float layer.",
-            "default": "variants",
         },
         "values": {
             "type": "string",
@@ -113,29 +134,13 @@ LAYER_SCHEMA: Final[dict[str, Any]] = {
                 "cache_control": {"type": "string"},
             },
         },
-        "additionalProperties": False,
-        "properties": {
-            "stack": {"type": "string", "description": "Path of a stack document.", "minLength": 1},
-            "template": {
-                "type": "string",
-                "description": "Path of pyramid descriptors, with {name} for each dimension in the "
-                "file name.",
-                "minLength": 1,
-            },
-        },
+        "if": {"type": "object"},
+        "then": _FOUND,
     },
     "names": {
         "type": ["string", "object"],
         "description": "Further layer name of each variant, as in ORTHO_{time}.",
-        "additionalProperties": False,
-        "required": ["template"],
-        "properties": {
-            "template": {"type": "string"},
-            "listed": {
-                "type": "boolean",
-                "description": "Whether capabilities list these names.",
-                "default": False,
-            },
-        },
+        "if": {"type": "object"},
+        "then": _NAMES,
     },
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
@@ -204,41 +203,25 @@ class Series(VariantTable):
         )
 
     def named(self, name: str) -> Mapping[str, str] | None:
-        if self._name_pattern is None:
-            return None
-        found = self._name_pattern.fullmatch(name)
-        if found is None:
-            return None
-        at = found.groupdict()
-        is_known = all(text in self._all_texts[key] for key, text in at.items())
-        return at if is_known else None
+        position = self._further.get(name)
+        return None if position is None else self._variant(position).at
 
     @cached_property
-    def _all_texts(self) -> dict[str, set[str]]:
-        return {name: set(texts) for name, texts in self._texts.items()}
-
-    @cached_property
-    def _name_pattern(self) -> re.Pattern[str] | None:
-        template = self._spelt.get("template")
-        if not template:
-            return None
-        pattern = re.escape(template)
-        for name in self._names:
-            pattern = pattern.replace(re.escape(f"{{{name}}}"), f"(?P<{name}>.{{1,200}}?)", 1)
-        return re.compile(pattern)
+    def _further(self) -> dict[str, int]:
+        """Variants by their further layer names."""
+        template = self._spelt.get("template", "")
+        found: dict[str, int] = {}
+        for position in range(len(self._rows) if template else 0):
+            name = template
+            for key, text in self._variant(position).at.items():
+                name = name.replace(f"{{{key}}}", text)
+            found.setdefault(name, position)
+        return found
 
     def further_names(self) -> Sequence[tuple[str, Variant]]:
         """Return the further layer names that documents list, with the variants they mean."""
-        template = self._spelt.get("template", "")
-        if not template or not self._spelt.get("listed"):
-            return ()
-        found = []
-        for variant in self.variants():
-            name = template
-            for key, text in variant.at.items():
-                name = name.replace(f"{{{key}}}", text)
-            found.append((name, variant))
-        return found
+        listed = self._further.items() if self._spelt.get("listed") else ()
+        return [(name, self._variant(position)) for name, position in listed]
 
     # ---------------------------------------------------------------- requests
 
