@@ -77,8 +77,13 @@ def test_a_child_process_has_its_own_threads() -> None:
 
 
 def test_many_threads_create_one_value() -> None:
-    made: list[int] = []
-    value = PerProcess(lambda: made.append(1) or object())
+    made: list[object] = []
+
+    def make() -> object:
+        made.append(object())
+        return made[-1]
+
+    value = PerProcess(make)
     with ThreadPoolExecutor(8) as threads:
         assert len(set(threads.map(lambda _: id(value.get()), range(100)))) == 1
     assert len(made) == 1
