@@ -79,6 +79,7 @@ bench-build: $(TOOLS) ## measure mastaba build, whole and by stage, beside tools
 	@$(BIN)/python -m pip install -q "deflate>=0.7"
 	$(BIN)/python -m benchmarks.build $(ARGS)
 	$(BIN)/python -m benchmarks.build_stages $(ARGS)
+	$(BIN)/python -m benchmarks.provenance
 
 bench-export: $(TOOLS) ## measure mastaba export from files, for each format
 	$(BIN)/python -m benchmarks.export $(ARGS)

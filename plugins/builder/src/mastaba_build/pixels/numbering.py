@@ -269,10 +269,6 @@ def _centres(placement: Placement) -> Floats:
     rows, columns = np.arange(low, high, dtype=float), np.arange(first, last, dtype=float)
     if placement.fields is None:
         found = np.stack(np.meshgrid(placement.down, placement.across, indexing="ij"))
-    elif placement.is_complete:
-        # Products of small matrices: several times as fast as indexing.
-        found = _weights(placement.down, rows) @ placement.fields[::-1]
-        found = found @ _weights(placement.across, columns).T
     else:
         across, down = _between(placement.across, columns), _between(placement.down, rows)
         fields = placement.fields[::-1]
@@ -281,16 +277,6 @@ def _centres(placement: Placement) -> Floats:
         share = across[1]
         found = fields[:, :, across[0]] * (1 - share) + fields[:, :, across[0] + 1] * share
     return (found + 0.5) * placement.factor
-
-
-def _weights(points: Floats, places: Floats) -> Floats:
-    """Return the weight of each grid point at each place, shape (places, points)."""
-    before, share = _between(points, places)
-    weights = np.zeros((len(places), len(points)))
-    lines = np.arange(len(places))
-    weights[lines, before] = 1 - share
-    weights[lines, before + 1] = share
-    return weights
 
 
 def _between(points: Floats, places: Floats) -> tuple[npt.NDArray[np.int64], Floats]:
