@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.access.conftest import MakeGate
+from tests.series import series_installation
 
 from mastaba.api.access import Principal
 from mastaba.api.catalogue import Catalogue, FeatureInfo, Layer
 from mastaba.api.services import Site
+from mastaba.api.tools import create_application
 from mastaba.errors import AccessError
 from mastaba_access.gate import RulesGate
 from mastaba_access.rules.who import ANONYMOUS, Visit
@@ -161,3 +165,37 @@ def test_own_grants_and_scopes(make_gate: MakeGate, site: Site) -> None:
     assert not published(view(gate, site, "wms", key), "wms")
     signed = Principal("s1", "signed", scope={"l": ["RGB_JPG"]}, issuer=key)
     assert published(view(gate, site, "tms", signed), "tms") == {"RGB_JPG"}
+
+
+def test_variants_are_shown_as_far_as_their_layer(tmp_path: Path) -> None:
+    years = [{"time": "1950"}, {"time": "2023"}]
+    server_json = series_installation(tmp_path, years, services=["wms", "wmts"])
+    whole = create_application(str(server_json)).site
+    box = whole.catalogue.layers["ORTHO"].geographic_bbox
+    x = (box.xmin + box.xmax) / 2
+    ring = f"{box.xmin} {box.ymin}, {x} {box.ymin}, {x} {box.ymax}, {box.xmin} {box.ymin}"
+    areas = {"part": {"wkt": f"POLYGON(({ring}))", "crs": "CRS:84"}}
+    file = tmp_path / "rules.json"
+    file.write_text(
+        json.dumps(
+            rules(
+                {"what": {"services": ["wmts"]}, "limit": {"area": "part"}},
+                {"what": {"services": ["wms"]}, "deny": {}},
+                default="allow",
+                areas=areas,
+            )
+        )
+    )
+    whole.plugin_settings = {"access": {"rules": str(file)}}
+    gate = RulesGate(whole, whole.plugin_settings["access"])
+    shown, hidden = view(gate, whole, "wmts"), view(gate, whole, "wms")
+    variant = shown.resolve("ORTHO", {"time": "1950"}).layer
+    assert (variant.id, variant.key) == ("ORTHO", "ORTHO;time=1950")
+    assert variant.geographic_bbox.xmax == pytest.approx(x)
+    plain = whole.catalogue.resolve("ORTHO;time=1950").layer
+    assert variant.generation != plain.generation
+    for level, reader in shown.readers_of(variant).items():
+        assert type(reader) is type(shown.readers["ORTHO"][level])
+        assert reader is not plain.readers[level]
+    # As its layer, which other services show.
+    assert hidden.resolve("ORTHO;time=1950").layer.hidden_from == {"wms"}

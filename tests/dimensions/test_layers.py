@@ -18,13 +18,23 @@ from mastaba.config.load import load_catalogue
 from mastaba.config.pyramids import PyramidLoader
 from mastaba.config.server import load_server
 from mastaba.errors import NoSuchValueError, OverloadedError, UnknownNameError
+from mastaba_storage.environment import Environment
+from mastaba.errors import (
+    NoSuchValueError,
+    OverloadedError,
+    TileNotFoundError,
+    TileOutOfRangeError,
+    UnknownNameError,
+)
 from mastaba.model.digest import digest_of
 from mastaba.plugins.manager import Plugins
 from mastaba.services.change import Action, Change, layer_changes
 from mastaba.site.updates import SiteUpdates
+from mastaba.tiles.published import Tiles
 from mastaba.wsgi import create_application
 from mastaba_documents.faults import Faults
 from mastaba_storage.environment import Environment
+from mastaba_server.web.request import Request
 from mastaba_writer.installation import layer_document
 from mastaba_writer.pyramids import LevelPlan
 
@@ -348,3 +358,48 @@ def test_a_changed_layer_of_a_view_has_no_variants_unless_it_says_how(tmp_path: 
         none.resolve("ORTHO;time=1950")
     same = catalogue.filtered({"ORTHO": layer}, readers, catalogue.settings, {})
     assert same.resolve("ORTHO;time=1950").layer is catalogue.resolve("ORTHO;time=1950").layer
+
+
+# ---------------------------------------------------------------- tiles
+
+
+def test_tiles_of_values(tmp_path: Path) -> None:
+    years = [{"time": year} for year in YEARS]
+    dimensions = [{"name": "time", "nearest": True}]
+    server_json = series_installation(tmp_path, years, dimensions=dimensions)
+    site = create_application(str(server_json)).site
+    tiles = Tiles(site, site.catalogue.layers.values())
+    default, old = tiles.layer("ORTHO"), tiles.layer("ORTHO", {"time": "1950"})
+    assert default is tiles.layer("ORTHO") is tiles.layer("ORTHO", {"time": "default"})
+    assert old is tiles.layer("ORTHO;time=1950") is tiles.layer("ORTHO", {"time": "1950-07"})
+    assert (default.layer.key, old.layer.key) == ("ORTHO", "ORTHO;time=1950")
+    assert tiles.layer("ORTHO", {"time": "1940"}).layer is old.layer
+    for name, values in (("ORTHO", {"time": "1940"}), ("OTHER", {})):
+        with pytest.raises(UnknownNameError):
+            tiles.layer(name, values, lasting=True)
+    publisher = old.matrix(None, "2").stored("")
+    assert publisher is not None
+    response = publisher.find({}, 1, 2)
+    assert response is not None
+    assert response.body == colour(site.catalogue, "1950")
+
+
+def test_tiles_of_other_variants_are_missing_not_outside(tmp_path: Path) -> None:
+    rows = []
+    far = (LevelPlan("2", 1, 1, 2, 2), LevelPlan("3", 2, 3, 4, 7), LevelPlan("4", 4, 4, 8, 8))
+    for year, levels in (("1950", far), ("2023", LEVELS)):
+        path = write_value(tmp_path, f"ortho_{year}", (1, 2, 3), levels=levels)
+        limits = {"2": [1, 1, 2, 2], "3": [2, 3, 4, 5], "4": [4, 4, 8, 8]}
+        own = {one.id: limits[one.id] for one in levels}
+        rows.append({"at": {"time": year}, "path": path.name, "levels": own})
+    rows[0]["levels"] = {**rows[0]["levels"], "3": [2, 3, 4, 7]}
+    site = create_application(str(with_stack(tmp_path, rows))).site
+    tiles = Tiles(site, site.catalogue.layers.values())
+    newest = tiles.layer("ORTHO;time=2023")
+    with pytest.raises(TileNotFoundError):
+        newest.matrix(None, "4")
+    request = Request("GET", "/", "", {})
+    for col, error in ((7, TileNotFoundError), (9, TileOutOfRangeError)):
+        with pytest.raises(error):
+            newest.matrix(None, "3").publisher("").respond(request, 2, col)
+    assert tiles.layer("ORTHO;time=1950").matrix(None, "4").limits.min_row == 4
