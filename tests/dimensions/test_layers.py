@@ -17,8 +17,6 @@ from mastaba.catalogue import Catalogue
 from mastaba.config.load import load_catalogue
 from mastaba.config.pyramids import PyramidLoader
 from mastaba.config.server import load_server
-from mastaba.errors import NoSuchValueError, OverloadedError, UnknownNameError
-from mastaba_storage.environment import Environment
 from mastaba.errors import (
     NoSuchValueError,
     OverloadedError,
@@ -33,8 +31,8 @@ from mastaba.site.updates import SiteUpdates
 from mastaba.tiles.published import Tiles
 from mastaba.wsgi import create_application
 from mastaba_documents.faults import Faults
-from mastaba_storage.environment import Environment
 from mastaba_server.web.request import Request
+from mastaba_storage.environment import Environment
 from mastaba_writer.installation import layer_document
 from mastaba_writer.pyramids import LevelPlan
 
