@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
@@ -21,9 +21,11 @@ from mastaba.api.catalogue import (
 )
 from mastaba.api.tiles import can_draw, drawn_links, listed_styles, picture_formats
 from mastaba.api.web import coordinate, decimal
+from mastaba_ows.dimensions import with_further_names
 from mastaba_ows.featureinfo import INFO_EXTENSIONS, INFO_FORMATS
 from mastaba_ows.xml import XLINK, Element, add, add_copy, add_list, record
 from mastaba_wmts import rest
+from mastaba_wmts.dimensions import add_dimensions, tile_dimensions
 
 if TYPE_CHECKING:
     from mastaba.api.services import Site
@@ -64,6 +66,7 @@ def add_contents(
     resources_uri: str = "",
     *,
     crs_names: str = "urn",
+    values: int = 500,
 ) -> None:
     """Append the ``Contents`` element.
 
@@ -72,17 +75,18 @@ def add_contents(
         site: of the service.
         resources_uri: from `rest.resources_uri`; empty to announce no RESTful paths.
         crs_names: form of CRS names, ``urn`` or ``code``.
+        values: ``Value`` elements of a dimension, at most.
     """
     contents = add(root, f"{WMTS}Contents")
     crs_name: CRSName = attrgetter(crs_names)
     published: dict[str, tuple[TileMatrixSet, tuple[TileMatrix, ...]]] = {}
     native: dict[str, TileMatrixSet] = {}
-    for layer in layers:
-        tile_matrix_set, pyramid = layer.pyramid.tile_matrix_set, layer.pyramid
-        levels_id = layer.levels_id
+    for layer in with_further_names(layers, site.catalogue):
+        tile_matrix_set, levels_id = layer.pyramid.tile_matrix_set, layer.levels_id
+        limits = _limits_of(layer)
         if levels_id not in published:
-            top, bottom = pyramid.coarsest.matrix.id, pyramid.finest.matrix.id
-            offered = tuple(tile_matrix_set.between(top, bottom))
+            names = list(limits)
+            offered = tuple(tile_matrix_set.between(names[0], names[-1]))
             published[levels_id] = tile_matrix_set, offered
         native[tile_matrix_set.id] = tile_matrix_set
         extra = drawn_links(layer)
@@ -97,18 +101,26 @@ def add_contents(
         if _is_queryable(layer):
             for info_format in INFO_FORMATS:
                 add(element, f"{WMTS}InfoFormat", info_format)
-        levels = pyramid.levels.values()
-        _add_link(element, levels_id, [(level.matrix, level.limits) for level in levels])
+        if layer.dimensions:
+            add_dimensions(element, layer, site, values)
+        matrices = tile_matrix_set.matrices
+        _add_link(element, levels_id, [(matrices[name], own) for name, own in limits.items()])
         for link in extra:
-            limits = zip(link.matrices, link.limits.values(), strict=True)
-            _add_link(element, link.levels_id, list(limits))
+            drawn = zip(link.matrices, link.limits.values(), strict=True)
+            _add_link(element, link.levels_id, list(drawn))
         if resources_uri:
             _add_resources(element, layer, pictures, resources_uri)
     for identifier, tile_matrix_set in native.items():
         whole = tile_matrix_set, tuple(tile_matrix_set.matrices.values())
         published.setdefault(identifier, whole)
-    for identifier, (tile_matrix_set, matrices) in sorted(published.items()):
-        _add_tile_matrix_set(contents, identifier, tile_matrix_set, matrices, crs_name)
+    for identifier, (tile_matrix_set, offered) in sorted(published.items()):
+        _add_tile_matrix_set(contents, identifier, tile_matrix_set, offered, crs_name)
+
+
+def _limits_of(layer: Layer) -> Mapping[str, TileLimits]:
+    """Return the limits of a layer and all its values, by tile matrix, coarse to fine."""
+    own = {name: level.limits for name, level in layer.pyramid.levels.items()}
+    return layer.tile_limits or own
 
 
 def _is_queryable(layer: Layer) -> bool:
@@ -137,7 +149,8 @@ def _add_texts(element: Element, layer: Layer, extra: Iterable[CRS], crs_name: C
         bbox = bbox_in(layer, crs)
         if bbox is not None:
             if crs is layer.pyramid.tile_matrix_set.crs:
-                bbox = _inside(bbox, layer.pyramid.finest.matrix, crs)
+                finest = [*_limits_of(layer)][-1]
+                bbox = _inside(bbox, layer.pyramid.tile_matrix_set.matrices[finest], crs)
             box = _add_box(element, _BOX, bbox, northing_first=crs.northing_first)
             box.set("crs", crs_name(crs))
     for metadata in layer.metadata:
@@ -207,7 +220,7 @@ def _formats(layer: Layer, pictures: dict[str, str]) -> dict[str, str]:
 def _add_resources(
     element: Element, layer: Layer, pictures: dict[str, str], resources_uri: str
 ) -> None:
-    path = rest.tile_template(resources_uri, layer.id)
+    path = rest.tile_template(resources_uri, layer.id, tile_dimensions(layer))
     resources = [
         (media_type, "tile", f"{path}.{extension}")
         for media_type, extension in _formats(layer, pictures).items()

@@ -1,0 +1,174 @@
+"""Dimensions of layers in requests and in capabilities (time.md sections 2.1 and 2.7)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from mastaba.api.catalogue import Layer
+from mastaba.errors import UnknownNameError
+from mastaba_ows.dimensions import Note, requested_values
+from mastaba_wms.published import PublishedLayer, unknown_layer
+
+if TYPE_CHECKING:
+    from mastaba.api.catalogue import Catalogue
+    from mastaba_ows.dimensions import DimensionValues
+    from mastaba_render.api.maps import MapLayer
+
+MOST_VALUES: Final = 16
+"""Values of a layer in one map."""
+
+
+@dataclass(frozen=True, slots=True)
+class WantedLayer:
+    """A layer of a request, with the values of its dimensions.
+
+    Attributes:
+        published: the layer.
+        shown: itself, or what the values mean; newest first.
+        ranges: pixel values that a map shows; empty for all.
+        notes: values that the request did not name exactly.
+        is_lasting: whether the same request shows the same later, unless data changes.
+    """
+
+    published: PublishedLayer
+    shown: tuple[Layer, ...]
+    ranges: tuple[tuple[float, float], ...] = ()
+    notes: tuple[Note, ...] = field(default=(), compare=False)
+    is_lasting: bool = field(default=True, compare=False)
+
+    def styled(self, name: str) -> list[MapLayer]:
+        """Return what a map shows in a style, the oldest value first, so at the bottom."""
+        styled = self.published.styled[name]
+        if self.shown[0] is styled.layer and not self.ranges:
+            return [styled]
+        return [replace(styled, layer=layer, ranges=self.ranges) for layer in reversed(self.shown)]
+
+    @property
+    def cached(self) -> list[Layer]:
+        """The layers shown, with the Cache-Control that the request deserves.
+
+        That of a value is only for requests that name it: for others, another value may be found
+        later.
+        """
+        if self.shown[0] is self.published.layer:
+            return [self.published.layer]
+        if self.is_lasting and not self.notes and len(self.shown) == 1:
+            return [*self.shown]
+        own = self.published.layer.cache_control
+        return [replace(layer, cache_control=own) for layer in self.shown]
+
+
+class LayerNames:
+    """Finds the layers that requests name.
+
+    Args:
+        layers: of the service, by identifier.
+        catalogue: of the service.
+    """
+
+    def __init__(self, layers: Mapping[str, PublishedLayer], catalogue: Catalogue) -> None:
+        self._layers = layers
+        self._catalogue = catalogue
+        self._plain = {
+            name: WantedLayer(one, (one.layer,))
+            for name, one in layers.items()
+            if not one.layer.dimensions
+        }
+        dimensions = {
+            one.name: one for published in layers.values() for one in published.layer.dimensions
+        }
+        self._dimensions = tuple(dimensions.values())
+
+    def find(
+        self, names: Iterable[str], parameters: Mapping[str, str], parameter: str, most: int
+    ) -> list[WantedLayer]:
+        """Return layers with the values in the parameters of a request.
+
+        Args:
+            names: identifiers, qualified names or further names of values.
+            parameters: by name in lower case.
+            parameter: what contains the names.
+            most: values of each layer.
+
+        Raises:
+            LayerNotDefinedError: a layer does not exist.
+            MissingDimensionError, InvalidDimensionError: the values are refused.
+            OverloadedError: a value cannot be opened at the moment.
+        """
+        found = []
+        values: Mapping[str, str] | None = None
+        for name in names:
+            plain = self._plain.get(name)
+            if plain is None:
+                if values is None:
+                    values = requested_values(parameters, self._dimensions)
+                plain = self._resolved(name, values, parameter, most)
+            found.append(plain)
+        return found
+
+    def legend_of(self, name: str, parameters: Mapping[str, str]) -> tuple[PublishedLayer, Layer]:
+        """Return a layer, and what the legend shows values of; errors are those of `find`."""
+        published = self._layers.get(name)
+        # Addresses of legends in documents have no value, even if maps need one.
+        if published is not None and not requested_values(parameters, published.layer.dimensions):
+            return published, published.layer
+        (wanted,) = self.find([name], parameters, "LAYER", 1)
+        return wanted.published, wanted.shown[0]
+
+    def count(self, name: str, parameters: Mapping[str, str]) -> tuple[PublishedLayer | None, int]:
+        """Return a layer of a request that may be invalid, and how many values it shows at most.
+
+        Nothing is read.
+        """
+        if name in self._plain:
+            return self._layers[name], 1
+        published = self._layers.get(name.partition("~")[0].partition(";")[0])
+        values = {} if published is None else requested_values(parameters, self._dimensions)
+        counts = [_most_values(text) for text in values.values()]
+        return published, min(max(counts, default=1), MOST_VALUES)
+
+    def _resolved(
+        self, name: str, values: Mapping[str, str], parameter: str, most: int
+    ) -> WantedLayer:
+        try:
+            found = self._catalogue.resolve(name, values, most)
+        except UnknownNameError:
+            raise unknown_layer(name, parameter) from None
+        published = self._layers.get(found.layer.id)
+        if published is None:
+            raise unknown_layer(name, parameter)
+        ranges = next(iter(found.ranges.values()), ())
+        return WantedLayer(published, found.layers, tuple(ranges), found.notes, found.is_lasting)
+
+
+def _most_values(text: str) -> int:
+    """Return how many values a text names; a range may name any number."""
+    return MOST_VALUES if "/" in text else text.count(",") + 1
+
+
+def attributes_of(values: DimensionValues) -> dict[str, str]:
+    """Return the attributes of a dimension other than its units, of ``Extent`` in 1.1.1."""
+    dimension, attributes = values.dimension, {}
+    if values.default:
+        attributes["default"] = _default(values)
+    attributes["multipleValues"] = str(int(dimension.multiple))
+    attributes["nearestValue"] = str(int(values.nearest))
+    attributes["current"] = str(int(dimension.is_current))
+    return attributes
+
+
+def units_of(values: DimensionValues) -> dict[str, str]:
+    """Return the attributes with name and units of a dimension."""
+    dimension = values.dimension
+    attributes = {"name": dimension.name, "units": dimension.units}
+    if dimension.unit_symbol:
+        attributes["unitSymbol"] = dimension.unit_symbol
+    return attributes
+
+
+def _default(values: DimensionValues) -> str:
+    """Return the text of a default; the conformance suite takes ``0`` for an absent one."""
+    is_zero = values.dimension.kind == "number" and not values.default.strip("+-0.")
+    return "0.0" if is_zero else values.default
