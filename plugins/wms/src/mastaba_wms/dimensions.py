@@ -13,6 +13,7 @@ from mastaba_wms.published import PublishedLayer, unknown_layer
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import Catalogue
+    from mastaba.api.dimensions import Resolved
     from mastaba_ows.dimensions import DimensionValues
     from mastaba_render.api.maps import MapLayer
 
@@ -29,35 +30,41 @@ class WantedLayer:
         shown: itself, or what the values mean; newest first.
         ranges: pixel values that a map shows; empty for all.
         notes: values that the request did not name exactly.
-        is_lasting: whether the same request shows the same later, unless data changes.
+        cached: what is shown, with the Cache-Control of the request.
+        is_plain: whether the layer has no dimensions.
     """
 
     published: PublishedLayer
     shown: tuple[Layer, ...]
     ranges: tuple[tuple[float, float], ...] = ()
     notes: tuple[Note, ...] = field(default=(), compare=False)
-    is_lasting: bool = field(default=True, compare=False)
+    cached: tuple[Layer, ...] = field(default=(), compare=False)
+    is_plain: bool = field(default=False, compare=False)
+
+    @classmethod
+    def plain(cls, published: PublishedLayer) -> WantedLayer:
+        """Return a layer without dimensions."""
+        layers = (published.layer,)
+        return cls(published, layers, cached=layers, is_plain=True)
+
+    @classmethod
+    def of(cls, published: PublishedLayer, found: Resolved) -> WantedLayer:
+        """Return what a name and values mean."""
+        layers, notes, is_lasting, by_name = found
+        ranges = tuple(next(iter(by_name.values()), ()))
+        is_exact = is_lasting and not notes and len(layers) == 1
+        if is_exact or layers[0] is published.layer:
+            return cls(published, layers, ranges, notes, layers)
+        # The Cache-Control of a value is only for requests that name it: for others, another value
+        # may be found later.
+        own = published.layer.cache_control
+        cached = tuple(replace(layer, cache_control=own) for layer in layers)
+        return cls(published, layers, ranges, notes, cached)
 
     def styled(self, name: str) -> list[MapLayer]:
         """Return what a map shows in a style, the oldest value first, so at the bottom."""
         styled = self.published.styled[name]
-        if self.shown[0] is styled.layer and not self.ranges:
-            return [styled]
         return [replace(styled, layer=layer, ranges=self.ranges) for layer in reversed(self.shown)]
-
-    @property
-    def cached(self) -> list[Layer]:
-        """The layers shown, with the Cache-Control that the request deserves.
-
-        That of a value is only for requests that name it: for others, another value may be found
-        later.
-        """
-        if self.shown[0] is self.published.layer:
-            return [self.published.layer]
-        if self.is_lasting and not self.notes and len(self.shown) == 1:
-            return [*self.shown]
-        own = self.published.layer.cache_control
-        return [replace(layer, cache_control=own) for layer in self.shown]
 
 
 class LayerNames:
@@ -66,15 +73,16 @@ class LayerNames:
     Args:
         layers: of the service, by identifier.
         catalogue: of the service.
+
+    Attributes:
+        plain: the layers without dimensions, by identifier.
     """
 
     def __init__(self, layers: Mapping[str, PublishedLayer], catalogue: Catalogue) -> None:
         self._layers = layers
         self._catalogue = catalogue
-        self._plain = {
-            name: WantedLayer(one, (one.layer,))
-            for name, one in layers.items()
-            if not one.layer.dimensions
+        self.plain = {
+            name: WantedLayer.plain(one) for name, one in layers.items() if not one.layer.dimensions
         }
         dimensions = {
             one.name: one for published in layers.values() for one in published.layer.dimensions
@@ -100,7 +108,7 @@ class LayerNames:
         found = []
         values: Mapping[str, str] | None = None
         for name in names:
-            plain = self._plain.get(name)
+            plain = self.plain.get(name)
             if plain is None:
                 if values is None:
                     values = requested_values(parameters, self._dimensions)
@@ -122,7 +130,7 @@ class LayerNames:
 
         Nothing is read.
         """
-        if name in self._plain:
+        if name in self.plain:
             return self._layers[name], 1
         published = self._layers.get(name.partition("~")[0].partition(";")[0])
         values = {} if published is None else requested_values(parameters, self._dimensions)
@@ -139,8 +147,7 @@ class LayerNames:
         published = self._layers.get(found.layer.id)
         if published is None:
             raise unknown_layer(name, parameter)
-        ranges = next(iter(found.ranges.values()), ())
-        return WantedLayer(published, found.layers, tuple(ranges), found.notes, found.is_lasting)
+        return WantedLayer.of(published, found)
 
 
 def _most_values(text: str) -> int:

@@ -170,7 +170,11 @@ class LayerWriter:
         for one in found:
             self.add(element, "Dimension", attributes=units_of(one))
         for one in found:
-            attributes = {"name": one.dimension.name} | attributes_of(one)
+            # The document type has no other attributes than these, although the standard does.
+            known = attributes_of(one)
+            attributes = {"name": one.dimension.name} | {
+                name: known[name] for name in ("default", "nearestValue") if name in known
+            }
             self.add(element, "Extent", one.extent, attributes)
 
     def _codes(self, codes: Iterable[str]) -> list[str]:

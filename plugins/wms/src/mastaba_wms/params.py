@@ -5,7 +5,7 @@ Parameter names are in lower case for every binding.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
@@ -292,9 +292,9 @@ class MapQueries:
         most = self._settings.max_layers + further
         return replace(self._settings, max_layers=most) if further else self._settings
 
-    def warnings(self, notes: Iterable[Note]) -> list[tuple[str, str]]:
+    def warnings(self, notes: Sequence[Note]) -> list[tuple[str, str]]:
         """Return the headers of a response that name the values used, unless they are off."""
-        return warning_headers(notes) if self._warns else []
+        return warning_headers(notes) if notes and self._warns else []
 
     def layers(self, parameters: Mapping[str, str], name: str = "LAYERS") -> list[WantedLayer]:
         """Return the layers that LAYERS or QUERY_LAYERS names, with the values of dimensions.
@@ -311,7 +311,10 @@ class MapQueries:
         # Counted before the split: the text may be as long as a request can be.
         if value.count(",") >= limit:
             raise InvalidParameterError(f"{name} may name at most {limit} layers", name)
-        return self._names.find(value.split(","), parameters, name, MOST_VALUES)
+        names, plain = value.split(","), self._names.plain
+        if all(map(plain.__contains__, names)):
+            return [plain[identifier] for identifier in names]
+        return self._names.find(names, parameters, name, MOST_VALUES)
 
     def blank_image(self, parameters: Mapping[str, str]) -> BlankImage:
         """Return the blank image for an error report, without checking other parameters.
@@ -417,6 +420,7 @@ def _styled(parameters: Mapping[str, str], layers: Sequence[WantedLayer]) -> tup
     for one, name in zip(layers, names, strict=True):
         if name not in one.published.styled:
             raise one.published.unknown_style(name)
-    return tuple(
-        entry for one, name in zip(layers, names, strict=True) for entry in one.styled(name)
-    )
+    entries: list[MapLayer] = []
+    for one, name in zip(layers, names, strict=True):
+        entries.extend([one.published.styled[name]] if one.is_plain else one.styled(name))
+    return tuple(entries)
