@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from lxml import etree
 from numpy.typing import NDArray
-from tests.series import LEVELS, colour_of, series_installation, write_value
+from tests.series import colour_of, series_installation, write_value
 from werkzeug.test import Client, TestResponse
 
 from mastaba_writer.installation import layer_document
@@ -140,8 +140,11 @@ def maps(
             "resampling": "nn",
             "dimensions": [
                 {
-                    **{"name": "elevation", "of": "pixels", "units": "CRS:88"},
-                    **{"values": "0/255/1", "default": "0/255"},
+                    "name": "elevation",
+                    "of": "pixels",
+                    "units": "CRS:88",
+                    "values": "0/255/1",
+                    "default": "0/255",
                 }
             ],
         },
@@ -149,8 +152,11 @@ def maps(
             **lake,
             "dimensions": [
                 {
-                    **{"name": "elevation", "units": "CRS:88", "default": "500"},
-                    **{"nearest": True, "multiple": False},
+                    "name": "elevation",
+                    "units": "CRS:88",
+                    "default": "500",
+                    "nearest": True,
+                    "multiple": False,
                 }
             ],
             "variants": [
@@ -189,9 +195,7 @@ def elements(maps: Asker, version: str, layer: str, *names: str) -> list[Any]:
     document = etree.fromstring(
         maps.client.get(f"/wms?SERVICE=WMS&REQUEST=GetCapabilities&VERSION={version}").data
     )
-    (found,) = (
-        one for one in document.iter("{*}Layer") if one.findtext("{*}Name") == layer
-    )
+    (found,) = (one for one in document.iter("{*}Layer") if one.findtext("{*}Name") == layer)
     return [one for one in found if etree.QName(one).localname in names]
 
 
@@ -199,14 +203,23 @@ def test_capabilities_declare_the_dimensions_of_each_layer(maps: Asker) -> None:
     (time,) = elements(maps, "1.3.0", "ORTHO", "Dimension")
     assert time.text == "1950,1975,2000,2023"
     assert dict(time.attrib) == {
-        **{"name": "time", "units": "ISO8601", "default": "2023", "multipleValues": "1"},
-        **{"nearestValue": "1", "current": "0"},
+        "name": "time",
+        "units": "ISO8601",
+        "default": "2023",
+        "multipleValues": "1",
+        "nearestValue": "1",
+        "current": "0",
     }
     (lake,) = elements(maps, "1.3.0", "LAKES", "Dimension")
     assert lake.text == "500,490,480"
     assert dict(lake.attrib) == {
-        **{"name": "elevation", "units": "CRS:88", "unitSymbol": "m", "default": "500"},
-        **{"multipleValues": "0", "nearestValue": "1", "current": "0"},
+        "name": "elevation",
+        "units": "CRS:88",
+        "unitSymbol": "m",
+        "default": "500",
+        "multipleValues": "0",
+        "nearestValue": "1",
+        "current": "0",
     }
     (pixels,) = elements(maps, "1.3.0", "HEIGHTS", "Dimension")
     assert (pixels.text, pixels.get("default")) == ("0/255/1", "0/255")
@@ -370,8 +383,13 @@ def test_values_of_pixels_hide_other_pixels(
     size = HALF / 4
     box = f"0,{size},{size},{2 * size}"
     response = maps.ask(
-        **{"LAYERS": "HEIGHTS", "ELEVATION": text, "BBOX": box, "FORMAT": format},
-        **{"WIDTH": 256, "HEIGHT": 4, "TRANSPARENT": "TRUE"},
+        LAYERS="HEIGHTS",
+        ELEVATION=text,
+        BBOX=box,
+        FORMAT=format,
+        WIDTH=256,
+        HEIGHT=4,
+        TRANSPARENT="TRUE",
     )
     expected = np.zeros(256, bool)
     for low, high in shown:
@@ -391,7 +409,10 @@ def test_values_of_pixels_hide_other_pixels(
 
 def test_feature_info_answers_for_each_value(maps: Asker) -> None:
     info = {
-        **{"REQUEST": "GetFeatureInfo", "QUERY_LAYERS": "ORTHO", "I": 3, "J": 3},
+        "REQUEST": "GetFeatureInfo",
+        "QUERY_LAYERS": "ORTHO",
+        "I": 3,
+        "J": 3,
         "INFO_FORMAT": "application/json",
     }
 
