@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -74,7 +74,7 @@ def colour(response: TestResponse) -> tuple[int, ...]:
 
 
 @pytest.fixture(scope="module")
-def tiles(tmp_path_factory: pytest.TempPathFactory, open_client: OpenClient) -> Iterator[Asker]:
+def tiles(tmp_path_factory: pytest.TempPathFactory, open_client: OpenClient) -> Asker:
     """An installation with ORTHO of three times, and further layers.
 
     FORECAST has two dimensions; EXACT needs a time; NEAREST answers with the nearest one.
@@ -99,7 +99,7 @@ def tiles(tmp_path_factory: pytest.TempPathFactory, open_client: OpenClient) -> 
             "NEAREST": others("nearest", values, dimensions=[{"name": "time", "nearest": True}]),
         },
     )
-    yield Asker(open_client(server_json))
+    return Asker(open_client(server_json))
 
 
 def of(text: str) -> tuple[int, ...]:
