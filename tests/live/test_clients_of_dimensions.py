@@ -1,4 +1,4 @@
-"""Times of layers in real clients: OWSLib, GDAL, QGIS, OpenLayers, Leaflet (time.md section 2.8)."""
+"""Times of layers in clients: OWSLib, GDAL, QGIS, OpenLayers, Leaflet (time.md section 2.8)."""
 
 from __future__ import annotations
 
@@ -94,8 +94,14 @@ def test_owslib_wmts(url: str) -> None:
     service = WebMapTileService(f"{url}/wmts")
     for year in YEARS:
         tile = service.gettile(
-            **{"layer": "ORTHO", "style": "normal", "format": "image/png"},
-            **{"tilematrixset": "PM", "tilematrix": "3", "row": 2, "column": 4, "time": year},
+            layer="ORTHO",
+            style="normal",
+            format="image/png",
+            tilematrixset="PM",
+            tilematrix="3",
+            row=2,
+            column=4,
+            time=year,
         )
         assert is_of(picture(tile), year)
 
@@ -143,17 +149,23 @@ def test_qgis(url: str, tmp_path: Path, service: str) -> None:
         pytest.skip("python3-qgis is not installed")
     items = [
         {
-            **{"uri": urlencode(qgis_source(url, service, year)), "box": BOX},
-            **{"begin": f"{year}-01-01T00:00:00Z", "end": f"{year}-{month}-31T23:59:59Z"},
-            **{"picture": str(tmp_path / f"{year}-{month}.png"), "is_temporal": service == "wms"},
+            "uri": urlencode(qgis_source(url, service, year)),
+            "box": BOX,
+            "begin": f"{year}-01-01T00:00:00Z",
+            "end": f"{year}-{month}-31T23:59:59Z",
+            "picture": str(tmp_path / f"{year}-{month}.png"),
+            "is_temporal": service == "wms",
         }
         for year in YEARS
         for month in ("01", "12")
     ]
     (tmp_path / "items.json").write_text(json.dumps(items))
     environment = {
-        **{"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "QT_QPA_PLATFORM": "offscreen"},
-        **{"XDG_RUNTIME_DIR": str(tmp_path), "NO_PROXY": "127.0.0.1"},
+        "HOME": str(tmp_path),
+        "PATH": "/usr/bin:/bin",
+        "QT_QPA_PLATFORM": "offscreen",
+        "XDG_RUNTIME_DIR": str(tmp_path),
+        "NO_PROXY": "127.0.0.1",
     }
     script = Path(__file__).with_name("qgis_temporal.py")
     done = subprocess.run(

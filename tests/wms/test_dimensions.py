@@ -107,9 +107,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def maps(
-    directory: Path, open_client: OpenClient, map_query: MapQuery, image: ReadImage
-) -> Asker:
+def maps(directory: Path, open_client: OpenClient, map_query: MapQuery, image: ReadImage) -> Asker:
     """An installation with the layer ORTHO of four years, and further layers.
 
     PLAIN has no dimensions; HALVES shows west in 1950 and east in 1975; HEIGHTS has elevations of

@@ -52,7 +52,7 @@ class GetFeatureInfo:
         column, row = version.point_parameters
         i = _index(parameters, column, query.map.width)
         j = _index(parameters, row, query.map.height)
-        self._site.renderer.prepare(query.map, self._queries.limits_of(query))
+        self._site.renderer.prepare(query.map, query.limits)
         forwarded = {
             "CRS": query.map.crs.code,
             "BBOX": _forwarded_bbox(version, parameters, query),

@@ -55,7 +55,7 @@ class GetMap:
             if layers != wanted.layers:
                 wanted = replace(wanted, layers=layers)
                 query = replace(query, map=wanted)
-        prepared = renderer.prepare(wanted, self._queries.limits_of(query))
+        prepared = renderer.prepare(wanted, query.limits)
         finish = finish_for(encoder, background, in_colour=encoder.name == _ALWAYS_RGB)
         try:
             encoded = EncodedMap(prepared, finish, encoder, query.options, wanted.bbox, wanted.crs)
@@ -76,6 +76,6 @@ class GetMap:
             query,
             encoded.memory,
             encoded.pieces,
-            always=[*cache_control(query.cached), *self._queries.warnings(query.notes)],
+            always=[*cache_control(query.cached), *query.warnings],
             content=content,
         )

@@ -237,9 +237,9 @@ class MapQuery:
     """A map to draw, and how to send it. The ETag contains all compared fields.
 
     Attributes:
-        count: layers that the request names; a layer may show several values.
+        limits: of the map, in which all values of a layer count as one layer.
         cached: the layers shown, with the Cache-Control of the request.
-        notes: values of dimensions that the request did not name exactly.
+        warnings: headers with the values that the request did not name.
     """
 
     map: MapRequest
@@ -247,9 +247,9 @@ class MapQuery:
     background: Background
     options: Mapping[str, str]
     file_name: str | None = field(compare=False)
-    count: int = field(compare=False)
+    limits: MapSettings = field(compare=False)
     cached: Sequence[Layer] = field(compare=False)
-    notes: tuple[Note, ...] = field(compare=False)
+    warnings: Sequence[tuple[str, str]] = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,12 +285,6 @@ class MapQueries:
         self._settings = settings
         self._encoders = encoders
         self._warns = warns
-
-    def limits_of(self, query: MapQuery) -> MapSettings:
-        """Return the limits of a map: all values of a layer count as one layer."""
-        further = len(query.map.layers) - query.count
-        most = self._settings.max_layers + further
-        return replace(self._settings, max_layers=most) if further else self._settings
 
     def warnings(self, notes: Sequence[Note]) -> list[tuple[str, str]]:
         """Return the headers of a response that name the values used, unless they are off."""
@@ -375,9 +369,12 @@ class MapQueries:
         background = Background(colour, is_transparent)
         image = MapRequest(styled, box, crs, width, height, factor)
         cached = [layer for one in layers for layer in one.cached]
-        notes = tuple(note for one in layers for note in one.notes)
-        name, count = parameters.get("filename"), len(layers)
-        return MapQuery(image, encoder, background, options, name, count, cached, notes)
+        warnings = self.warnings([note for one in layers for note in one.notes])
+        further = len(styled) - len(layers)
+        if further:
+            limits = replace(limits, max_layers=limits.max_layers + further)
+        name = parameters.get("filename")
+        return MapQuery(image, encoder, background, options, name, limits, cached, warnings)
 
     def _encoder(self, parameters: Mapping[str, str]) -> Encoder:
         value = required(parameters, "FORMAT")

@@ -25,10 +25,11 @@ from mastaba_ows.dimensions import with_further_names
 from mastaba_ows.featureinfo import INFO_EXTENSIONS, INFO_FORMATS
 from mastaba_ows.xml import XLINK, Element, add, add_copy, add_list, record
 from mastaba_wmts import rest
-from mastaba_wmts.dimensions import add_dimensions, tile_dimensions
+from mastaba_wmts.dimensions import tile_dimensions
 
 if TYPE_CHECKING:
     from mastaba.api.services import Site
+    from mastaba_ows.dimensions import DimensionValues
 
 WMTS: Final = "{http://www.opengis.net/wmts/1.0}"
 OWS: Final = "{http://www.opengis.net/ows/1.1}"
@@ -102,7 +103,7 @@ def add_contents(
             for info_format in INFO_FORMATS:
                 add(element, f"{WMTS}InfoFormat", info_format)
         if layer.dimensions:
-            add_dimensions(element, layer, site, values)
+            _add_dimensions(element, layer, site, values)
         matrices = tile_matrix_set.matrices
         _add_link(element, levels_id, [(matrices[name], own) for name, own in limits.items()])
         for link in extra:
@@ -121,6 +122,39 @@ def _limits_of(layer: Layer) -> Mapping[str, TileLimits]:
     """Return the limits of a layer and all its values, by tile matrix, coarse to fine."""
     own = {name: level.limits for name, level in layer.pyramid.levels.items()}
     return layer.tile_limits or own
+
+
+def _add_dimensions(element: Element, layer: Layer, site: Site, limit: int) -> None:
+    """Append the ``Dimension`` elements of a layer, in the order of its templates.
+
+    Args:
+        limit: values of a dimension. If there are more, they are written as runs.
+    """
+    for values in site.catalogue.values_of(layer, limit):
+        dimension = values.dimension
+        if dimension.of_pixels:
+            continue
+        described = add(element, f"{WMTS}Dimension")
+        add(described, f"{OWS}Identifier", dimension.identifier)
+        if dimension.units:
+            add(described, f"{OWS}UOM", dimension.units)
+        if dimension.unit_symbol:
+            add(described, f"{WMTS}UnitSymbol", dimension.unit_symbol)
+        add(described, f"{WMTS}Default", _default(values))
+        add(described, f"{WMTS}Current", str(dimension.is_current).lower())
+        for text in values.uniform:
+            add(described, f"{WMTS}Value", text)
+
+
+def _default(values: DimensionValues) -> str:
+    """Return the default, which is mandatory: of a dimension without one, the newest value.
+
+    It is written as the value is, if there is one element for each value.
+    """
+    texts = values.texts
+    default = values.default or texts[-1]
+    is_listed = default in texts and len(texts) == len(values.uniform)
+    return values.uniform[texts.index(default)] if is_listed else default
 
 
 def _is_queryable(layer: Layer) -> bool:
