@@ -353,7 +353,7 @@ class LayerMap:
     def _strip(self, rows: slice, kept: DecodedTiles | None) -> MapImage:
         """Return rows of the styled map, given those that they are computed from."""
         image = self._draw(rows, kept)
-        shown = self._styled(image)
+        shown = image if self._style is None else self._styled(image)
         return self._within_ranges(shown, image) if self._ranges else shown
 
     def _within_ranges(self, shown: MapImage, image: MapImage) -> MapImage:
