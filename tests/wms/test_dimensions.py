@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from tests.series import colour_of, series_installation, write_value
 from werkzeug.test import Client, TestResponse
 
+from mastaba.api.web import Request
 from mastaba_writer.installation import layer_document
 from mastaba_writer.pyramids import LevelPlan, write_pyramid
 from mastaba_writer.tile_matrix_sets import web_mercator
@@ -462,3 +463,22 @@ def test_the_clock_moves_the_default_in_documents(
                 document = etree.fromstring(data)
                 (one,) = document.iter("{*}Dimension")
                 assert (one.get("default") or one.findtext("{*}Default")) == f"2024-01-01{default}"
+
+
+@pytest.mark.parametrize(
+    ("query", "cost"),
+    [
+        ("LAYERS=ORTHO", 1),
+        ("LAYERS=ORTHO&TIME=1950", 1),
+        ("LAYERS=ORTHO,PLAIN&TIME=1950,1975,2000", 4),
+        ("LAYERS=PLAIN&TIME=1950/2000", 1),
+        ("LAYERS=ORTHO&TIME=1950/2000", 16),
+        ("LAYERS=ORTHO;time=1950&TIME=1,2", 2),
+        ("LAYERS=NONE&TIME=1950/2000", 1),
+    ],
+)
+def test_each_value_of_a_map_costs_as_a_layer(maps: Asker, query: str, cost: int) -> None:
+    application: Any = maps.client.application
+    service = application.site.services["wms"]
+    map_of = "REQUEST=GetMap&CRS=EPSG:3857&WIDTH=256&HEIGHT=256&"
+    assert service.cost(Request("GET", "", map_of + query, {})) == cost
