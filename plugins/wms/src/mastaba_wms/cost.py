@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from mastaba_render.api.maps import map_cost
@@ -10,7 +10,6 @@ from mastaba_wms.params import OPERATIONS, Operation
 
 if TYPE_CHECKING:
     from mastaba_wms.dimensions import LayerNames
-    from mastaba_wms.published import PublishedLayer
 
 ABILITIES: Final = {
     Operation.GET_MAP: "maps",
@@ -36,25 +35,15 @@ def cost_of(parameters: Mapping[str, str], names: LayerNames, most_pixels: int) 
     """
     operation = operation_of(parameters)
     if operation is Operation.GET_MAP:
-        drawn = list(_named(parameters.get("layers", ""), parameters, names))
+        drawn = names.counted(parameters.get("layers", "").split(","), parameters)
         crs = (parameters.get("crs") or parameters.get("srs") or "").upper()
         size = parameters.get("width", ""), parameters.get("height", "")
         natives = [one.layer.pyramid.tile_matrix_set.crs.code.upper() for one, _ in drawn]
         count = sum(values for _, values in drawn)
         return map_cost(size, most_pixels, count, is_projected=any(x != crs for x in natives))
     if operation is Operation.GET_FEATURE_INFO:
-        queried = list(_named(parameters.get("query_layers", ""), parameters, names))
+        queried = names.counted(parameters.get("query_layers", "").split(","), parameters)
         sources = [one.layer.feature_info for one, _ in queried]
         is_forwarded = any(one and one.url for one in sources)
         return _FORWARDED if is_forwarded else _INFO * max((n for _, n in queried), default=1)
     return 1
-
-
-def _named(
-    text: str, parameters: Mapping[str, str], names: LayerNames
-) -> Iterator[tuple[PublishedLayer, int]]:
-    """Yield the layers that a list names, and how many values they show at most."""
-    for name in text.split(","):
-        published, count = names.count(name, parameters)
-        if published is not None:
-            yield published, count

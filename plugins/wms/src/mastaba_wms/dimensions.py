@@ -125,17 +125,22 @@ class LayerNames:
         (wanted,) = self.find([name], parameters, "LAYER", 1)
         return wanted.published, wanted.shown[0]
 
-    def count(self, name: str, parameters: Mapping[str, str]) -> tuple[PublishedLayer | None, int]:
-        """Return a layer of a request that may be invalid, and how many values it shows at most.
+    def counted(
+        self, names: Iterable[str], parameters: Mapping[str, str]
+    ) -> list[tuple[PublishedLayer, int]]:
+        """Return layers of a request that may be invalid, and how many values each shows at most.
 
         Nothing is read.
         """
-        if name in self.plain:
-            return self._layers[name], 1
-        published = self._layers.get(name.partition("~")[0].partition(";")[0])
-        values = {} if published is None else requested_values(parameters, self._dimensions)
-        counts = [_most_values(text) for text in values.values()]
-        return published, min(max(counts, default=1), MOST_VALUES)
+        # Once for all names: both may be as long as a request can be.
+        values = requested_values(parameters, self._dimensions)
+        most = min(max(map(_most_values, values.values()), default=1), MOST_VALUES)
+        found = []
+        for name in names:
+            published = self._layers.get(name.partition("~")[0].partition(";")[0])
+            if published is not None:
+                found.append((published, most if published.layer.dimensions else 1))
+        return found
 
     def _resolved(
         self, name: str, values: Mapping[str, str], parameter: str, most: int
@@ -156,7 +161,7 @@ def _most_values(text: str) -> int:
 
 
 def attributes_of(values: DimensionValues) -> dict[str, str]:
-    """Return the attributes of a dimension other than its units, of ``Extent`` in 1.1.1."""
+    """Return the attributes of ``Dimension`` in 1.3.0, without its name and units."""
     dimension, attributes = values.dimension, {}
     if values.default:
         attributes["default"] = _default(values)
