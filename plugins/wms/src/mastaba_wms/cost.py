@@ -9,7 +9,7 @@ from mastaba_render.api.maps import map_cost
 from mastaba_wms.params import OPERATIONS, Operation
 
 if TYPE_CHECKING:
-    from mastaba_wms.published import PublishedLayer
+    from mastaba_wms.dimensions import LayerNames
 
 ABILITIES: Final = {
     Operation.GET_MAP: "maps",
@@ -25,25 +25,25 @@ def operation_of(parameters: Mapping[str, str]) -> Operation | None:
     return OPERATIONS.get(parameters.get("request", "").lower())
 
 
-def cost_of(
-    parameters: Mapping[str, str], layers: Mapping[str, PublishedLayer], most_pixels: int
-) -> int:
+def cost_of(parameters: Mapping[str, str], names: LayerNames, most_pixels: int) -> int:
     """Return the cost of a request that may be invalid.
 
     Args:
         parameters: by name in lower case.
-        layers: by identifier.
+        names: finds the layers of the service.
         most_pixels: of a map; one with more is refused.
     """
     operation = operation_of(parameters)
     if operation is Operation.GET_MAP:
-        drawn = [layers[name] for name in parameters.get("layers", "").split(",") if name in layers]
+        drawn = names.counted(parameters.get("layers", "").split(","), parameters)
         crs = (parameters.get("crs") or parameters.get("srs") or "").upper()
         size = parameters.get("width", ""), parameters.get("height", "")
-        natives = [one.layer.pyramid.tile_matrix_set.crs.code.upper() for one in drawn]
-        return map_cost(size, most_pixels, len(drawn), is_projected=any(x != crs for x in natives))
+        natives = [one.layer.pyramid.tile_matrix_set.crs.code.upper() for one, _ in drawn]
+        count = sum(values for _, values in drawn)
+        return map_cost(size, most_pixels, count, is_projected=any(x != crs for x in natives))
     if operation is Operation.GET_FEATURE_INFO:
-        names = parameters.get("query_layers", "").split(",")
-        found = [layers[name].layer.feature_info for name in names if name in layers]
-        return _FORWARDED if any(one and one.url for one in found) else _INFO
+        queried = names.counted(parameters.get("query_layers", "").split(","), parameters)
+        sources = [one.layer.feature_info for one, _ in queried]
+        is_forwarded = any(one and one.url for one in sources)
+        return _FORWARDED if is_forwarded else _INFO * max((n for _, n in queried), default=1)
     return 1

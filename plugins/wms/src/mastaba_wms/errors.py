@@ -6,7 +6,9 @@ from typing import Final
 
 from mastaba.api.web import Response, message
 from mastaba.errors import (
+    InvalidDimensionError,
     InvalidParameterError,
+    MissingDimensionError,
     MissingParameterError,
     RequestError,
     UnknownNameError,
@@ -57,6 +59,8 @@ _CODES: Final[dict[type[BaseException], str]] = {
     UnsupportedFormatError: "InvalidFormat",
     LayerNotQueryableError: "LayerNotQueryable",
     InvalidPointError: "InvalidPoint",
+    MissingDimensionError: "MissingDimensionValue",
+    InvalidDimensionError: "InvalidDimensionValue",
     MissingParameterError: "MissingParameterValue",
     InvalidParameterError: "InvalidParameterValue",
     UnsupportedOperationError: "OperationNotSupported",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from mastaba.api.web import Document
 from mastaba_ows import inspire
 from mastaba_ows.contact import add_contact
+from mastaba_ows.dimensions import clock_defaults
 from mastaba_ows.featureinfo import INFO_FORMATS
 from mastaba_ows.xml import XSI, Element, root_element, serialized
 from mastaba_wms.inspire_names import is_harmonised_name
@@ -16,8 +17,8 @@ from mastaba_wms.params import EXCEPTION_TYPES, Exceptions
 from mastaba_wms.versions import Version, negotiated
 
 if TYPE_CHECKING:
-    from mastaba.api.catalogue import Layer
-    from mastaba.api.services import ServiceSettings, Settings
+    from mastaba.api.catalogue import Catalogue, Layer
+    from mastaba.api.services import ServiceSettings
     from mastaba.api.web import Request, Response
     from mastaba_render.api.crs import CRSOffer
     from mastaba_wms.published import PublishedLayer
@@ -47,7 +48,7 @@ class GetCapabilities:
 
     Args:
         settings: of the service.
-        general: settings common to all services.
+        catalogue: of the service.
         crs: offered CRSs.
         layers: in document order.
         map_formats, legend_formats: media types.
@@ -56,37 +57,46 @@ class GetCapabilities:
     def __init__(
         self,
         settings: ServiceSettings,
-        general: Settings,
+        catalogue: Catalogue,
         crs: CRSOffer,
         layers: Iterable[PublishedLayer],
         map_formats: Iterable[str],
         legend_formats: Iterable[str],
     ) -> None:
         self._settings = settings
-        self._general = general
+        self._catalogue = catalogue
+        self._general = catalogue.settings
         self._crs = crs
         self._layers = list(layers)
         self._map_formats = list(map_formats)
         self._legend_formats = list(legend_formats)
-        self._documents: dict[tuple[Version, bool], Document] = {}
+        self._values = settings.own.get("capabilities_values", 500)
+        self._timed = [
+            one.layer
+            for one in self._layers
+            if any(dimension.default == "now" for dimension in one.layer.dimensions)
+        ]
+        self._documents: dict[tuple[Version, bool], tuple[object, Document]] = {}
 
     def respond(self, request: Request, parameters: Mapping[str, str]) -> Response:
         """Return the document, or 304 if the client has it already."""
         version = negotiated(parameters)
         is_inspire = inspire.is_wanted(parameters, self._general.inspire)
         key = version, is_inspire and version is Version.V1_3_0
-        document = self._documents.get(key)
-        if document is None:
+        moment = clock_defaults(self._catalogue, self._timed)
+        built = self._documents.get(key)
+        if built is None or built[0] != moment:
             # Two threads may build it at the same time; both results are equal.
-            document = self._documents[key] = self._document(*key)
-        return document.respond(request, is_constant=True)
+            built = self._documents[key] = moment, self._document(*key)
+        return built[1].respond(request, is_constant=not self._timed)
 
     def _document(self, version: Version, is_inspire: bool) -> Document:
         layers = [one for one in self._layers if not is_inspire or _in_inspire(one.layer)]
         writer = LayerWriter(
             version,
             self._settings.endpoint_uri,
-            self._general.equivalences,
+            self._catalogue,
+            values=self._values,
             legends="image/png" in self._legend_formats,
         )
         if version is Version.V1_3_0:

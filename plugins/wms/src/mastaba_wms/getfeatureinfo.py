@@ -17,9 +17,10 @@ from mastaba_wms.params import MapQueries, MapQuery
 from mastaba_wms.versions import Version, required_version
 
 if TYPE_CHECKING:
+    from mastaba.api.catalogue import Layer
     from mastaba.api.services import Site
     from mastaba.api.web import Response
-    from mastaba_wms.published import PublishedLayer
+    from mastaba_wms.dimensions import WantedLayer
 
 
 class GetFeatureInfo:
@@ -51,7 +52,7 @@ class GetFeatureInfo:
         column, row = version.point_parameters
         i = _index(parameters, column, query.map.width)
         j = _index(parameters, row, query.map.height)
-        self._site.renderer.prepare(query.map)
+        self._site.renderer.prepare(query.map, query.limits)
         forwarded = {
             "CRS": query.map.crs.code,
             "BBOX": _forwarded_bbox(version, parameters, query),
@@ -63,33 +64,36 @@ class GetFeatureInfo:
         }
         parts: list[Part] = []
         for one in queried:
-            source = one.layer.feature_info
+            source = one.published.layer.feature_info
             assert source is not None
             if source.url is None:
-                parts.append(self._pixel(one, query, i, j))
+                parts.extend(self._pixel(layer, query, i, j) for layer in one.shown)
             else:
                 parts.append(self._external.ask(source, info_format, forwarded))
-        return feature_info_response(parts, info_format)
+        response = feature_info_response(parts, info_format)
+        notes = [note for one in queried for note in one.notes]
+        response.headers = [*response.headers, *self._queries.warnings(notes)]
+        return response
 
-    def _pixel(self, published: PublishedLayer, query: MapQuery, i: int, j: int) -> PixelAnswer:
-        image, layer = query.map, published.layer
+    def _pixel(self, layer: Layer, query: MapQuery, i: int, j: int) -> PixelAnswer:
+        image = query.map
         values = self._site.renderer.pixel_value(image, layer, j, i)
         form = "d" if values.dtype.kind == "u" else ".2f"
         position = position_of(image.bbox, image.crs, image.width, image.height, i, j)
         return PixelAnswer(
-            layer.id, tuple(format(value, form) for value in values.tolist()), position
+            layer.key, tuple(format(value, form) for value in values.tolist()), position
         )
 
 
-def _check_queried(queried: list[PublishedLayer], layers: list[PublishedLayer]) -> None:
+def _check_queried(queried: list[WantedLayer], layers: list[WantedLayer]) -> None:
     for one in queried:
-        if not one.is_queryable:
-            raise LayerNotQueryableError(
-                f"the layer {one.layer.id} is not queryable", "QUERY_LAYERS"
-            )
+        if not one.published.is_queryable:
+            name = one.published.layer.id
+            raise LayerNotQueryableError(f"the layer {name} is not queryable", "QUERY_LAYERS")
     for one in queried:
         if one not in layers:
-            raise LayerNotDefinedError(f"the layer {one.layer.id} is not in LAYERS", "QUERY_LAYERS")
+            name = one.published.layer.id
+            raise LayerNotDefinedError(f"the layer {name} is not in LAYERS", "QUERY_LAYERS")
 
 
 def _info_format(parameters: Mapping[str, str]) -> str:

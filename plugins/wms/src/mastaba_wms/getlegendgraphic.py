@@ -12,7 +12,8 @@ from mastaba.errors import InvalidParameterError, UnsupportedFormatError
 from mastaba_ows.parameters import whole_number
 from mastaba_render.api.encoders import Encoder
 from mastaba_wms import params
-from mastaba_wms.published import PublishedLayer, unknown_layer
+from mastaba_wms.dimensions import LayerNames
+from mastaba_wms.published import unknown_layer
 
 if TYPE_CHECKING:
     from mastaba.api.services import Site
@@ -26,7 +27,7 @@ class GetLegendGraphic:
     """Answers GetLegendGraphic.
 
     Args:
-        layers: of the service, by identifier.
+        names: finds the layers of the service.
         encoders: of the formats offered for maps, by media type in lower case; legends use only
             picture formats.
         site: its renderer reads the values of layers.
@@ -34,11 +35,11 @@ class GetLegendGraphic:
 
     def __init__(
         self,
-        layers: Mapping[str, PublishedLayer],
+        names: LayerNames,
         encoders: Mapping[str, Encoder],
         site: Site,
     ) -> None:
-        self._layers = layers
+        self._names = names
         self._site = site
         self._encoders = {name: e for name, e in encoders.items() if e.is_picture}
 
@@ -58,13 +59,12 @@ class GetLegendGraphic:
         from mastaba_wms.legend import Symbol, draw_legend, legend_of, with_values
 
         identifier, name = params.required(parameters, "LAYER"), parameters.get("style", "")
-        found = self._layers.get(identifier)
-        if found is None or ("wms", "legend") in found.layer.withheld:
+        published, layer = self._names.legend_of(identifier, parameters)
+        if ("wms", "legend") in layer.withheld:
             raise unknown_layer(identifier, "LAYER")
-        published = self._layers[identifier]
         if name not in published.styled:
             raise published.unknown_style(name)
-        layer, style = published.layer, published.styled[name].style
+        style = published.styled[name].style
         assert style is not None
         value = parameters.get("format") or DEFAULT_FORMAT
         encoder = self._encoders.get(value.strip().lower())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from mastaba.api.web import content_disposition
@@ -56,7 +55,7 @@ class GetMap:
             if layers != wanted.layers:
                 wanted = replace(wanted, layers=layers)
                 query = replace(query, map=wanted)
-        prepared = renderer.prepare(wanted)
+        prepared = renderer.prepare(wanted, query.limits)
         finish = finish_for(encoder, background, in_colour=encoder.name == _ALWAYS_RGB)
         try:
             encoded = EncodedMap(prepared, finish, encoder, query.options, wanted.bbox, wanted.crs)
@@ -77,6 +76,6 @@ class GetMap:
             query,
             encoded.memory,
             encoded.pieces,
-            always=cache_control(map(attrgetter("layer"), wanted.layers)),
+            always=[*cache_control(query.cached), *query.warnings],
             content=content,
         )

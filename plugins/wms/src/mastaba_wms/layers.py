@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from mastaba.api.catalogue import (
@@ -12,7 +13,7 @@ from mastaba.api.catalogue import (
     WGS84,
     WORLD,
     BoundingBox,
-    Equivalences,
+    Catalogue,
     Layer,
     Metadata,
     Style,
@@ -20,7 +21,9 @@ from mastaba.api.catalogue import (
     geographic_extent,
 )
 from mastaba.api.web import coordinate, decimal
+from mastaba_ows.dimensions import with_further_names
 from mastaba_ows.xml import XLINK, Element, add, add_copy, add_filled, add_list, record
+from mastaba_wms.dimensions import attributes_of, units_of
 from mastaba_wms.getlegendgraphic import DEFAULT_FORMAT, legend_url
 from mastaba_wms.published import PublishedLayer
 from mastaba_wms.versions import Version
@@ -43,7 +46,8 @@ class LayerWriter:
     Args:
         version: of the document.
         endpoint_uri: public URL of the service.
-        equivalences: CRSs treated as the same.
+        catalogue: of the service; has the values of dimensions.
+        values: values and runs of a dimension, at most.
         legends: whether to announce generated legends, for palettes and for floats.
 
     Attributes:
@@ -51,13 +55,21 @@ class LayerWriter:
     """
 
     def __init__(
-        self, version: Version, endpoint_uri: str, equivalences: Equivalences, *, legends: bool
+        self,
+        version: Version,
+        endpoint_uri: str,
+        catalogue: Catalogue,
+        *,
+        values: int,
+        legends: bool,
     ) -> None:
         self._is_130 = version is Version.V1_3_0
         self.namespace = _WMS if self._is_130 else ""
         self._crs_name = version.crs_parameter
         self._endpoint_uri = endpoint_uri
-        self._equivalences = equivalences
+        self._catalogue = catalogue
+        self._values = values
+        self._equivalences = catalogue.settings.equivalences
         self._legends = legends
 
     def add(
@@ -113,7 +125,8 @@ class LayerWriter:
         if metadata is not None:
             self._add_metadata(root, metadata)
         for published in layers:
-            self._add_layer(root, published, codes)
+            for layer in with_further_names([published.layer], self._catalogue):
+                self._add_layer(root, replace(published, layer=layer), codes)
 
     def _add_layer(self, parent: Element, published: PublishedLayer, shared: Sequence[str]) -> None:
         layer = published.layer
@@ -131,6 +144,8 @@ class LayerWriter:
             bbox = bbox_in(layer, crs, self._equivalences)
             if bbox is not None:
                 self._add_box(element, code, crs, bbox)
+        if layer.dimensions:
+            self._add_dimensions(element, layer)
         if layer.attribution:
             attribution = self.add(element, "Attribution")
             self.add(attribution, "Title", layer.attribution.title)
@@ -144,6 +159,23 @@ class LayerWriter:
         for style in layer.styles:
             self._add_style(element, layer, style)
         self._add_scales(element, layer)
+
+    def _add_dimensions(self, element: Element, layer: Layer) -> None:
+        found = self._catalogue.values_of(layer, self._values)
+        if self._is_130:
+            for one in found:
+                attributes = units_of(one) | attributes_of(one)
+                self.add(element, "Dimension", one.extent, attributes)
+            return
+        for one in found:
+            self.add(element, "Dimension", attributes=units_of(one))
+        for one in found:
+            # The document type has no other attributes than these, although the standard does.
+            known = attributes_of(one)
+            attributes = {"name": one.dimension.name} | {
+                name: known[name] for name in ("default", "nearestValue") if name in known
+            }
+            self.add(element, "Extent", one.extent, attributes)
 
     def _codes(self, codes: Iterable[str]) -> list[str]:
         # 1.1.1 has no authority CRS; EPSG:4326 replaces CRS:84, the only code used here.

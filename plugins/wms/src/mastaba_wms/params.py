@@ -6,11 +6,11 @@ Parameter names are in lower case for every binding.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
-from mastaba.api.catalogue import CRS, BoundingBox
+from mastaba.api.catalogue import CRS, BoundingBox, Layer
 from mastaba.api.services import MapSettings
 from mastaba.api.web import printable
 from mastaba.errors import (
@@ -20,10 +20,11 @@ from mastaba.errors import (
     UnsupportedOperationError,
 )
 from mastaba_ows import parameters as grammar
+from mastaba_ows.dimensions import Note, warning_headers
 from mastaba_render.api.encoders import Encoder
 from mastaba_render.api.maps import Background, MapLayer, MapRequest
+from mastaba_wms.dimensions import MOST_VALUES, LayerNames, WantedLayer
 from mastaba_wms.errors import UnsupportedCRSError
-from mastaba_wms.published import PublishedLayer, unknown_layer
 from mastaba_wms.versions import Version
 
 
@@ -233,13 +234,22 @@ def feature_count(parameters: Mapping[str, str]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class MapQuery:
-    """A map to draw, and how to send it. The ETag contains all compared fields."""
+    """A map to draw, and how to send it. The ETag contains all compared fields.
+
+    Attributes:
+        limits: of the map, in which all values of a layer count as one layer.
+        cached: the layers shown, with the Cache-Control of the request.
+        warnings: headers with the values that the request did not name.
+    """
 
     map: MapRequest
     encoder: Encoder
     background: Background
     options: Mapping[str, str]
     file_name: str | None = field(compare=False)
+    limits: MapSettings = field(compare=False)
+    cached: Sequence[Layer] = field(compare=False)
+    warnings: Sequence[tuple[str, str]] = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,39 +267,48 @@ class MapQueries:
     """Reads GetMap requests and the GetMap part of GetFeatureInfo requests.
 
     Args:
-        layers: of the service, by identifier.
-        settings: limits and formats.
+        names: finds the layers of the service.
+        settings: limits of maps, and formats.
         encoders: of the offered formats, by media type in lower case.
+        warns: whether responses name values of dimensions that requests did not name exactly.
     """
 
     def __init__(
         self,
-        layers: Mapping[str, PublishedLayer],
+        names: LayerNames,
         settings: MapSettings,
         encoders: Mapping[str, Encoder],
+        *,
+        warns: bool = True,
     ) -> None:
-        self._layers = layers
+        self._names = names
         self._settings = settings
         self._encoders = encoders
+        self._warns = warns
 
-    def layers(self, parameters: Mapping[str, str], name: str = "LAYERS") -> list[PublishedLayer]:
-        """Return the layers that LAYERS or QUERY_LAYERS names.
+    def warnings(self, notes: Sequence[Note]) -> list[tuple[str, str]]:
+        """Return the headers of a response that name the values used, unless they are off."""
+        return warning_headers(notes) if notes and self._warns else []
+
+    def layers(self, parameters: Mapping[str, str], name: str = "LAYERS") -> list[WantedLayer]:
+        """Return the layers that LAYERS or QUERY_LAYERS names, with the values of dimensions.
 
         Raises:
             MissingParameterError: it is absent or empty.
             InvalidParameterError: it names too many layers.
             LayerNotDefinedError: a layer does not exist.
+            MissingDimensionError, InvalidDimensionError: the value of a dimension is refused.
+            OverloadedError: a value cannot be opened at the moment.
         """
         value = required(parameters, name)
         limit = self._settings.max_layers
         # Counted before the split: the text may be as long as a request can be.
         if value.count(",") >= limit:
             raise InvalidParameterError(f"{name} may name at most {limit} layers", name)
-        identifiers = value.split(",")
-        for identifier in identifiers:
-            if identifier not in self._layers:
-                raise unknown_layer(identifier, name)
-        return [self._layers[identifier] for identifier in identifiers]
+        names, plain = value.split(","), self._names.plain
+        if all(map(plain.__contains__, names)):
+            return [plain[identifier] for identifier in names]
+        return self._names.find(names, parameters, name, MOST_VALUES)
 
     def blank_image(self, parameters: Mapping[str, str]) -> BlankImage:
         """Return the blank image for an error report, without checking other parameters.
@@ -313,7 +332,7 @@ class MapQueries:
         self,
         version: Version,
         parameters: Mapping[str, str],
-        layers: Sequence[PublishedLayer],
+        layers: Sequence[WantedLayer],
         *,
         is_drawn: bool = True,
     ) -> MapQuery:
@@ -349,7 +368,13 @@ class MapQueries:
         box = BoundingBox(one, two, three, four)
         background = Background(colour, is_transparent)
         image = MapRequest(styled, box, crs, width, height, factor)
-        return MapQuery(image, encoder, background, options, parameters.get("filename"))
+        cached = [layer for one in layers for layer in one.cached]
+        warnings = self.warnings([note for one in layers for note in one.notes])
+        further = len(styled) - len(layers)
+        if further:
+            limits = replace(limits, max_layers=limits.max_layers + further)
+        name = parameters.get("filename")
+        return MapQuery(image, encoder, background, options, name, limits, cached, warnings)
 
     def _encoder(self, parameters: Mapping[str, str]) -> Encoder:
         value = required(parameters, "FORMAT")
@@ -362,11 +387,12 @@ class MapQueries:
         return encoder
 
 
-def _crs(version: Version, parameters: Mapping[str, str], layers: Sequence[PublishedLayer]) -> CRS:
+def _crs(version: Version, parameters: Mapping[str, str], layers: Sequence[WantedLayer]) -> CRS:
     name = version.crs_parameter
     value = required(parameters, name)
     code = value.upper()
-    for published in layers:
+    for one in layers:
+        published = one.published
         # Only offered codes reach the projection library.
         if code not in published.crs.offered:
             raise UnsupportedCRSError(
@@ -375,9 +401,7 @@ def _crs(version: Version, parameters: Mapping[str, str], layers: Sequence[Publi
     return CRS.from_code(code)
 
 
-def _styled(
-    parameters: Mapping[str, str], layers: Sequence[PublishedLayer]
-) -> tuple[MapLayer, ...]:
+def _styled(parameters: Mapping[str, str], layers: Sequence[WantedLayer]) -> tuple[MapLayer, ...]:
     value = parameters.get("styles")
     if value is None:
         raise MissingParameterError("the parameter STYLES is missing; it may be empty", "STYLES")
@@ -390,7 +414,10 @@ def _styled(
         )
     else:
         names = value.split(",")
-    for published, name in zip(layers, names, strict=True):
-        if name not in published.styled:
-            raise published.unknown_style(name)
-    return tuple(published.styled[name] for published, name in zip(layers, names, strict=True))
+    for one, name in zip(layers, names, strict=True):
+        if name not in one.published.styled:
+            raise one.published.unknown_style(name)
+    entries: list[MapLayer] = []
+    for one, name in zip(layers, names, strict=True):
+        entries.extend([one.published.styled[name]] if one.is_plain else one.styled(name))
+    return tuple(entries)

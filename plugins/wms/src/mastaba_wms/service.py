@@ -11,6 +11,7 @@ from mastaba.api.web import Request, Response
 from mastaba.errors import AccessError, RequestError, UnknownPathError, public_message
 from mastaba_render.api.crs import CRSOffer
 from mastaba_wms import cost, params, post
+from mastaba_wms.dimensions import LayerNames
 from mastaba_wms.errors import error_response
 from mastaba_wms.getlegendgraphic import GetLegendGraphic
 from mastaba_wms.getmap import GetMap
@@ -37,6 +38,7 @@ class WMSService(Service):
             *("format_options", "height", "i", "info_format", "j", "layer", "layers"),
             *("query_layers", "request", "sld_version", "service", "srs", "style"),
             *("styles", "transparent", "version", "width", "wmtver", "x", "y"),
+            *("elevation", "time"),
         )
     )
     operations: ClassVar[tuple[str, ...]] = tuple(map(str.lower, Operation))
@@ -48,6 +50,19 @@ class WMSService(Service):
             "type": "string",
             "default": "WMS",
             "description": "Of no effect: the standard allows no other name than WMS.",
+        },
+        "warnings": {
+            "type": "boolean",
+            "default": True,
+            "description": "Name the default and nearest values of dimensions that a response "
+            "shows in headers Warning.",
+        },
+        "capabilities_values": {
+            "type": "integer",
+            "minimum": 1,
+            "default": 500,
+            "description": "Values and runs of a dimension in the capabilities. If there are more "
+            "times, their range is announced.",
         },
         "root_layer": {
             "type": "object",
@@ -78,20 +93,23 @@ class WMSService(Service):
             for name in general.map.formats
             if name.lower() in site.encoders
         }
-        self._layers = layers
-        self._queries = MapQueries(layers, general.map, encoders)
+        own = settings.own
+        self._names = LayerNames(layers, site.catalogue)
+        self._queries = MapQueries(
+            self._names, general.map, encoders, warns=own.get("warnings", True)
+        )
         self._get_map = GetMap(site, self._queries)
         self._get_feature_info = GetFeatureInfo(site, self._queries)
-        self._get_legend_graphic = GetLegendGraphic(layers, encoders, site)
+        self._get_legend_graphic = GetLegendGraphic(self._names, encoders, site)
         self._get_capabilities = GetCapabilities(
             settings,
-            general,
+            site.catalogue,
             offer,
             layers.values(),
             [encoder.media_type for encoder in encoders.values()],
             self._get_legend_graphic.formats,
         )
-        if settings.own.get("name", "WMS") != "WMS":
+        if own.get("name", "WMS") != "WMS":
             logger.warning("wms.name has no effect: the name of the service is always WMS")
 
     def root_entry(self) -> RootEntry:
@@ -109,7 +127,7 @@ class WMSService(Service):
 
     def cost(self, request: Request) -> int:
         most_pixels = self.site.catalogue.settings.map.max_pixels
-        return cost.cost_of(self._known_parameters(request), self._layers, most_pixels)
+        return cost.cost_of(self._known_parameters(request), self._names, most_pixels)
 
     def respond(self, request: Request) -> Response:
         if request.path:

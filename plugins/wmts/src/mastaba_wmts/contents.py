@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
@@ -21,13 +21,16 @@ from mastaba.api.catalogue import (
 )
 from mastaba.api.tiles import can_draw, drawn_links, listed_styles, picture_formats
 from mastaba.api.web import coordinate, decimal
+from mastaba_ows.dimensions import with_further_names
 from mastaba_ows.featureinfo import INFO_EXTENSIONS, INFO_FORMATS
 from mastaba_ows.versions import address_name
 from mastaba_ows.xml import XLINK, Element, add, add_copy, add_list, record
 from mastaba_wmts import rest
+from mastaba_wmts.dimensions import tile_dimensions
 
 if TYPE_CHECKING:
     from mastaba.api.services import Site
+    from mastaba_ows.dimensions import DimensionValues
 
 WMTS: Final = "{http://www.opengis.net/wmts/1.0}"
 OWS: Final = "{http://www.opengis.net/ows/1.1}"
@@ -65,6 +68,7 @@ def add_contents(
     resources_uri: str = "",
     *,
     crs_names: str = "urn",
+    values: int = 500,
 ) -> None:
     """Append the ``Contents`` element.
 
@@ -73,17 +77,18 @@ def add_contents(
         site: of the service.
         resources_uri: from `rest.resources_uri`; empty to announce no RESTful paths.
         crs_names: form of CRS names, ``urn`` or ``code``.
+        values: ``Value`` elements of a dimension, at most.
     """
     contents = add(root, f"{WMTS}Contents")
     crs_name: CRSName = attrgetter(crs_names)
     published: dict[str, tuple[TileMatrixSet, tuple[TileMatrix, ...]]] = {}
     native: dict[str, TileMatrixSet] = {}
-    for layer in layers:
-        tile_matrix_set, pyramid = layer.pyramid.tile_matrix_set, layer.pyramid
-        levels_id = layer.levels_id
+    for layer in with_further_names(layers, site.catalogue):
+        tile_matrix_set, levels_id = layer.pyramid.tile_matrix_set, layer.levels_id
+        limits = _limits_of(layer)
         if levels_id not in published:
-            top, bottom = pyramid.coarsest.matrix.id, pyramid.finest.matrix.id
-            offered = tuple(tile_matrix_set.between(top, bottom))
+            names = list(limits)
+            offered = tuple(tile_matrix_set.between(names[0], names[-1]))
             published[levels_id] = tile_matrix_set, offered
         native[tile_matrix_set.id] = tile_matrix_set
         extra = drawn_links(layer)
@@ -98,19 +103,62 @@ def add_contents(
         if _is_queryable(layer):
             for info_format in INFO_FORMATS:
                 add(element, f"{WMTS}InfoFormat", info_format)
-        levels = pyramid.levels.values()
-        _add_link(element, levels_id, [(level.matrix, level.limits) for level in levels])
+        if layer.dimensions:
+            _add_dimensions(element, layer, site, values)
+        matrices = tile_matrix_set.matrices
+        _add_link(element, levels_id, [(matrices[name], own) for name, own in limits.items()])
         for link in extra:
-            limits = zip(link.matrices, link.limits.values(), strict=True)
-            _add_link(element, link.levels_id, list(limits))
+            drawn = zip(link.matrices, link.limits.values(), strict=True)
+            _add_link(element, link.levels_id, list(drawn))
         if resources_uri:
-            path = rest.tile_template(resources_uri, address_name(site.catalogue, layer))
+            path = rest.tile_template(
+                resources_uri, address_name(site.catalogue, layer), tile_dimensions(layer)
+            )
             _add_resources(element, layer, pictures, path)
     for identifier, tile_matrix_set in native.items():
         whole = tile_matrix_set, tuple(tile_matrix_set.matrices.values())
         published.setdefault(identifier, whole)
-    for identifier, (tile_matrix_set, matrices) in sorted(published.items()):
-        _add_tile_matrix_set(contents, identifier, tile_matrix_set, matrices, crs_name)
+    for identifier, (tile_matrix_set, offered) in sorted(published.items()):
+        _add_tile_matrix_set(contents, identifier, tile_matrix_set, offered, crs_name)
+
+
+def _limits_of(layer: Layer) -> Mapping[str, TileLimits]:
+    """Return the limits of a layer and all its values, by tile matrix, coarse to fine."""
+    own = {name: level.limits for name, level in layer.pyramid.levels.items()}
+    return layer.tile_limits or own
+
+
+def _add_dimensions(element: Element, layer: Layer, site: Site, limit: int) -> None:
+    """Append the ``Dimension`` elements of a layer, in the order of its templates.
+
+    Args:
+        limit: values of a dimension. If there are more, they are written as runs.
+    """
+    for values in site.catalogue.values_of(layer, limit):
+        dimension = values.dimension
+        if dimension.of_pixels:
+            continue
+        described = add(element, f"{WMTS}Dimension")
+        add(described, f"{OWS}Identifier", dimension.identifier)
+        if dimension.units:
+            add(described, f"{OWS}UOM", dimension.units)
+        if dimension.unit_symbol:
+            add(described, f"{WMTS}UnitSymbol", dimension.unit_symbol)
+        add(described, f"{WMTS}Default", _default(values))
+        add(described, f"{WMTS}Current", str(dimension.is_current).lower())
+        for text in values.uniform:
+            add(described, f"{WMTS}Value", text)
+
+
+def _default(values: DimensionValues) -> str:
+    """Return the default, which is mandatory: of a dimension without one, the newest value.
+
+    It is written as the value is, if there is one element for each value.
+    """
+    texts = values.texts
+    default = values.default or texts[-1]
+    is_listed = default in texts and len(texts) == len(values.uniform)
+    return values.uniform[texts.index(default)] if is_listed else default
 
 
 def _is_queryable(layer: Layer) -> bool:
@@ -139,7 +187,8 @@ def _add_texts(element: Element, layer: Layer, extra: Iterable[CRS], crs_name: C
         bbox = bbox_in(layer, crs)
         if bbox is not None:
             if crs is layer.pyramid.tile_matrix_set.crs:
-                bbox = _inside(bbox, layer.pyramid.finest.matrix, crs)
+                finest = [*_limits_of(layer)][-1]
+                bbox = _inside(bbox, layer.pyramid.tile_matrix_set.matrices[finest], crs)
             box = _add_box(element, _BOX, bbox, northing_first=crs.northing_first)
             box.set("crs", crs_name(crs))
     for metadata in layer.metadata:

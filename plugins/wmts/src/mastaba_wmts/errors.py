@@ -6,8 +6,11 @@ from typing import Final
 
 from mastaba.api.web import Response, message
 from mastaba.errors import (
+    InvalidDimensionError,
     InvalidParameterError,
+    MissingDimensionError,
     MissingParameterError,
+    NoSuchValueError,
     RequestError,
     TileOutOfRangeError,
     UnknownNameError,
@@ -37,6 +40,8 @@ _CODES: Final[dict[type[BaseException], str]] = {
 }
 # In a RESTful path these mean that the resource does not exist: status 404.
 _IN_PATHS: Final = (MissingParameterError, InvalidParameterError, TileOutOfRangeError)
+# But not these, unless the value is well-formed; versions that are gone have a status of their own.
+_OTHERS: Final = (MissingDimensionError, InvalidDimensionError, GoneError)
 
 # Names of parameters in the core, and in the protocol.
 _LOCATORS: Final = {
@@ -46,6 +51,8 @@ _LOCATORS: Final = {
     "row": "TileRow",
     "col": "TileCol",
     "style": "Style",
+    "time": "Time",
+    "elevation": "Elevation",
 }
 
 _OWS: Final = "http://www.opengis.net/ows/1.1"
@@ -64,7 +71,9 @@ def error_response(error: Exception, *, restful: bool) -> Response:
     from mastaba_ows.xml import XSI, add, root_element, serialized
 
     status, code = entry_of(error, _STATUSES), entry_of(error, _CODES)
-    if restful and isinstance(error, _IN_PATHS) and not isinstance(error, GoneError):
+    if restful and isinstance(error, _IN_PATHS) and not isinstance(error, _OTHERS):
+        status = 404
+    if restful and isinstance(error, NoSuchValueError):
         status = 404
     # The standard has a separate code for pixels; its conformance suite expects the tile code.
     codes = (code, "TileOutOfRange") if isinstance(error, PointOutOfRangeError) else (code,)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from mastaba.api.catalogue import Codec
 from mastaba.api.web import Document
 from mastaba_ows import inspire
+from mastaba_ows.dimensions import clock_defaults
 from mastaba_ows.provider import add_provider
 from mastaba_ows.xml import (
     XLINK,
@@ -72,6 +73,9 @@ class GetCapabilities:
         self._general = site.catalogue.settings
         self._layers = layers
         self._restful = settings.own.get("restful", True)
+        self._timed = [
+            layer for layer in layers if any(one.default == "now" for one in layer.dimensions)
+        ]
         self._complete = lru_cache(maxsize=2)(self._make_complete)
         self._extract = lru_cache(maxsize=_CACHED_DOCUMENTS)(self._make_extract)
 
@@ -80,23 +84,26 @@ class GetCapabilities:
     ) -> Response:
         """Return the document, or 304 if the client has it already."""
         is_inspire = inspire.is_wanted(parameters, self._general.inspire)
+        moment = clock_defaults(self._site.catalogue, self._timed)
         if wanted.sections is None:
-            document = self._complete(is_inspire)
+            document = self._complete(is_inspire, moment)
         else:
             # Sections that are never written must not cause another document.
-            document = self._extract(wanted.sections.intersection(_WRITTEN), is_inspire)
+            document = self._extract(wanted.sections.intersection(_WRITTEN), is_inspire, moment)
         # Only the complete documents are few. A path leaves the choice to the Accept header.
-        is_constant = wanted.sections is None and not request.path
+        is_constant = wanted.sections is None and not request.path and not self._timed
         return document.respond(request, wanted.media_type, is_constant=is_constant)
 
-    def _make_extract(self, sections: frozenset[str], is_inspire: bool) -> Document:
-        root = read(self._complete(is_inspire).body)
+    def _make_extract(
+        self, sections: frozenset[str], is_inspire: bool, moment: tuple[str, ...]
+    ) -> Document:
+        root = read(self._complete(is_inspire, moment).body)
         for child in root:
             if local_name(child) not in sections:
                 root.remove(child)
         return Document(serialized(root), "text/xml")
 
-    def _make_complete(self, is_inspire: bool) -> Document:
+    def _make_complete(self, is_inspire: bool, _moment: tuple[str, ...]) -> Document:
         schemas, namespaces = _SCHEMAS, dict(_NAMESPACES)
         if is_inspire:
             schemas += " " + inspire.schema_locations(_INSPIRE_VS, "inspire_vs_ows_11.xsd")
@@ -114,6 +121,7 @@ class GetCapabilities:
             self._site,
             rest.resources_uri(endpoint) if self._restful else "",
             crs_names=self._settings.own.get("crs_names", "urn"),
+            values=self._settings.own.get("values", 500),
         )
         themes = self._settings.own.get("themes", ())
         add_themes(root, themes, {layer.id for layer in layers})

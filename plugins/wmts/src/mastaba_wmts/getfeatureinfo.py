@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from mastaba.api.catalogue import TileLimits
 from mastaba.api.tiles import DEFAULT_STYLE, check_limits, tile_index
 from mastaba.api.web import decimal
-from mastaba.errors import UnsupportedOperationError
+from mastaba.errors import TileNotFoundError, UnsupportedOperationError
 from mastaba_wmts.errors import PointOutOfRangeError
 from mastaba_wmts.gettile import GetTile
-from mastaba_wmts.params import FeatureInfoRequest, info_format
+from mastaba_wmts.params import FeatureInfoRequest, TileRequest, info_format
 
 if TYPE_CHECKING:
     from mastaba.api.services import Site
@@ -49,14 +50,15 @@ class GetFeatureInfo:
         # Loaded on first use: other requests do not need it.
         from mastaba_ows.featureinfo.answers import PixelAnswer, feature_info_response, position_of
 
-        layer = self._tiles.layer(wanted.tile.layer)
+        layer = self._tiles.layer(wanted.tile)
         source = layer.feature_info
         if source is None or ("wmts", "info") in layer.withheld:
             raise UnsupportedOperationError("the layer is not queryable", "GetFeatureInfo")
         tile = wanted.tile
         if not wanted.with_format:
             tile = tile._replace(format=layer.pyramid.format.media_type)
-        in_matrix, _, tile_row, tile_col = self._tiles.find(tile)
+        tiles = self._tiles.values(tile)
+        in_matrix, _, tile_row, tile_col = self._tiles.find(tiles[0])
         crs, matrix = in_matrix.link.tile_matrix_set.crs, in_matrix.matrix
         check_limits(in_matrix.limits, tile_row, tile_col)
         media_type = info_format(wanted.info_format)
@@ -70,12 +72,12 @@ class GetFeatureInfo:
         if outside:
             raise PointOutOfRangeError("the pixel is not inside the tile", outside)
         bbox = matrix.bbox_of(TileLimits(tile_row, tile_row, tile_col, tile_col))
-        part: Part
+        parts: list[Part]
         if source.url is None:
-            # The format and the style of the tile do not matter.
-            stored = in_matrix.publishers[DEFAULT_STYLE]
-            values = self._values(stored, tile_row, tile_col, i, j)
-            part = PixelAnswer(layer.id, values, position_of(bbox, crs, width, height, i, j))
+            position = position_of(bbox, crs, width, height, i, j)
+            parts = [
+                PixelAnswer(key, values, position) for key, values in self._pixels(tiles, i, j)
+            ]
         else:
             # The other WMS receives the tile as a map.
             corners = bbox.corners(northing_first=crs.northing_first)
@@ -88,8 +90,26 @@ class GetFeatureInfo:
                 "J": str(j),
                 "FEATURE_COUNT": "1",
             }
-            part = self._external.ask(source, media_type, forwarded)
-        return feature_info_response([part], media_type)
+            parts = [self._external.ask(source, media_type, forwarded)]
+        return feature_info_response(parts, media_type)
+
+    def _pixels(
+        self, tiles: Sequence[TileRequest], i: int, j: int
+    ) -> list[tuple[str, tuple[str, ...]]]:
+        """Return name and values of a pixel of each of some tiles; of those that are stored."""
+        found, missing = [], None
+        for tile in tiles:
+            try:
+                in_matrix, _, tile_row, tile_col = self._tiles.find(tile)
+                # The format and the style of the tile do not matter.
+                publisher = in_matrix.publishers[DEFAULT_STYLE]
+                values = self._values(publisher, tile_row, tile_col, i, j)
+                found.append((in_matrix.layer.key, values))
+            except TileNotFoundError as error:
+                missing = error
+        if missing is not None and not found:
+            raise missing
+        return found
 
     def _values(
         self, publisher: Publisher, tile_row: int, tile_col: int, i: int, j: int

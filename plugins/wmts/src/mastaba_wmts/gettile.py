@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from mastaba.api.tiles import (
@@ -16,7 +16,9 @@ from mastaba.api.tiles import (
 )
 from mastaba.api.web import Request, Response, printable
 from mastaba.errors import MissingParameterError, UnknownNameError
+from mastaba_ows.dimensions import Dimension, parameter_names
 from mastaba_wmts import rest
+from mastaba_wmts.dimensions import MOST_VALUES, tile_dimensions
 from mastaba_wmts.params import Operation, TileRequest, operation, tile_request
 
 if TYPE_CHECKING:
@@ -36,10 +38,37 @@ class GetTile:
     Args:
         layers: the published layers.
         site: of the service.
+
+    Attributes:
+        dimensions: of all layers.
     """
 
     def __init__(self, layers: Iterable[Layer], site: Site) -> None:
+        layers = list(layers)
         self._tiles = Tiles(site, layers, _default_style)
+        self._catalogue = site.catalogue
+        self._by_layer = {layer.id: tile_dimensions(layer) for layer in layers}
+        names = {one.name: one for found in self._by_layer.values() for one in found}
+        self.dimensions = tuple(names.values())
+        self._parameters = _PARAMETERS | parameter_names(self.dimensions)
+
+    def dimensions_of(self, name: str) -> Sequence[Dimension]:
+        """Return the dimensions of a layer whose values may be in paths; none if it is unknown."""
+        return self._by_layer.get(name) or self._by_layer.get(name.partition("~")[0], ())
+
+    def values(self, wanted: TileRequest) -> list[TileRequest]:
+        """Return a request for each value that a request means, newest first, at most 16.
+
+        Raises:
+            RequestError: there is no such layer, or the values are refused.
+        """
+        layer = self.layer(wanted)
+        if not layer.dimensions:
+            return [wanted]
+        found = self._catalogue.resolve(wanted.layer or "", wanted.values, MOST_VALUES)
+        if len(found.layers) == 1:
+            return [wanted]
+        return [wanted._replace(layer=one.key, values={}) for one in found.layers]
 
     def respond(self, request: Request, wanted: TileRequest) -> Response:
         """Return the requested tile.
@@ -69,7 +98,7 @@ class GetTile:
             UnsupportedFormatError: neither the format of the layer nor a picture format.
         """
         try:
-            tiles = self._tiles.layer(wanted.layer or "")
+            tiles = self._tiles.layer(wanted.layer or "", wanted.values)
             in_matrix = tiles.matrix(wanted.tile_matrix_set or "", wanted.tile_matrix or "")
         except UnknownNameError as error:
             raise _missing(wanted, error) or error from None
@@ -96,10 +125,10 @@ class GetTile:
         Raises:
             RequestError: the layer has no such tiles.
         """
-        wanted = rest.matrix_request(base)
+        wanted = rest.matrix_request(base, self.dimensions_of)
         if wanted is None:
             return None
-        extensions = self._tiles.layer(wanted.layer or "").extensions
+        extensions = self._lasting(wanted).extensions
         return self._group(wanted, frozenset(f".{extension}" for extension in extensions))
 
     def group_of_query(self, parameters: Mapping[str, str]) -> TileGroup | None:
@@ -108,10 +137,13 @@ class GetTile:
         Raises:
             RequestError: the parameters are invalid, or the layer has no such tiles.
         """
-        if not parameters.keys() <= _PARAMETERS or operation(parameters) is not Operation.GET_TILE:
+        if (
+            not parameters.keys() <= self._parameters
+            or operation(parameters) is not Operation.GET_TILE
+        ):
             return None
-        wanted = tile_request(parameters)
-        tiles = self._tiles.layer(wanted.layer or "")
+        wanted = tile_request(parameters, self.dimensions)
+        tiles = self._lasting(wanted)
         return self._group(wanted) if wanted.format == tiles.media_type else None
 
     def _group(
@@ -119,7 +151,7 @@ class GetTile:
     ) -> TileGroup | None:
         if wanted.style is None:
             return None
-        tiles = self._tiles.layer(wanted.layer or "")
+        tiles = self._lasting(wanted)
         in_matrix = tiles.matrix(wanted.tile_matrix_set or "", wanted.tile_matrix or "")
         stored = in_matrix.stored(wanted.style)
         return (
@@ -130,16 +162,20 @@ class GetTile:
             )
         )
 
-    def layer(self, name: str | None) -> Layer:
-        """Return a published layer.
+    def _lasting(self, wanted: TileRequest) -> LayerTiles:
+        """Return what a request means unless that may change while the data does not."""
+        return self._tiles.layer(wanted.layer or "", wanted.values, lasting=True)
+
+    def layer(self, wanted: TileRequest) -> Layer:
+        """Return the layer, or the value of one, that a request names.
 
         Raises:
             MissingParameterError: no name is given.
             UnknownNameError: there is no such layer.
         """
-        if not name:
+        if not wanted.layer:
             raise MissingParameterError("the parameter LAYER is missing", "Layer")
-        return self._tiles.layer(name).layer
+        return self._tiles.layer(wanted.layer, wanted.values).layer
 
 
 def _default_style(layer: Layer) -> Style | None:

@@ -5,13 +5,15 @@ Parameter names are in lower case for every binding.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from mastaba.api.web import printable
 from mastaba.errors import InvalidParameterError, MissingParameterError
+from mastaba_ows.dimensions import Dimension, requested_values
 from mastaba_ows.featureinfo import INFO_FORMATS
 from mastaba_ows.parameters import items
 from mastaba_wmts.errors import VersionNegotiationError
@@ -26,6 +28,7 @@ SECTIONS: Final = (
 )
 """Names that SECTIONS may list, in addition to ``All``."""
 
+_NO_VALUES: Final[Mapping[str, str]] = MappingProxyType({})
 # Clients write the names in any letter case.
 _SECTION_NAMES: Final = {name.lower(): name for name in (*SECTIONS, "All")}
 
@@ -63,6 +66,7 @@ class TileRequest(NamedTuple):
     Attributes:
         format: media type; ignored with an extension.
         extension: of a RESTful path.
+        values: of dimensions, by name.
     """
 
     layer: str | None
@@ -73,6 +77,7 @@ class TileRequest(NamedTuple):
     tile_row: str | None
     tile_col: str | None
     extension: str | None = None
+    values: Mapping[str, str] = _NO_VALUES
 
 
 class FeatureInfoRequest(NamedTuple):
@@ -151,9 +156,16 @@ def _sections(value: str | None) -> frozenset[str] | None:
     return None if "All" in found else frozenset(found)
 
 
-def tile_request(parameters: Mapping[str, str]) -> TileRequest:
-    """Return the requested tile from GetTile parameters, still unchecked."""
+def tile_request(
+    parameters: Mapping[str, str], dimensions: Sequence[Dimension] = ()
+) -> TileRequest:
+    """Return the requested tile from GetTile parameters, still unchecked.
+
+    Args:
+        dimensions: of all layers.
+    """
     get = parameters.get
+    values = requested_values(parameters, dimensions) if dimensions else _NO_VALUES
     return TileRequest(
         get("layer"),
         get("style"),
@@ -162,14 +174,22 @@ def tile_request(parameters: Mapping[str, str]) -> TileRequest:
         get("tilematrix"),
         get("tilerow"),
         get("tilecol"),
+        values=values,
     )
 
 
-def feature_info_request(parameters: Mapping[str, str]) -> FeatureInfoRequest:
-    """Return the requested pixel from GetFeatureInfo parameters, still unchecked."""
+def feature_info_request(
+    parameters: Mapping[str, str], dimensions: Sequence[Dimension] = ()
+) -> FeatureInfoRequest:
+    """Return the requested pixel from GetFeatureInfo parameters, still unchecked.
+
+    Args:
+        dimensions: of all layers.
+    """
     get = parameters.get
     info_format = get("infoformat") or get("info_format")  # the second is the name in WMS
-    return FeatureInfoRequest(tile_request(parameters), info_format, get("i"), get("j"))
+    tile = tile_request(parameters, dimensions)
+    return FeatureInfoRequest(tile, info_format, get("i"), get("j"))
 
 
 def info_format(value: str | None) -> str:

@@ -72,7 +72,8 @@ def _xml_parameters(body: bytes) -> dict[str, str]:
 
 def _tile_parameters(root: Element) -> dict[str, str]:
     parameters = {name.lower(): text for name in _TILE_PARAMETERS for text in texts(root, name)[:1]}
-    for option in elements(root, "VendorOption"):
-        if name := option.get("name"):
-            parameters.setdefault(name.lower(), text_of(option))
+    for tag in ("DimensionNameValue", "VendorOption"):
+        for option in elements(root, tag):
+            if name := option.get("name"):
+                parameters.setdefault(name.lower(), text_of(option))
     return parameters

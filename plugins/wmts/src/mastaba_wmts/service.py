@@ -32,6 +32,7 @@ class WMTSService(Service):
             *("acceptformats", "acceptversions", "format", "i", "infoformat", "j"),
             *("layer", "request", "sections", "service", "style", "tilecol"),
             *("tilematrix", "tilematrixset", "tilerow", "version"),
+            *("elevation", "time"),
         )
     )
     operations: ClassVar[tuple[str, ...]] = tuple(map(str.lower, Operation))
@@ -43,6 +44,13 @@ class WMTSService(Service):
             "default": True,
             "description": "Announce the RESTful paths in the capabilities. "
             "Requests for them are answered in any case.",
+        },
+        "values": {
+            "type": "integer",
+            "minimum": 1,
+            "default": 500,
+            "description": "Value elements of a dimension in the capabilities. If there are more "
+            "values, they are announced as runs of equal steps.",
         },
         "crs_names": {
             "enum": ["urn", "code"],
@@ -85,11 +93,13 @@ class WMTSService(Service):
         operation = params.operation(parameters)
         request.name_operation(operation.lower())
         if operation is Operation.GET_TILE:
-            return self._get_tile.respond(request, params.tile_request(parameters))
+            tile = params.tile_request(parameters, self._get_tile.dimensions)
+            return self._get_tile.respond(request, tile)
         if operation is Operation.GET_CAPABILITIES:
             wanted = params.capabilities_request(parameters)
             return self._get_capabilities.respond(request, wanted, parameters)
-        return self._get_feature_info.respond(params.feature_info_request(parameters))
+        pixel = params.feature_info_request(parameters, self._get_tile.dimensions)
+        return self._get_feature_info.respond(pixel)
 
     def tile_addresses(self) -> list[TilePaths | TileQueries]:
         get_tile = self._get_tile
@@ -104,7 +114,8 @@ class WMTSService(Service):
     def _by_path(self, request: Request) -> Response:
         if request.method != "GET":
             raise MethodNotAllowedError("RESTful paths support only GET")
-        tile = rest.tile_request(request.path)
+        dimensions_of = self._get_tile.dimensions_of
+        tile = rest.tile_request(request.path, dimensions_of)
         if tile is not None:
             request.name_operation(_GET_TILE)
             return self._get_tile.respond(request, tile)
@@ -115,7 +126,7 @@ class WMTSService(Service):
                 raise NotAcceptableError("the capabilities are XML")
             wanted = CapabilitiesRequest(None, media_type)
             return self._get_capabilities.respond(request, wanted, request.query)
-        point = rest.feature_info_request(request.path)
+        point = rest.feature_info_request(request.path, dimensions_of)
         if point is not None:
             request.name_operation(Operation.GET_FEATURE_INFO.lower())
             return self._get_feature_info.respond(point)
