@@ -121,7 +121,7 @@ def _of_module(file: Path, place: str, module: str | None) -> Iterator[Expressio
             used = methods.get(names.get(id(node), ""), {"search"})
         else:
             used = {node.func.attr}
-        if _is_from_schema(node):
+        if _is_computed(node):
             continue
         position = _FLAGS_ARGUMENT[node.func.attr]
         given = [word.value for word in node.keywords if word.arg == "flags"]
@@ -131,8 +131,11 @@ def _of_module(file: Path, place: str, module: str | None) -> Iterator[Expressio
         yield Expression(at, _value(node.args[0], module), flags, is_searched)
 
 
-def _is_from_schema(call: ast.Call) -> bool:
-    """Tell whether a pattern is that of a JSON schema, which is found in the schema itself."""
+def _is_computed(call: ast.Call) -> bool:
+    """Tell whether a call returns the pattern.
+
+    It is that of a JSON schema, which is found in the schema itself, or an option of the operator.
+    """
     return isinstance(call.args[0], ast.Call)
 
 

@@ -600,7 +600,7 @@ def test_middleware_that_is_no_function_is_reported(install: Install) -> None:
     install("wobbly", f"{HOOK}def wsgi_middleware(): return 'no function'")
 
     with pytest.raises(PluginLoadError) as caught:
-        Plugins(["metrics"]).middleware(None)
+        Plugins(["cog", "metrics"]).middleware(None)
     check_message(str(caught.value), "return a function that takes the application")
 
 
@@ -615,7 +615,7 @@ def test_middleware_that_is_no_function_is_reported(install: Install) -> None:
 def test_middleware_that_wraps_nothing_is_reported(wrap: str, part: str, install: Install) -> None:
     install("wobbly", f"{HOOK}def wsgi_middleware(): return {wrap}")
 
-    (wrapper,) = Plugins(["metrics"]).middleware(None)
+    (wrapper,) = Plugins(["cog", "metrics"]).middleware(None)
     with pytest.raises(PluginLoadError) as caught:
         wrapper(print)
     check_message(str(caught.value), part)

@@ -218,9 +218,8 @@ def _set_facts(values: dict[str, Any]) -> None:
         with suppress(ValueError):
             values["accuracy"] = float(values["accuracy"])
     if "date_from" in values:
-        pattern = values["date_from"].removeprefix("name:")
         try:
-            has_group = re.compile(pattern).groups > 0
+            has_group = re.compile(values["date_from"].removeprefix("name:")).groups > 0
         except re.error as error:
             raise PlanError(f"{values['path']}: date_from: {error}") from None
         if not has_group:

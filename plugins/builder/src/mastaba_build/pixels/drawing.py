@@ -272,7 +272,8 @@ class Drawer:
                 start += matrix.tile_width
         shape = matrix.tile_height, width * matrix.tile_width
         for piece in drawn:
-            self._number(group, piece, row, shape)
+            if self._numbering is not None:
+                self._number(self._numbering, group, piece, row, shape)
             if row is None and piece.raster.valid.shape == shape:
                 row = piece.raster
                 continue
@@ -292,12 +293,15 @@ class Drawer:
             return self._numbering.read(group, window, factor)
         return self._reader.read(self._plan.groups[group], window, factor), None
 
+    @staticmethod
     def _number(
-        self, group: int, drawn: _Drawn, row: Raster | None, shape: tuple[int, int]
+        numbering: Numbering,
+        group: int,
+        drawn: _Drawn,
+        row: Raster | None,
+        shape: tuple[int, int],
     ) -> None:
         """Note which sources the parts of a row come from that will be drawn into it."""
-        if self._numbering is None:
-            return
         top, left = drawn.part[0], drawn.start + drawn.part[2]
         column = 0
         for one in drawn.placements:
@@ -305,7 +309,7 @@ class Drawer:
             part = np.s_[:, column : column + columns]
             raster = Raster(drawn.raster.samples[part], drawn.raster.valid[part])
             place = np.s_[top : top + rows, left + column : left + column + columns]
-            self._numbering.add(group, one, drawn.owners, raster, row, place, shape)
+            numbering.add(group, one, drawn.owners, raster, row, place, shape)
             column += columns
 
 

@@ -15,15 +15,11 @@ if TYPE_CHECKING:
 _DATE = frozenset({"date", "start", "end"})
 
 
-def facts_in_file(dataset: Any) -> dict[str, Any]:
-    """Return what the tags of a file say: when it was taken.
-
-    Args:
-        dataset: of rasterio.
-    """
+def _facts_in_file(dataset: Any) -> dict[str, Any]:
+    """Return what the tags of a file say: when it was taken."""
     tags = {**dataset.tags(), **dataset.tags(ns="IMAGERY")}
     texts = [value for key, value in sorted(tags.items()) if key.startswith("ACQUISITION")]
-    for text in (*texts, tags.get("TIFFTAG_DATETIME", "")):
+    for text in filter(None, (*texts, tags.get("TIFFTAG_DATETIME"))):
         found = dates(text.replace(" ", "T", 1) if re.match(r"\d{4}-", text) else text)
         if found:
             return dict(found)
@@ -56,10 +52,15 @@ def facts_of_item(item: Mapping[str, Any], address: str) -> dict[str, Any]:
 
 
 def facts_of(
-    path: str, options: SourceOptions, in_file: Mapping[str, Any], of_item: Mapping[str, Any]
+    path: str, options: SourceOptions, dataset: Any, of_item: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return what is known of a source: from the options, its name, its STAC item, its tags."""
-    in_options: dict[str, Any] = dict(dates(options.date or ""))
+    """Return what is known of a source: from the options, its name, its STAC item, its tags.
+
+    Args:
+        dataset: of rasterio; None for a pyramid.
+        of_item: see `facts_of_item`.
+    """
+    in_options: dict[str, Any] = dict(dates(options.date)) if options.date else {}
     for key in ("accuracy", "licence", "group"):
         if getattr(options, key) is not None:
             in_options[key] = getattr(options, key)
@@ -68,10 +69,10 @@ def facts_of(
         in_options["attribution"] = {"title": title, **({"url": url} if url else {})}
     in_name: dict[str, Any] = {}
     if options.date_from is not None:
-        pattern = options.date_from.removeprefix("name:")
-        match = re.search(pattern, os.path.basename(path))
+        match = re.search(options.date_from.removeprefix("name:"), os.path.basename(path))
         in_name = dict(dates(match[1] or "")) if match else {}
     facts: dict[str, Any] = {}
+    in_file = _facts_in_file(dataset) if dataset is not None else {}
     for found in (in_file, of_item, in_name, in_options):
         overlay(facts, found)
     return facts

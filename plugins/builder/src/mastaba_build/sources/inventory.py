@@ -22,10 +22,10 @@ from rasterio.errors import NotGeoreferencedWarning, RasterioError
 from mastaba_build.config.access import Access, local_path
 from mastaba_build.config.configuration import SourceOptions
 from mastaba_build.errors import PlanError, SourceError
-from mastaba_build.sources.facts import facts_in_file, facts_of
+from mastaba_build.sources.facts import facts_of
 from mastaba_build.sources.gdal import restrict
 from mastaba_build.sources.identity import identity_of_files
-from mastaba_build.sources.listing import listed
+from mastaba_build.sources.listing import ListedFile, listed
 from mastaba_build.sources.pyramid import (
     PyramidDataset,
     PyramidLevel,
@@ -126,14 +126,7 @@ def inventory(options: SourceOptions, access: Access, sets: Path | None = None) 
     Raises:
         PlanError: a file cannot be opened or used, or there is none.
     """
-    found = [
-        replace(
-            (source := _opened(_absolute(one.path), options, access, sets)),
-            facts=json.dumps(facts_of(source.path, options, json.loads(source.facts), one.facts)),
-            footprints=options.footprints,
-        )
-        for one in listed(options)
-    ]
+    found = [_opened(one, options, access, sets) for one in listed(options)]
     if options.order == "resolution":
         found.sort(key=lambda source: -source.pixel_area)
     return found
@@ -225,13 +218,18 @@ def _absolute(path: str) -> str:
     return os.path.abspath(path) if os.path.exists(path) else path
 
 
-def _opened(path: str, options: SourceOptions, access: Access, sets: Path | None) -> Source:
+def _opened(
+    listed_file: ListedFile, options: SourceOptions, access: Access, sets: Path | None
+) -> Source:
+    path = _absolute(listed_file.path)
     try:
         if local_path(path) is not None:
             access.file_of(path)
         document = read_descriptor(path, access.plugins)
         if document is not None:
-            return _pyramid(path, document, options, access, sets)
+            pyramid = _pyramid(path, document, options, access, sets)
+            facts = facts_of(path, options, None, listed_file.facts)
+            return replace(pyramid, facts=json.dumps(facts), footprints=options.footprints)
         dataset = open_dataset(path, access)
     except SourceError as error:
         raise PlanError(str(error)) from None
@@ -273,7 +271,8 @@ def _opened(path: str, options: SourceOptions, access: Access, sets: Path | None
             overviews=_overviews(dataset, path, bands, access) if options.use_overviews else (),
             registration=_registration(dataset, path, access),
             remote=remote,
-            facts=json.dumps(facts_in_file(dataset)),
+            facts=json.dumps(facts_of(path, options, dataset, listed_file.facts)),
+            footprints=options.footprints,
         )
 
 

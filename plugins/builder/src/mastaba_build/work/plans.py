@@ -19,12 +19,10 @@ def plan_of(configuration: Configuration) -> Plan:
         PlanError: a source, the tile matrix set or an option does not fit.
     """
     first = configuration.sources[0].path
-    has_images = not is_features(first) and not is_archive(first)
-    if configuration.top_only and (
-        not has_images or any(SERVICE.match(source.path) for source in configuration.sources)
-    ):
+    has_services = any(SERVICE.match(source.path) for source in configuration.sources)
+    if configuration.top_only and (has_services or is_features(first) or is_archive(first)):
         raise PlanError("--top-only is for images, which a layer shows itself at the finest level")
-    if any(SERVICE.match(source.path) for source in configuration.sources):
+    if has_services:
         return make_harvest_plan(configuration)
     if is_features(first):
         return plan_of_features(configuration)
