@@ -11,13 +11,10 @@ DEFLATE, aligned to the grid of web maps, and publishes them, in turns with:
 from __future__ import annotations
 
 import argparse
-import io
 import json
 import statistics
 import subprocess
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +23,7 @@ from rasterio.io import MemoryFile
 from rasterio.shutil import copy
 from rasterio.transform import from_origin
 
+from benchmarks.containers import request_of, seconds
 from mastaba.api.tools import create_application
 from mastaba_conformance.tiny_installation import tiny_installation
 from mastaba_writer.pyramids import LevelPlan, write_pyramid
@@ -132,38 +130,6 @@ def installation(directory: Path) -> Any:
     with (directory / "site/layers.txt").open("a") as listed:
         listed.write(f"{layers}/SLABS.json\n")
     return create_application(str(server))
-
-
-def request_of(application: Any, path: str, query: str = "") -> Callable[[], None]:
-    """Return a function that sends a request."""
-    environ = {
-        "REQUEST_METHOD": "GET",
-        "SCRIPT_NAME": "",
-        "PATH_INFO": path,
-        "QUERY_STRING": query,
-        "SERVER_NAME": "localhost",
-        "SERVER_PORT": "80",
-        "SERVER_PROTOCOL": "HTTP/1.1",
-        "wsgi.url_scheme": "http",
-        "wsgi.input": io.BytesIO(),
-    }
-
-    def start(status: str, headers: object, exc_info: object = None) -> None:
-        assert status.startswith("200"), status
-
-    def request() -> None:
-        for _ in application(dict(environ), start):
-            pass
-
-    return request
-
-
-def seconds(request: Callable[[], None], count: int) -> float:
-    """Return the processor time of one of many requests."""
-    begun = time.process_time()
-    for _ in range(count):
-        request()
-    return (time.process_time() - begun) / count
 
 
 def peer(python: str, path: Path, kind: str, count: int, box: tuple[float, ...]) -> float:

@@ -38,13 +38,13 @@ def archived(directory: Path) -> Application:
     return create_application(str(server))
 
 
-def request_of(application: Application, layer: str, place: str) -> Callable[[], None]:
-    """Return a function that requests a tile."""
+def request_of(application: Application, path: str, query: str = "") -> Callable[[], None]:
+    """Return a function that sends a request."""
     environ = {
         "REQUEST_METHOD": "GET",
         "SCRIPT_NAME": "",
-        "PATH_INFO": f"/tms/1.0.0/{layer}/{place}.png",
-        "QUERY_STRING": "",
+        "PATH_INFO": path,
+        "QUERY_STRING": query,
         "SERVER_NAME": "localhost",
         "SERVER_PORT": "80",
         "SERVER_PROTOCOL": "HTTP/1.1",
@@ -85,7 +85,9 @@ def main() -> None:
             for column in range(limits.min_col, limits.max_col + 1)
             if reader.locate(row, column)
         )
-        slab, archive = (request_of(application, name, place) for name in (LAYER, "archive"))
+        slab, archive = (
+            request_of(application, f"/tms/1.0.0/{name}/{place}.png") for name in (LAYER, "archive")
+        )
         ratios, times = [], []
         seconds(slab, 100), seconds(archive, 100)
         for _ in range(options.rounds):

@@ -72,24 +72,30 @@ class Storage(BaseStorage):
         return ObjectStat(len(self.data), str(self.version), 1.0)
 
 
-def opened(
-    storage: BaseStorage,
-    sets: tuple[Any, ...] = (),
-    warnings: list[str] | None = None,
-    **options: Any,
-) -> OpenedContainer:
+def context_of(sets: tuple[Any, ...] = (), warnings: list[str] | None = None) -> Context:
+    """Return a context that knows some tile matrix sets, and collects warnings."""
+
     def named(identifier: str) -> Any:
         for known in sets:
             if known.id == identifier:
                 return known
         raise ContainerFormatError(f"{identifier} is unknown")
 
-    context = Context(
+    return Context(
         IndexCache(100, 300.0),
         named,
         lambda: sets,
         lambda reason, remedy: None if warnings is None else warnings.append(f"{reason}; {remedy}"),
     )
+
+
+def opened(
+    storage: BaseStorage,
+    sets: tuple[Any, ...] = (),
+    warnings: list[str] | None = None,
+    **options: Any,
+) -> OpenedContainer:
+    context = context_of(sets, warnings)
     source = Source(ResourcePath("memory", "c", "x.tif"), storage)
     return CogContainer.open(source, options, context)
 

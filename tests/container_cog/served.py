@@ -21,12 +21,17 @@ ROW, COL, SIDE = 4, 8, 4
 """First row and column at level 4, and the number of rows and columns."""
 
 
-def cog_of(path: Path, values: Pixels, **options: Any) -> bytes:
-    """Return a COG of 1024 pixels a side, in the tiles of the levels 4, 3 and 2."""
+def cog_of(
+    path: Path, values: Pixels, place: tuple[int, int] = (ROW, COL), **options: Any
+) -> bytes:
+    """Return a COG whose first tile is at a row and column of the level 4.
+
+    By default, an image of 1024 pixels a side is in the tiles of the levels 4, 3 and 2.
+    """
     matrix = web_mercator_matrix(4, 256)
     corner = (
-        matrix.origin_x + COL * 256 * matrix.cell_size,
-        matrix.origin_y - ROW * 256 * matrix.cell_size,
+        matrix.origin_x + place[1] * 256 * matrix.cell_size,
+        matrix.origin_y - place[0] * 256 * matrix.cell_size,
         matrix.cell_size,
     )
     options = {"BLOCKSIZE": 256, **options}

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import io
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
-from tests.container_cog.files import Storage, by_gdal, ground, opened, reader_of
-from tests.container_cog.served import add_layer, addresses, client_of, images_of
+from tests.container_cog.files import Storage, ground, opened, reader_of
+from tests.container_cog.served import add_layer, addresses, client_of, cog_of, images_of
 from tests.tiny import tiny_installation
 
-from mastaba_containers.sets import web_mercator_matrix, web_mercator_quad
+from mastaba_containers.sets import web_mercator_quad
 
 ROW, COL = 5, 9
 """Of the first tile at level 4: odd, so that no overview begins with a tile."""
@@ -21,15 +22,7 @@ PLACES = {"3": (640, 1152), "2": (320, 576)}
 """Row and column of the first pixel of each overview."""
 
 
-def cog_beside(directory: Path, values: Any, **options: Any) -> bytes:
-    matrix = web_mercator_matrix(4, 256)
-    corner = (
-        matrix.origin_x + COL * 256 * matrix.cell_size,
-        matrix.origin_y - ROW * 256 * matrix.cell_size,
-        matrix.cell_size,
-    )
-    options = {"BLOCKSIZE": 256, **options}
-    return by_gdal(directory, values, crs="EPSG:3857", corner=corner, **options)
+cog_beside = partial(cog_of, place=(ROW, COL))
 
 
 def shown(found: Any, level: str, channels: int) -> Any:

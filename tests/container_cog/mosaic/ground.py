@@ -15,11 +15,10 @@ import numpy as np
 import rasterio
 from rasterio.merge import merge
 from tests.container_cog.files import Pixels as Pixels
-from tests.container_cog.files import by_gdal, ground, reader_of
+from tests.container_cog.files import by_gdal, context_of, ground, reader_of
 
-from mastaba.api.containers import Context, IndexCache, OpenedContainer, Source
+from mastaba.api.containers import OpenedContainer, Source
 from mastaba.api.storages import FileStorage, ResourcePath, Storage
-from mastaba.errors import ContainerFormatError
 from mastaba_cog.mosaic.container import MosaicContainer
 
 X, Y, CELL = 500000.0, 4600000.0, 10.0
@@ -125,19 +124,7 @@ def opened(
     **options: Any,
 ) -> OpenedContainer:
     """Return the mosaic of a table in the file system."""
-
-    def named(identifier: str) -> Any:
-        for known in sets:
-            if known.id == identifier:
-                return known
-        raise ContainerFormatError(f"{identifier} is unknown")
-
-    context = Context(
-        IndexCache(100, 300.0),
-        named,
-        lambda: sets,
-        lambda reason, remedy: None if noted is None else noted.append(f"{reason}; {remedy}"),
-    )
+    context = context_of(sets, noted)
     source = Source(ResourcePath("file", "", str(path)), storage or FileStorage())
     return MosaicContainer.open(source, options, context)
 
