@@ -162,7 +162,7 @@ def _build(
 
 def _seam(settings: Settings, level: str, col: int) -> int:
     """Return the first column of pixels of a tile that the second flight covers."""
-    return round(settings.focus[0] * TILE_SIZE * 2 ** int(level)) - col * TILE_SIZE
+    return round(settings.focus[0] * TILE_SIZE * (1 << int(level))) - col * TILE_SIZE
 
 
 @cache
