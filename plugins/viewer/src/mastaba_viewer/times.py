@@ -27,7 +27,8 @@ def named_layer(catalogue: Catalogue, name: str) -> Layer:
         raise UnknownPathError("Unknown layer") from None
     if layer.key == layer.id:
         return layer
-    shown = ", ".join(layer.at.values())
+    # A variant may have a title of its own, which says it already.
+    shown = ", ".join(text for text in layer.at.values() if text not in layer.title)
     return replace(layer, id=layer.key, title=f"{layer.title} ({shown})" if shown else layer.title)
 
 
