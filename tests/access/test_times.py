@@ -57,6 +57,8 @@ def test_values_outside_do_not_exist(limited: Catalogue) -> None:
     assert values.default == "1999"
     assert "2023" not in values.extent
     assert layer.at == {"time": "1999"}
+    # Its publications are those of 2023.
+    assert "history" in layer.hidden_from
     assert layer.interval is not None
     assert layer.interval[1].startswith("1999")
     names = [name for name, _ in limited.variants["ORTHO"].further_names()]  # type: ignore[attr-defined]

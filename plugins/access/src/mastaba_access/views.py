@@ -47,6 +47,9 @@ _RADIUS: Final = 6_371_008.8
 _MOST_PARTS: Final = 16_384
 """Parts that are kept for a catalogue. Signed addresses may have any number of boxes."""
 
+_HISTORY: Final = "history"
+"""Service with the publications of the public default, which may be hidden by its time."""
+
 _OF_VIEW: Final = ("hidden_from", "withheld", "feature_info")
 """Attributes of a layer that a view has changed before it is limited to some times."""
 
@@ -345,6 +348,7 @@ class ViewMaker:
                 return None
             if within[2] is not self._catalogue.variants[layer.id]:
                 same = {name: getattr(layer, name) for name in _OF_VIEW}
+                same["hidden_from"] |= {_HISTORY}
                 layer, readers = replace(within[0], **same), within[1]
         if limit == NO_LIMIT and not how.hidden_styles:
             return layer, readers
