@@ -75,7 +75,9 @@ FAULTS: dict[str, tuple[Any, str]] = {
     "unknown area": (rule(allow={"area": "b"}), "$.rules[0].allow.area: there is no area 'b'"),
     "range in disorder": (rule(limit={"resolution": [5, 1]}), "nothing is within these limits"),
     "half a range": (rule(limit={"scale": [5]}), "$.rules[0].limit.scale: must have at least"),
-    "a time": (rule(limit={"time": ["2020-01-01", None]}), "$.rules[0].limit.time: layers have no"),
+    "a time": (rule(limit={"time": ["2020-01-01", "x"]}), "$.rules[0].limit.time: "),
+    "a date": (rule(limit={"time": ["2020-02-31", ""]}), "$.rules[0].limit.time: "),
+    "no times": (rule(limit={"time": ["2021", "2020"]}), "$.rules[0].limit: nothing is within"),
     "no pixels": (rule(limit={"pixels": 0}), "$.rules[0].limit.pixels: 0 is too small"),
     "area of an ability": (
         {

@@ -48,7 +48,15 @@ def test_no_serve_writes_a_complete_installation(
     places = services["viewer"]["places"]
     assert all(place["name"] for place in places)
     layers = sorted(path.stem for path in (directory / "layers").iterdir())
-    assert layers == ["elevation", "features", "imagery", "relief", "topographic"]
+    assert layers == [
+        "campaigns",
+        "elevation",
+        "features",
+        "flights",
+        "imagery",
+        "relief",
+        "topographic",
+    ]
 
 
 @pytest.mark.thorough

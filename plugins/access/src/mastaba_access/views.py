@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from operator import and_, or_
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -19,8 +19,18 @@ import numpy as np
 from mastaba.api.access import LockedReader
 from mastaba.api.catalogue import WGS84, Catalogue, FeatureInfo, Layer, transform_points
 from mastaba.api.services import Service, Settings, Site
+from mastaba.api.web import printable
+from mastaba.errors import UnknownNameError
 from mastaba_access.decisions import AccessClass, Outcome
-from mastaba_access.rules.limits import EVERYTHING, NO_LIMIT, Limit, Range, combined, media_type
+from mastaba_access.rules.limits import (
+    ALWAYS,
+    EVERYTHING,
+    NO_LIMIT,
+    Limit,
+    Range,
+    combined,
+    media_type,
+)
 from mastaba_access.rules.what import PLAIN_ABILITIES, Layers
 
 if TYPE_CHECKING:
@@ -36,6 +46,12 @@ _RADIUS: Final = 6_371_008.8
 
 _MOST_PARTS: Final = 16_384
 """Parts that are kept for a catalogue. Signed addresses may have any number of boxes."""
+
+_HISTORY: Final = "history"
+"""Service with the publications of the public default, which may be hidden by its time."""
+
+_OF_VIEW: Final = ("hidden_from", "withheld", "feature_info")
+"""Attributes of a layer that a view has changed before it is limited to some times."""
 
 # Sizes of maps: the field of a limit, and of MapSettings.
 _OF_MAPS: Final = (
@@ -71,7 +87,7 @@ class Shown:
     def part(self) -> tuple[Any, ...]:
         """What layers and readers depend on."""
         limit = self.limit
-        of_levels = limit.areas, limit.boxes, limit.cut, limit.resolution, limit.scale
+        of_levels = limit.areas, limit.boxes, limit.cut, limit.resolution, limit.scale, limit.time
         return self.is_locked, "info" in self.withheld, self.hidden_styles, of_levels
 
 
@@ -160,6 +176,7 @@ class ViewMaker:
         self._catalogue = site.catalogue
         self._parts = parts
         self._made: dict[Any, Catalogue] = {}
+        self._limited_tables: dict[Any, tuple[Any, Any, Any] | None] = {}
         classes = {name: site.plugins.services[name] for name in site.catalogue.services}
         self._shown = {
             name: self._possible(
@@ -205,9 +222,42 @@ class ViewMaker:
             self._made[key] = (
                 base
                 if is_base and settings is base.settings and not limits
-                else base.filtered(layers, readers, settings, services, self._variants(shown))
+                else self._with_tables(
+                    base.filtered(layers, readers, settings, services, self._variants(shown)), shown
+                )
             )
         return self._made[key]
+
+    def _with_tables(self, found: Catalogue, shown: Mapping[str, Shown]) -> Catalogue:
+        """Return a view in which the variants outside the times of rules do not exist."""
+        tables = dict(found.variants)
+        for name, how in shown.items():
+            known = self._within(name, how) if name in tables else None
+            if known is not None:
+                tables[name] = known[2]
+        limited = frozenset(
+            name for name, table in tables.items() if table is not found.variants[name]
+        )
+        if not limited:
+            return found
+        # Versions are those of the public default, which these layers do not show.
+        return replace(
+            found,
+            variants=tables,
+            at_token=[partial(_without_versions, limited, find) for find in found.at_token],
+        )
+
+    def _within(self, name: str, how: Shown) -> tuple[Any, Any, Any] | None:
+        """Return a layer with its readers and variants within the times of its limits.
+
+        None if nothing is left of it.
+        """
+        key = name, how.limit.time
+        if key not in self._limited_tables:
+            # A table that cannot be limited is not shown.
+            within = getattr(self._catalogue.variants[name], "within", None)
+            self._limited_tables[key] = None if within is None else within(*how.limit.time)
+        return self._limited_tables[key]
 
     def _variants(self, shown: Mapping[str, Shown]) -> Callable[[str, Layer], Part | None]:
         """Return what shows the variants of layers as far as their layer."""
@@ -292,6 +342,14 @@ class ViewMaker:
     def _limited(self, layer: Layer, how: Shown) -> Part | None:
         """Return a layer and its readers within limits, or None if nothing is left."""
         limit, readers = how.limit, self._catalogue.readers_of(layer)
+        if limit.time != ALWAYS and layer.readers is None and layer.id in self._catalogue.variants:
+            within = self._within(layer.id, how)
+            if within is None:
+                return None
+            if within[2] is not self._catalogue.variants[layer.id]:
+                same = {name: getattr(layer, name) for name in _OF_VIEW}
+                same["hidden_from"] |= {_HISTORY}
+                layer, readers = replace(within[0], **same), within[1]
         if limit == NO_LIMIT and not how.hidden_styles:
             return layer, readers
         styles = tuple(one for one in layer.styles if one.identifier not in how.hidden_styles)
@@ -349,6 +407,18 @@ class ViewMaker:
             if (value := getattr(limit, name)) is not None and value < limits.get(name, 0)
         }
         return {**limits, **smaller} if smaller else {}
+
+
+def _without_versions(
+    limited: frozenset[str],
+    find: Callable[[Layer, Mapping[str, str], str], Layer],
+    layer: Layer,
+    values: Mapping[str, str],
+    token: str,
+) -> Layer:
+    if layer.id in limited:
+        raise UnknownNameError(f"there is no layer {printable(f'{layer.id}~{token}')}", "layer")
+    return find(layer, values, token)
 
 
 def _box(box: Sequence[float]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Self
 
+from mastaba_demo.campaigns import write_campaigns
 from mastaba_demo.features import Features, tables_of
 from mastaba_demo.hydrology import drain
 from mastaba_demo.noise import Window
@@ -61,6 +62,7 @@ def generate(
     try:
         tiles, features = _render(settings, progress, processes or _processors())
         _write(temporary / "new", settings, tiles, features)
+        write_campaigns(temporary / "new", settings, tiles)
         names = json.dumps(_named(features), indent=1, ensure_ascii=False)
         (temporary / "new" / PLACES).write_text(f"{names}\n", encoding="utf-8")
         (temporary / "new" / _STAMP).write_text(json.dumps(stamp) + "\n", encoding="utf-8")

@@ -9,6 +9,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
+from mastaba_demo.campaigns import STACK, YEARS
 from mastaba_demo.generation import PLACES
 from mastaba_demo.kept import write_unless_edited
 from mastaba_demo.settings import Settings
@@ -59,6 +60,25 @@ _LAYERS: Mapping[str, Mapping[str, Any]] = {
         "keywords": ["vector", "MVT"],
     },
 }
+_NEWEST = f"campaigns_{max(YEARS)}"
+_CAMPAIGNS: Mapping[str, Any] = {
+    "title": "Aerial campaigns",
+    "abstract": "The same place in four years: ask for one with TIME=1950.",
+    "keywords": ["imagery", "JPEG", "time"],
+    "styles": ["normal"],
+    "resampling": "bicubic",
+    "dimensions": [{"name": "time", "nearest": True}],
+}
+_FLIGHTS: Mapping[str, Any] = {
+    "title": f"Flights of {max(YEARS)}",
+    "abstract": "Which flight each pixel of the newest campaign comes from: 1 spring, 2 summer.",
+    "keywords": ["provenance", "FLOAT32"],
+    "styles": ["flights", "normal"],
+    "resampling": "nn",
+    "get_feature_info": {"type": "PYRAMID"},
+    "elevation": {"enabled": False},
+    "terrain": {"enabled": False},
+}
 _ELEVATION: Mapping[str, Any] = {
     "facades": {
         "edr": True,
@@ -71,6 +91,7 @@ _ELEVATION: Mapping[str, Any] = {
 _OPENING = 95.0
 """Metres per pixel of the first view: mountains and a coast fill a screen."""
 _FLAT = 160  # grey of flat ground in the relief layer
+_FLIGHT_STOPS = ((0, 0, 0, 0, 0), (1, 66, 135, 245, 255), (2, 245, 158, 66, 255))
 _HYPSOMETRIC_STOPS = (
     (-99999, 0, 0, 0, 0),
     (-9000, 8, 24, 58, 255),
@@ -111,13 +132,16 @@ def write_demo_installation(
 
 def _write(directory: Path, target: Path, public_url: str) -> None:
     """Write the files of the configuration of a directory into another one."""
+    installed = entry_points(group="mastaba").names
     services = installed_services()
     overrides: dict[str, Any] = {"global": {"provider": "Mastaba demo", "cors": True}}
     switches: dict[str, Any] = {}
     if "ogcapi" in services:
         overrides["ogcapi"] = {"coverages": True}
         switches["coverages"] = True
-    if "export" in entry_points(group="mastaba").names:
+    if "history" in installed:
+        services.append("history")
+    if "export" in installed:
         services.append("export")
         overrides["export"] = {
             "directory": str(directory.resolve() / EXPORTS),
@@ -139,10 +163,19 @@ def _write(directory: Path, target: Path, public_url: str) -> None:
         )
         for name, fields in _LAYERS.items()
     }
+    layers["flights"] = layer_document(directory / PYRAMIDS / f"{_NEWEST}_sources.json", **_FLIGHTS)
+    if "dimensions" in installed:
+        layers["campaigns"] = layer_document(
+            directory / PYRAMIDS / f"{_NEWEST}.json",
+            variants={"stack": str(directory.resolve() / PYRAMIDS / STACK)},
+            **switches,
+            **_CAMPAIGNS,
+        )
     write_installation(
         target,
         layers=layers,
         styles={
+            "flights": _palette_style("flights", "Flights", _FLIGHT_STOPS),
             "hypsometric": _hypsometric(),
             "shading": _shading(),
             "terrainrgb": {

@@ -94,6 +94,26 @@ class Opener:
         other.loader = loader
         return other
 
+    def around(self, layer: Layer) -> Opener:
+        """Return an opener for some of the variants, whose documents show another layer."""
+        other = copy(self)
+        other._layer = layer
+        other._digest = digest_of(layer.generation, sorted(layer.tile_limits.items()), layer.id)
+        return other
+
+    def alone(self, layer: Layer) -> Layer:
+        """Return a layer with the extent of its own pyramid, if its descriptor sets none."""
+        if self._bbox:
+            return layer
+        levels = layer.pyramid.levels.values()
+        native = reduce(BoundingBox.union, (one.matrix.bbox_of(one.limits) for one in levels))
+        crs = layer.pyramid.tile_matrix_set.crs
+        return replace(layer, native_bbox=native, geographic_bbox=geographic_bbox(native, crs))
+
+    def widened(self, layer: Layer, limits: Mapping[str, TileLimits]) -> Layer:
+        """Return a layer with the extent of all variants; see the function of this name."""
+        return widened(layer, limits, self._bbox)
+
     def get(self, variant: Variant, refresh: Callable[[str], Any] | None, depth: int = 0) -> Layer:
         """Return an open variant.
 

@@ -123,6 +123,104 @@ class Series(VariantTable):
         other.opener = self.opener.moved(loader)
         return other
 
+    def within(self, first: str, last: str) -> tuple[Layer, Any, Series] | None:
+        """Return the layer with the variants whose time is within limits, for a view.
+
+        The others cannot be told from values that never existed. If the default is one of them, or
+        is composed of several values, the newest one that is left is the default.
+
+        Args:
+            first, last: times, both included; empty for no limit.
+
+        Returns:
+            the layer, its readers, and its table; None if no variant is left. A layer without time
+            is returned as it is.
+
+        Raises:
+            ValueError: a limit is no time.
+            OverloadedError: the default cannot be opened at the moment.
+        """
+        axis = self._axes.get("time")
+        if axis is None:
+            return self.layer, self.layer.readers, self
+        begin, end = (parse_time(one) if one else None for one in (first, last))
+        if (first and begin is None) or (last and end is None):
+            raise ValueError(f"{first}/{last} is not a range of times")
+        kept = {
+            one.number
+            for one in axis.values
+            if (begin is None or one.means.start >= begin.start)
+            and (end is None or one.means.end <= end.end)
+        }
+        index = self._names.index("time")
+        rows = [row for row in self._rows if row[0][index] in kept]
+        if not rows:
+            return None
+        if len(rows) == len(self._rows):
+            return self.layer, self.layer.readers, self
+        other = self._of(rows)
+        layer, readers = other._shown_default(self.layer)
+        other.layer = layer
+        other.opener = other.opener.around(layer)
+        return layer, readers, other
+
+    def _of(self, rows: list[tuple[Numbers, Row]]) -> Series:
+        """Return a table of some rows; the texts of values stay."""
+        other = copy(self)
+        other.__dict__["_texts"] = self._texts
+        for name in ("_numbers", "_ranks", "_by_key", "_all_texts", "_shown"):
+            other.__dict__.pop(name, None)
+        other._known = {}
+        other._rows, other._positions, other._with = rows, {}, {}
+        for position, (numbers, _) in enumerate(rows):
+            other._positions[numbers] = position
+            for index, number in enumerate(numbers):
+                other._with.setdefault((index, number), []).append(position)
+        other._declared = [self._declared_for(one, rows) for one in self._declared]
+        other.dimensions = tuple(one.dimension for one in other._declared)
+        other._axes = {
+            name: axis.among({numbers[index] for numbers, _ in rows})
+            for index, (name, axis) in enumerate(self._axes.items())
+        }
+        return other
+
+    def _declared_for(self, one: Any, rows: list[tuple[Numbers, Row]]) -> Any:
+        """Return a dimension with a default that some rows have."""
+        dimension = one.dimension
+        if dimension.of_pixels or dimension.default in ("latest", "earliest", "now", "none"):
+            return one
+        if dimension.default != "current":
+            index = self._names.index(dimension.name)
+            number = self._axes[dimension.name].find(dimension.default).values[0]
+            if any(numbers[index] == number for numbers, _ in rows):
+                return one
+        return replace(one, dimension=replace(dimension, default="latest"))
+
+    def _shown_default(self, whole: Layer) -> tuple[Layer, Any]:
+        """Return the layer of the default of this table and its readers."""
+        position = self._default_position()
+        if position is None:
+            # `now` and `none`: the layer shows the newest value to those who ask for no value.
+            axis = self._axes["time"]
+            index = self._names.index("time")
+            position = self._with[index, axis.newest.number][-1]
+        variant = self._variant(position)
+        opened = self.opener.get(variant, self.refresh)
+        rows = [row for _, row in self._rows]
+        layer = replace(
+            self.opener.alone(opened),
+            key=whole.key,
+            readers=None,
+            title=whole.title,
+            attribution=whole.attribution,
+            cache_control=whole.cache_control,
+            dimensions=self.dimensions,
+            tile_limits=MappingProxyType({}),
+            generation=digest_of(whole.generation, [row["at"] for row in rows]),
+        )
+        limits = _limits(rows)
+        return self.opener.widened(layer, limits) if limits else layer, opened.readers
+
     def _add(self, row: Row, source: VariantSource) -> None:
         numbers = tuple(self._numbers[name][row["at"][name]] for name in self._names)
         position = len(self._rows)

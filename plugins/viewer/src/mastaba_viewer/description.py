@@ -17,6 +17,7 @@ from mastaba_viewer.snippets import snippets
 from mastaba_viewer.sources import sources
 from mastaba_viewer.sources.heights import heights
 from mastaba_viewer.sources.stylesheets import default_stylesheet
+from mastaba_viewer.times import times
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import Layer, Palette, Style
@@ -56,6 +57,7 @@ def description(layer: Layer, site: Site) -> dict[str, Any]:
         "downloads": downloads(layer, site),
         "snippets": snippets(layer, site, found),
         "projections": projections(layer, site),
+        "times": times(layer, site.catalogue),
     }
 
 

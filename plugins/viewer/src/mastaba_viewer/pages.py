@@ -21,6 +21,7 @@ from mastaba_viewer.legends import legends
 from mastaba_viewer.provider import about_section, services_section
 from mastaba_viewer.texts import text, texts
 from mastaba_viewer.thumbnails import thumbnail
+from mastaba_viewer.times import base_id
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import Layer
@@ -76,7 +77,9 @@ def layer_page(
         lang: language of the texts.
     """
     found, titles = description(layer, site), _titles(shared)
-    others = {name: title for name, title in titles.items() if name != layer.id}
+    base = base_id(layer)
+    others = {name: title for name, title in titles.items() if name != base}
+    last = len(found["times"]["texts"]) - 1 if found["times"] else 0
     itself = {layer.id: text("itself", lang, title=layer.title)}
     styles = choices.styles(found, lang)
     snippets = [(snippet["id"], snippet["title"]) for snippet in found["snippets"]]
@@ -85,7 +88,9 @@ def layer_page(
         settings,
         lang,
         title=escape(layer.title),
-        layers=choices.options(titles.items(), layer.id),
+        layers=choices.options(titles.items(), base),
+        no_times=_unless(found["times"]),
+        last_time=str(last),
         compared=choices.options((titles | itself).items(), next(iter(others), layer.id)),
         styles=choices.options(styles),
         no_styles=_unless(len(styles) > 1),
@@ -124,11 +129,12 @@ def compare_page(
     """Return the page with two layers on one map; see `layer_page`."""
     left, right = sides
     found = [description(layer, site) for layer in sides]
+    named = {layer.id: layer.title for layer in sides}
     selects: dict[str, str] = {}
     for side, layer, shown in zip(("left", "right"), sides, found, strict=True):
         styles = choices.styles(shown, lang)
         selects |= {
-            f"{side}_layers": choices.options(_titles(shared).items(), layer.id),
+            f"{side}_layers": choices.options((_titles(shared) | named).items(), layer.id),
             f"{side}_sources": choices.options(choices.sources(shown)),
             f"{side}_styles": choices.options(styles),
             f"{side}_no_styles": _unless(len(styles) > 1),

@@ -18,6 +18,7 @@ from mastaba_viewer.requests import View, requests
 from mastaba_viewer.settings import SETTINGS
 from mastaba_viewer.stored import stored_tiles
 from mastaba_viewer.texts import LANGUAGES, language
+from mastaba_viewer.times import named_layer
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import Layer
@@ -39,6 +40,8 @@ class Viewer(Service):
     ``/data/stored/{layer}/{tile matrix}/{row}/{col}``   which tiles of a block are stored
     ``/static/...``                                      files
     ==================================================== ==============================
+
+    A layer is named by its identifier, or with values: ``ORTHO;time=1950``.
     """
 
     name: ClassVar[str] = "viewer"
@@ -104,7 +107,9 @@ class Viewer(Service):
 
     def _layer(self, identifier: str) -> Layer:
         layer = self.site.catalogue.layers.get(identifier)
-        if layer is None or not self.publishes(layer):
+        if layer is None:
+            layer = named_layer(self.site.catalogue, identifier)
+        if not self.publishes(layer):
             raise UnknownPathError("Unknown layer")
         return layer
 

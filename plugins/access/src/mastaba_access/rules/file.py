@@ -241,8 +241,9 @@ class _Loader:
             reason = f"there is no area {body['area']!r}"
             self._faults.error(f"{path}.area", reason, "add it to areas, or correct its name")
         if "time" in body:
-            reason = "layers have no dimension of time yet, so nothing would be limited"
-            self._faults.error(f"{path}.time", reason, "remove it")
+            self._parsed(lambda _: Limit.of({"time": body["time"]}), body["time"], f"{path}.time")
+            if self._faults.all.errors:
+                body = {key: value for key, value in body.items() if key != "time"}
         limit = Limit.of(body)
         if limit.is_empty:
             reason = "nothing is within these limits: a range ends before it starts"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import calendar
+import datetime
 import math
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -14,6 +17,10 @@ _NUMBERS: Final = ("pixels", "width", "height", "layers", "points", "tiles")
 
 Range = tuple[float, float]
 EVERYTHING: Final[Range] = (0.0, math.inf)
+
+Times = tuple[str, str]
+ALWAYS: Final[Times] = ("", "")
+_TIME: Final = re.compile(r"(\d{4})(?:-(\d\d)(?:-(\d\d)(?:T(\d\d):(\d\d):(\d\d)Z)?)?)?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +33,7 @@ class Limit:
         cut: what happens to cut tiles; empty for the default, ``mask``.
         resolution: least and greatest size of a pixel, metres.
         scale: least and greatest scale denominator.
+        time: first and last time of variants, both included, ISO 8601; empty for no limit.
         formats: media types in lower case; None for all.
         pixels, width, height, layers: of a map; None for no limit.
         points, tiles: of a query of heights; None for no limit.
@@ -36,6 +44,7 @@ class Limit:
     cut: str = ""
     resolution: Range = EVERYTHING
     scale: Range = EVERYTHING
+    time: Times = ALWAYS
     formats: frozenset[str] | None = None
     pixels: int | None = None
     width: int | None = None
@@ -54,6 +63,7 @@ class Limit:
             cut=body.get("cut", ""),
             resolution=_range(body.get("resolution", EVERYTHING)),
             scale=_range(body.get("scale", EVERYTHING)),
+            time=_times(body.get("time", ALWAYS)),
             formats=None if formats is None else frozenset(map(media_type, formats)),
             **numbers,
         )
@@ -62,7 +72,9 @@ class Limit:
     def is_empty(self) -> bool:
         """Whether nothing can be within these limits, whatever the layer."""
         ranges = (self.resolution, self.scale)
-        return any(low > high for low, high in ranges) or self.formats == frozenset()
+        first, last = self.time
+        is_never = bool(first and last) and first > last
+        return is_never or any(low > high for low, high in ranges) or self.formats == frozenset()
 
     def to_json(self) -> dict[str, Any]:
         """Return what differs from no limit, for explanations and digests."""
@@ -77,6 +89,8 @@ class Limit:
             low, high = getattr(self, name)
             if (low, high) != EVERYTHING:
                 found[name] = [low, None if math.isinf(high) else high]
+        if self.time != ALWAYS:
+            found["time"] = list(self.time)
         return {key: value for key, value in found.items() if value not in (None, [], "")}
 
 
@@ -99,6 +113,7 @@ def combined(limits: Iterable[Limit]) -> Limit:
             cut=max(result.cut, one.cut, key=_strictness),
             resolution=_common(result.resolution, one.resolution),
             scale=_common(result.scale, one.scale),
+            time=_common_times(result.time, one.time),
             formats=formats,
             **numbers,
         )
@@ -117,6 +132,40 @@ def _range(found: Iterable[float]) -> Range:
 
 def _common(one: Range, other: Range) -> Range:
     return max(one[0], other[0]), min(one[1], other[1])
+
+
+def _times(found: Sequence[str | int]) -> Times:
+    """Return the first and the last instant of two times.
+
+    Raises:
+        ValueError: a text is no time.
+    """
+    first, last = map(str, found)
+    return first and _instants(first)[0], last and _instants(last)[1]
+
+
+def _instants(text: str) -> Times:
+    """Return the first and the last instant of a time, in a form that sorts."""
+    match = _TIME.fullmatch(text)
+    if match is None:
+        raise ValueError("is no year, month, date or instant in UTC")
+    year, month, day = (int(one) if one else None for one in match.group(1, 2, 3))
+    assert year is not None
+    last_month = month or 12
+    last_day = day or calendar.monthrange(max(1, year), last_month)[1]
+    time = datetime.time.fromisoformat(text[11:-1]) if match[4] else None
+    first = datetime.datetime.combine(
+        datetime.date(year, month or 1, day or 1), time or datetime.time()
+    )
+    last = datetime.datetime.combine(
+        datetime.date(year, last_month, last_day), time or datetime.time(23, 59, 59)
+    )
+    return f"{first.isoformat()}Z", f"{last.isoformat()}Z"
+
+
+def _common_times(one: Times, other: Times) -> Times:
+    lasts = [last for last in (one[1], other[1]) if last]
+    return max(one[0], other[0]), min(lasts, default="")
 
 
 def _least(one: int | None, other: int | None) -> int | None:

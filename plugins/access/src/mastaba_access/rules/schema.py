@@ -58,7 +58,14 @@ def _limits(description: str, **further: Mapping[str, Any]) -> dict[str, Any]:
             "height": _number("Rows of a map."),
             "layers": _number("Layers of a map."),
             "formats": _words("Media types of maps and tiles."),
-            "time": {"description": "Reserved: layers have no dimension of time yet. Remove it."},
+            "time": {
+                "type": "array",
+                "description": "First and last time of layers with times, both included: years, "
+                "months, dates or instants in UTC; empty for no limit. Other values do not exist.",
+                "items": {"type": ["string", "integer"]},
+                "minItems": 2,
+                "maxItems": 2,
+            },
             "points": _number("Points of a query of heights."),
             "tiles": _number("Tiles that a query of heights reads."),
             **further,

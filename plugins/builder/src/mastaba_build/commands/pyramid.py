@@ -35,7 +35,7 @@ def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
     parser = subparsers.add_parser(
         "pyramid",
         help="versions and index packs of a pyramid, joined pyramids: log, diff, rollback, prune, "
-        "pin, unpin, withdraw, pack, join, head, copy; sources of pixels: provenance",
+        "pin, unpin, withdraw, pack, stack, join, head, copy; sources of pixels: provenance",
         description=_DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -76,6 +76,21 @@ def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
     unpin.add_argument("--by", metavar="TEXT", help="only the pins of this one (default: all)")
     _add_message(rollback)
     _action(actions, "pack", _pack, "write index packs, with which a tile is one request")
+    stack = _action(actions, "stack", _stack, "list the pyramids of a series, for a layer of them")
+    stack.add_argument(
+        "--template",
+        required=True,
+        metavar="FILE",
+        help="name of their descriptors, with the dimension: 'ortho_{time}.json'",
+    )
+    stack.add_argument("--title", default="", metavar="TEXT", help="of each: 'Flight of {time}'")
+    stack.add_argument(
+        "--final",
+        action="append",
+        default=[],
+        metavar="VALUE",
+        help="value of a pyramid that will not change; may be repeated",
+    )
     for one in (log, diff):
         one.add_argument("--json", action="store_true", help="print JSON")
     _add_copy(actions)
@@ -293,6 +308,15 @@ def _pack(store: OutputStore, arguments: argparse.Namespace) -> None:
     sys.stdout.write(
         f"{packs} index packs of {slabs} slabs, {read} of them read; reload the server\n"
     )
+
+
+def _stack(store: OutputStore, arguments: argparse.Namespace) -> None:
+    from mastaba_build.output.history import checked_message
+    from mastaba_build.output.stacks import write_stack
+
+    title = checked_message(arguments.title)
+    count = write_stack(store, arguments.name, arguments.template, title, tuple(arguments.final))
+    sys.stdout.write(f"{arguments.name}.stack.json lists {count} pyramids; reload the server\n")
 
 
 def _copy(store: OutputStore, arguments: argparse.Namespace) -> None:

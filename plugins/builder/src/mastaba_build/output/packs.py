@@ -17,6 +17,7 @@ from mastaba_build.errors import PlanError
 from mastaba_build.output.destination import Destination
 from mastaba_build.output.history import Note
 from mastaba_build.output.lock import locked
+from mastaba_build.output.stacks import renew_stacks
 from mastaba_build.output.storage import OutputStore
 from mastaba_build.output.versions import (
     keep_documents,
@@ -83,6 +84,8 @@ def pack_pyramid(store: OutputStore, output: Destination, name: str) -> Packed:
             entry = {**history.versions[str(number)], "generation": digest_of(descriptor)}
             history.set_version(number, entry)
             publish_version(store, name, number, Note("pack"), history)
+        else:
+            renew_stacks(store, name)
         return found
 
 

@@ -219,6 +219,16 @@ class OutputStore:
         while (one := self._attempt(1, lambda: next(found, None))) is not None:
             yield one[0].removeprefix(self._prefix), one[1]
 
+    def names(self, prefix: str) -> Iterator[str]:
+        """Yield the keys without a slash that begin with a prefix. Raises OutputError."""
+        if not isinstance(self._storage, FileWriter):
+            yield from (key for key in self.list(prefix) if "/" not in key)
+            return
+        place = self._prefix or "."
+        for name in self._attempt(1, lambda: os.listdir(place) if os.path.isdir(place) else []):
+            if name.startswith(prefix):
+                yield name
+
     def has(self, prefix: str) -> bool:
         """Return whether a key begins with a prefix. Raises OutputError."""
         return next(self.list(prefix), None) is not None

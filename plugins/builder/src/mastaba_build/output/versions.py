@@ -17,6 +17,7 @@ from mastaba.api.catalogue import digest_of
 from mastaba_build.errors import PlanError, VerificationError
 from mastaba_build.output.history import History, Note, version_entry
 from mastaba_build.output.records import Record
+from mastaba_build.output.stacks import renew_stacks
 from mastaba_build.output.storage import OutputStore
 
 DOCUMENTS = (".list", ".build.json", ".json")
@@ -186,17 +187,22 @@ def open_history(store: OutputStore, name: str, versions: Sequence[Version]) -> 
 def publish_version(
     store: OutputStore, name: str, number: int, note: Note, history: History
 ) -> None:
-    """Publish a version whose documents exist. Raises OutputError.
+    """Publish a version whose documents exist.
 
     The history is written first and the descriptor last, so that an address that a server gives to
-    clients is always known.
+    clients is always known. The stacks that list the pyramid follow.
 
     Args:
         history: of the pyramid, with this version.
+
+    Raises:
+        OutputError: a document cannot be read or written.
+        VerificationError, LockedError: a stack cannot be renewed.
     """
     history.publish(history.versions[str(number)]["generation"], number, note)
     history.write(store, name)
     _copy(store, f"{name}_{number}", name)
+    renew_stacks(store, name)
 
 
 def _copy(store: OutputStore, stem: str, to: str) -> None:

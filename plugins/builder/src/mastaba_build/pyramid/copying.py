@@ -24,6 +24,7 @@ from mastaba_build.output.lock import locked
 from mastaba_build.output.packs import write_packs
 from mastaba_build.output.records import Record
 from mastaba_build.output.source_records import SUMS, read_source_record
+from mastaba_build.output.stacks import renew_stacks
 from mastaba_build.output.storage import OutputStore
 from mastaba_build.plan.names import SOURCE
 from mastaba_build.pyramid.copy_journal import CopiedSlab, CopyJournal
@@ -354,6 +355,7 @@ class _Copier:
                 if posixpath.basename(pyramid.get("path", "")) == f"{name}.json":
                     pyramid["path"] = self._target.path(f"{name}.json")
             self._store.write(f"{name}.layer.json", _text(layer))
+        renew_stacks(self._store, name)
 
     def _write_version(self, origin: OutputStore, version: _Version) -> str:
         """Write the documents of a version; return its generation in the target."""

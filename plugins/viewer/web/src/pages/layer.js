@@ -5,7 +5,7 @@ import "../styles/map.css";
 import "../styles/layer.css";
 import { showAttribution } from "../attribution.js";
 import { bindBasemap } from "../basemap.js";
-import { namesOf } from "../choice.js";
+import { namesOf, nearest } from "../choice.js";
 import { byId, say } from "../dom.js";
 import { ElevationTools } from "../elevationtools.js";
 import { askElevation, askFeatures, infoTemplate, showFeatures } from "../featureinfo.js";
@@ -24,6 +24,7 @@ import { openingView } from "../start.js";
 import { fragment, readState, writeState } from "../state.js";
 import { bindTaking } from "../taking.js";
 import { t } from "../texts.js";
+import { Times } from "../times.js";
 
 /** Milliseconds for which the pointer must rest. */
 const REST = 150;
@@ -46,6 +47,21 @@ class LayerPage extends ShownLayer {
     goTo(this.view, (place) => this.cellAt(place));
     this.bind();
     this.follow();
+    this.times = new Times(this);
+  }
+
+  /** Show another value of the layer: same view and choice, another name. */
+  become(layer) {
+    const names = namesOf(this.choice);
+    learn(layer);
+    this.layer = layer;
+    this.usual = nearest(layer, {});
+    this.choose(names);
+    history.replaceState(null, "", layerPage(layer.id) + location.hash);
+    byId("title").textContent = layer.title;
+    byId("program").dispatchEvent(new Event("change"));
+    this.redraw();
+    this.attribute();
   }
 
   bind() {

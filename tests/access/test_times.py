@@ -1,0 +1,151 @@
+"""Rules that limit the times of layers: other values do not exist, in any spelling."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+from tests.access.test_views import rules, view
+from tests.series import colour_of, series_installation
+
+from mastaba.api.catalogue import Catalogue
+from mastaba.api.services import Site
+from mastaba.api.tools import create_application
+from mastaba.errors import NoSuchValueError, UnknownNameError
+from mastaba_access.gate import RulesGate
+
+YEARS = [{"time": year} for year in ("1950", "1975", "1999", "2023")]
+LIMIT = {"what": {"layers": ["ORTHO"]}, "limit": {"time": ["1950", "1999"]}}
+
+
+def opened(tmp_path: Path, limit: Any = LIMIT, **options: Any) -> tuple[Site, RulesGate]:
+    options = {"dimensions": [{"name": "time", "nearest": True}], **options}
+    names = {"template": "ORTHO_{time}", "listed": True}
+    server = series_installation(tmp_path, YEARS, services=("wms", "tms"), names=names, **options)
+    file = tmp_path / "access.json"
+    file.write_text(json.dumps(rules(limit, {"allow": {}})))
+    site = create_application(str(server)).site
+    site.plugin_settings = {"access": {"rules": str(file)}}
+    return site, RulesGate(site, site.plugin_settings["access"])
+
+
+@pytest.fixture
+def limited(tmp_path: Path) -> Catalogue:
+    site, gate = opened(tmp_path)
+    return view(gate, site, "wms")
+
+
+def colour(catalogue: Catalogue, name: str = "ORTHO", **values: str) -> tuple[int, ...]:
+    """Return the colour of the layer that a name and values mean."""
+    layer = catalogue.resolve(name, values).layer
+    reader = catalogue.readers_of(layer)["2"]
+    tile = reader.locate(1, 2)
+    assert tile is not None
+    with Image.open(io.BytesIO(tile.read())) as image:
+        found: Any = image.convert("RGB").getpixel((3, 3))
+    return tuple(found)
+
+
+def test_values_outside_do_not_exist(limited: Catalogue) -> None:
+    layer = limited.layers["ORTHO"]
+    (values,) = limited.values_of(layer)
+    assert list(values.texts) == ["1950", "1975", "1999"]
+    assert values.default == "1999"
+    assert "2023" not in values.extent
+    assert layer.at == {"time": "1999"}
+    # Its publications are those of 2023.
+    assert "history" in layer.hidden_from
+    assert layer.interval is not None
+    assert layer.interval[1].startswith("1999")
+    names = [name for name, _ in limited.variants["ORTHO"].further_names()]  # type: ignore[attr-defined]
+    assert names == ["ORTHO_1950", "ORTHO_1975", "ORTHO_1999"]
+
+
+@pytest.mark.parametrize(
+    ("values", "position"),
+    [
+        ({}, 2),
+        ({"time": "current"}, 2),
+        ({"time": "default"}, 2),
+        ({"time": "1950/2023"}, 2),
+        ({"time": "../.."}, 2),
+        ({"time": "1960/2100"}, 2),
+        ({"time": "2023"}, 2),  # the nearest one that is left
+        ({"time": "2023-06-17T00:00:00Z"}, 2),
+        ({"time": "1950"}, 0),
+        ({"time": "19750101"}, 1),
+    ],
+)
+def test_every_spelling_finds_what_is_left(
+    limited: Catalogue, values: dict[str, str], position: int
+) -> None:
+    assert colour(limited, **values) == colour_of(position)
+
+
+@pytest.mark.parametrize("name", ["ORTHO_2023", "ORTHO_2024", "ORTHO~123456789abc"])
+def test_names_of_hidden_values_are_unknown(limited: Catalogue, name: str) -> None:
+    with pytest.raises(UnknownNameError):
+        limited.resolve(name)
+
+
+def test_a_hidden_value_has_the_error_of_one_that_never_existed(tmp_path: Path) -> None:
+    site, gate = opened(tmp_path, dimensions=[{"name": "time"}])
+    found = view(gate, site, "tms")
+    texts = []
+    for year in ("2023", "2024"):
+        errors = []
+        for name, values in (
+            (f"ORTHO;time={year}", {}),
+            ("ORTHO", {"time": year}),
+            ("ORTHO", {"time": f"{year}-03"}),
+            ("ORTHO", {"time": f"{year}/2100"}),
+            ("ORTHO", {"time": f"1950,{year}"}),
+        ):
+            with pytest.raises(NoSuchValueError) as raised:
+                found.resolve(name, values, most=16)
+            errors.append(str(raised.value).replace(year, "YEAR"))
+        texts.append(errors)
+    assert texts[0] == texts[1]
+    # Without limits it is there.
+    assert colour(site.catalogue, "ORTHO;time=2023") == colour_of(3)
+
+
+def test_default_values_that_are_hidden_are_replaced(tmp_path: Path) -> None:
+    dimensions = [{"name": "time", "default": "current"}]
+    site, gate = opened(tmp_path, dimensions=dimensions)
+    # The composite shows hidden values.
+    assert colour(view(gate, site, "wms")) == colour_of(2)
+    (tmp_path / "second").mkdir()
+    site, gate = opened(tmp_path / "second", dimensions=[{"name": "time", "default": "2023"}])
+    assert colour(view(gate, site, "wms")) == colour_of(2)
+
+
+def test_ends_are_whole_values(tmp_path: Path) -> None:
+    limit = {"limit": {"time": ["1950-02", "1999-06"]}}
+    site, gate = opened(tmp_path, limit)
+    (values,) = view(gate, site, "wms").values_of(site.catalogue.layers["ORTHO"])
+    assert list(values.texts) == ["1975"]
+
+
+def test_without_a_value_left_the_layer_does_not_exist(tmp_path: Path) -> None:
+    site, gate = opened(tmp_path, {"limit": {"time": ["", "1900"]}})
+    assert "ORTHO" not in view(gate, site, "wms").layers
+
+
+def test_limits_that_hide_nothing_change_nothing(tmp_path: Path) -> None:
+    site, gate = opened(tmp_path, {"limit": {"time": ["1950", ""]}})
+    assert view(gate, site, "wms").layers["ORTHO"] is site.catalogue.layers["ORTHO"]
+
+
+def test_areas_hold_for_the_values_that_are_left(tmp_path: Path) -> None:
+    limit = {"limit": {"time": ["", "1999"], "scale": [1, 1e8]}}
+    site, gate = opened(tmp_path, limit)
+    found = view(gate, site, "wms")
+    assert list(found.layers["ORTHO"].pyramid.levels) == ["3"]
+    assert list(found.resolve("ORTHO;time=1950").layer.pyramid.levels) == ["3"]
+    assert list(found.resolve("ORTHO;time=2023").layer.pyramid.levels) == ["3"]
+    assert found.resolve("ORTHO;time=2023").layer.at == {"time": "1999"}
