@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 _PREFIX = "dim_"
 
@@ -117,6 +118,32 @@ def parameter_names(dimensions: Iterable[Dimension]) -> frozenset[str]:
     """Return the names of the parameters that `requested_values` reads."""
     names = [dimension.name for dimension in dimensions]
     return frozenset((*names, *(_PREFIX + name for name in names)))
+
+
+def with_further_names(layers: Iterable[Any], catalogue: Any) -> Iterator[Any]:
+    """Yield layers as documents list them, and after each its values that have names of their own.
+
+    Args:
+        layers: `mastaba.api.catalogue.Layer`.
+        catalogue: of the layers, `mastaba.api.catalogue.Catalogue`.
+    """
+    for layer in layers:
+        yield layer
+        table = catalogue.variants.get(layer.id)
+        for name, variant in () if table is None else table.further_names():
+            values = ", ".join(f"{key} {text}" for key, text in variant.at.items())
+            title = variant.changes.get("title") or f"{layer.title} ({values})"
+            yield replace(layer, id=name, key=name, title=title, dimensions=())
+
+
+def clock_defaults(catalogue: Any, layers: Iterable[Any]) -> tuple[str, ...]:
+    """Return the defaults of dimensions that the clock moves: a document with them must be rebuilt.
+
+    Args:
+        catalogue: of the layers, `mastaba.api.catalogue.Catalogue`.
+        layers: those with a dimension whose default is ``now``.
+    """
+    return tuple(one.default for layer in layers for one in catalogue.values_of(layer))
 
 
 def warning_headers(notes: Iterable[Note]) -> list[tuple[str, str]]:

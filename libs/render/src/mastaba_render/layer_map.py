@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Final, NamedTuple
 
@@ -123,6 +123,7 @@ class LayerMap:
     ) -> None:
         layer, style = entry.layer, entry.style
         self._layer = layer
+        self._ranges = entry.ranges
         self._style = style if style is not None and (style.palette or style.processing) else None
         self._margin = 0
         if self._style is not None:
@@ -269,6 +270,8 @@ class LayerMap:
         styling = plain
         if self._style is not None:
             styling += styled_pixels * styling_memory(self._style)
+        if self._ranges:
+            styling += drawn
         found = [self._needs(self._inside(rows)) for rows in self._with_margin(cuts)]
         strips = [needs for needs in found if needs is not None]
         if not strips:
@@ -350,7 +353,22 @@ class LayerMap:
     def _strip(self, rows: slice, kept: DecodedTiles | None) -> MapImage:
         """Return rows of the styled map, given those that they are computed from."""
         image = self._draw(rows, kept)
-        return image if self._style is None else self._styled(image)
+        shown = image if self._style is None else self._styled(image)
+        return self._within_ranges(shown, image) if self._ranges else shown
+
+    def _within_ranges(self, shown: MapImage, image: MapImage) -> MapImage:
+        """Return rows of the styled map without the pixels whose values are not to be shown."""
+        height, width, _ = shown.pixels.shape
+        start = self._margin
+        values = image.pixels[start : start + height, start : start + width, 0]
+        valid = np.zeros(values.shape, np.bool_)
+        for low, high in self._ranges:
+            valid |= (values >= low) & (values <= high)
+        if shown.valid is not None:
+            valid &= shown.valid
+        nodata = np.array(shown.nodata).astype(shown.pixels.dtype)
+        pixels = np.where(valid[:, :, np.newaxis], shown.pixels, nodata)
+        return replace(shown, pixels=pixels, valid=valid)
 
     def _draw(self, rows: slice, kept: DecodedTiles | None) -> MapImage:
         """Return rows without style."""

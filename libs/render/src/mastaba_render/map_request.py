@@ -30,10 +30,13 @@ class MapLayer:
     Attributes:
         layer: a raster layer.
         style: one of its styles; None for the values of the pyramid.
+        ranges: lowest and highest stored values that are shown, both included; pixels with other
+            values have no data. Empty to show all.
     """
 
     layer: Layer
     style: Style | None
+    ranges: tuple[tuple[float, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
