@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from urllib.parse import quote
 
 import pytest
@@ -127,3 +126,21 @@ def test_documents(client: Client) -> None:
     assert any("datetime={datetime}" in link["href"] for link in links)
     definition = client.get("/ogcapi/api?f=json").json
     assert "datetime" in definition["components"]["parameters"]
+
+
+def test_coverage(tmp_path: Path, open_client: OpenClient) -> None:
+    own = {"coverage": {"enabled": True}}
+    overrides = {"ogcapi": {"coverage": {}}}
+    client = open_client(
+        series_installation(tmp_path, services=("ogcapi",), services_overrides=overrides, **own)
+    )
+    area = "Lon(46:50),Lat(-1:-0.5)"
+    for path, query, position in (
+        ("ORTHO", "datetime=1950", 0),
+        ("ORTHO", 'subset=time("1975")', 1),
+        ("ORTHO", "", 2),
+        ("ORTHO%3Btime%3D1950", "", 0),
+    ):
+        response = client.get(f"/ogcapi/collections/{path}/coverage?f=json&subset={_POINT}&{query}")
+        assert response.json == dict(zip(("red", "green", "blue"), colour_of(position))), path
+    assert client.get("/ogcapi/collections/ORTHO/coverage?datetime=1066").status_code == 404

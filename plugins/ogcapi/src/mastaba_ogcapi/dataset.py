@@ -214,8 +214,12 @@ class Dataset:
         except (UnknownNameError, NoSuchValueError):
             return None
         whole = self.collections.get(layer.id)
-        if whole is None or layer.key == layer.id:
-            return whole
+        return None if whole is None else self.of_layer(layer)
+
+    def of_layer(self, layer: Layer) -> Collection:
+        """Return the collection of a published layer, or of one of its values or versions."""
+        if layer.key == layer.id:
+            return self.collections[layer.id]
         found = self._variants.get(layer.key)
         if found is None or found.layer is not layer:
             found = self._variants.add(layer.key, Collection(layer, self))
