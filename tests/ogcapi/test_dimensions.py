@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
@@ -129,18 +130,20 @@ def test_documents(client: Client) -> None:
 
 
 def test_coverage(tmp_path: Path, open_client: OpenClient) -> None:
-    own = {"coverage": {"enabled": True}}
-    overrides = {"ogcapi": {"coverage": {}}}
-    client = open_client(
-        series_installation(tmp_path, services=("ogcapi",), services_overrides=overrides, **own)
+    sections = {"ogcapi": {"coverages": True}}
+    path = series_installation(
+        tmp_path, services=("ogcapi",), services_overrides=sections, coverages=True
     )
-    area = "Lon(46:50),Lat(-1:-0.5)"
-    for path, query, position in (
-        ("ORTHO", "datetime=1950", 0),
-        ("ORTHO", 'subset=time("1975")', 1),
-        ("ORTHO", "", 2),
-        ("ORTHO%3Btime%3D1950", "", 0),
+    client = open_client(path)
+    point = "subset=Lon(20),Lat(40)"
+    for name, query, position in (
+        ("ORTHO", f"{point}&datetime=1950", 0),
+        ("ORTHO", f'{point},time("1975")', 1),
+        ("ORTHO", point, 2),
+        ("ORTHO%3Btime%3D1950", point, 0),
     ):
-        response = client.get(f"/ogcapi/collections/{path}/coverage?f=json&subset={_POINT}&{query}")
-        assert response.json == dict(zip(("red", "green", "blue"), colour_of(position))), path
+        response = client.get(f"/ogcapi/collections/{name}/coverage?f=json&{query}")
+        assert tuple(response.json.values()) == colour_of(position), name
     assert client.get("/ogcapi/collections/ORTHO/coverage?datetime=1066").status_code == 404
+    box = client.get('/ogcapi/collections/ORTHO/coverage?bbox=20,40,21,41&subset=time("1950")')
+    assert box.headers["OGCAPI-datetime"] == "1950-01-01T00:00:00Z/1950-12-31T23:59:59Z"
