@@ -79,5 +79,5 @@ def test_extent(client: Client) -> None:
 
 def test_native(client: Client) -> None:
     for query, value in (("", 3.0), ("&time=1950", 1.0)):
-        answer = client.get(f"/elevation/points?lon=20&lat=40&dataset=DEM{query}")
+        answer = client.get(f"/elevation/points?{_POINT}&dataset=DEM{query}")
         assert answer.json["results"][0]["elevation"] == value, answer.text

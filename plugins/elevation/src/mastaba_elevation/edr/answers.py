@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -64,13 +64,16 @@ def series(points: Sequence[Points], times: Sequence[float | None]) -> Points:
         times: Unix seconds.
     """
     whole = list(reversed(points))
+    columns: dict[str, Any] = {
+        name: [one.columns[name][0] for one in whole] for name in whole[0].columns
+    }
     return replace(
         whole[0],
         domain="PointSeries",
         x=np.concatenate([one.x for one in whole]),
         y=np.concatenate([one.y for one in whole]),
         heights=np.concatenate([one.heights for one in whole]),
-        columns={name: [one.columns[name][0] for one in whole] for name in whole[0].columns},
+        columns=columns,
         times=np.array(times[::-1], float),
     )
 

@@ -178,15 +178,17 @@ class Datasets(Mapping[str, Dataset]):
         found = []
         for layer in catalogue.resolve(several[0].layer.key, values, most).layers:
             members = []
-            for item in dataset.layers:
+            for item, vertical in zip(dataset.layers, dataset.verticals, strict=True):
                 shown = layer if item is several[0] else item.layer
                 if item.layer.dimensions and item is not several[0]:
                     try:
                         shown = catalogue.resolve(item.layer.key, {**values, **layer.at}).layer
                     except NoSuchValueError:
                         continue
-                members.append(item if shown is item.layer else HeightLayer(shown, self._site))
-            found.append(replace(dataset, layers=tuple(members)))
+                height = item if shown is item.layer else HeightLayer(shown, self._site)
+                members.append((height, vertical))
+            layers, verticals = zip(*members, strict=True)
+            found.append(replace(dataset, layers=layers, verticals=verticals))
         return found
 
     def only(self) -> Dataset | None:
