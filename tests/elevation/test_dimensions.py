@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -37,8 +38,12 @@ def client(
 def _values(client: Client, collection: str, query: str) -> list[float]:
     response = client.get(f"{_EDR}/{collection}/position?{_POINT}&{query}")
     assert response.status_code == 200, response.text
-    values: list[float] = response.json["ranges"]["elevation"]["values"]
+    values: list[float] = json.loads(response.data)["ranges"]["elevation"]["values"]
     return values
+
+
+def _read(client: Client, path: str) -> Any:
+    return json.loads(client.get(path).data)
 
 
 def test_one_time(client: Client) -> None:
@@ -48,7 +53,7 @@ def test_one_time(client: Client) -> None:
 
 
 def test_series(client: Client) -> None:
-    response = client.get(f"{_EDR}/DEM/position?{_POINT}&datetime=1950/1980").json
+    response = _read(client, f"{_EDR}/DEM/position?{_POINT}&datetime=1950/1980")
     assert response["domain"]["domainType"] == "PointSeries"
     times = response["domain"]["axes"]["t"]["values"]
     assert times == ["1950-01-01T00:00:00Z", "1975-01-01T00:00:00Z"]
@@ -66,13 +71,13 @@ def test_refused(client: Client, query: str, status: int) -> None:
 def test_area_and_cube(client: Client) -> None:
     area = "coords=POLYGON((20 40,21 40,21 41,20 40))"
     for path in (f"area?{area}", "cube?bbox=20,40,20.5,40.5"):
-        answer = client.get(f"{_EDR}/DEM/{path}&datetime=1950/1980").json
+        answer = _read(client, f"{_EDR}/DEM/{path}&datetime=1950/1980")
         values: list[Any] = answer["ranges"]["elevation"]["values"]
         assert {value for value in values if value is not None} == {2.0}
 
 
 def test_extent(client: Client) -> None:
-    temporal = client.get(f"{_EDR}/DEM").json["extent"]["temporal"]
+    temporal = _read(client, f"{_EDR}/DEM")["extent"]["temporal"]
     assert temporal["interval"] == [["1950-01-01T00:00:00Z", "2023-12-31T23:59:59Z"]]
     assert len(temporal["values"]) == 3
 
@@ -80,4 +85,4 @@ def test_extent(client: Client) -> None:
 def test_native(client: Client) -> None:
     for query, value in (("", 3.0), ("&time=1950", 1.0)):
         answer = client.get(f"/elevation/points?{_POINT}&dataset=DEM{query}")
-        assert answer.json["results"][0]["elevation"] == value, answer.text
+        assert json.loads(answer.data)["results"][0]["elevation"] == value, answer.text

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -37,6 +39,10 @@ def client(tmp_path_factory: pytest.TempPathFactory, open_client: OpenClient) ->
             names="ORTHO_{time}_{elevation}",
         )
     )
+
+
+def _read(client: Client, path: str) -> Any:
+    return json.loads(client.get(path).data)
 
 
 @pytest.mark.parametrize(
@@ -93,12 +99,12 @@ def test_qualified_collections(client: Client, pixels: ReadPixels, name: str) ->
     for below in ("map?width=64&f=png", _TILE, f"{_TILE}?f=png"):
         response = client.get(f"{path}/{below}")
         assert tuple(pixels(response)[20, 20, :3]) == colour_of(0), below
-    document = client.get(f"{path}?f=json").json
+    document = _read(client, f"{path}?f=json")
     assert document["id"] == "ORTHO;time=1950;elevation=0"
     interval = document["extent"]["temporal"]["interval"]
     assert interval == [["1950-01-01T00:00:00Z", "1950-12-31T23:59:59Z"]]
     assert client.get(f"{path}/map/tiles?f=json").status_code == 200
-    tileset = client.get(f"{path}/map/tiles/PM?f=json").json
+    tileset = _read(client, f"{path}/map/tiles/PM?f=json")
     (item, *_) = [link for link in tileset["links"] if link["rel"] == "item"]
     assert quote("ORTHO;time=1950;elevation=0", safe="") in item["href"]
 
@@ -114,18 +120,18 @@ def test_unknown_collections(client: Client, name: str, status: int) -> None:
 
 
 def test_documents(client: Client) -> None:
-    extent = client.get("/ogcapi/collections/ORTHO?f=json").json["extent"]
+    extent = _read(client, "/ogcapi/collections/ORTHO?f=json")["extent"]
     assert extent["temporal"]["interval"] == [["1950-01-01T00:00:00Z", "2023-12-31T23:59:59Z"]]
     assert extent["temporal"]["grid"] == {"cellsCount": 3, "coordinates": ["1950", "1975", "2023"]}
     assert extent["elevation"]["interval"] == [[0, 500]]
     assert extent["elevation"]["vrs"].endswith("/88")
-    classes = client.get("/ogcapi/conformance?f=json").json["conformsTo"]
+    classes = _read(client, "/ogcapi/conformance?f=json")["conformsTo"]
     for name in ("maps-1/1.0/conf/datetime", "maps-1/1.0/conf/general-subsetting"):
         assert f"http://www.opengis.net/spec/ogcapi-{name}" in classes
     assert "http://www.opengis.net/spec/ogcapi-tiles-1/1.0/conf/datetime" in classes
-    links = client.get("/ogcapi/collections/ORTHO/map/tiles/PM?f=json").json["links"]
+    links = _read(client, "/ogcapi/collections/ORTHO/map/tiles/PM?f=json")["links"]
     assert any("datetime={datetime}" in link["href"] for link in links)
-    definition = client.get("/ogcapi/api?f=json").json
+    definition = _read(client, "/ogcapi/api?f=json")
     assert "datetime" in definition["components"]["parameters"]
 
 
@@ -143,7 +149,7 @@ def test_coverage(tmp_path: Path, open_client: OpenClient) -> None:
         ("ORTHO%3Btime%3D1950", point, 0),
     ):
         response = client.get(f"/ogcapi/collections/{name}/coverage?f=json&{query}")
-        assert tuple(response.json.values()) == colour_of(position), name
+        assert tuple(dict(response.json or {}).values()) == colour_of(position), name
     assert client.get("/ogcapi/collections/ORTHO/coverage?datetime=1066").status_code == 404
     box = client.get('/ogcapi/collections/ORTHO/coverage?bbox=20,40,21,41&subset=time("1950")')
     assert box.headers["OGCAPI-datetime"] == "1950-01-01T00:00:00Z/1950-12-31T23:59:59Z"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,6 +28,10 @@ def _colour(response: TestResponse) -> tuple[int, ...]:
     assert response.status_code == 200, response.text
     image = np.asarray(Image.open(io.BytesIO(response.data)))
     return tuple(int(value) for value in image[128, 128, :3])
+
+
+def _read(client: Client, path: str) -> Any:
+    return json.loads(client.get(path).data)
 
 
 @pytest.mark.parametrize(
@@ -53,12 +59,12 @@ def test_unknown_values(client: Client, name: str, status: int) -> None:
 
 
 def test_tilejson(client: Client) -> None:
-    document = client.get(f"{_ROOT}/ORTHO/metadata.json").json
+    document = _read(client, f"{_ROOT}/ORTHO/metadata.json")
     time = document["dimensions"]["time"]
     assert (time["default"], time["values"]) == ("2023", ["1950", "1975", "2023"])
     assert time["template"].endswith("/ORTHO;time={time}/{z}/{x}/{y}.png")
     for path in ("ORTHO/metadata.json?time=1950", "ORTHO;time=1950/metadata.json"):
-        document = client.get(f"{_ROOT}/{path}").json
+        document = _read(client, f"{_ROOT}/{path}")
         assert document["tiles"][0].endswith("/ORTHO;time=1950/{z}/{x}/{y}.png")
         assert "dimensions" not in document
     address = time["template"].format(time="1975", z=3, x=4, y=2)
@@ -75,5 +81,5 @@ def test_value_must_be_named(tmp_path: Path, open_client: OpenClient) -> None:
     dimensions = [{"name": "time", "default": "none"}]
     client = open_client(series_installation(tmp_path, services=("tms",), dimensions=dimensions))
     assert client.get(f"{_ROOT}/ORTHO/3/4/2.png").status_code == 400
-    assert client.get(f"{_ROOT}/ORTHO/metadata.json").json["dimensions"]["time"]["default"] == ""
+    assert _read(client, f"{_ROOT}/ORTHO/metadata.json")["dimensions"]["time"]["default"] == ""
     assert _colour(client.get(f"{_ROOT}/ORTHO;time=1950/3/4/2.png")) == colour_of(0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,10 +16,12 @@ _AREA = "subset=E(3000000,3010000)&subset=N(3000000,3010000)"
 
 
 @pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory, open_client: object) -> Client:
+def client(
+    tmp_path_factory: pytest.TempPathFactory, open_client: Callable[[Path], Client]
+) -> Client:
     directory = tmp_path_factory.mktemp("series")
     path = series_installation(Path(directory), services=("wcs",), wcs={"enabled": True})
-    return open_client(path)  # type: ignore[operator]
+    return open_client(path)
 
 
 @pytest.mark.parametrize(
