@@ -74,10 +74,13 @@ def axis_names(layers: Iterable[Layer]) -> frozenset[str]:
     return frozenset(names.union(_TIME_AXES) if _TIME in names else names)
 
 
-def most_values(query: Mapping[str, str]) -> int:
+def most_values(query: Mapping[str, str], dimensions: Iterable[str]) -> int:
     """Return how many values of a collection a query may show, without reading anything."""
-    text = f"{query.get('datetime', '')} {query.get('subset', '')}"
-    return MOST_VALUES if "/" in text or ":" in text else min(text.count(",") + 1, MOST_VALUES)
+    time, subset = query.get("datetime", ""), query.get("subset", "").lower()
+    parts = (subset.partition(f"{name}(")[2] for name in (*_TIME_AXES, *dimensions))
+    if "/" in time or any(":" in part.partition(")")[0] for part in parts):
+        return MOST_VALUES
+    return min(time.count(",") + 1, MOST_VALUES)
 
 
 def _resolved(dataset: Dataset, collection: Collection, request: Request, most: int) -> Resolved:

@@ -129,7 +129,7 @@ class OGCAPIService(Service):
         size = (query.get("width", self._default_size), query.get("height", self._default_size))
         layers = query.get("collections", "").count(",") + 1
         if self._dataset.dimensions:
-            layers *= most_values(query)
+            layers *= most_values(query, self._dataset.dimensions)
         most_pixels = site.catalogue.settings.map.max_pixels
         return map_cost(size, most_pixels, layers, is_projected="crs" in query)
 
