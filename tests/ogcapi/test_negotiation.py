@@ -212,7 +212,7 @@ def test_other_origins_may_read_every_answer(
             assert exposed == (
                 "Content-Crs, Content-Bbox, Content-Interpolation, Link, Accept-Ranges, "
                 "Content-Range, Content-Disposition, Preference-Applied, Values-Scale, "
-                "Values-Offset, ETag"
+                "Values-Offset, ETag, OGCAPI-datetime"
             )
     preflight = client.options(
         "/ogcapi/map",

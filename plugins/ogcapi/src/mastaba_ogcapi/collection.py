@@ -8,6 +8,7 @@ from urllib.parse import quote
 from mastaba.api.catalogue import CRS84
 from mastaba_ogcapi.coverages.documents import coverage_links, spatial_grid
 from mastaba_ogcapi.crs import in_axis_order, rounded
+from mastaba_ogcapi.dimensions import further_extent
 from mastaba_ogcapi.landing import spatial_extent
 from mastaba_ogcapi.links import (
     REL,
@@ -33,7 +34,7 @@ def collection_document(dataset: Dataset, collection: Collection) -> dict[str, A
     native = pyramid.tile_matrix_set.crs
     finest, coarsest = pyramid.finest.matrix, pyramid.coarsest.matrix
     content: dict[str, Any] = {
-        "id": layer.id,
+        "id": collection.id,
         "title": layer.title,
         "description": layer.abstract,
     }
@@ -46,6 +47,8 @@ def collection_document(dataset: Dataset, collection: Collection) -> dict[str, A
         extent["spatial"]["storageCrsBbox"] = [in_axis_order(layer.native_bbox, native)]
     if collection.has_coverage:
         extent["spatial"] |= spatial_grid(collection.coverage)
+    if layer.dimensions:
+        extent |= further_extent(dataset, layer)
     codes = collection.crs if not layer.is_vector else (native.code,)
     content |= {
         "extent": extent,

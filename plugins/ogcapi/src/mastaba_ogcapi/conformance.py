@@ -42,11 +42,14 @@ def conformance(dataset: Dataset) -> dict[str, Any]:
         of_tiles = {item.name for item in dataset.tile_formats.all}
         names = [*_TILES, *(_classes(of_tiles | _stored(dataset)) if dataset.raster else ())]
         names += ["mvt"] if dataset.vector else []
+        names += ["datetime"] if "time" in dataset.dimensions else []
         classes += [f"http://{_SPEC}/ogcapi-tiles-1/1.0/conf/{name}" for name in names]
     if dataset.maps:
         names = [*_MAPS, *(_DATASET_MAPS if dataset.has_dataset_map else ()), *_classes(formats)]
         names += ["tilesets"] if dataset.tiles else []
         names += ["cors"] if dataset.cors else []
+        names += ["datetime"] if "time" in dataset.dimensions else []
+        names += ["general-subsetting"] if dataset.dimensions - {"time"} else []
         # Clients look for either spelling.
         classes += [
             f"{scheme}://{_SPEC}/ogcapi-maps-1/1.0/conf/{name}"

@@ -7,14 +7,21 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from mastaba.api.catalogue import CRS84, TileMatrixSetLink
-from mastaba.api.tiles import Tiles
+from mastaba.api.tiles import LayerTiles, Tiles
 from mastaba.api.web import printable
-from mastaba.errors import InvalidParameterError, UnknownPathError
+from mastaba.errors import (
+    InvalidParameterError,
+    NoSuchValueError,
+    UnknownNameError,
+    UnknownPathError,
+)
 from mastaba_ogcapi.coverages.settings import coverage_settings, is_offered
 from mastaba_ogcapi.formats import MapFormat, MapFormats
 from mastaba_ogcapi.registered import registered_name
+from mastaba_ows.errors import GoneError
 from mastaba_ows.offers import Stylesheet, stylesheets
 from mastaba_render.api.crs import CRSOffer
+from mastaba_server.threads.recent import Recent
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import Layer, Style, TileMatrixSet
@@ -25,12 +32,20 @@ _MISSING: Final = 204
 """Status for a tile inside the limits that is not stored (OGC API Tiles, requirement tc-error)."""
 
 
+_VARIANTS: Final = 256
+"""Values and versions of layers whose collections a process keeps."""
+
+
 class Collection:
-    """One collection: a layer."""
+    """One collection: a layer, or one of its values or versions.
+
+    Attributes:
+        id: identifier of the layer, or the qualified name of the value.
+    """
 
     def __init__(self, layer: Layer, dataset: Dataset) -> None:
         self.layer = layer
-        self.id = layer.id
+        self.id = layer.key
         self._dataset = dataset
 
     def offers(self, ability: str) -> bool:
@@ -82,7 +97,7 @@ class Collection:
     @property
     def sets(self) -> list[TileMatrixSetLink]:
         """The tile matrix sets in which tiles are offered, the one with the stored tiles first."""
-        links = self._dataset.tiles_by_name.layer(self.id).links
+        links = self._tiles.links
         return list({link.tile_matrix_set.id: link for link in links.values()}.values())
 
     def offered_set(self, name: str) -> TileMatrixSetLink:
@@ -91,7 +106,13 @@ class Collection:
         Raises:
             UnknownNameError: the collection is not offered in it.
         """
-        return self._dataset.tiles_by_name.layer(self.id).link(name)
+        return self._tiles.link(name)
+
+    @cached_property
+    def _tiles(self) -> LayerTiles:
+        tiles = self._dataset.tiles_by_name
+        # Documents describe all values, also of a layer whose requests must name one.
+        return LayerTiles(self.layer, tiles) if self.layer.dimensions else tiles.layer(self.id)
 
     @cached_property
     def stored_names(self) -> frozenset[str]:
@@ -154,6 +175,7 @@ class Dataset:
             aliases=self.registered_names,
             noun="collection",
         )
+        self._variants: Recent[Collection] = Recent(_VARIANTS)
 
     def crs_of(self, layer: Layer) -> tuple[str, ...]:
         """Return the CRS codes in which maps of a layer are offered: native, CRS:84, others."""
@@ -169,10 +191,45 @@ class Dataset:
         Raises:
             UnknownPathError: there is no such collection.
         """
-        found = self.collections.get(identifier)
+        found = self.find(identifier)
         if found is None or not found.offers(ability):
             raise UnknownPathError(f"there is no collection {printable(identifier)}")
         return found
+
+    def find(self, name: str) -> Collection | None:
+        """Return a collection by its identifier or a qualified name; None if there is none.
+
+        Raises:
+            InvalidDimensionError: a value in the name is malformed.
+            GoneError, MovedError: as versions are found.
+            OverloadedError: a value cannot be opened at the moment.
+        """
+        found = self.collections.get(name)
+        if found is not None:
+            return found
+        try:
+            layer = self.site.catalogue.resolve(name).layer
+        except GoneError:
+            raise
+        except (UnknownNameError, NoSuchValueError):
+            return None
+        whole = self.collections.get(layer.id)
+        return None if whole is None else self.of_layer(layer)
+
+    def of_layer(self, layer: Layer) -> Collection:
+        """Return the collection of a published layer, or of one of its values or versions."""
+        if layer.key == layer.id:
+            return self.collections[layer.id]
+        found = self._variants.get(layer.key)
+        if found is None or found.layer is not layer:
+            found = self._variants.add(layer.key, Collection(layer, self))
+        return found
+
+    @cached_property
+    def dimensions(self) -> frozenset[str]:
+        """Names of the dimensions of all collections."""
+        layers = (item.layer for item in self.collections.values())
+        return frozenset(one.name for layer in layers for one in layer.dimensions)
 
     def raster_collection(self, identifier: str, ability: str = "") -> Collection:
         """Return a collection of maps.

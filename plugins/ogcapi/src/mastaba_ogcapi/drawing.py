@@ -64,7 +64,8 @@ def prepared_maps(site: Site, query: MapQuery) -> list[PreparedMap]:
                     columns,
                     query.rows,
                     query.resolution_factor,
-                )
+                ),
+                query.limits,
             )
             for box, columns in query.area.parts(query.columns)
         ]

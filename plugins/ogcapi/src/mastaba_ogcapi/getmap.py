@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from mastaba.api.catalogue import CRS84
 from mastaba.api.web import Response, content_disposition, coordinate
-from mastaba.errors import UnknownPathError
+from mastaba.errors import NoSuchValueError, UnknownPathError
 from mastaba_ogcapi.crs import in_axis_order
 from mastaba_ows.crs import crs_uri
 
@@ -69,7 +69,7 @@ class GetMap:
                 query = queries.of_dataset(request)
             else:
                 query = queries.of_collection(request, collection, style)
-        except OutsideError:
+        except (OutsideError, NoSuchValueError):
             return Response(204, [])
         return map_response(self._dataset, request, query)
 
@@ -106,7 +106,8 @@ def map_response(dataset: Dataset, request: Request, query: MapQuery) -> Respons
         query,
         encoded.memory,
         encoded.pieces,
-        always=cache_control(entry.layer for entry in query.layers)
+        always=cache_control(query.cached)
+        + [*query.headers]
         + ([("Vary", "Accept")] if query.negotiated else []),
         content=content,
     )

@@ -14,7 +14,8 @@ from mastaba.api.tiles import (
     tile_index,
 )
 from mastaba.api.web import Request, Response, printable
-from mastaba.errors import UnknownNameError, UnsupportedFormatError
+from mastaba.errors import NoSuchValueError, UnknownNameError, UnsupportedFormatError
+from mastaba_ogcapi.dimensions import Shown, datetime_header, shown
 from mastaba_ogcapi.negotiation import ANYTHING, normalized, preferred
 from mastaba_ogcapi.tilesets import VECTOR_TILES
 from mastaba_ows.errors import NotAcceptableError
@@ -49,13 +50,18 @@ class GetTile:
         self._dataset = dataset
         self._tiles = dataset.tiles_by_name
 
-    def _offered(self, identifier: str) -> LayerTiles:
-        """Return the tiles of a collection. Raises `UnknownNameError` if it offers none."""
-        collection = self._dataset.collections.get(identifier)
-        if collection is not None and not collection.offers("tiles"):
+    def _offered(self, identifier: str) -> Collection:
+        """Return a collection. Raises `UnknownNameError` if it offers no tiles."""
+        collection = self._dataset.collections.get(identifier) or self._dataset.find(identifier)
+        if collection is None or not collection.offers("tiles"):
             noun = self._tiles.noun
             raise UnknownNameError(f"there is no {noun} {printable(identifier)}", "layer")
-        return self._tiles.layer(identifier)
+        return collection
+
+    def _found(self, collection: Collection, request: Request) -> tuple[Shown, LayerTiles]:
+        """Return what a request means by a collection, and the tiles of it."""
+        found = shown(self._dataset, collection, request)
+        return found, self._tiles.layer(found.layers[0].key)
 
     def vector(self, request: Request, identifier: str, address: list[str]) -> Response:
         """Return a vector tile.
@@ -71,14 +77,18 @@ class GetTile:
             TileOutOfRangeError: the collection has no such tile.
             TileNotFoundError, SlabFormatError, StorageError: as in `TilePublisher.respond`.
         """
-        tiles = self._offered(identifier)
-        if not tiles.is_vector:
+        collection = self._offered(identifier)
+        if not collection.layer.is_vector:
             self._dataset.vector_collection(identifier)
+        try:
+            found, tiles = self._found(collection, request)
+        except NoSuchValueError:
+            return Response(204, [])
         in_matrix, tile_row, tile_col = _find(tiles, address)
         publisher = in_matrix.publishers[DEFAULT_STYLE]
         stored = publisher.layer.pyramid.format
         media_type = _vector_media_type(request, stored, in_matrix, tile_row, tile_col)
-        response = publisher.respond(request, tile_row, tile_col)
+        response = _dated(publisher.respond(request, tile_row, tile_col), found)
         if media_type != stored.media_type:
             response.headers = [
                 (name, media_type if name == "Content-Type" else value)
@@ -104,9 +114,13 @@ class GetTile:
             TileOutOfRangeError: the collection has no such tile.
             TileNotFoundError, SlabFormatError, StorageError: as in `TilePublisher.respond`.
         """
-        tiles = self._offered(identifier)
-        if tiles.is_vector:
+        collection = self._offered(identifier)
+        if collection.layer.is_vector:
             self._dataset.raster_collection(identifier)
+        try:
+            found, tiles = self._found(collection, request)
+        except NoSuchValueError:
+            return Response(204, [])
         in_matrix, tile_row, tile_col = _find(tiles, address)
         if style is None:
             publisher = in_matrix.publishers[DEFAULT_STYLE]
@@ -114,12 +128,12 @@ class GetTile:
             raise UnknownNameError("the style has no name", "style")
         else:
             publisher = in_matrix.publisher(style)
-        collection = self._dataset.collections[identifier]
         if self._is_stored(request, collection):
-            return publisher.respond(request, tile_row, tile_col)
+            return _dated(publisher.respond(request, tile_row, tile_col), found)
         check_limits(in_matrix.limits, tile_row, tile_col)
         wanted = collection.layer.default_style if style is None else collection.style(style)
-        return self._drawn(request, collection, wanted, in_matrix, tile_row, tile_col)
+        place = in_matrix, tile_row, tile_col
+        return self._drawn(request, collection, wanted, place, found)
 
     def _is_stored(self, request: Request, collection: Collection) -> bool:
         """Return whether a request is for a tile as stored."""
@@ -169,11 +183,11 @@ class GetTile:
                 pass
             case _:
                 return None
-        tiles = self._offered(identifier)
+        tiles = self._tiles.layer(identifier, lasting=True)
+        collection = self._offered(identifier)
         stored = tiles.matrix(tile_matrix_set, tile_matrix).stored(style)
         if stored is None or tiles.is_vector:
             return None
-        collection = self._dataset.collections[identifier]
         return TileGroup(
             stored,
             accepts=lambda header: self._preferred(header, collection) == 0,
@@ -186,19 +200,33 @@ class GetTile:
         request: Request,
         collection: Collection,
         style: Style | None,
-        in_matrix: MatrixTiles,
-        tile_row: int,
-        tile_col: int,
+        place: tuple[MatrixTiles, int, int],
+        found: Shown,
     ) -> Response:
         """Return a map of the area of a tile (OGC API Maps, 20-058 clause 14: map tilesets)."""
         # Loaded on first use, like the renderer.
         from mastaba_ogcapi.getmap import map_response
         from mastaba_ogcapi.mapquery import MapQueries
 
-        query = MapQueries(self._dataset, in_matrix.matrix.tile_width).of_tile(
-            request, collection, style, in_matrix, tile_row, tile_col
+        query = MapQueries(self._dataset, place[0].matrix.tile_width).of_tile(
+            request, collection, style, *place, found
         )
         return map_response(self._dataset, request, query)
+
+
+def _dated(response: Response, found: Shown) -> Response:
+    """Add the time of what is shown to the headers of a stored tile."""
+    layer = found.layers[0]
+    if layer.dimensions:
+        response.headers = [*response.headers, *datetime_header(found.layers)]
+        kept = found.cached[0].cache_control
+        if layer.cache_control != kept:
+            response.headers = [
+                (name, kept if name == "Cache-Control" and kept else value)
+                for name, value in response.headers
+                if name != "Cache-Control" or kept
+            ]
+    return response
 
 
 def _find(tiles: LayerTiles, address: list[str]) -> tuple[MatrixTiles, int, int]:

@@ -10,6 +10,7 @@ from mastaba.api.catalogue import CRS, CRS84, BoundingBox
 from mastaba.errors import InvalidParameterError
 from mastaba_ogcapi import params
 from mastaba_ogcapi.crs import offered_crs
+from mastaba_ogcapi.dimensions import axis_names
 from mastaba_ogcapi.maparea import (
     Area,
     area_of,
@@ -115,8 +116,15 @@ class AreaReader:
             OutsideError: ``subset`` is outside the collections.
         """
         parameters = request.query
-        intervals = params.subsets(request) if "subset" in parameters else None
-        given = [name for name in ("bbox", "subset", "center") if name in parameters]
+        intervals = None
+        if "subset" in parameters:
+            # Without an axis of the CRS, the map has the whole area.
+            intervals = params.subsets(request, axis_names(self._layers)) or None
+        given = [
+            name
+            for name in ("bbox", "subset", "center")
+            if name in parameters and not (name == "subset" and intervals is None)
+        ]
         if len(given) > 1:
             raise InvalidParameterError(f"{given[1]} and {given[0]} exclude each other", given[1])
         if intervals is None and "bbox" not in parameters:

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
 from mastaba.api.catalogue import CRS, TileLimits
 from mastaba.api.web import Request, printable
-from mastaba.errors import InvalidParameterError, UnknownPathError
+from mastaba.errors import InvalidParameterError, NoSuchValueError, UnknownPathError
 from mastaba_ogcapi import params
 from mastaba_ogcapi.crs import offered_crs
+from mastaba_ogcapi.dimensions import MOST_VALUES, Shown, datetime_header, shown
 from mastaba_ogcapi.formats import MapFormat, MapFormats
 from mastaba_ogcapi.maparea import Area, level_factor, size_of
 from mastaba_ogcapi.mapplace import AreaReader, wanted_size
 from mastaba_render.api.maps import Background, MapLayer
 
 if TYPE_CHECKING:
-    from mastaba.api.catalogue import Style
+    from mastaba.api.catalogue import Layer, Style
     from mastaba.api.services import MapSettings
     from mastaba.api.tiles import MatrixTiles
     from mastaba_ogcapi.dataset import Collection, Dataset
@@ -50,6 +51,9 @@ class MapQuery:
         columns, rows: pixels, within the limits.
         resolution_factor: applied to the requested resolution when a level is selected.
         negotiated: whether the format depends on the Accept header.
+        limits: of the map, in which all values of a collection count as one layer.
+        cached: what is shown, with the Cache-Control of the request.
+        headers: that name the time of what is shown.
     """
 
     layers: tuple[MapLayer, ...]
@@ -61,6 +65,9 @@ class MapQuery:
     format: MapFormat
     negotiated: bool = field(compare=False)
     file_name: str | None = field(compare=False)
+    limits: MapSettings = field(compare=False)
+    cached: Sequence[Layer] = field(compare=False)
+    headers: Sequence[tuple[str, str]] = field(compare=False)
 
 
 class MapQueries:
@@ -122,8 +129,12 @@ class MapQueries:
         in_matrix: MatrixTiles,
         tile_row: int,
         tile_col: int,
+        found: Shown,
     ) -> MapQuery:
         """Return the map of the area of a tile inside the limits.
+
+        Args:
+            found: what the request means by the collection.
 
         Raises:
             RequestError: the request is invalid.
@@ -140,7 +151,7 @@ class MapQueries:
         if (size.width, size.height, size.scale) != (None, None, None):
             columns, rows = size_of(area, size.width, size.height, size.pixel, columns, limits)
         return MapQuery(
-            (MapLayer(collection.layer, style),),
+            (MapLayer(found.layers[0], style),),
             area,
             columns,
             rows,
@@ -149,6 +160,9 @@ class MapQueries:
             map_format,
             negotiated,
             request.query.get("filename"),
+            limits,
+            found.cached,
+            datetime_header(found.layers),
         )
 
     def _format(
@@ -189,7 +203,7 @@ class MapQueries:
         prefix = f"{uri}/collections/"
         if name.startswith(prefix):
             name = unquote(name[len(prefix) :].partition("?")[0].rstrip("/"))
-        found = self._dataset.collections.get(name)
+        found = self._dataset.find(name)
         if found is None or found.layer.is_vector or not found.offers("maps"):
             raise InvalidParameterError(
                 f"there is no collection of maps {printable(name)}", "collections"
@@ -212,8 +226,18 @@ class MapQueries:
         place = AreaReader(self._dataset, [item for item, _ in layers], crs, offered)
         default = min(self._default_size, limits.max_width, limits.max_height)
         area, columns, rows = place.find(request, size, default, limits)
+        drawn, cached = self._values(request, layers)
+        newest = [layer for _, found in drawn for layer in found.layers]
+        newest.sort(key=lambda layer: layer.interval or ("", ""), reverse=True)
+        further = len(newest) - len(drawn)
+        if further:
+            limits = replace(limits, max_layers=limits.max_layers + further)
         return MapQuery(
-            tuple(MapLayer(item.layer, style) for item, style in layers),
+            tuple(
+                MapLayer(layer, style, found.ranges)
+                for style, found in drawn
+                for layer in reversed(found.layers)
+            ),
             area,
             columns,
             rows,
@@ -222,7 +246,31 @@ class MapQueries:
             map_format,
             negotiated,
             parameters.get("filename"),
+            limits,
+            cached,
+            datetime_header(newest),
         )
+
+    def _values(
+        self, request: Request, layers: Sequence[tuple[Collection, Style | None]]
+    ) -> tuple[list[tuple[Style | None, Shown]], list[Layer]]:
+        """Return what a map shows of each collection, and how it is cached.
+
+        Collections without the requested values are left out.
+
+        Raises:
+            NoSuchValueError: none of them has the values.
+        """
+        found = []
+        missing: NoSuchValueError | None = None
+        for item, style in layers:
+            try:
+                found.append((style, shown(self._dataset, item, request, MOST_VALUES)))
+            except NoSuchValueError as error:
+                missing = error
+        if missing is not None and not found:
+            raise missing
+        return found, [layer for _, one in found for layer in one.cached]
 
 
 def ground(parameters: Mapping[str, str]) -> Ground:

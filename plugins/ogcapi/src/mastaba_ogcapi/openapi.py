@@ -59,6 +59,7 @@ def api_document(dataset: Dataset, collection: Collection | None = None) -> Part
     parameters = {
         name: _parameter(name, item, values, shown.get(name))
         for name, item in source["parameters"].items()
+        if name not in values["hidden"]
     }
     return {
         "openapi": "3.0.3",
@@ -151,6 +152,7 @@ def _values(dataset: Dataset) -> Mapping[str, Any]:
     media_types = {item.media_type for item in formats}
     sets = [*dataset.tile_matrix_sets, *sorted(set(dataset.registered_names.values()))]
     return {
+        "hidden": () if dataset.dimensions else ("datetime", "subset-value"),
         "$collections": list(dataset.collections),
         "$rasterCollections": [item.id for item in dataset.raster],
         "$coverageCollections": [item.id for item in dataset.downloadable],
@@ -202,6 +204,7 @@ def _compressions() -> tuple[str, ...]:
 
 
 def _operation(item: Part, values: Mapping[str, Any]) -> Part:
+    names = [name for name in item.get("parameters", ["f"]) if name not in values["hidden"]]
     success: Part = {"description": item["summary"], "content": _content(item, values)}
     if "headers" in item:
         success["headers"] = _source()["headers"][item["headers"]]
@@ -217,7 +220,7 @@ def _operation(item: Part, values: Mapping[str, Any]) -> Part:
         "tags": [item["tag"]],
         "operationId": f"ogcapi.{item['operation']}",
         "summary": item["summary"],
-        "parameters": [_reference("parameters", name) for name in item.get("parameters", ["f"])],
+        "parameters": [_reference("parameters", name) for name in names],
         "responses": responses,
     }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mastaba.api.web import Request, decode, printable
@@ -13,12 +13,14 @@ from mastaba_ows import parameters as grammar
 if TYPE_CHECKING:
     from mastaba_ogcapi.dataset import Collection, Dataset
 
-_AXIS: Final = re.compile(r"\s*([A-Za-z]{1,32})\(([^():,]{1,80})(?::([^():,]{1,80}))?\)\s*")
+_END: Final = r'( *"[^"]{1,80}" *|[^():,"]{1,80})'
+_AXIS: Final = re.compile(rf"\s*([A-Za-z][A-Za-z0-9_]{{0,31}})\({_END}(?::{_END})?\)\s*")
 _VALUE: Final = re.compile(r"\s*([A-Za-z]{1,32})\(([^():,]{0,80})\)\s*")
 # No meaningful text is longer.
 _MAX_TEXT: Final = 1000
 _MAX_SUBSETS: Final = 16
-_OPEN: Final = "*"
+OPEN: Final = "*"
+"""An open end of an interval in ``subset``."""
 
 
 class Interval(NamedTuple):
@@ -151,24 +153,41 @@ def collection(dataset: Dataset, name: str) -> Collection:
     Raises:
         InvalidParameterError: there is no such collection.
     """
-    found = dataset.collections.get(name)
+    found = dataset.find(name)
     if found is None:
         raise InvalidParameterError(f"there is no collection {printable(name)}", "collection")
     return found
 
 
-def subsets(request: Request) -> dict[str, Interval]:
+def subsets(request: Request, without: Container[str] = ()) -> dict[str, Interval]:
     """Return the intervals from all ``subset`` parameters by axis name in lower case.
+
+    Args:
+        without: axes to leave out, those of dimensions.
 
     Raises:
         InvalidParameterError: not of the form ``axis(low:high)``, or a duplicate axis.
     """
-    found: dict[str, Interval] = {}
+    # A single value is an interval without extent.
+    return {
+        name: Interval(_end(ends[0]), _end(ends[-1]))
+        for name, ends in subset_texts(request).items()
+        if name not in without
+    }
+
+
+def subset_texts(request: Request) -> dict[str, list[str]]:
+    """Return the ends in all ``subset`` parameters, one or two, by axis name in lower case.
+
+    Raises:
+        InvalidParameterError: not of the form ``axis(low:high)``, or a duplicate axis.
+    """
+    found: dict[str, list[str]] = {}
     for text in _all_values(request, "subset"):
-        for name, low, high in _axes(text):
+        for name, *ends in _axes(text):
             if name in found:
                 raise InvalidParameterError(f"subset names the axis {name} twice", "subset")
-            found[name] = Interval(_end(low), _end(high))
+            found[name] = [end.strip().strip('"') for end in ends if end is not None]
     return found
 
 
@@ -184,7 +203,7 @@ def _all_values(request: Request, name: str) -> list[str]:
     return found
 
 
-def _axes(text: str) -> list[tuple[str, str, str]]:
+def _axes(text: str) -> list[tuple[str, str, str | None]]:
     found = []
     position = 0
     while position <= len(text) <= _MAX_TEXT:
@@ -192,8 +211,7 @@ def _axes(text: str) -> list[tuple[str, str, str]]:
         if match is None:
             break
         name, low, high = match.groups()
-        # A single value is an interval without extent.
-        found.append((name.lower(), low, low if high is None else high))
+        found.append((name.lower(), low, high))
         position = match.end()
         if position == len(text):
             return found
@@ -223,5 +241,4 @@ def axis_values(text: str, name: str) -> dict[str, float | None]:
 
 
 def _end(text: str) -> float | None:
-    text = text.strip()
-    return None if text == _OPEN else number(text, "subset")
+    return None if text == OPEN else number(text, "subset")

@@ -239,7 +239,7 @@ def _resource(dataset: Dataset, content: Content, template: str, **more: Any) ->
 
 def _above(dataset: Dataset, identifier: str) -> list[tuple[str, str]]:
     """Return the parent pages of a page below a collection."""
-    title = dataset.collections[identifier].layer.title
+    title = dataset.collection(identifier).layer.title
     return [_COLLECTIONS, (title, f"/collections/{quote(identifier, safe='')}")]
 
 

@@ -17,6 +17,7 @@ from mastaba_ogcapi.coverages.documents import coverage_downloads
 from mastaba_ogcapi.coverages.getcoverage import GetCoverage
 from mastaba_ogcapi.coverages.settings import LAYER_SCHEMA, SETTINGS_SCHEMA, SWITCH
 from mastaba_ogcapi.dataset import Dataset
+from mastaba_ogcapi.dimensions import most_values
 from mastaba_ogcapi.errors import error_response
 from mastaba_ogcapi.getmap import GetMap
 from mastaba_ogcapi.gettile import GetTile
@@ -76,7 +77,8 @@ class OGCAPIService(Service):
     operations: ClassVar[tuple[str, ...]] = (_DOCUMENT, _GET_MAP, _GET_TILE, _GET_COVERAGE)
     exposed_headers = (
         "Content-Crs, Content-Bbox, Content-Interpolation, Link, Accept-Ranges, Content-Range, "
-        "Content-Disposition, Preference-Applied, Values-Scale, Values-Offset, ETag"
+        "Content-Disposition, Preference-Applied, Values-Scale, Values-Offset, ETag, "
+        "OGCAPI-datetime"
     )
     layer_schema: ClassVar[Mapping[str, Any]] = {SWITCH: LAYER_SCHEMA}
     settings_schema: ClassVar[Mapping[str, Any]] = {
@@ -126,6 +128,8 @@ class OGCAPIService(Service):
         query, site = request.query, self.site
         size = (query.get("width", self._default_size), query.get("height", self._default_size))
         layers = query.get("collections", "").count(",") + 1
+        if self._dataset.dimensions:
+            layers *= most_values(query, self._dataset.dimensions)
         most_pixels = site.catalogue.settings.map.max_pixels
         return map_cost(size, most_pixels, layers, is_projected="crs" in query)
 
@@ -222,6 +226,8 @@ class OGCAPIService(Service):
             return self._definition(request)
         if path == ["collections"] and "bbox" in request.query:
             return self._filtered_collections(request)
+        if "~" in request.path:
+            return self._version(request, path)
         kinds = self._kinds.get(request.path)
         if kinds is None:
             # Unknown paths are not cached, so the published resources limit the cache.
@@ -235,6 +241,14 @@ class OGCAPIService(Service):
             # Two threads may build it at the same time; both results are equal.
             _remember(self._documents, key, document)
         return _secured(document.respond(request), document.media_type)
+
+    def _version(self, request: Request, path: list[str]) -> Response:
+        """Return a document of a version, of which there may be many."""
+        resource = find_resource(self._dataset, path)
+        document = _document(resource, document_kind(request, _kinds(resource)))
+        response = _secured(document.respond(request), document.media_type)
+        response.headers.append(("Cache-Control", "max-age=86400"))
+        return response
 
     def _definition(self, request: Request) -> Response:
         name, lang = request.query.get("collection"), language(request)

@@ -133,6 +133,16 @@ def item_links(tiles: Tiles, offered: TileMatrixSetLink) -> list[Link]:
     return links
 
 
+def _dated_links(tiles: Tiles, offered: TileMatrixSetLink) -> list[Link]:
+    """Return the address template of the stored tiles at a time, if there are several times."""
+    layer = tiles.collection.layer
+    if layer.readers is not None or all(one.name != "time" for one in layer.dimensions):
+        return []
+    first = item_links(tiles, offered)[0]
+    href = f"{first['href']}&datetime={{datetime}}"
+    return [template(href, "item", first["type"], f"{first['title']} at a time")]
+
+
 def picture_template(tiles: Tiles, offered: TileMatrixSetLink) -> str:
     """Return the address template of tiles that clients show: vector tiles, or pictures."""
     links: dict[str, str] = {item["type"]: item["href"] for item in item_links(tiles, offered)}
@@ -193,6 +203,7 @@ def _links(tiles: Tiles, offered: TileMatrixSetLink) -> list[Link]:
         ),
         link(f"{geodata}?f=json", f"{REL}/geodata", JSON, collection.layer.title),
         *item_links(tiles, offered),
+        *_dated_links(tiles, offered),
     ]
     if has_tilejson(offered):
         links.append(link(f"{href}?f=tilejson", "alternate", TILEJSON, "TileJSON"))

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
 
-from mastaba.api.tiles import DEFAULT_STYLE, MatrixTiles, TileGroup, Tiles, tile_index
+from mastaba.api.tiles import (
+    DEFAULT_STYLE,
+    LayerTiles,
+    MatrixTiles,
+    TileGroup,
+    Tiles,
+    tile_index,
+)
 from mastaba.api.web import printable
-from mastaba.errors import InvalidParameterError, UnknownNameError
+from mastaba.errors import InvalidParameterError, NoSuchValueError, UnknownNameError
 from mastaba_tms.addresses import FROM_BOTTOM, ONLY_LEVEL, VERSION
 from mastaba_tms.numbering import last_row_above_origin
 from mastaba_tms.offered import layer_and_set, set_and_level
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from mastaba.api.tiles import LayerTiles
+    from mastaba.api.catalogue import Layer
     from mastaba.api.web import Request, Response
+
+
+NO_VALUES: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class GetTile:
@@ -23,32 +33,53 @@ class GetTile:
 
     Args:
         tiles: the tiles of these layers.
-        names: identifiers of these layers.
+        layers: these layers by identifier.
         from_bottom: whether clients count rows from the bottom.
     """
 
-    def __init__(self, tiles: Tiles, names: Collection[str], *, from_bottom: bool) -> None:
+    def __init__(self, tiles: Tiles, layers: Mapping[str, Layer], *, from_bottom: bool) -> None:
         self._tiles = tiles
-        self._names = names
+        self._layers = layers
         self._from_bottom = from_bottom
 
-    def layer(self, name: str) -> tuple[LayerTiles, str | None]:
+    def described(self, name: str, values: Mapping[str, str]) -> tuple[LayerTiles, str | None]:
+        """Return what `layer` does, for documents: the layer itself if no value is named.
+
+        Args:
+            values: of dimensions, by name.
+        """
+        identifier, tile_matrix_set = self._parts(name)
+        layer = self._layers.get(identifier)
+        if layer is not None and layer.dimensions and not values:
+            return LayerTiles(layer, self._tiles), tile_matrix_set
+        return self.layer(name, values)
+
+    def layer(
+        self, name: str, values: Mapping[str, str] = NO_VALUES, *, lasting: bool = False
+    ) -> tuple[LayerTiles, str | None]:
         """Return the layer and the set that the name of a TileMap means.
+
+        Args:
+            name: of a layer or of one of its values, and of a set.
+            values, lasting: as in `Tiles.layer`.
 
         Returns:
             the tiles of the layer; the set with the level if the TileMap has only one, None for
             the set in which the layer is stored.
 
         Raises:
-            UnknownNameError: there is no such layer. The set is not checked.
+            UnknownNameError: there is no such layer or value. The set is not checked.
+            MissingDimensionError, InvalidDimensionError, OverloadedError: as in `Tiles.layer`.
         """
+        layer, tile_matrix_set = self._parts(name)
+        try:
+            return self._tiles.layer(layer, values, lasting=lasting), tile_matrix_set
+        except NoSuchValueError:
+            raise UnknownNameError(f"there is no layer {printable(name)}", "layer") from None
+
+    def _parts(self, name: str) -> tuple[str, str | None]:
         # A layer may have the joint of layer and set in its identifier.
-        if name in self._names:
-            return self._tiles.layer(name), None
-        layer, tile_matrix_set = layer_and_set(name)
-        if layer not in self._names and "~" not in layer:
-            raise UnknownNameError(f"there is no layer {printable(name)}", "layer")
-        return self._tiles.layer(layer), tile_matrix_set
+        return (name, None) if name in self._layers else layer_and_set(name)
 
     def respond(
         self,
@@ -106,7 +137,7 @@ class GetTile:
         mirrored = len(parts) == 5 and parts[3] == FROM_BOTTOM
         if parts[1:2] != [VERSION] or not (mirrored or len(parts) == 4):
             return None
-        tiles, tile_matrix_set = self.layer(parts[2])
+        tiles, tile_matrix_set = self.layer(parts[2], lasting=True)
         in_matrix = _matrix(tiles, tile_matrix_set, parts[-1])
         stored = in_matrix.stored(DEFAULT_STYLE)
         if stored is None:

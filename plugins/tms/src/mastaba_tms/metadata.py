@@ -3,25 +3,39 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from mastaba.api.web import Document, anchor
 from mastaba_tms.addresses import ONLY_LEVEL, tile_template
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mastaba.api.catalogue import Attribute, Layer, Table, TileMatrix
+    from mastaba_ows.dimensions import DimensionValues
     from mastaba_tms.offered import OfferedTileMap
 
 _ZOOMS: Final = frozenset(map(str, range(31)))
 """Zooms of TileJSON 3.0.0, written as clients write them in addresses."""
 
+_MOST_VALUES: Final = 500
+_VALUE: Final = "_value_of_dimension_"
 
-def metadata(tile_map: OfferedTileMap, endpoint_uri: str, *, from_bottom: bool) -> Document:
+
+def metadata(
+    tile_map: OfferedTileMap,
+    endpoint_uri: str,
+    dimensions: Sequence[DimensionValues] = (),
+    *,
+    from_bottom: bool,
+) -> Document:
     """Return the document.
 
     Args:
         tile_map: the layer in one of its sets.
         endpoint_uri: public address of the service.
+        dimensions: the values of the layer; empty for one of them.
         from_bottom: whether clients count rows from the bottom.
     """
     layer, zooms = tile_map.layer, _zooms(tile_map)
@@ -49,7 +63,26 @@ def metadata(tile_map: OfferedTileMap, endpoint_uri: str, *, from_bottom: bool) 
         document["matrices"] = [_matrix(matrix, zooms[matrix.id]) for matrix in tile_map.matrices]
     if layer.attribution:
         document["attribution"] = anchor(layer.attribution.url, layer.attribution.title)
+    if dimensions:
+        document["dimensions"] = {
+            one.dimension.name: _dimension(tile_map, endpoint_uri, one) for one in dimensions
+        }
     return Document(json.dumps(document, ensure_ascii=False), "application/json")
+
+
+def _dimension(
+    tile_map: OfferedTileMap, endpoint_uri: str, values: DimensionValues
+) -> dict[str, Any]:
+    """Describe a dimension, and give the address of the tiles of a value."""
+    name, layer = values.dimension.name, tile_map.layer
+    at_value = replace(tile_map, layer=replace(layer, key=f"{layer.id};{name}={_VALUE}"))
+    template = tile_template(endpoint_uri, at_value).replace(_VALUE, f"{{{name}}}")
+    return {
+        "default": values.default,
+        # The newest of times.
+        "values": list(values.texts[-_MOST_VALUES:]),
+        "template": template,
+    }
 
 
 def _zooms(tile_map: OfferedTileMap) -> dict[str, int]:

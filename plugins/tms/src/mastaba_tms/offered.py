@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _JOINT: Final = "@"
 _LEVEL: Final = ":"
+_SAFE: Final = f"{_JOINT};="
 _TILES_ON_SCREEN: Final = 4
 
 
@@ -56,7 +57,7 @@ class OfferedTileMap:
     def path(self) -> str:
         """Path segment in addresses: the name and the level, with escapes."""
         level = "" if self.level is None else f"{_LEVEL}{quote(self.level, safe='')}"
-        return quote(self.name, safe=_JOINT) + level
+        return quote(self.name, safe=_SAFE) + level
 
     @property
     def title(self) -> str:
@@ -76,6 +77,8 @@ class OfferedTileMap:
             limits = dict(self.link.limits)
         else:
             limits = {name: level.limits for name, level in self.layer.pyramid.levels.items()}
+            if self.layer.readers is None and self.layer.tile_limits:
+                limits = dict(self.layer.tile_limits)
         return limits if self.level is None else {self.level: limits[self.level]}
 
     @property

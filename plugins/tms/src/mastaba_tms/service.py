@@ -10,6 +10,7 @@ from mastaba.api.services import RootEntry, Service, services_xml
 from mastaba.api.tiles import TilePaths, Tiles
 from mastaba.api.web import Document
 from mastaba.errors import UnknownPathError
+from mastaba_ows.dimensions import requested_values
 from mastaba_ows.versions import address_name
 from mastaba_tms.addresses import FROM_BOTTOM, VERSION, service_href, tile_template
 from mastaba_tms.errors import error_report
@@ -52,6 +53,8 @@ class TileMapServer(Service):
         tiles = Tiles(site, self._layers.values())
         self._get_tile = GetTile(tiles, self._layers, from_bottom=self._from_bottom)
         self._documents: dict[tuple[str, ...], Document] = {}
+        dimensions = {one.name: one for layer in self._layers.values() for one in layer.dimensions}
+        self._dimensions = tuple(dimensions.values())
 
     def respond(self, request: Request) -> Response:
         """Answer a request for a tile or a document.
@@ -71,15 +74,20 @@ class TileMapServer(Service):
             return self._get_tile.respond(request, parts[2], *parts[4:], mirrored=True)
         request.name_operation(_DOCUMENT)
         key = tuple(parts[1:])
-        if "~" in request.path:
-            # A version, of which there may be many.
-            response = self._build(key).respond(request)
-            response.headers.append(("Cache-Control", "max-age=86400"))
-            return response
-        document = self._documents.get(key)
+        values = {}
+        if request.query_string and self._dimensions:
+            values = requested_values(request.query, self._dimensions)
+        document = None if values else self._documents.get(key)
         if document is None:
+            document, is_constant = self._build(key, values)
+            if values or not is_constant:
+                # A value or a version, of which there may be many.
+                response = document.respond(request)
+                if "~" in request.path:
+                    response.headers.append(("Cache-Control", "max-age=86400"))
+                return response
             # Two threads may build it at the same time; both results are equal.
-            document = self._documents[key] = self._build(key)
+            self._documents[key] = document
         return document.respond(request, is_constant=True)
 
     def tile_addresses(self) -> list[TilePaths]:
@@ -108,7 +116,8 @@ class TileMapServer(Service):
         name = address_name(self.site.catalogue, layer)
         return replace(tile_map, layer=replace(layer, key=name))
 
-    def _build(self, path: tuple[str, ...]) -> Document:
+    def _build(self, path: tuple[str, ...], values: Mapping[str, str]) -> tuple[Document, bool]:
+        """Return a document, and whether the configuration alone decides what it contains."""
         # Loaded on first use, so that listing the plugins loads no lxml.
         from mastaba_tms.gdal import gdal_description
         from mastaba_tms.metadata import metadata
@@ -118,15 +127,18 @@ class TileMapServer(Service):
 
         if not path:
             lines = [(self.settings.title, self.root_entry())]
-            return Document(services_xml(lines), "application/xml")
+            return Document(services_xml(lines), "application/xml"), True
         if len(path) == 1:
-            general = self.site.catalogue.settings
-            return tile_map_service(self.settings, general, self._layers.values())
+            catalogue, layers = self.site.catalogue, self._layers.values()
+            return tile_map_service(self.settings, catalogue, layers), True
         uri = self.settings.endpoint_uri
         builders: dict[tuple[str, ...], Callable[[OfferedTileMap], Document]] = {
             (): lambda tile_map: tile_map_document(tile_map, uri, self._y_origin),
             ("metadata.json",): lambda tile_map: metadata(
-                self._published(tile_map), uri, from_bottom=self._from_bottom
+                self._published(tile_map),
+                uri,
+                self.site.catalogue.values_of(layer) if is_whole else (),
+                from_bottom=self._from_bottom,
             ),
             ("gdal.xml",): lambda tile_map: gdal_description(
                 tile_map, tiles.pictures, uri, from_bottom=self._from_bottom
@@ -135,5 +147,8 @@ class TileMapServer(Service):
         build = builders.get(path[2:])
         if build is None or not path[1]:
             raise UnknownPathError("Unknown tms request path")
-        tiles, name = self._get_tile.layer(path[1])
-        return build(tile_map_in(tiles, name))
+        tiles, name = self._get_tile.described(path[1], values)
+        layer = tiles.layer
+        is_whole = layer.key == layer.id
+        is_constant = is_whole and all(one.default != "now" for one in layer.dimensions)
+        return build(tile_map_in(tiles, name)), is_constant

@@ -33,7 +33,7 @@ from mastaba_wcs.errors import (
 )
 from mastaba_wcs.formats import COG, GEOTIFF
 from mastaba_wcs.multipart import related_response
-from mastaba_wcs.query import coverage_query
+from mastaba_wcs.query import coverage_query, split_subsets
 from mastaba_wcs.query100 import coverage_query_100
 from mastaba_wcs.versions import Version
 
@@ -94,7 +94,9 @@ class GetCoverage:
             OverloadedError: too many downloads are running.
             SlabFormatError, StorageError: the data cannot be read.
         """
-        published = self._published.find(parameters.required("coverageId"))
+        name = parameters.required("coverageId")
+        values, parameters = split_subsets(parameters, self._published.dimensions(name))
+        published = self._published.find(name, values)
         query = coverage_query(published, parameters)
         wanted = query.request
         if query.is_one_sided:
@@ -112,7 +114,7 @@ class GetCoverage:
             RequestError: a parameter is invalid, or the answer exceeds a limit.
             SlabFormatError, StorageError: the data cannot be read.
         """
-        published = self._published.find(parameters.required("COVERAGE"))
+        published = self._published.find(parameters.required("COVERAGE"), parameters)
         wanted = coverage_query_100(published, parameters, self._maps)
         return self._file(request, published, wanted, self._plan(published, wanted), GEOTIFF)
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from mastaba.api.catalogue import CRS, CRS84, BoundingBox, Layer
 from mastaba.api.web import printable
+from mastaba.errors import NoSuchValueError, UnknownNameError
 from mastaba_ows.crs import crs_code, crs_uri
+from mastaba_ows.dimensions import requested_values
+from mastaba_ows.errors import GoneError
 from mastaba_render.api.crs import CRSOffer
-from mastaba_wcs.errors import NoSuchCoverageError
+from mastaba_wcs.errors import InvalidSubsettingError, NoSuchCoverageError
 from mastaba_wcs.identifiers import coverage_id
 
 if TYPE_CHECKING:
@@ -100,6 +104,7 @@ class PublishedCoverages:
         # Loaded here, so that listing the plugins does not load it.
         from mastaba_coverage import Coverage
 
+        self._site = site
         offer = CRSOffer(site.catalogue.settings)
         found: list[PublishedCoverage] = []
         for layer in layers:
@@ -121,16 +126,48 @@ class PublishedCoverages:
         """Return whether a coverage has this identifier, or its layer."""
         return name in self._by_name
 
-    def find(self, name: str) -> PublishedCoverage:
-        """Return a coverage by its identifier or by that of its layer.
+    def find(
+        self, name: str, parameters: Mapping[str, str] = MappingProxyType({})
+    ) -> PublishedCoverage:
+        """Return a coverage by its identifier, that of its layer, or the name of a value.
+
+        Args:
+            parameters: of a request, in lower case, with values of dimensions. Of several values,
+                the newest is returned.
 
         Raises:
             NoSuchCoverageError: there is none.
+            InvalidSubsettingError: it has no such value.
+            MissingDimensionError, InvalidDimensionError: the value of a dimension is refused.
+            OverloadedError: a value cannot be opened at the moment.
         """
         found = self._by_name.get(name)
-        if found is None:
-            raise NoSuchCoverageError(f"there is no coverage {printable(name)}", name)
-        return found
+        if found is not None and not found.layer.dimensions:
+            return found
+        values = {} if found is None else requested_values(parameters, found.layer.dimensions)
+        unknown = NoSuchCoverageError(f"there is no coverage {printable(name)}", name)
+        try:
+            catalogue = self._site.catalogue
+            layer = catalogue.resolve(name if found is None else found.layer.id, values).layer
+        except NoSuchValueError as error:
+            if not values:
+                raise unknown from None
+            raise InvalidSubsettingError(str(error), error.parameter) from None
+        except UnknownNameError as error:
+            raise error if isinstance(error, GoneError) else unknown from None
+        whole = self._by_name.get(layer.id)
+        if whole is None or layer is whole.layer:
+            if whole is None:
+                raise unknown
+            return whole
+        from mastaba_coverage import Coverage
+
+        return replace(whole, coverage=Coverage.of(layer, catalogue.readers_of(layer)))
+
+    def dimensions(self, name: str) -> frozenset[str]:
+        """Return the names of the dimensions of a coverage; none if it is unknown."""
+        found = self._by_name.get(name)
+        return frozenset(() if found is None else (one.name for one in found.layer.dimensions))
 
 
 def is_offered(layer: Layer) -> bool:

@@ -38,6 +38,7 @@ _SUBSET: Final = re.compile(
     r"([^\s(),]{1,64})\s*(?:,\s*([^\s()]{1,200})\s*)?\(([^(),]{1,400})(?:,([^(),]{1,400}))?\)"
 )
 _AXIS: Final = re.compile(r"\s*([^\s(),:]{1,64})\s*\(([^(),:]{1,80})(?::([^(),:]{1,80}))?\)\s*")
+_DIMENSION: Final = re.compile(r"\s*([A-Za-z][A-Za-z0-9_]{0,31})\(([^()]{1,400})\)\s*")
 _MAX_TEXT: Final = 1000
 _OPEN: Final = "*"
 _COLUMNS: Final = ("i", "e", "x", "lon", "long", "longitude", "easting")
@@ -109,6 +110,31 @@ def coverage_query(published: PublishedCoverage, parameters: Parameters) -> Cove
         tiff=_tiff_options(parameters),
     )
     return CoverageQuery(request, media_type is not None, is_one_sided)
+
+
+def split_subsets(
+    parameters: Parameters, dimensions: frozenset[str]
+) -> tuple[dict[str, str], Parameters]:
+    """Return the values of dimensions in subsets, by name, and the parameters without these.
+
+    Raises:
+        InvalidParameterError: an axis is named twice, or there are too many subsets.
+    """
+    found: dict[str, str] = {}
+    pairs = []
+    for name in parameters if dimensions else ():
+        for text in parameters.values_of(name):
+            match = _DIMENSION.fullmatch(text[:_MAX_TEXT]) if name == "subset" else None
+            axis = "" if match is None else match[1].lower()
+            axis = "time" if axis in ("t", "datetime") else axis
+            if match is None or axis not in dimensions:
+                pairs.append((name, text))
+                continue
+            if axis in found:
+                raise InvalidAxisLabelError("the request names the axis twice", match[1])
+            ends = [end.strip().strip('"') for end in match[2].split(",")]
+            found[axis] = "/".join(".." if end == _OPEN else end for end in ends)
+    return found, Parameters(pairs) if found else parameters
 
 
 def _crs(

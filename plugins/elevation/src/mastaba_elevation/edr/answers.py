@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -37,10 +38,10 @@ class Points(Found):
     """Heights of points; x before y.
 
     Attributes:
-        domain: ``Point``, ``MultiPoint`` or ``Trajectory``.
+        domain: ``Point``, ``MultiPoint``, ``PointSeries`` or ``Trajectory``.
         x, y, heights: shape (n,); NaN without a height.
         columns: further values by parameter: numbers, or texts and None.
-        times: Unix seconds of a trajectory.
+        times: Unix seconds of a trajectory or series.
     """
 
     domain: str
@@ -53,6 +54,28 @@ class Points(Found):
     @property
     def is_empty(self) -> bool:
         return bool(np.isnan(self.heights).all())
+
+
+def series(points: Sequence[Points], times: Sequence[float | None]) -> Points:
+    """Return one position at several times, the earliest first.
+
+    Args:
+        points: the position at each time, the latest first.
+        times: Unix seconds.
+    """
+    whole = list(reversed(points))
+    columns: dict[str, Any] = {
+        name: [one.columns[name][0] for one in whole] for name in whole[0].columns
+    }
+    return replace(
+        whole[0],
+        domain="PointSeries",
+        x=np.concatenate([one.x for one in whole]),
+        y=np.concatenate([one.y for one in whole]),
+        heights=np.concatenate([one.heights for one in whole]),
+        columns=columns,
+        times=np.array(times[::-1], float),
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

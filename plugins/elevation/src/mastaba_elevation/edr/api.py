@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -17,9 +19,9 @@ from mastaba.api.web import (
     message,
     spooled,
 )
-from mastaba.errors import InvalidParameterError, public_message
+from mastaba.errors import InvalidParameterError, NoSuchValueError, public_message
 from mastaba_elevation.edr import query as q
-from mastaba_elevation.edr.answers import Cells, Found, Points
+from mastaba_elevation.edr.answers import Cells, Found, Points, series
 from mastaba_elevation.edr.areas import area_of, polygon_of
 from mastaba_elevation.edr.collection import (
     collection_document,
@@ -79,6 +81,9 @@ if TYPE_CHECKING:
 
 MOST_VALUES: Final = 1_000_000
 """Values of a grid in one answer."""
+
+MOST_TIMES: Final = 500
+"""Times of a position in one answer."""
 
 _GEOTIFF: Final = "image/geotiff"
 _NODATA: Final = -99999.0
@@ -155,7 +160,7 @@ class Edr(Facade):
         raise unknown_path()
 
     def _dataset(self, identifier: str) -> Dataset:
-        return self.context.datasets.named(identifier, "collectionId")
+        return self.context.datasets.qualified(identifier, "collectionId")
 
     def _collection(self, dataset: Dataset, described: set[str] | None = None) -> dict[str, Any]:
         return collection_document(
@@ -205,7 +210,15 @@ class Edr(Facade):
         parameters = parameters_of(request)
         crs = q.crs_of(parameters, dataset)
         form = q.format_of(request, parameters, name)
-        q.check_ignored(parameters)
+        q.check_ignored(parameters, dataset.dimensions)
+        try:
+            most = MOST_TIMES if name == POSITION else 1
+            at = self.context.datasets.at(
+                dataset, q.values_of(parameters, dataset.dimensions), most
+            )
+        except NoSuchValueError:
+            return Response(204, [])
+        dataset = at[0]
         found = Found(
             dataset,
             crs,
@@ -217,7 +230,14 @@ class Edr(Facade):
             area = polygon_of(parameters, crs, name)
             return self._statistics(request, parameters, found, area)
         if name in (POSITION, TRAJECTORY):
-            return self._written(request, self._points(parameters, found, name), form)
+            points = self._points(parameters, found, name)
+            times = [_instant_of(one) for one in at]
+            if len(at) > 1 and len(points.x) == 1 and None not in times:
+                others = [
+                    self._points(parameters, replace(found, dataset=one), name) for one in at[1:]
+                ]
+                points = series([points, *others], times)
+            return self._written(request, points, form)
         return self._grid(request, parameters, found, name, form)
 
     def _points(self, parameters: Parameters, found: Found, name: str) -> Points:
@@ -336,6 +356,15 @@ _GRIDS: Final[Mapping[str, Callable[[Cells], Iterator[bytes]]]] = {
     GEOJSON: feature_pieces,
     CSV: table_pieces,
 }
+
+
+def _instant_of(dataset: Dataset) -> float | None:
+    """Return the time of a dataset, Unix seconds; None if it has none, or none in our calendar."""
+    intervals = [item.layer.interval for item in dataset.layers if item.layer.interval]
+    try:
+        return datetime.fromisoformat(intervals[0][0]).timestamp() if intervals else None
+    except ValueError:
+        return None
 
 
 def _check_json(request: Request) -> None:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 UCUM: Final = "http://www.opengis.net/def/uom/UCUM/"
 _ALTITUDE: Final = "http://vocab.nerc.ac.uk/standard_name/surface_altitude/"
 _GREGORIAN: Final = "http://www.opengis.net/def/uom/ISO-8601/0/Gregorian"
+_MOST_TIMES: Final = 500
 _EPOCH: Final = "1970-01-01T00:00:00Z"
 
 
@@ -107,9 +108,10 @@ def collection_document(
     }
     if temporal:
         interval = list(interval_of(context, dataset))
+        times = [first for first, _ in _times(context, dataset)][-_MOST_TIMES:]
         extent["temporal"] = {
             "interval": [interval],
-            "values": ["/".join(interval)],
+            "values": times or ["/".join(interval)],
             "trs": _GREGORIAN,
         }
     content: dict[str, Any] = {
@@ -134,8 +136,24 @@ def collection_document(
 
 def interval_of(context: Context, dataset: Dataset) -> tuple[str, str]:
     """Return the first and the last time of a collection, RFC 3339."""
+    times = _times(context, dataset)
+    if times:
+        return times[0][0], max(last for _, last in times)
     date = dataset.vertical.date
     return (date, date) if date else (_EPOCH, _instant(context.site.started))
+
+
+def _times(context: Context, dataset: Dataset) -> list[tuple[str, str]]:
+    """Return first and last instant of each time of the layers, in order."""
+    found: set[tuple[str, str]] = set()
+    for item in dataset.layers:
+        layer = item.layer
+        if layer.readers is not None:
+            found.update(() if layer.interval is None else (layer.interval,))
+        elif layer.dimensions:
+            values = context.site.catalogue.values_of(layer)
+            found.update(*(one.intervals for one in values if one.dimension.name == "time"))
+    return sorted(found)
 
 
 def collections_document(uri: str, collections: Iterable[dict[str, Any]]) -> dict[str, Any]:

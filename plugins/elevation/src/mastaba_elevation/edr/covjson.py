@@ -17,6 +17,10 @@ from mastaba_elevation.web.numbers import rounded
 from mastaba_ows.crs import crs_uri
 
 _XY: Final = ["x", "y"]
+_TIMES: Final[dict[str, Any]] = {
+    "coordinates": ["t"],
+    "system": {"type": "TemporalRS", "calendar": "Gregorian"},
+}
 
 
 def coverage(found: Points | Cells) -> dict[str, Any]:
@@ -41,17 +45,21 @@ def _points(found: Points) -> tuple[dict[str, Any], dict[str, Any]]:
             "y": {"values": found.y.tolist()},
         }
         shape = {}
+    elif found.domain == "PointSeries":
+        assert found.times is not None
+        axes = {
+            "x": {"values": found.x[:1].tolist()},
+            "y": {"values": found.y[:1].tolist()},
+            "t": {"values": [_instant(time) for time in found.times.tolist()]},
+        }
+        shape = {"shape": [len(tuples)], "axisNames": ["t"]}
+        referencing.append(_TIMES)
     else:
         if found.times is not None:
             coordinates = ["t", *_XY]
             times = map(_instant, found.times.tolist())
             tuples = [[time, *pair] for time, pair in zip(times, tuples, strict=True)]
-            referencing.append(
-                {
-                    "coordinates": ["t"],
-                    "system": {"type": "TemporalRS", "calendar": "Gregorian"},
-                }
-            )
+            referencing.append(_TIMES)
         axes = {"composite": {"dataType": "tuple", "coordinates": coordinates, "values": tuples}}
     columns: dict[str, list[Any]] = {
         ELEVATION: list(rounded(found.heights, found.decimals)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -115,20 +115,34 @@ def format_of(request: Request, parameters: Parameters, query: str) -> str:
     return types[chosen]
 
 
-def check_ignored(parameters: Parameters) -> None:
+def values_of(parameters: Parameters, dimensions: Container[str]) -> dict[str, str]:
+    """Return the values of dimensions that ``datetime`` and ``z`` name, by name."""
+    found = {}
+    for parameter, name in (("datetime", "time"), ("z", "elevation")):
+        text = parameters.text(parameter, "")
+        # Test suites send "null/null" and "null".
+        if text and name in dimensions and "null" not in text:
+            found[name] = "../.." if text == ".." else text
+    return found
+
+
+def check_ignored(parameters: Parameters, used: Container[str] = ()) -> None:
     """Refuse malformed values of parameters that have no effect here.
+
+    Args:
+        used: dimensions, whose parameters have an effect.
 
     Raises:
         InvalidParameterError: ``datetime`` or ``z`` is malformed.
     """
-    time = parameters.text("datetime", "")
+    time = "" if "time" in used else parameters.text("datetime", "")
     # Test suites send "null/null" and "null" to collections without times.
     ends = [part for part in time.split("/") if part != "null"]
     if len(time) > _LONGEST or time.count("/") > 1:
         raise InvalidParameterError("datetime is not an instant or interval", "datetime")
     if time and not all(end in _OPEN or _INSTANT.fullmatch(end) for end in ends):
         raise InvalidParameterError("datetime is not an instant or interval", "datetime")
-    height = parameters.text("z", "")
+    height = "" if "elevation" in used else parameters.text("z", "")
     if not height or height == "null":
         return
     body = height[1:] if height[:1] in "Rr" else height

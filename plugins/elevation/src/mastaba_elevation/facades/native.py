@@ -54,7 +54,11 @@ class Native(Facade):
         parameters, geometry = _read(request)
         datasets, code = self.context.datasets, parameters.text("crs", "")
         only = None if "dataset" in parameters else datasets.only()
-        dataset = only or datasets.named(parameters.text("dataset"))
+        dataset = only or datasets.qualified(parameters.text("dataset"))
+        if dataset.dimensions:
+            names = dataset.dimensions
+            values = {name: parameters.text(name, "") for name in names if name in parameters}
+            (dataset,) = datasets.at(dataset, values)
         crs = requested_crs(code, dataset.crs)
         answer = {
             "points": self._points,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from mastaba.api.catalogue import CRS84, WGS84, BoundingBox
 from mastaba.api.documents import Fault, Severity
 from mastaba.api.web import printable
-from mastaba.errors import ConfigurationError, UnknownNameError
+from mastaba.errors import ConfigurationError, NoSuchValueError, UnknownNameError
 from mastaba_elevation.queries.levels import HeightLayer
 from mastaba_elevation.queries.vertical import KEY, Vertical, vertical_of
 from mastaba_render.api.crs import CRSOffer
@@ -58,6 +58,11 @@ class Dataset:
     def vertical(self) -> Vertical:
         """What the heights of the first layer mean."""
         return self.verticals[0]
+
+    @property
+    def dimensions(self) -> dict[str, Any]:
+        """Dimensions of the layers by name, `mastaba_ows.dimensions.Dimension`."""
+        return {one.name: one for item in self.layers for one in item.layer.dimensions}
 
     @property
     def box(self) -> BoundingBox:
@@ -135,6 +140,55 @@ class Datasets(Mapping[str, Dataset]):
         found = self._found.get(identifier)
         if found is None:
             raise UnknownNameError(f"there is no dataset {printable(identifier)}", parameter)
+        return found
+
+    def qualified(self, identifier: str, parameter: str = "dataset") -> Dataset:
+        """Return a dataset, or one value or version of a single layer.
+
+        Raises:
+            UnknownNameError: there is none of this name.
+            InvalidDimensionError: a value in the name is malformed.
+            OverloadedError: a value cannot be opened at the moment.
+        """
+        if identifier in self._found:
+            return self._found[identifier]
+        try:
+            layer = self._site.catalogue.resolve(identifier).layer
+        except NoSuchValueError:
+            return self.named(identifier, parameter)
+        whole = self._found.get(layer.id)
+        if whole is None or layer.id not in self._single:
+            return self.named(identifier, parameter)
+        return replace(whole, id=layer.key, layers=(HeightLayer(layer, self._site),))
+
+    def at(self, dataset: Dataset, values: Mapping[str, str], most: int = 1) -> list[Dataset]:
+        """Return a dataset at the values of dimensions, newest first.
+
+        Layers without these dimensions are the same at all values. Of several layers with them,
+        the first decides which values there are; others are left out where they have none.
+
+        Raises:
+            MissingDimensionError, InvalidDimensionError, NoSuchValueError: the values are refused.
+            OverloadedError: a value cannot be opened at the moment.
+        """
+        several = [item for item in dataset.layers if item.layer.dimensions]
+        if not several:
+            return [dataset]
+        catalogue = self._site.catalogue
+        found = []
+        for layer in catalogue.resolve(several[0].layer.key, values, most).layers:
+            members = []
+            for item, vertical in zip(dataset.layers, dataset.verticals, strict=True):
+                shown = layer if item is several[0] else item.layer
+                if item.layer.dimensions and item is not several[0]:
+                    try:
+                        shown = catalogue.resolve(item.layer.key, {**values, **layer.at}).layer
+                    except NoSuchValueError:
+                        continue
+                height = item if shown is item.layer else HeightLayer(shown, self._site)
+                members.append((height, vertical))
+            layers, verticals = zip(*members, strict=True)
+            found.append(replace(dataset, layers=layers, verticals=verticals))
         return found
 
     def only(self) -> Dataset | None:

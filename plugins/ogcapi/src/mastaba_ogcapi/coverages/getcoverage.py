@@ -7,10 +7,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from mastaba.api.web import Document, content_disposition, coordinate
-from mastaba.errors import InvalidParameterError, UnknownPathError
+from mastaba.errors import InvalidParameterError, NoSuchValueError, UnknownPathError
 from mastaba_ogcapi.coverages.formats import CoverageFormat
 from mastaba_ogcapi.coverages.parts import has_parts
 from mastaba_ogcapi.crs import in_axis_order
+from mastaba_ogcapi.dimensions import datetime_header, shown
 from mastaba_ogcapi.errors import OutsideCoverageError, TooLargeError, problem
 from mastaba_ogcapi.links import collection_address
 from mastaba_ogcapi.negotiation import JSON
@@ -51,6 +52,12 @@ class GetCoverage:
         found = self._dataset.collection(identifier)
         if not found.has_coverage:
             raise UnknownPathError("this collection is not offered for download")
+        if found.layer.dimensions:
+            # The newest of several values.
+            try:
+                found = self._dataset.of_layer(shown(self._dataset, found, request).layers[0])
+            except NoSuchValueError as error:
+                raise OutsideCoverageError(str(error)) from error
         # Loaded on first use: tiles and documents do not need it.
         from mastaba_coverage import CoverageTooLargeError
         from mastaba_coverage import OutsideCoverageError as Outside
@@ -89,6 +96,7 @@ class GetCoverage:
         media_type = query.format.value
         headers = [
             *cache_control((collection.layer,)),
+            *datetime_header((collection.layer,)),
             ("Vary", "Accept, Accept-Profile, Prefer"),
             ("Content-Type", media_type),
             *_place(plan),

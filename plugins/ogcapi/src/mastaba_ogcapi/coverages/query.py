@@ -20,6 +20,7 @@ from mastaba_coverage import (
 from mastaba_ogcapi import params
 from mastaba_ogcapi.coverages.formats import CoverageFormat, wanted_format
 from mastaba_ogcapi.crs import offered_crs
+from mastaba_ogcapi.dimensions import axis_names
 from mastaba_ogcapi.maparea import by_axis
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ class CoverageQuery:
 
     def _trim(self, request: Request) -> Trim | None:
         parameters = request.query
-        if "bbox" in parameters and "subset" in parameters:
+        if "bbox" in parameters and "subset" in parameters and self._intervals(request):
             raise InvalidParameterError("subset and bbox exclude each other", "subset")
         if "bbox" in parameters:
             source = self._source(parameters, "bbox-crs")
@@ -138,9 +139,16 @@ class CoverageQuery:
             return Trim(source, Interval(one, three), Interval(two, four))
         if "subset" in parameters:
             source = self._source(parameters, "subset-crs")
-            x, y = by_axis(params.subsets(request), source)
+            intervals = self._intervals(request)
+            if not intervals:
+                return None
+            x, y = by_axis(intervals, source)
             return Trim(source, Interval(*x), Interval(*y))
         return None
+
+    def _intervals(self, request: Request) -> dict[str, params.Interval]:
+        """Return the intervals of ``subset`` on the axes of the CRS."""
+        return params.subsets(request, axis_names((self._collection.layer,)))
 
     def _source(self, parameters: Mapping[str, str], name: str) -> CRS:
         """Return the CRS of coordinates; CRS:84 if the parameter is absent."""

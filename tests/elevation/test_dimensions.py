@@ -1,0 +1,88 @@
+"""Heights at a time: EDR and the native route (time.md section 2.5)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.series import series_document, write_value
+from werkzeug.test import Client
+
+from mastaba_writer.installation import write_installation
+
+_TIMES = ("1950", "1975", "2023")
+_EDR = "/elevation/edr/collections"
+_POINT = "coords=POINT(20 40)"
+
+
+@pytest.fixture(scope="module")
+def client(
+    tmp_path_factory: pytest.TempPathFactory, open_client: Callable[[Path], Client]
+) -> Client:
+    directory = tmp_path_factory.mktemp("series")
+    document = series_document(directory, [{"time": time} for time in _TIMES])
+    for variant, height in zip(document["variants"], (1.0, 2.0, 3.0), strict=True):
+        name = f"heights_{height:.0f}"
+        path = write_value(directory, name, (int(height),), format="TIFF_ZIP_FLOAT32")
+        variant["pyramids"] = [{"path": str(path)}]
+    levels = {"bottom_level": "3", "top_level": "2"}
+    document["pyramids"] = [{**document["variants"][-1]["pyramids"][0], **levels}]
+    return open_client(
+        write_installation(directory, layers={"DEM": document}, services=["elevation"])
+    )
+
+
+def _values(client: Client, collection: str, query: str) -> list[float]:
+    response = client.get(f"{_EDR}/{collection}/position?{_POINT}&{query}")
+    assert response.status_code == 200, response.text
+    values: list[float] = json.loads(response.data)["ranges"]["elevation"]["values"]
+    return values
+
+
+def _read(client: Client, path: str) -> Any:
+    return json.loads(client.get(path).data)
+
+
+def test_one_time(client: Client) -> None:
+    for query, value in (("", 3.0), ("datetime=1950", 1.0), ("datetime=null/null", 3.0)):
+        assert _values(client, "DEM", query) == [value]
+    assert _values(client, "DEM;time=1975", "") == [2.0]
+
+
+def test_series(client: Client) -> None:
+    response = _read(client, f"{_EDR}/DEM/position?{_POINT}&datetime=1950/1980")
+    assert response["domain"]["domainType"] == "PointSeries"
+    times = response["domain"]["axes"]["t"]["values"]
+    assert times == ["1950-01-01T00:00:00Z", "1975-01-01T00:00:00Z"]
+    assert response["ranges"]["elevation"]["values"] == [1.0, 2.0]
+    for form in ("GeoJSON", "CSV"):
+        answer = client.get(f"{_EDR}/DEM/position?{_POINT}&datetime=../..&f={form}")
+        assert answer.status_code == 200, answer.text
+
+
+@pytest.mark.parametrize(("query", "status"), [("datetime=1066", 204), ("datetime=yesterday", 400)])
+def test_refused(client: Client, query: str, status: int) -> None:
+    assert client.get(f"{_EDR}/DEM/position?{_POINT}&{query}").status_code == status
+
+
+def test_area_and_cube(client: Client) -> None:
+    area = "coords=POLYGON((20 40,21 40,21 41,20 40))"
+    for path in (f"area?{area}", "cube?bbox=20,40,20.5,40.5"):
+        answer = _read(client, f"{_EDR}/DEM/{path}&datetime=1950/1980")
+        values: list[Any] = answer["ranges"]["elevation"]["values"]
+        assert {value for value in values if value is not None} == {2.0}
+
+
+def test_extent(client: Client) -> None:
+    temporal = _read(client, f"{_EDR}/DEM")["extent"]["temporal"]
+    assert temporal["interval"] == [["1950-01-01T00:00:00Z", "2023-12-31T23:59:59Z"]]
+    assert len(temporal["values"]) == 3
+
+
+def test_native(client: Client) -> None:
+    for query, value in (("", 3.0), ("&time=1950", 1.0)):
+        answer = client.get(f"/elevation/points?{_POINT}&dataset=DEM{query}")
+        assert json.loads(answer.data)["results"][0]["elevation"] == value, answer.text

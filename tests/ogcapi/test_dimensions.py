@@ -1,0 +1,155 @@
+"""Dimensions over OGC API Maps and Tiles (time.md section 2.4)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from tests.ogcapi.conftest import OpenClient, ReadPixels
+from tests.series import colour_of, series_installation
+from werkzeug.test import Client
+
+_VALUES = (
+    {"time": "1950", "elevation": "0"},
+    {"time": "1975", "elevation": "0"},
+    {"time": "2023", "elevation": "0"},
+    {"time": "2023", "elevation": "500"},
+)
+_DIMENSIONS = (
+    {"name": "time"},
+    {"name": "elevation", "units": "CRS:88", "unit_symbol": "m", "default": "0"},
+)
+_MAP = "/ogcapi/collections/ORTHO/map"
+_TILE = "map/tiles/PM/3/2/4"
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory, open_client: OpenClient) -> Client:
+    directory = tmp_path_factory.mktemp("series")
+    return open_client(
+        series_installation(
+            directory,
+            _VALUES,
+            dimensions=_DIMENSIONS,
+            default=2,
+            services=("ogcapi",),
+            names="ORTHO_{time}_{elevation}",
+        )
+    )
+
+
+def _read(client: Client, path: str) -> Any:
+    return json.loads(client.get(path).data)
+
+
+@pytest.mark.parametrize(
+    ("query", "shown", "header"),
+    [
+        ("", 2, "2023-01-01T00:00:00Z/2023-12-31T23:59:59Z"),
+        ("datetime=1950", 0, "1950-01-01T00:00:00Z/1950-12-31T23:59:59Z"),
+        ("datetime=1975-01-01T00:00:00.000Z", 1, "1975-01-01T00:00:00Z/1975-12-31T23:59:59Z"),
+        ("datetime=../1960", 0, "1950-01-01T00:00:00Z/1950-12-31T23:59:59Z"),
+        ("datetime=/1980", 1, "1950-01-01T00:00:00Z/1975-12-31T23:59:59Z"),
+        ('subset=time("1950")', 0, "1950-01-01T00:00:00Z/1950-12-31T23:59:59Z"),
+        ('subset=T("1950":"1980")', 1, "1950-01-01T00:00:00Z/1975-12-31T23:59:59Z"),
+        ('subset=datetime("1950-06-01T00:00Z")', 0, "1950-01-01T00:00:00Z/1950-12-31T23:59:59Z"),
+        ('subset=time(*:"1960"),elevation(0)', 0, None),
+        ("subset=Elevation(500)&datetime=2023", 3, None),
+        ('datetime=1950&subset=time("1950-01-01")', 0, None),
+    ],
+)
+def test_map_and_tile(
+    client: Client, pixels: ReadPixels, query: str, shown: int, header: str | None
+) -> None:
+    for path in (f"{_MAP}?f=png&width=64&", f"/ogcapi/collections/ORTHO/{_TILE}?"):
+        response = client.get(path + query)
+        assert response.status_code == 200, response.text
+        assert tuple(pixels(response)[20, 20, :3]) == colour_of(shown)
+        is_newest = header is not None and header.count("1950") and header.count("1975")
+        if header and not (is_newest and _TILE in path):
+            assert response.headers["OGCAPI-datetime"] == header
+
+
+@pytest.mark.parametrize(
+    ("query", "status"),
+    [
+        ("datetime=1066", 204),
+        ("datetime=1960", 204),
+        ('subset=time("1800":"1900")', 204),
+        ("datetime=yesterday", 400),
+        ("datetime=2023-13", 400),
+        ("datetime=2000/1950", 400),
+        ('datetime=1950&subset=time("2023")', 400),
+        ('subset=depth("5")', 400),
+        ('subset=time("1950"),t("1950")', 400),
+    ],
+)
+def test_nothing_or_an_error(client: Client, query: str, status: int) -> None:
+    assert client.get(f"{_MAP}?f=png&width=64&{query}").status_code == status
+    if "depth" not in query:
+        assert client.get(f"/ogcapi/collections/ORTHO/{_TILE}?{query}").status_code == status
+
+
+@pytest.mark.parametrize("name", ["ORTHO;time=1950;elevation=0", "ORTHO_1950_0"])
+def test_qualified_collections(client: Client, pixels: ReadPixels, name: str) -> None:
+    path = f"/ogcapi/collections/{quote(name, safe='')}"
+    for below in ("map?width=64&f=png", _TILE, f"{_TILE}?f=png"):
+        response = client.get(f"{path}/{below}")
+        assert tuple(pixels(response)[20, 20, :3]) == colour_of(0), below
+    document = _read(client, f"{path}?f=json")
+    assert document["id"] == "ORTHO;time=1950;elevation=0"
+    interval = document["extent"]["temporal"]["interval"]
+    assert interval == [["1950-01-01T00:00:00Z", "1950-12-31T23:59:59Z"]]
+    assert client.get(f"{path}/map/tiles?f=json").status_code == 200
+    tileset = _read(client, f"{path}/map/tiles/PM?f=json")
+    (item, *_) = [link for link in tileset["links"] if link["rel"] == "item"]
+    assert quote("ORTHO;time=1950;elevation=0", safe="") in item["href"]
+
+
+@pytest.mark.parametrize(
+    ("name", "status"),
+    [("ORTHO;time=1066", 404), ("ORTHO;time=x", 400), ("ORTHO;depth=1", 404), ("ORTHO~x", 404)],
+)
+def test_unknown_collections(client: Client, name: str, status: int) -> None:
+    path = f"/ogcapi/collections/{quote(name, safe='')}"
+    for below in ("", "/map", f"/{_TILE}", "/map/tiles"):
+        assert client.get(path + below).status_code == status, below
+
+
+def test_documents(client: Client) -> None:
+    extent = _read(client, "/ogcapi/collections/ORTHO?f=json")["extent"]
+    assert extent["temporal"]["interval"] == [["1950-01-01T00:00:00Z", "2023-12-31T23:59:59Z"]]
+    assert extent["temporal"]["grid"] == {"cellsCount": 3, "coordinates": ["1950", "1975", "2023"]}
+    assert extent["elevation"]["interval"] == [[0, 500]]
+    assert extent["elevation"]["vrs"].endswith("/88")
+    classes = _read(client, "/ogcapi/conformance?f=json")["conformsTo"]
+    for name in ("maps-1/1.0/conf/datetime", "maps-1/1.0/conf/general-subsetting"):
+        assert f"http://www.opengis.net/spec/ogcapi-{name}" in classes
+    assert "http://www.opengis.net/spec/ogcapi-tiles-1/1.0/conf/datetime" in classes
+    links = _read(client, "/ogcapi/collections/ORTHO/map/tiles/PM?f=json")["links"]
+    assert any("datetime={datetime}" in link["href"] for link in links)
+    definition = _read(client, "/ogcapi/api?f=json")
+    assert "datetime" in definition["components"]["parameters"]
+
+
+def test_coverage(tmp_path: Path, open_client: OpenClient) -> None:
+    sections = {"ogcapi": {"coverages": True}}
+    path = series_installation(
+        tmp_path, services=("ogcapi",), services_overrides=sections, coverages=True
+    )
+    client = open_client(path)
+    point = "subset=Lon(20),Lat(40)"
+    for name, query, position in (
+        ("ORTHO", f"{point}&datetime=1950", 0),
+        ("ORTHO", f'{point},time("1975")', 1),
+        ("ORTHO", point, 2),
+        ("ORTHO%3Btime%3D1950", point, 0),
+    ):
+        response = client.get(f"/ogcapi/collections/{name}/coverage?f=json&{query}")
+        assert tuple(dict(response.json or {}).values()) == colour_of(position), name
+    assert client.get("/ogcapi/collections/ORTHO/coverage?datetime=1066").status_code == 404
+    box = client.get('/ogcapi/collections/ORTHO/coverage?bbox=20,40,21,41&subset=time("1950")')
+    assert box.headers["OGCAPI-datetime"] == "1950-01-01T00:00:00Z/1950-12-31T23:59:59Z"
