@@ -367,7 +367,14 @@ class LayerLoader:
 
 
 def _opened(
-    loader: LayerLoader, layer: Layer, file: str, entries: Entries, key: str, *, bbox: Any, **how: Any
+    loader: LayerLoader,
+    layer: Layer,
+    file: str,
+    entries: Entries,
+    key: str,
+    *,
+    bbox: Any,
+    **how: Any,
 ) -> Layer:
     return loader.again().variant(layer, entries, bbox, f"{file} ({key})", key, **how)
 
