@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import calendar
 import re
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -34,13 +34,10 @@ def span_of(text: str) -> Span:
         found = instant.strftime("%Y-%m-%dT%H:%M:%SZ").rjust(20, "0")
         return found, found
     year, month, day = (None if one is None else int(one) for one in match.groups())
-    first, last = (year, month or 1, day or 1), (year, month or 12, day)
-    if last[2] is None:
-        # The calendar of Python has no year 0; it is a leap year like 2000.
-        last = (year, last[1], calendar.monthrange(year or 2000, last[1])[1]) if year else last
-    datetime(first[0] or 4, first[1], first[2])  # noqa: DTZ001 - only checked
-    begin = f"{first[0]:04}-{first[1]:02}-{first[2]:02}T00:00:00Z"
-    return begin, f"{last[0]:04}-{last[1]:02}-{last[2] or 31:02}T23:59:59Z"
+    first = date(year or 0, month or 1, day or 1)
+    last = first.replace(month=month or 12)
+    last = last.replace(day=day or calendar.monthrange(last.year, last.month)[1])
+    return f"{first}T00:00:00Z", f"{last}T23:59:59Z"
 
 
 def span_of_row(row: Row) -> Span | None:

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 from mastaba.api.web import printable
 from mastaba.errors import UnsupportedFormatError
 from mastaba_ows.featureinfo import INFO_FORMATS
-from mastaba_ows.featureinfo.answers import Part, PixelAnswer, feature_info_response, position_of
+from mastaba_ows.featureinfo.answers import (
+    Part,
+    PixelAnswer,
+    feature_info_response,
+    position_of,
+    source_of,
+)
 from mastaba_ows.featureinfo.external import ExternalWMS
 from mastaba_ows.parameters import whole_number
 from mastaba_wms import params
@@ -69,15 +75,19 @@ class GetFeatureInfo:
                 parts.append(self._pixel(one, query, i, j))
             else:
                 parts.append(self._external.ask(source, info_format, forwarded))
-        return feature_info_response(parts, info_format)
+        with_sources = parameters.get("provenance", "").lower() == "true"
+        return feature_info_response(parts, info_format, with_sources=with_sources)
 
     def _pixel(self, published: PublishedLayer, query: MapQuery, i: int, j: int) -> PixelAnswer:
         image, layer = query.map, published.layer
         values = self._site.renderer.pixel_value(image, layer, j, i)
         form = "d" if values.dtype.kind == "u" else ".2f"
         position = position_of(image.bbox, image.crs, image.width, image.height, i, j)
+        source = source_of(
+            self._site, layer, image.bbox, image.crs, (image.width, image.height), i, j
+        )
         return PixelAnswer(
-            layer.id, tuple(format(value, form) for value in values.tolist()), position
+            layer.id, tuple(format(value, form) for value in values.tolist()), position, source
         )
 
 

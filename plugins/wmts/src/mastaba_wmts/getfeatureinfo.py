@@ -47,7 +47,12 @@ class GetFeatureInfo:
             SlabFormatError, StorageError: the tile cannot be read.
         """
         # Loaded on first use: other requests do not need it.
-        from mastaba_ows.featureinfo.answers import PixelAnswer, feature_info_response, position_of
+        from mastaba_ows.featureinfo.answers import (
+            PixelAnswer,
+            feature_info_response,
+            position_of,
+            source_of,
+        )
 
         layer = self._tiles.layer(wanted.tile.layer)
         source = layer.feature_info
@@ -75,7 +80,9 @@ class GetFeatureInfo:
             # The format and the style of the tile do not matter.
             stored = in_matrix.publishers[DEFAULT_STYLE]
             values = self._values(stored, tile_row, tile_col, i, j)
-            part = PixelAnswer(layer.id, values, position_of(bbox, crs, width, height, i, j))
+            position = position_of(bbox, crs, width, height, i, j)
+            origin = source_of(self._site, layer, bbox, crs, (width, height), i, j)
+            part = PixelAnswer(layer.id, values, position, origin)
         else:
             # The other WMS receives the tile as a map.
             corners = bbox.corners(northing_first=crs.northing_first)
@@ -89,7 +96,7 @@ class GetFeatureInfo:
                 "FEATURE_COUNT": "1",
             }
             part = self._external.ask(source, media_type, forwarded)
-        return feature_info_response([part], media_type)
+        return feature_info_response([part], media_type, with_sources=wanted.with_sources)
 
     def _values(
         self, publisher: Publisher, tile_row: int, tile_col: int, i: int, j: int
