@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import rasterio
-from rasterio.transform import from_origin
+from rasterio.transform import Affine
 from tests.build.conftest import built, plan_in
 
 from mastaba_writer.installation import layer_document, write_installation
@@ -36,6 +36,7 @@ def make_pyramid(folder: Path) -> Path:
     entries: list[dict[str, Any]] = []
     for number, (column, row, height) in enumerate(PLACES):
         path = folder / f"sheet{number}.tif"
+        x, y = position(column, row)
         with rasterio.open(
             path,
             "w",
@@ -46,7 +47,7 @@ def make_pyramid(folder: Path) -> Path:
             dtype="float32",
             crs="EPSG:3857",
             nodata=-1,
-            transform=from_origin(*position(column, row), CELL, CELL),
+            transform=Affine(CELL, 0, x, 0, -CELL, y),
         ) as dataset:
             dataset.write(np.full((1, height, SIZE), 10 * (number + 1), np.float32))
         entry = {"path": str(path), "date": DATES[number], "group": f"G{number % 2}"}

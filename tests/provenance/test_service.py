@@ -138,7 +138,7 @@ def test_feature_info(client: Client, number_of: dict[int, int]) -> None:
 
     def wms(layer: str, kind: str, more: str = "") -> Any:
         return client.get(
-            "/wms?SERVICE=WMS&VERSION=1.3.0&REQUEST=GetFeatureInfo&STYLES=&CRS=EPSG:3857"
+            "/wms?SERVICE=WMS&VERSION=1.3.0&REQUEST=GetFeatureInfo&STYLES=&FORMAT=image/png&CRS=EPSG:3857"
             f"&LAYERS={layer}&QUERY_LAYERS={layer}&BBOX={west},{south},{east},{north}"
             f"&WIDTH=200&HEIGHT=100&I=10&J=20&INFO_FORMAT={kind}{more}"
         )
@@ -215,3 +215,35 @@ def test_layers_without_sources(client: Client) -> None:
     for path in ("PLAIN/sources", "none/at", "MAP/none", "MAP/at/1"):
         assert client.get(f"/provenance/{path}").status_code == 404
     assert client.post("/provenance/MAP/sources").status_code == 405
+
+
+def test_nothing_is_told_of_what_an_area_hides(
+    pyramid: Path, tmp_path: Path, number_of: dict[int, int]
+) -> None:
+    # The area is the left half of the first sheet, without its upper 60 rows.
+    (west, south), (east, north) = degrees(0, 100), degrees(50, 60)
+    ring = f"{west} {south}, {east} {south}, {east} {north}, {west} {north}, {west} {south}"
+    rules = {
+        "default": "allow",
+        "areas": {"part": {"wkt": f"POLYGON(({ring}))", "crs": "CRS:84"}},
+        "rules": [{"name": "part", "limit": {"area": "part"}}],
+    }
+    (tmp_path / "rules.json").write_text(json.dumps(rules))
+    access = {"rules": str(tmp_path / "rules.json")}
+    server = write(tmp_path / "server", pyramid, server_overrides={"plugins": {"access": access}})
+    client = Client(create_application(str(server)))
+    places = [(25.5, 80.5), (25.5, 50.5), (49.5, 60.5), (50.5, 60.5), (150.5, 80.5), (25.5, 10.5)]
+    document = send(client, {"type": "MultiPoint", "coordinates": [degrees(*at) for at in places]})
+    first = number_of[0]
+    numbers = [one["number"] for one in document.json["points"]]
+    assert numbers == [first, None, first, None, None, None]
+    (row,) = client.get("/provenance/MAP/sources").json["sources"]
+    assert row["number"] == first
+    assert "pixels" not in row
+    assert row["box"] == pytest.approx([west, south, east, north], abs=1e-3)
+    (item,) = client.get("/provenance/MAP/sources.geojson").json["features"]
+    assert np.array(item["geometry"]["coordinates"][0]).max(axis=0) == pytest.approx(
+        [east, north], abs=1e-3
+    )
+    shares = client.get("/provenance/MAP/view").json["sources"]
+    assert [(one["number"], one["share"]) for one in shares] == [(first, 1.0)]

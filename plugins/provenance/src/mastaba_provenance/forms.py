@@ -131,7 +131,7 @@ def attribution(
         if part is not None:
             boxes = [cut for box in boxes if (cut := box.intersection(part)) is not None]
         span = ends[name]
-        times = {} if span is None else {"start_datetime": span[0], "end_datetime": span[1]}
+        times: dict[str, Any] = {} if span is None else {"start_datetime": span[0], "end_datetime": span[1]}
         if boxes:
             corners = [list(_corners(box)) for box in boxes]
             union = boxes[0]

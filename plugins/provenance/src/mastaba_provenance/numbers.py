@@ -78,7 +78,7 @@ def numbers_at(site: Site, layer: Layer, x: Floats, y: Floats, crs: CRS) -> Foun
     numbers, is_mixed = np.zeros(count, np.int64), np.zeros(count, np.bool_)
     levels = np.full(count, "", object)
     todo = np.flatnonzero((np.abs(x) < _FAR) & (np.abs(y) < _FAR))
-    for name, pixels in reversed(site.renderer.level_pixels(layer).items()):
+    for name, pixels in reversed(list(site.renderer.level_pixels(layer).items())):
         if not len(todo):
             break
         plan = _Plan.of(pixels, tiles_around(pixels.level.matrix, native), x[todo], y[todo])
@@ -183,7 +183,7 @@ def counts_in(site: Site, layer: Layer, bbox: BoundingBox) -> Counter[int] | Non
     native = layer.pyramid.tile_matrix_set.crs
     if native.code not in _STRAIGHT:
         return None
-    level = next(reversed(site.renderer.level_pixels(layer).values()))
+    level = list(site.renderer.level_pixels(layer).values())[-1]
     matrix, limits = level.level.matrix, level.level.limits
     corners = np.array([bbox.xmin, bbox.xmax]), np.array([bbox.ymin, bbox.ymax])
     x, y = transform_points(WGS84, native, *corners)

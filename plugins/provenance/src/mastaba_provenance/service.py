@@ -121,7 +121,7 @@ class ProvenanceService(Service):
         super().__init__(settings, site)
         # Views show the same tables.
         main = dict.get(site.main.services, self.name) if site.main is not None else None
-        self.tables = main.tables if isinstance(main, ProvenanceService) else SourceTables()
+        self.tables: SourceTables = main.tables if isinstance(main, ProvenanceService) else SourceTables()
         self._layers = {layer.id: layer for layer in self.published_layers()}
         self._offer = CRSOffer(site.catalogue.settings)
         self._forms: Mapping[str, Callable[[Request, Layer, _Layer], Response]] = {
