@@ -39,6 +39,7 @@ OURS: Final = frozenset(
         "ogcapi",
         "ows",
         "pmtiles",
+        "provenance",
         "render",
         "serve",
         "server",
