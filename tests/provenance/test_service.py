@@ -16,6 +16,7 @@ from tests.provenance.conftest import LEVEL, PLACES, SIZE, position, write
 from werkzeug.test import Client
 
 from mastaba.api.tools import create_application
+from mastaba_writer.installation import layer_document, write_installation
 
 TO_DEGREES = pyproj.Transformer.from_crs("EPSG:3857", "EPSG:4326", always_xy=True)
 
@@ -215,6 +216,33 @@ def test_layers_without_sources(client: Client) -> None:
     for path in ("PLAIN/sources", "none/at", "MAP/none", "MAP/at/1"):
         assert client.get(f"/provenance/{path}").status_code == 404
     assert client.post("/provenance/MAP/sources").status_code == 405
+
+
+def test_versions_have_their_own_sources(
+    pyramid: Path, tmp_path: Path, number_of: dict[int, int]
+) -> None:
+    table = json.loads(pyramid.with_name("map.sources.json").read_text())
+    west = {**table["sources"][0], "number": 1, "title": "of the second pyramid"}
+    other = pyramid.with_name("other.json")
+    other.write_text(json.dumps({**json.loads(pyramid.read_text()), "provenance": "o.json"}))
+    pyramid.with_name("o.json").write_text(json.dumps({**table, "sources": [west]}))
+    layer = layer_document(pyramid, title="Map", get_feature_info={"type": "PYRAMID"})
+    levels = {key: one for key, one in layer["pyramids"][0].items() if key != "path"}
+    layer["dimensions"] = [{"name": "time", "default": "2020"}]
+    layer["variants"] = [
+        {"at": {"time": text}, "pyramids": [{"path": str(path), **levels}]}
+        for text, path in (("2020", pyramid), ("2021", other))
+    ]
+    server = write_installation(tmp_path, layers={"MAP": layer}, services=["provenance"])
+    client = Client(create_application(str(server)))
+    for name, count in (("MAP", 4), ("MAP;time=2020", 4), ("MAP;time=2021", 1)):
+        assert client.get(f"/provenance/{name}/sources").json["numberMatched"] == count
+    assert client.get("/provenance/MAP/sources?time=2021").json["numberMatched"] == 1
+    longitude, latitude = degrees(10.5, 80.5)
+    found = client.get(f"/provenance/MAP/at?lon={longitude}&lat={latitude}&time=2021").json
+    assert found["sources"][0]["title"] == "of the second pyramid"
+    assert client.get("/provenance/MAP;time=1900/sources").status_code in (400, 404)
+    assert client.get("/provenance/MAP~0123/sources").status_code == 404
 
 
 def test_nothing_is_told_of_what_an_area_hides(

@@ -131,7 +131,9 @@ def attribution(
         if part is not None:
             boxes = [cut for box in boxes if (cut := box.intersection(part)) is not None]
         span = ends[name]
-        times: dict[str, Any] = {} if span is None else {"start_datetime": span[0], "end_datetime": span[1]}
+        properties: dict[str, Any] = {"title": name, "datetime": None}
+        if span is not None:
+            properties["start_datetime"], properties["end_datetime"] = span
         if boxes:
             corners = [list(_corners(box)) for box in boxes]
             union = boxes[0]
@@ -150,7 +152,7 @@ def attribution(
                         "type": "MultiPolygon",
                         "coordinates": [_polygon(box)["coordinates"] for box in corners],
                     },
-                    "properties": {"title": name, "datetime": None, **times},
+                    "properties": properties,
                 }
             )
         licences = {str(row["licence"]) for row in members if row.get("licence")}

@@ -121,7 +121,9 @@ class ProvenanceService(Service):
         super().__init__(settings, site)
         # Views show the same tables.
         main = dict.get(site.main.services, self.name) if site.main is not None else None
-        self.tables: SourceTables = main.tables if isinstance(main, ProvenanceService) else SourceTables()
+        self.tables: SourceTables = (
+            main.tables if isinstance(main, ProvenanceService) else SourceTables()
+        )
         self._layers = {layer.id: layer for layer in self.published_layers()}
         self._offer = CRSOffer(site.catalogue.settings)
         self._forms: Mapping[str, Callable[[Request, Layer, _Layer], Response]] = {
@@ -156,13 +158,11 @@ class ProvenanceService(Service):
             request.name_operation("document")
             return self._index(request)
         name = rest[0] if len(rest) == 1 else ""
-        if first and first not in self._layers:
-            raise UnknownNameError(f"there is no layer {printable(first)}", "layer")
+        layer = self._layer(first, request) if first else None
         if is_post and name != "at":
             raise MethodNotAllowedError("only points can be sent")
-        if not first or name not in self._forms:
+        if layer is None or name not in self._forms:
             raise UnknownPathError("there is nothing at this path")
-        layer = self._layers[first]
         request.name_operation("document" if name == "attribution.json" else name.partition(".")[0])
         known = self._known(layer)
         if known is None:
@@ -206,6 +206,15 @@ class ProvenanceService(Service):
         found = self._found(known, np.array([x], float), np.array([y], float), crs)
         row = known.table.rows.get(int(found.numbers[0]))
         return None if row is None else shown(row, known.part)
+
+    def _layer(self, name: str, request: Request) -> Layer:
+        """Return the layer that a name means, or a variant or version of it."""
+        layer = self._layers.get(name)
+        if layer is None or layer.dimensions:
+            layer = self.site.catalogue.resolve(name, request.query).layer
+        if layer.id not in self._layers:
+            raise UnknownNameError(f"there is no layer {printable(name)}", "layer")
+        return layer
 
     def _known(self, layer: Layer) -> _Layer | None:
         found = self.tables.table_of(layer, self.site.catalogue.storages)
