@@ -47,6 +47,7 @@ TESTS = {
     "ogcapi": ["ogcapi/test_conformance.py"],
     "ows": ["ows"],
     "render": ["render/encoding/test_registration.py", "render/encoding/test_tiff.py"],
+    "provenance": ["provenance/test_conformance.py"],
     "serve": ["serve/test_command.py"],
     "server": [
         "server/test_params.py",

@@ -137,7 +137,7 @@ class Catalogue:
         if token:
             whole = self if self.shown is None else self.shown[0]
             versions = [find(whole.layers[layer.id], own, token) for find in self.at_token]
-            found_version = self._as_shown(versions[0]) if versions else None
+            found_version = self.as_shown(versions[0]) if versions else None
             if found_version is None:
                 raise UnknownNameError(f"there is no layer {printable(name)}", "layer")
             return Resolved((found_version,))
@@ -145,7 +145,7 @@ class Catalogue:
         if table is None:
             return Resolved((layer,))
         found = table.resolve(values, most)
-        layers = tuple(filter(None, map(self._as_shown, found.layers)))
+        layers = tuple(filter(None, map(self.as_shown, found.layers)))
         if not layers:
             raise NoSuchValueError("the layer has no such value", layer.dimensions[0].name)
         return found._replace(layers=layers)
@@ -167,15 +167,15 @@ class Catalogue:
                 return self.layers[key], found, token
         raise UnknownNameError(f"there is no layer {printable(name)}", "layer")
 
-    def _as_shown(self, layer: Layer) -> Layer | None:
-        """Return a layer or variant as this catalogue shows it; None if nothing of it is shown."""
+    def as_shown(self, layer: Layer) -> Layer | None:
+        """Return a layer or variant of the site as a view shows it; None if nothing is shown."""
         name = layer.id
         if layer.readers is None:
             return self.layers[name]
         if self.shown is None:
             return layer
         whole, show = self.shown
-        found = whole._as_shown(layer)
+        found = whole.as_shown(layer)
         is_same = self.layers[name] is whole.layers[name]
         if found is None or (is_same and self.readers[name] is whole.readers[name]):
             return found

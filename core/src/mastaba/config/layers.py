@@ -181,7 +181,14 @@ class LayerLoader:
         return other
 
     def variant(
-        self, layer: Layer, entries: Entries, bbox: dict[str, float] | None, file: str, key: str
+        self,
+        layer: Layer,
+        entries: Entries,
+        bbox: dict[str, float] | None,
+        file: str,
+        key: str,
+        *,
+        is_alike: bool = True,
     ) -> Layer:
         """Return a variant of a layer; call it once of each loader.
 
@@ -189,6 +196,7 @@ class LayerLoader:
             entries: its ``pyramids``; the levels may be absent.
             bbox: as in the descriptor of the layer.
             file: what messages call the variant.
+            is_alike: whether it must have the grid and the format of the layer.
 
         Raises:
             UnusableError: it cannot be used.
@@ -197,7 +205,8 @@ class LayerLoader:
         parts = [dict(entry) for entry in entries]
         pyramid, make, _ = self._compose(parts, faults, may_be_whole=True)
         try:
-            _require_match(layer.pyramid, pyramid, is_hybrid=bool(self.reports))
+            if is_alike:
+                _require_match(layer.pyramid, pyramid, is_hybrid=bool(self.reports))
             pyramid, native, geographic = _extent(bbox, pyramid, file)
         except ValueError as error:
             remedy = "convert the pyramid with mastaba build, or make it a layer of its own"
@@ -358,9 +367,16 @@ class LayerLoader:
 
 
 def _opened(
-    loader: LayerLoader, layer: Layer, file: str, entries: Entries, key: str, *, bbox: Any
+    loader: LayerLoader,
+    layer: Layer,
+    file: str,
+    entries: Entries,
+    key: str,
+    *,
+    bbox: Any,
+    **how: Any,
 ) -> Layer:
-    return loader.again().variant(layer, entries, bbox, f"{file} ({key})", key)
+    return loader.again().variant(layer, entries, bbox, f"{file} ({key})", key, **how)
 
 
 def _described(one: TileMatrixSet) -> tuple[object, ...]:

@@ -1,4 +1,4 @@
-"""What services offer to each other: addresses of tiles, and stylesheets of layers.
+"""What services offer to each other: addresses of tiles, stylesheets, and sources of pixels.
 
 Plugins do not import each other. A service offers something if it has the method of one of the
 protocols below, and others ask for it by the functions of this module.
@@ -6,14 +6,19 @@ protocols below, and others ask for it by the functions of this module.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from mastaba.errors import MastabaError
+
 if TYPE_CHECKING:
-    from mastaba.api.catalogue import Layer
+    from mastaba.api.catalogue import CRS, Layer
     from mastaba.api.services import Site
     from mastaba.api.web import Document
+
+logger = logging.getLogger("mastaba.ows.offers")
 
 STYLESHEET: Final = "application/vnd.mapbox.style+json"
 """Media type of MapLibre styles (OGC API - Styles, 20-009, clause "Mapbox Style")."""
@@ -60,6 +65,21 @@ class OffersStylesheets(Protocol):
         """Return the styles of a layer, the default first."""
 
 
+class OffersSources(Protocol):
+    """A service that knows the sources of pixels."""
+
+    def source_at(self, layer: Layer, x: float, y: float, crs: CRS) -> Mapping[str, Any] | None:
+        """Return the source of the pixel that contains a point, as in docs/source-table.md.
+
+        Args:
+            layer: that the service publishes, or a variant of it.
+            x, y: x before y, units of the CRS.
+
+        Returns:
+            The row without ``footprint``; None if the pixel has no source.
+        """
+
+
 def zoom_tiles(site: Site, layer: Layer) -> str:
     """Return the template of the tiles of a layer by zoom, column and row; empty if none.
 
@@ -76,6 +96,24 @@ def stylesheets(site: Site, layer: Layer) -> Sequence[Stylesheet]:
     """Return the styles that services of a site offer of a layer, the default first."""
     offering = _published("stylesheets", site, layer)
     return [sheet for service, shown in offering for sheet in service.stylesheets(shown)]
+
+
+def source_at(site: Site, layer: Layer, x: float, y: float, crs: CRS) -> Mapping[str, Any] | None:
+    """Return the source of a pixel; None if no service knows it. See `OffersSources`.
+
+    Never raises: what asks for it has an answer without it.
+    """
+    for service, shown in _published("source_at", site, layer):
+        try:
+            # A view of a service may show less of a layer than the view of another one.
+            found = service.source_at(shown if layer.key == layer.id else layer, x, y, crs)
+        except MastabaError as error:
+            logger.warning("the source of a pixel of %s cannot be read: %s", layer.key, error)
+            continue
+        if found is not None:
+            source: Mapping[str, Any] = found
+            return source
+    return None
 
 
 def zooms(layer: Layer) -> tuple[int, int] | None:

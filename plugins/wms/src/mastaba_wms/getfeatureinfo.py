@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 from mastaba.api.web import printable
 from mastaba.errors import UnsupportedFormatError
 from mastaba_ows.featureinfo import INFO_FORMATS
-from mastaba_ows.featureinfo.answers import Part, PixelAnswer, feature_info_response, position_of
+from mastaba_ows.featureinfo.answers import (
+    Part,
+    PixelAnswer,
+    feature_info_response,
+    position_of,
+    source_of,
+)
 from mastaba_ows.featureinfo.external import ExternalWMS
 from mastaba_ows.parameters import whole_number
 from mastaba_wms import params
@@ -70,7 +76,8 @@ class GetFeatureInfo:
                 parts.extend(self._pixel(layer, query, i, j) for layer in one.shown)
             else:
                 parts.append(self._external.ask(source, info_format, forwarded))
-        response = feature_info_response(parts, info_format)
+        with_sources = parameters.get("provenance", "").lower() == "true"
+        response = feature_info_response(parts, info_format, with_sources=with_sources)
         notes = [note for one in queried for note in one.notes]
         response.headers = [*response.headers, *self._queries.warnings(notes)]
         return response
@@ -80,8 +87,11 @@ class GetFeatureInfo:
         values = self._site.renderer.pixel_value(image, layer, j, i)
         form = "d" if values.dtype.kind == "u" else ".2f"
         position = position_of(image.bbox, image.crs, image.width, image.height, i, j)
+        source = source_of(
+            self._site, layer, image.bbox, image.crs, (image.width, image.height), i, j
+        )
         return PixelAnswer(
-            layer.key, tuple(format(value, form) for value in values.tolist()), position
+            layer.key, tuple(format(value, form) for value in values.tolist()), position, source
         )
 
 

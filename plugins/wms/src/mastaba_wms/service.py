@@ -36,7 +36,7 @@ class WMSService(Service):
         (
             *("bbox", "bgcolor", "crs", "dpi", "exceptions", "feature_count", "format"),
             *("format_options", "height", "i", "info_format", "j", "layer", "layers"),
-            *("query_layers", "request", "sld_version", "service", "srs", "style"),
+            *("provenance", "query_layers", "request", "sld_version", "service", "srs", "style"),
             *("styles", "transparent", "version", "width", "wmtver", "x", "y"),
             *("elevation", "time"),
         )

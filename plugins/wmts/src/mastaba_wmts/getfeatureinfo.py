@@ -15,6 +15,7 @@ from mastaba_wmts.gettile import GetTile
 from mastaba_wmts.params import FeatureInfoRequest, TileRequest, info_format
 
 if TYPE_CHECKING:
+    from mastaba.api.catalogue import Layer
     from mastaba.api.services import Site
     from mastaba.api.tiles import Publisher
     from mastaba.api.web import Response
@@ -48,7 +49,12 @@ class GetFeatureInfo:
             SlabFormatError, StorageError: the tile cannot be read.
         """
         # Loaded on first use: other requests do not need it.
-        from mastaba_ows.featureinfo.answers import PixelAnswer, feature_info_response, position_of
+        from mastaba_ows.featureinfo.answers import (
+            PixelAnswer,
+            feature_info_response,
+            position_of,
+            source_of,
+        )
 
         layer = self._tiles.layer(wanted.tile)
         source = layer.feature_info
@@ -75,8 +81,15 @@ class GetFeatureInfo:
         parts: list[Part]
         if source.url is None:
             position = position_of(bbox, crs, width, height, i, j)
+            size = width, height
             parts = [
-                PixelAnswer(key, values, position) for key, values in self._pixels(tiles, i, j)
+                PixelAnswer(
+                    shown.key,
+                    values,
+                    position,
+                    source_of(self._site, shown, bbox, crs, size, i, j),
+                )
+                for shown, values in self._pixels(tiles, i, j)
             ]
         else:
             # The other WMS receives the tile as a map.
@@ -91,12 +104,12 @@ class GetFeatureInfo:
                 "FEATURE_COUNT": "1",
             }
             parts = [self._external.ask(source, media_type, forwarded)]
-        return feature_info_response(parts, media_type)
+        return feature_info_response(parts, media_type, with_sources=wanted.with_sources)
 
     def _pixels(
         self, tiles: Sequence[TileRequest], i: int, j: int
-    ) -> list[tuple[str, tuple[str, ...]]]:
-        """Return name and values of a pixel of each of some tiles; of those that are stored."""
+    ) -> list[tuple[Layer, tuple[str, ...]]]:
+        """Return layer and values of a pixel of each of some tiles; of those that are stored."""
         found, missing = [], None
         for tile in tiles:
             try:
@@ -104,7 +117,7 @@ class GetFeatureInfo:
                 # The format and the style of the tile do not matter.
                 publisher = in_matrix.publishers[DEFAULT_STYLE]
                 values = self._values(publisher, tile_row, tile_col, i, j)
-                found.append((in_matrix.layer.key, values))
+                found.append((in_matrix.layer, values))
             except TileNotFoundError as error:
                 missing = error
         if missing is not None and not found:

@@ -86,6 +86,7 @@ class FeatureInfoRequest(NamedTuple):
     Attributes:
         i, j: column and row of the pixel in the tile.
         with_format: whether the tile format is required; it is not in paths.
+        with_sources: whether ``text/plain`` contains the source of the pixel.
     """
 
     tile: TileRequest
@@ -93,6 +94,7 @@ class FeatureInfoRequest(NamedTuple):
     i: str | None
     j: str | None
     with_format: bool = True
+    with_sources: bool = False
 
 
 def operation(parameters: Mapping[str, str]) -> Operation:
@@ -188,8 +190,13 @@ def feature_info_request(
     """
     get = parameters.get
     info_format = get("infoformat") or get("info_format")  # the second is the name in WMS
-    tile = tile_request(parameters, dimensions)
-    return FeatureInfoRequest(tile, info_format, get("i"), get("j"))
+    return FeatureInfoRequest(
+        tile_request(parameters, dimensions),
+        info_format,
+        get("i"),
+        get("j"),
+        with_sources=get("provenance", "").lower() == "true",
+    )
 
 
 def info_format(value: str | None) -> str:

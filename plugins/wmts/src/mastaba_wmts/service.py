@@ -30,7 +30,7 @@ class WMTSService(Service):
     parameters: ClassVar[frozenset[str]] = frozenset(
         (
             *("acceptformats", "acceptversions", "format", "i", "infoformat", "j"),
-            *("layer", "request", "sections", "service", "style", "tilecol"),
+            *("layer", "provenance", "request", "sections", "service", "style", "tilecol"),
             *("tilematrix", "tilematrixset", "tilerow", "version"),
             *("elevation", "time"),
         )

@@ -5,20 +5,26 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from mastaba.api.catalogue import CRS, WGS84, BoundingBox, transform_points
-from mastaba.api.web import Response, content_disposition, escaped
+from mastaba.api.web import Response, content_disposition, escaped, legal
 from mastaba_ows.errors import UpstreamError
 from mastaba_ows.featureinfo.external import ExternalAnswer
+from mastaba_ows.offers import source_at
+
+if TYPE_CHECKING:
+    from mastaba.api.catalogue import Layer
+    from mastaba.api.services import Site
 
 _BODY: Final = re.compile(r"<body", re.IGNORECASE)
 _BODY_END: Final = re.compile(r"</body", re.IGNORECASE)
 _HALVES: Final = re.compile("[\ud800-\udfff]")
 _MAX_TAGS: Final = 200_000
 """Tags in the XML of an upstream server; they need about 25 MB while it is embedded."""
+_NAME: Final = re.compile(r"[A-Za-z_][\w-]*", re.ASCII)
 _REPLACEMENT: Final = "\ufffd"
 
 
@@ -30,11 +36,13 @@ class PixelAnswer:
         layer: identifier of the layer.
         values: one string per channel.
         position: longitude and latitude of the pixel centre in degrees, or None.
+        source: where the pixel comes from (`mastaba_ows.offers.source_at`), or None.
     """
 
     layer: str
     values: tuple[str, ...]
     position: tuple[float, float] | None = None
+    source: Mapping[str, Any] | None = None
 
 
 Part = PixelAnswer | ExternalAnswer
@@ -68,12 +76,30 @@ def position_of(
     return None
 
 
-def feature_info_response(parts: Sequence[Part], info_format: str) -> Response:
+def source_of(
+    site: Site, layer: Layer, bbox: BoundingBox, crs: CRS, size: tuple[int, int], i: int, j: int
+) -> Mapping[str, Any] | None:
+    """Return the source of the pixel of a layer at the centre of a pixel of an image.
+
+    Args:
+        bbox, crs, i, j: as in `position_of`.
+        size: width and height of the image, in pixels.
+    """
+    x = bbox.xmin + (i + 0.5) * (bbox.xmax - bbox.xmin) / size[0]
+    y = bbox.ymax - (j + 0.5) * (bbox.ymax - bbox.ymin) / size[1]
+    return source_at(site, layer, x, y, crs)
+
+
+def feature_info_response(
+    parts: Sequence[Part], info_format: str, *, with_sources: bool = False
+) -> Response:
     """Return the answers for one or more layers as one response.
 
     Args:
         parts: in the order of the request, at least one.
         info_format: one of `INFO_FORMATS`.
+        with_sources: whether ``text/plain`` contains sources; clients split it at commas. Other
+            formats always do.
 
     Raises:
         UpstreamError: answers cannot be joined, because one is not in the format it claims.
@@ -88,7 +114,7 @@ def feature_info_response(parts: Sequence[Part], info_format: str) -> Response:
     if len(parts) == 1 and isinstance(parts[0], ExternalAnswer):
         return Response(200, [("Content-Type", parts[0].media_type), *headers], parts[0].body)
     write = {
-        "text/plain": _plain,
+        "text/plain": _plain_with_sources if with_sources else _plain,
         "text/xml": _xml,
         "text/html": _html,
         "application/json": _json,
@@ -103,6 +129,28 @@ def _plain(parts: Sequence[Part]) -> bytes:
     ).encode()
 
 
+def _plain_with_sources(parts: Sequence[Part]) -> bytes:
+    lines = [_plain(parts).decode()]
+    lines += [
+        f"{name}: {value}"
+        for part in parts
+        if isinstance(part, PixelAnswer)
+        for name, value in _items(part.source)
+    ]
+    return "\n".join(lines).encode()
+
+
+def _items(source: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
+    """Yield names and values of a source as texts; those of objects as ``name.member``."""
+    for name, value in (source or {}).items():
+        if isinstance(value, Mapping):
+            yield from ((f"{name}.{key}", str(one)) for key, one in value.items())
+        elif isinstance(value, list):
+            yield name, ",".join(map(str, value))
+        else:
+            yield name, str(value)
+
+
 def _json(parts: Sequence[Part]) -> bytes:
     features: list[Any] = []
     for part in parts:
@@ -110,6 +158,8 @@ def _json(parts: Sequence[Part]) -> bytes:
             properties: dict[str, Any] = {"pixel": [_number(value) for value in part.values]}
             if len(parts) > 1:
                 properties["layer"] = part.layer
+            if part.source is not None:
+                properties["source"] = part.source
             geometry = None
             if part.position is not None:
                 geometry = {"type": "Point", "coordinates": list(part.position)}
@@ -159,6 +209,8 @@ def _xml(parts: Sequence[Part]) -> bytes:
             pixel = add(root, "Pixel", attributes={"layer": part.layer})
             for value in part.values:
                 add(pixel, "Band", value)
+            if part.source is not None:
+                add(pixel, "Source", attributes=_attributes(part.source))
             continue
         try:
             root.append(read(part.body, most_tags=_MAX_TAGS))
@@ -170,6 +222,12 @@ def _xml(parts: Sequence[Part]) -> bytes:
     return serialized(root)
 
 
+def _attributes(source: Mapping[str, Any]) -> dict[str, str]:
+    # Names of further fields are those of a file, and may be no names of XML.
+    found = ((name.replace(".", "_"), value) for name, value in _items(source))
+    return {name: legal(value) for name, value in found if _NAME.fullmatch(name)}
+
+
 def _html(parts: Sequence[Part]) -> bytes:
     blocks = []
     for part in parts:
@@ -178,7 +236,12 @@ def _html(parts: Sequence[Part]) -> bytes:
             continue
         heading = f"<h2>{escaped(part.layer)}</h2>\n" if len(parts) > 1 else ""
         items = "".join(f"<li>{escaped(value)}</li>" for value in part.values)
-        blocks.append(f"{heading}<b>Pixel value :</b>\n<ul>{items}</ul>")
+        rows = "".join(
+            f"<tr><th>{escaped(name)}</th><td>{escaped(value)}</td></tr>"
+            for name, value in _items(part.source)
+        )
+        table = f"\n<table>{rows}</table>" if rows else ""
+        blocks.append(f"{heading}<b>Pixel value :</b>\n<ul>{items}</ul>{table}")
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head><meta charset="UTF-8">'
         "<title>Feature info</title></head>\n<body>\n" + "\n".join(blocks) + "\n</body>\n</html>\n"

@@ -40,6 +40,7 @@ OURS: Final = frozenset(
         "ogcapi",
         "ows",
         "pmtiles",
+        "provenance",
         "render",
         "serve",
         "server",

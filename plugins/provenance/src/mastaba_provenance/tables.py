@@ -1,0 +1,162 @@
+"""Tables of sources, and the pyramids of their numbers (docs/source-table.md)."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from mastaba.api.catalogue import BoundingBox, digest_of
+from mastaba.api.documents import UnusableError
+from mastaba.api.storages import ResourcePath
+from mastaba.errors import OverloadedError
+from mastaba_server.threads.recent import Recent
+
+if TYPE_CHECKING:
+    from mastaba.api.catalogue import Catalogue, Layer
+    from mastaba.api.storages import StoragePool
+
+logger = logging.getLogger("mastaba.provenance")
+
+KEY: Final = "provenance"
+"""Key of layer descriptors and of pyramid descriptors."""
+
+Row = Mapping[str, Any]
+
+_LARGEST: Final = 1 << 24
+_MOST_BYTES: Final = 16 * 1024**2
+_MOST_TABLES: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class SourceTable:
+    """A table of sources.
+
+    Attributes:
+        path: of the descriptor of the pyramid of numbers.
+        rows: by number, ascending.
+        digest: changes with the table.
+    """
+
+    path: ResourcePath
+    rows: Mapping[int, Row]
+    digest: str
+
+
+class SourceTables:
+    """The tables of the layers of a site, read when they are first asked for."""
+
+    def __init__(self) -> None:
+        self._known: Recent[tuple[SourceTable | None]] = Recent(_MOST_TABLES)
+
+    def table_of(self, layer: Layer, storages: StoragePool) -> SourceTable | None:
+        """Return the table of a layer or variant; None if it has none.
+
+        Raises:
+            OverloadedError: it cannot be used.
+            StorageError: it cannot be read.
+        """
+        own = layer.own.get(KEY)
+        if own is False:
+            return None
+        paths = tuple(part.path for part in reversed(layer.pyramid.parts))
+        key = own if isinstance(own, str) else None, layer.pyramid.parts
+        known = self._known.get(key)
+        if known is None:
+            try:
+                found = _read(key[0], paths, storages)
+            except (ValueError, KeyError, TypeError, RecursionError) as error:
+                logger.error("the table of sources of %s cannot be used: %s", layer.key, error)
+                raise OverloadedError("the sources cannot be read at the moment") from None
+            known = self._known.add(key, (found,))
+        return known[0]
+
+
+def numbers_of(catalogue: Catalogue, layer: Layer, table: SourceTable) -> Layer | None:
+    """Return the pyramid of numbers of a layer as far as a catalogue shows the layer.
+
+    Args:
+        layer: of the catalogue, or a variant.
+
+    Returns:
+        None if nothing is shown.
+
+    Raises:
+        OverloadedError: it cannot be used at the moment.
+        StorageError: it cannot be read.
+    """
+    whole = catalogue if catalogue.shown is None else catalogue.shown[0]
+    base = whole.layers[layer.id]
+    key = f"{layer.key}#sources"
+    name = key, table.digest, base.generation
+    numbers = whole.opened.get(name)
+    if numbers is None:
+        if base.open_variant is None:
+            raise OverloadedError("the sources cannot be read at the moment")
+        try:
+            numbers = base.open_variant([{"path": str(table.path)}], key, is_alike=False)
+        except UnusableError as error:
+            logger.error("the numbers of sources of %s cannot be used: %s", layer.key, error)
+            raise OverloadedError("the sources cannot be read at the moment") from None
+        raster = numbers.pyramid.raster
+        if raster is None or raster.channels != 1 or numbers.pyramid.format.sample != "float32":
+            logger.error("the numbers of sources of %s are not FLOAT32", layer.key)
+            raise OverloadedError("the sources cannot be read at the moment")
+        whole.opened.add(name, numbers)
+    return catalogue.as_shown(numbers)
+
+
+def box_of(row: Row) -> tuple[BoundingBox, ...]:
+    """Return the box of a row in degrees: two at the antimeridian, none if it is unknown."""
+    box = row.get("box")
+    if not box:
+        return ()
+    west, south, east, north = box
+    if west <= east:
+        return (BoundingBox(west, south, east, north),)
+    return BoundingBox(west, south, 180.0, north), BoundingBox(-180.0, south, east, north)
+
+
+def _read(own: str | None, paths: tuple[str, ...], storages: StoragePool) -> SourceTable | None:
+    if own is not None:
+        return _table(ResourcePath.parse(own), storages)
+    for path in paths:
+        place = ResourcePath.parse(path)
+        named = _document(place, storages).get(KEY)
+        if named is not None:
+            return _table(_beside(place, named), storages)
+    return None
+
+
+def _table(path: ResourcePath, storages: StoragePool) -> SourceTable:
+    document = _document(path, storages)
+    rows = {}
+    for row in document["sources"]:
+        number = row["number"]
+        if type(number) is not int or not 0 < number < _LARGEST:
+            raise ValueError(f"{path} contains the number {number!r}")
+        box = row.get("box")
+        if box is not None and not (len(box) == 4 and all(abs(one) <= 180 for one in box)):
+            raise ValueError(f"{path} contains the box {box!r}")
+        rows[number] = row
+    ordered = {number: rows[number] for number in sorted(rows)}
+    return SourceTable(_beside(path, document["pyramid"]), ordered, digest_of(document))
+
+
+def _document(path: ResourcePath, storages: StoragePool) -> dict[str, Any]:
+    data = storages.read_full(path)
+    if len(data) > _MOST_BYTES:
+        raise ValueError(f"{path} is larger than 16 MiB")
+    document = json.loads(data)
+    if not isinstance(document, dict):
+        raise ValueError(f"{path} is not an object")
+    return document
+
+
+def _beside(path: ResourcePath, name: str) -> ResourcePath:
+    if not name or "/" in name:
+        raise ValueError(f"{path} names {name!r}, which is not beside it")
+    folder = path.key.rpartition("/")
+    return ResourcePath(path.storage, path.container, f"{folder[0]}{folder[1]}{name}")
