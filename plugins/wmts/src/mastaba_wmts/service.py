@@ -93,7 +93,8 @@ class WMTSService(Service):
     def respond(self, request: Request) -> Response:
         if request.path:
             return self._by_path(request)
-        request = _as_kvp(request)
+        if request.method == "POST":
+            request = _as_kvp(request)
         parameters = request.query
         operation = params.operation(parameters)
         request.name_operation(operation.lower())
