@@ -111,8 +111,9 @@ def test_a_map_is_refused_in_the_form_of_the_protocol(open_with: Open) -> None:
 def test_derived_tiles_of_wmts_cost_what_tiles_cost(open_with: Open) -> None:
     tiles = {"name": "tiles", "what": {"abilities": ["tiles"]}, "per": "address", "rate": 1e-3}
     application = open_with({**tiles, "burst": 3})
-    form = dict(SERVICE="WMTS", VERSION="1.0.0", REQUEST="GetTile", LAYER="RGB_JPG", STYLE="normal")
-    form |= dict(FORMAT="image/png", TILEMATRIXSET="PM", TILEMATRIX="2", TILEROW="1", TILECOL="2")
+    form = {"SERVICE": "WMTS", "VERSION": "1.0.0", "REQUEST": "GetTile", "LAYER": "RGB_JPG"}
+    form |= {"STYLE": "normal", "FORMAT": "image/png", "TILEMATRIXSET": "PM"}
+    form |= {"TILEMATRIX": "2", "TILEROW": "1", "TILECOL": "2"}
     # Neither is stored, whether the layer offers it or not.
     assert ask(application, TILE.replace(".jpg", ".png")).status_code != 429
     assert ask(application, "/wmts", query_string=form).status_code != 429

@@ -106,16 +106,17 @@ def heat_page(layer: Layer, blocks: Sequence[Block], address: str, period: tuple
 
     Args:
         layer: whose.
-        blocks: with most hits first; the level of the first one is drawn.
+        blocks: with most hits first; the level of the first one that it has is drawn.
         address: of the heat map.
         period: first and last day.
     """
-    level = blocks[0].level if blocks else ""
+    levels = layer.pyramid.levels
+    level = next((one.level for one in blocks if one.level in levels), "")
     box, shapes = drawn(features(layer, [one for one in blocks if one.level == level]))
     named = {"from": period[0], "to": period[1]}
     links = [
         (f"Level {name}", f"{address}?{urlencode({**named, 'level': name, 'f': 'html'})}")
-        for name in layer.pyramid.levels
+        for name in levels
     ]
     return _template("heat.html").render(
         layer=layer.title or layer.id,
