@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from argparse import SUPPRESS
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -67,8 +68,12 @@ def add_command(subparsers: argparse._SubParsersAction[argparse.ArgumentParser])
     action = actions.add_parser("heatmap", help=_HEAT, description=_HEAT)
     add_server_json(action)
     action.add_argument("layer", metavar="LAYER")
-    action.add_argument("--from", dest="first", metavar="DAY", help="first day (UTC)")
-    action.add_argument("--to", dest="last", metavar="DAY", help="last day (UTC)")
+    # Without a default, which would replace what precedes the action.
+    for name, dest, text in (
+        ("--from", "first", "first day (UTC)"),
+        ("--to", "last", "last day (UTC)"),
+    ):
+        action.add_argument(name, dest=dest, metavar="DAY", default=SUPPRESS, help=text)
     action.add_argument("--level", default="", help="only this tile matrix")
     action.add_argument("--format", choices=("geojson",), default="geojson")
     action.set_defaults(run=_show_heat_map)

@@ -77,7 +77,7 @@ class Failures:
             if count > self._limit:
                 blocked = now + self._block
             _SLOT.pack_into(memory, offset, fingerprint, began, blocked, count, 0)
-        return count
+        return int(count)
 
     def _place(self, address: str, who: str) -> tuple[int, int]:
         # Keyed, so that no one can choose addresses that displace others.
