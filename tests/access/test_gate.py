@@ -115,7 +115,7 @@ def test_a_key_that_was_valid_counts_once_a_minute(
         with pytest.raises(UnknownCredentialError):
             grant(gate, text)
     assert not grant(gate, valid).principal.is_anonymous
-    # Others of its kind count too, and so does a key with its identifier and another secret.
+    # The 31st of them is one too many.
     with pytest.raises(UnknownCredentialError):
         grant(gate, revoked[30])
     with pytest.raises(AccessError) as caught:
