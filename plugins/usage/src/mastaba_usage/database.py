@@ -113,7 +113,7 @@ class Database:
                 )
 
     def count_blocks(self, file: str, day: str, cells: Iterable[tuple[Cell, Counts]]) -> None:
-        """Add blocks of tiles as `count` adds cells; of a day, `MOST_BLOCKS` are kept about.
+        """Add blocks of tiles as `count` adds cells; of a day, those with most hits are kept.
 
         Args:
             file: its name.
@@ -315,7 +315,7 @@ class Database:
                             f"{other} is of the node {self._node!r} too; give each node its name "
                             "(plugins.usage.node)"
                         )
-                    days = "(SELECT node, day FROM other.day)"
+                    days = "(SELECT node, day FROM other.day UNION SELECT node, day FROM other.heat)"
                     for table in ("day", "front", "heat"):
                         db.execute(f"DELETE FROM {table} WHERE (node, day) IN {days}")  # noqa: S608
                         db.execute(f"INSERT INTO {table} SELECT * FROM other.{table}")  # noqa: S608
