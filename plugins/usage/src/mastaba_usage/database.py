@@ -315,7 +315,8 @@ class Database:
                             f"{other} is of the node {self._node!r} too; give each node its name "
                             "(plugins.usage.node)"
                         )
-                    days = "(SELECT node, day FROM other.day UNION SELECT node, day FROM other.heat)"
+                    days = "(SELECT node, day FROM other.day "
+                    days += "UNION SELECT node, day FROM other.heat)"
                     for table in ("day", "front", "heat"):
                         db.execute(f"DELETE FROM {table} WHERE (node, day) IN {days}")  # noqa: S608
                         db.execute(f"INSERT INTO {table} SELECT * FROM other.{table}")  # noqa: S608
