@@ -105,6 +105,24 @@ def test_unknown_credentials_are_refused_and_counted(
     assert grant(gate, credentials.key(), REMOTE_ADDR="192.0.2.2").tag == ""
 
 
+def test_a_key_that_was_valid_counts_once_a_minute(
+    make_gate: MakeGate, credentials: Credentials
+) -> None:
+    revoked = [credentials.key(revoked=1.0) for _ in range(31)]
+    gate = make_gate(RULES, **credentials.section())
+    valid = credentials.key()
+    for text in [revoked[0]] * 100 + revoked[1:30]:
+        with pytest.raises(UnknownCredentialError):
+            grant(gate, text)
+    assert not grant(gate, valid).principal.is_anonymous
+    # The 31st of them is one too many.
+    with pytest.raises(UnknownCredentialError):
+        grant(gate, revoked[30])
+    with pytest.raises(AccessError) as caught:
+        grant(gate, valid)
+    assert caught.value.status == 429
+
+
 def test_forms_without_identifier_and_empty_credentials_are_none(make_gate: MakeGate) -> None:
     gate = make_gate(RULES)
     assert grant(gate, "whatever", Form.BASIC).principal.is_anonymous

@@ -108,6 +108,27 @@ def test_a_map_is_refused_in_the_form_of_the_protocol(open_with: Open) -> None:
     assert ask(application, TILE).status_code == 200
 
 
+def test_derived_tiles_of_wmts_cost_what_tiles_cost(open_with: Open) -> None:
+    tiles = {"name": "tiles", "what": {"abilities": ["tiles"]}, "per": "address", "rate": 1e-3}
+    application = open_with({**tiles, "burst": 3})
+    form = {"SERVICE": "WMTS", "VERSION": "1.0.0", "REQUEST": "GetTile", "LAYER": "RGB_JPG"}
+    form |= {"STYLE": "normal", "FORMAT": "image/png", "TILEMATRIXSET": "PM"}
+    form |= {"TILEMATRIX": "2", "TILEROW": "1", "TILECOL": "2"}
+    # Neither is stored, whether the layer offers it or not.
+    assert ask(application, TILE.replace(".jpg", ".png")).status_code != 429
+    assert ask(application, "/wmts", query_string=form).status_code != 429
+    posted = Client(application).post(
+        "/wmts",
+        data=form | {"FORMAT": "image/jpeg"},
+        environ_overrides={"REMOTE_ADDR": "127.0.0.1"},
+    )
+    assert posted.data.startswith(b"\xff\xd8")
+    assert ask(application, TILE.replace(".jpg", ".png")).status_code == 429
+    assert ask(application, "/wmts", query_string=form).status_code == 429
+    assert ask(application, "/wmts?SERVICE=WMTS&REQUEST=GetCapabilities").status_code == 200
+    assert ask(application, "/wmts?SERVICE=WMTS&REQUEST=GetFeatureInfo").status_code == 400
+
+
 def test_explanations_show_rates(
     open_with: Open, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -16,6 +16,7 @@ from mastaba.api.services import Site
 from mastaba.api.web import OPERATION, Request, Response
 from mastaba.commands.main import main
 from mastaba.wsgi import create_application
+from mastaba_usage.cells import HEAT_SUFFIX, SUFFIX
 from mastaba_usage.database import Database
 from mastaba_usage.meter import UsageMeter
 from mastaba_usage.process import Counters
@@ -42,7 +43,7 @@ def server_json(tmp_path: Path) -> Path:
     document = json.loads(services.read_text())
     services.write_text(json.dumps(document | {"usage": section}))
     document = json.loads(path.read_text())
-    settings = {"usage": {"directory": str(tmp_path / "usage")}}
+    settings = {"usage": {"directory": str(tmp_path / "usage"), "heat": True}}
     path.write_text(json.dumps(document | {"plugins": settings}))
     return path
 
@@ -56,8 +57,8 @@ def site(server_json: Path) -> Site:
 def counted(site: Site, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Rows]:
     """Return a function that counts a request, and returns all rows."""
     directory = site.plugin_settings["usage"]["directory"]
-    counters = Counters(Path(directory))
-    monkeypatch.setattr("mastaba_usage.meter.counters", lambda _: counters)
+    files = {suffix: Counters(Path(directory), suffix) for suffix in (SUFFIX, HEAT_SUFFIX)}
+    monkeypatch.setattr("mastaba_usage.meter.counters", lambda _, suffix=SUFFIX: files[suffix])
     (meter,) = [one for one in [_meter(site)] if one is not None]
 
     def it(path: str = "", status: int = 200, size: int | None = 10, **environ: Any) -> Rows:
@@ -282,3 +283,75 @@ def test_command_shows_the_same(
     assert main([*arguments, "merge", "/nowhere.sqlite"]) == 1
     assert "there is no database" in capsys.readouterr().err
     assert main([*arguments[:-2], "--by", "secret"]) == 2
+
+
+def test_blocks_of_tiles_make_a_heat_map(
+    counted: Callable[..., Rows],
+    site: Site,
+    server_json: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    meter: UsageMeter = counted.meter  # type: ignore[attr-defined]
+    for level, place, times in (
+        ("3", (2, 4), 7),
+        ("3", (7, 0), 3),  # the same block
+        ("2", (1, 2), 9),  # too few
+        ("gone", (1, 2), 20),
+    ):
+        for _ in range(times):
+            meter.tile(PARTNER, Group("RGB_JPG", level), Response(200, [], b"1"), "w", "", place)
+    meter.tile(None, Group("RGB_JPG", "3"), Response(404, [], b"1"), "w", "", (2, 4))
+    assert sum(row["hits"] for row in rows(site.plugin_settings["usage"]["directory"])) == 40
+    client = Client(create_application(str(server_json)))
+    boss = {GRANT: Grant(Principal("boss", "user"), abilities=frozenset(("usage",)))}
+    answer = client.get("/usage/heat/RGB_JPG", environ_overrides=boss)
+    assert answer.mimetype == "application/geo+json"
+    (feature,) = answer.json["features"]
+    assert feature["properties"] == {"level": "3", "hits": 10}
+    # All 8 × 8 tiles of the level: the block ends where the matrix does.
+    west, south = feature["geometry"]["coordinates"][0][0]
+    east, north = feature["geometry"]["coordinates"][0][2]
+    assert (west, east) == (-180, 180)
+    assert south == pytest.approx(-85.0511288)
+    assert north == pytest.approx(85.0511288)
+    assert client.get("/usage/heat/RGB_JPG?level=2", environ_overrides=boss).json["features"] == []
+    page = client.get("/usage/heat/RGB_JPG?f=html", environ_overrides=boss)
+    assert '<path d="M-180.000000 85.051129L' in page.text
+    assert "default-src 'none'" in page.headers["Content-Security-Policy"]
+    assert "/usage/heat/RGB_JPG?f=html" in client.get("/usage?f=html", environ_overrides=boss).text
+    for path, grant in (("RGB_JPG", PARTNER), ("nowhere", boss[GRANT]), ("", boss[GRANT])):
+        assert (
+            client.get(f"/usage/heat/{path}", environ_overrides={GRANT: grant}).status_code == 404
+        )
+    arguments = ["usage", "heatmap", "-f", str(server_json)]
+    assert main([*arguments, "RGB_JPG", "--format", "geojson"]) == 0
+    assert json.loads(capsys.readouterr().out) == answer.json
+    assert main([*arguments, "nowhere"]) == 1
+
+
+def test_tiles_of_the_table_come_with_their_place(server_json: Path, site: Site) -> None:
+    application = create_application(str(server_json))
+    for _ in range(10):
+        # TMS counts rows from below.
+        assert application.stored_tile("/tms/1.0.0/RGB_JPG/3/4/2.jpg", "", {}) is not None
+    directory = Path(site.plugin_settings["usage"]["directory"])
+    database = Database(directory)
+    roll_up(directory, database)
+    (block,) = database.blocks("0000-00-00", "9999-99-99", "RGB_JPG")
+    assert block == ("3", 0, 0, 10)
+
+
+def test_the_last_day_is_shown_by_five_minutes(
+    counted: Callable[..., Rows], server_json: Path
+) -> None:
+    counted("/wms", **{GRANT: PARTNER})
+    counted("/wms")
+    client = Client(create_application(str(server_json)))
+    for query in ("", "?from=2026-01-01", "?from=2026-01-01&where=key=anonymous"):
+        own = client.get(f"/usage/slots{query}", environ_overrides={GRANT: PARTNER}).json
+        assert [(slot["hits"], slot["bytes"]) for slot in own["slots"]] == [(1, 10)]
+        assert own["seconds"] == 300
+    assert client.get("/usage/slots").status_code == 404
+    page = client.get("/usage?f=html", environ_overrides={GRANT: PARTNER}).text
+    assert page.count("<rect ") == 1
+    assert ": 1</title>" in page

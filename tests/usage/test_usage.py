@@ -227,6 +227,49 @@ def test_old_days_are_removed(tmp_path: Path, database: Database) -> None:
     assert not sums(database, "day")
 
 
+def test_the_most_used_blocks_are_kept(
+    tmp_path: Path, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mastaba_usage.database.MOST_BLOCKS", 2)
+    file = CellFile(tmp_path, DAY, cells.HEAT_SUFFIX)
+    for hits in (30, 10, 20):
+        for _ in range(hits):
+            file.add(file.number(Cell("", "", "ORTHO", "14", f"5/{hits}", "")), 0)
+    file.add(file.number(Cell("", "", OTHER, "", "9/9", "")), 0)
+    for _ in range(2):
+        roll_up(tmp_path, database)
+        assert database.blocks(*EVER, "ORTHO") == [("14", 5, 30, 30), ("14", 5, 20, 20)]
+    file.close()
+    roll_up(tmp_path, database)
+    assert not list(tmp_path.glob("*.heat"))
+    database.retire("2026-11-25", 0)
+    assert database.blocks(*EVER, "ORTHO") == []
+
+
+def test_a_database_of_the_version_before_is_used(tmp_path: Path, database: Database) -> None:
+    count(tmp_path, (Cell("wms"), 1))
+    roll_up(tmp_path, database)
+    with sqlite3.connect(database.path) as opened:
+        opened.execute("DROP TABLE heat")
+        opened.execute("PRAGMA user_version = 2")
+    assert database.blocks(*EVER, "ORTHO") == []
+    assert sums(database, "service") == {("wms",): (1, 1)}
+
+
+def test_full_files_of_a_day_are_followed_by_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1_000_000.0
+    monkeypatch.setattr(process.time, "time", lambda: now)
+    counters = process.Counters(tmp_path)
+    first = counters.file()
+    counters.renew()
+    assert counters.file() is first
+    now += 60
+    counters.renew()
+    assert counters.file() is not first
+
+
 def test_each_day_and_each_process_has_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

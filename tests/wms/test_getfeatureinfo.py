@@ -157,6 +157,13 @@ def test_background_and_transparency_are_of_no_account(
     assert client.get("/wms", query_string=query).status_code == 200
 
 
+def test_format_and_styles_may_be_absent(client: Client, info_query: MapQuery) -> None:
+    whole = client.get("/wms", query_string=info_query(STYLES=""))
+    short = client.get("/wms", query_string=info_query(FORMAT=None, STYLES=None))
+    assert short.status_code == 200
+    assert short.data == whole.data
+
+
 FAULTS: list[tuple[dict[str, Any], str, str]] = [
     ({"LAYERS": None}, "MissingParameterValue", "LAYERS"),
     ({"LAYERS": "nowhere"}, "LayerNotDefined", "LAYERS"),
@@ -171,10 +178,8 @@ FAULTS: list[tuple[dict[str, Any], str, str]] = [
     ({"QUERY_LAYERS": "nowhere", "WIDTH": "0"}, "LayerNotDefined", "QUERY_LAYERS"),
     ({"WIDTH": "0"}, "InvalidParameterValue", "WIDTH"),
     ({"CRS": "EPSG:2154"}, "InvalidCRS", "CRS"),
-    ({"FORMAT": None}, "MissingParameterValue", "FORMAT"),
     ({"FORMAT": "image/bogus"}, "InvalidFormat", "FORMAT"),
     ({"BBOX": "3,3,1,1"}, "InvalidParameterValue", "BBOX"),
-    ({"STYLES": None}, "MissingParameterValue", "STYLES"),
     ({"STYLES": "no"}, "StyleNotDefined", "STYLES"),
     ({"EXCEPTIONS": "no"}, "InvalidParameterValue", "EXCEPTIONS"),
     ({"INFO_FORMAT": "image/png"}, "InvalidFormat", "INFO_FORMAT"),

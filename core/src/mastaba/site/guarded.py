@@ -309,7 +309,8 @@ class GuardedTileTable(TileTable):
                 assert isinstance(guarded, _Guarded)
                 grant = None if visit is None else visit.grant
                 for meter in self._meters:
-                    meter.tile(grant, group, response, guarded.service, guarded.virtual)
+                    name, virtual = guarded.service, guarded.virtual
+                    meter.tile(grant, group, response, name, virtual, (row, column))
         return response
 
     def forget(self) -> None:

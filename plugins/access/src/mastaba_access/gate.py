@@ -32,6 +32,7 @@ from mastaba_access.conditions import host_of, matches_address, matches_host
 from mastaba_access.decisions import AccessClass
 from mastaba_access.identifiers.faults import refuse
 from mastaba_access.identifiers.fronts import Fronts
+from mastaba_access.identifiers.refusals import FormerCredentialError
 from mastaba_access.identifiers.shared import Failures, SharedClaims
 from mastaba_access.identifiers.signed import secrets_of
 from mastaba_access.rates.quotas import Quotas
@@ -266,6 +267,11 @@ class RulesGate(Gate):
                     break
             else:
                 raise UnknownCredentialError("the credential is unknown")
+        except FormerCredentialError:
+            # A whole office may go on showing its old key: that counts once a minute.
+            if self._failures.count(address, shown.text) == 1:
+                self._failures.count(address)
+            raise
         except UnknownCredentialError:
             self._failures.count(address)
             raise

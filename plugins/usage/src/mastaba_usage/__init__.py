@@ -37,6 +37,11 @@ settings_schema: Final[Mapping[str, Any]] = {
         "description": "Layers of yesterday that metrics name, those with most hits first.",
         "default": 0,
     },
+    "heat": {
+        "type": "boolean",
+        "default": False,
+        "description": "Count how often each block of 64 × 64 tiles is requested, for heat maps.",
+    },
     "node": {
         "type": "string",
         "maxLength": 64,
@@ -54,7 +59,7 @@ def request_meters(site: Site) -> Meter | None:
         return None
     from mastaba_usage.meter import UsageMeter
 
-    return UsageMeter(site, settings.directory)
+    return UsageMeter(site, settings.directory, has_heat=settings.heat)
 
 
 @hookimpl

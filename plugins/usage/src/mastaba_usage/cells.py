@@ -25,6 +25,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 SUFFIX: Final = ".cells"
+HEAT_SUFFIX: Final = ".heat"
+"""Of the files in which blocks of tiles are counted."""
 MOST_CELLS: Final = 65_536
 """Of one process and day: 2 MiB."""
 OTHER: Final = "other"
@@ -91,12 +93,13 @@ class CellFile:
     Args:
         directory: of all files.
         day: ISO 8601 date, UTC.
+        suffix: of its name: `SUFFIX` or `HEAT_SUFFIX`.
 
     Attributes:
         is_full: whether a cell was replaced by one of `OTHER`.
     """
 
-    def __init__(self, directory: Path, day: str) -> None:
+    def __init__(self, directory: Path, day: str, suffix: str = SUFFIX) -> None:
         self.day = day
         self.pid = os.getpid()
         self._lock = threading.Lock()
@@ -104,7 +107,7 @@ class CellFile:
         self._end = 0
         self.is_full = False
         # Under another name first, so that nobody reads it before it is locked.
-        path = directory / f"{day}-{self.pid}-{secrets.token_hex(6)}{SUFFIX}"
+        path = directory / f"{day}-{self.pid}-{secrets.token_hex(6)}{suffix}"
         part = path.with_suffix(".part")
         self._fd = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o640)
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from argparse import SUPPRESS
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from mastaba.api.services import Site
     from mastaba_usage.settings import UsageSettings
 
+_HEAT = "show how often each area of a layer was requested, as GeoJSON"
 _HELP = """\
 Shows who used which layers, and how much, at most a minute behind.
 """
@@ -63,6 +65,18 @@ def add_command(subparsers: argparse._SubParsersAction[argparse.ArgumentParser])
             action.add_argument(
                 "--format", dest="log_format", choices=FORMATS, required=True, help="of the logs"
             )
+    action = actions.add_parser("heatmap", help=_HEAT, description=_HEAT)
+    add_server_json(action)
+    action.add_argument("layer", metavar="LAYER")
+    # Without a default, which would replace what precedes the action.
+    for name, dest, text in (
+        ("--from", "first", "first day (UTC)"),
+        ("--to", "last", "last day (UTC)"),
+    ):
+        action.add_argument(name, dest=dest, metavar="DAY", default=SUPPRESS, help=text)
+    action.add_argument("--level", default="", help="only this tile matrix")
+    action.add_argument("--format", choices=("geojson",), default="geojson")
+    action.set_defaults(run=_show_heat_map)
 
 
 def _reporting(run: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
@@ -94,6 +108,23 @@ def _show(arguments: argparse.Namespace) -> int:
     else:
         form = as_csv if arguments.format == "csv" else as_table
         sys.stdout.write(form(rows, names))
+    return 0
+
+
+@_reporting
+def _show_heat_map(arguments: argparse.Namespace) -> int:
+    from mastaba_usage.heat import collection
+
+    site = _site(arguments)
+    layer = site.catalogue.layers.get(arguments.layer)
+    if layer is None:
+        raise UsageError(f"there is no layer {arguments.layer}")
+    settings = _settings(site)
+    if not settings.heat:
+        raise UsageError("no areas are counted: plugins.usage.heat is not true in server.json")
+    period = days(arguments.first, arguments.last)
+    blocks = settings.database.blocks(*period, layer.id, arguments.level)
+    print_json(collection(layer, blocks, period))
     return 0
 
 

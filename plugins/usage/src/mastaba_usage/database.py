@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from mastaba_usage.cells import Cell, Counts
 from mastaba_usage.errors import UsageError
+from mastaba_usage.heat import Block, place_of
 
 NAME: Final = "usage.sqlite"
 _KEYS: Final = ("day", "service", "virtual", "layer", "level", "ability", "key", "status")
@@ -23,8 +24,22 @@ SLOT: Final = 300
 """Seconds of a slot."""
 REMOVED: Final = "removed"
 
-_VERSION: Final = 2
+MOST_BLOCKS: Final = 65_536
+"""Of a node and day: those with most hits are kept."""
+FEWEST: Final = 10
+"""Hits of a block in a day below which it is not shown: it could tell of one person."""
+_MOST_SHOWN: Final = 10_000
+
+_VERSION: Final = 3
 _SUMS: Final = ", ".join(f"{name} = {name} + excluded.{name}" for name in NUMBERS)
+_HEAT: Final = """
+CREATE TABLE heat (
+    node TEXT NOT NULL, day TEXT NOT NULL, layer TEXT NOT NULL, level TEXT NOT NULL,
+    row INTEGER NOT NULL, col INTEGER NOT NULL, hits INTEGER NOT NULL,
+    PRIMARY KEY (node, day, layer, level, row, col)
+) WITHOUT ROWID;
+"""
+"""New in version 3."""
 _SCHEMA: Final = f"""
 CREATE TABLE day (
     node TEXT NOT NULL, is_front INTEGER NOT NULL,
@@ -48,10 +63,16 @@ CREATE TABLE position (
     PRIMARY KEY (file, number)
 ) WITHOUT ROWID;
 CREATE TABLE forgotten (key TEXT PRIMARY KEY) WITHOUT ROWID;
+{_HEAT}
 PRAGMA user_version = {_VERSION};
 """
 """``front`` has the days whose hits a server in front has counted: of these, the rows of ``day``
 with ``is_front`` count, of all others those without. ``log`` has what was read of its logs."""
+_UPGRADE: Final = f"""
+{_HEAT.replace("CREATE TABLE", "CREATE TABLE IF NOT EXISTS")}
+PRAGMA user_version = {_VERSION};
+"""
+"""From version 2."""
 
 
 class Database:
@@ -81,18 +102,8 @@ class Database:
         with closing(self._open()) as db, db:
             # Two processes may add at a time, during a reload: one waits for the other.
             db.execute("BEGIN IMMEDIATE")
-            known = {
-                number: counts
-                for number, *counts in db.execute(
-                    "SELECT number, hits, bytes, cost, uses FROM position WHERE file = ?", (file,)
-                )
-            }
             names = _Names(db)
-            for number, (cell, counts) in enumerate(cells):
-                before = known.get(number, (0,) * len(NUMBERS))
-                grown = [one - other for one, other in zip(counts, before, strict=True)]
-                if not any(grown):
-                    continue
+            for cell, grown in _grown(db, file, cells):
                 cell = names.known(cell)
                 _add(db, (self._node, 0, day, *cell[:-1]), grown)
                 db.execute(
@@ -100,10 +111,83 @@ class Database:
                     "hits = hits + excluded.hits, bytes = bytes + excluded.bytes",
                     (slot, cell.service, cell.key, *grown[:2]),
                 )
+
+    def count_blocks(self, file: str, day: str, cells: Iterable[tuple[Cell, Counts]]) -> None:
+        """Add blocks of tiles as `count` adds cells; of a day, those with most hits are kept.
+
+        Args:
+            file: its name.
+            day: of its counters.
+        """
+        with closing(self._open()) as db, db:
+            db.execute("BEGIN IMMEDIATE")
+            for cell, grown in _grown(db, file, cells):
+                place = place_of(cell)
+                if place is not None:
+                    db.execute(
+                        "INSERT INTO heat VALUES (?, ?, ?, ?, ?, ?, ?) "
+                        "ON CONFLICT DO UPDATE SET hits = hits + excluded.hits",
+                        (self._node, day, cell.layer, cell.level, *place, grown[0]),
+                    )
+            that = (self._node, day)
+            (count,) = db.execute(
+                "SELECT count(*) FROM heat WHERE node = ? AND day = ?", that
+            ).fetchone()
+            if count > MOST_BLOCKS:
                 db.execute(
-                    "INSERT OR REPLACE INTO position VALUES (?, ?, ?, ?, ?, ?)",
-                    (file, number, *counts),
+                    "DELETE FROM heat WHERE (node, day, layer, level, row, col) IN "
+                    "(SELECT node, day, layer, level, row, col FROM heat "
+                    "WHERE node = ? AND day = ? ORDER BY hits LIMIT ?)",
+                    (*that, count - MOST_BLOCKS),
                 )
+
+    def blocks(self, first: str, last: str, layer: str, level: str = "") -> list[Block]:
+        """Return the blocks of a layer that were requested at least `FEWEST` times in a day.
+
+        Args:
+            first, last: days, both included.
+            level: identifier of a tile matrix; empty for all.
+
+        Returns:
+            At most 10,000, those with most hits first.
+
+        Raises:
+            UsageError: the database cannot be read.
+        """
+        query = (
+            "SELECT level, row, col, sum(hits) FROM (SELECT level, row, col, sum(hits) AS hits "
+            "FROM heat WHERE day BETWEEN ? AND ? AND layer = ? AND (? = '' OR level = ?) "
+            "GROUP BY day, level, row, col HAVING sum(hits) >= ?) "
+            "GROUP BY level, row, col ORDER BY 4 DESC, level, row, col LIMIT ?"
+        )
+        given = (first, last, layer, level, level, FEWEST, _MOST_SHOWN)
+        return [Block(*row) for row in self._rows(query, given)]
+
+    def slots(self, first: float, last: float, key: str = "") -> list[tuple[int, int, int]]:
+        """Return the sums of slots of `SLOT` seconds that begin in a period, in order.
+
+        Args:
+            first, last: Unix seconds; the second is not included.
+            key: whose; empty for all.
+
+        Returns:
+            Begin in Unix seconds, hits and bytes of each slot with any.
+
+        Raises:
+            UsageError: the database cannot be read.
+        """
+        query = (
+            "SELECT start, sum(hits), sum(bytes) FROM slot WHERE start >= ? AND start < ? "
+            "AND (? = '' OR key = ?) GROUP BY start ORDER BY start"
+        )
+        return self._rows(query, (int(first), int(last), key, key))
+
+    def _rows(self, query: str, given: Sequence[Any]) -> list[Any]:
+        with closing(self._open()) as db:
+            try:
+                return db.execute(query, given).fetchall()
+            except sqlite3.Error as error:
+                raise self._unusable(error) from error
 
     def logs(self) -> dict[str, int]:
         """Return what was read of the logs of front servers: bytes, by their digest."""
@@ -231,8 +315,9 @@ class Database:
                             f"{other} is of the node {self._node!r} too; give each node its name "
                             "(plugins.usage.node)"
                         )
-                    days = "(SELECT node, day FROM other.day)"
-                    for table in ("day", "front"):
+                    days = "(SELECT node, day FROM other.day "
+                    days += "UNION SELECT node, day FROM other.heat)"
+                    for table in ("day", "front", "heat"):
                         db.execute(f"DELETE FROM {table} WHERE (node, day) IN {days}")  # noqa: S608
                         db.execute(f"INSERT INTO {table} SELECT * FROM other.{table}")  # noqa: S608
                     db.execute("INSERT OR IGNORE INTO label SELECT * FROM other.label")
@@ -255,7 +340,7 @@ class Database:
     def retire(self, first_day: str, first_slot: float) -> None:
         """Remove what is older than a day, and slots older than a time in Unix seconds."""
         with closing(self._open()) as db, db:
-            for table in ("day", "front", "log"):
+            for table in ("day", "front", "log", "heat"):
                 db.execute(f"DELETE FROM {table} WHERE day < ?", (first_day,))  # noqa: S608
             db.execute("DELETE FROM slot WHERE start < ?", (int(first_slot),))
 
@@ -270,6 +355,8 @@ class Database:
             if version == 0:
                 # Another process may create it at the same time.
                 db.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} COMMIT;")
+            elif version == _VERSION - 1:
+                db.executescript(f"BEGIN IMMEDIATE; {_UPGRADE} COMMIT;")
             elif version != _VERSION:
                 raise UsageError(f"{self.path} is of version {version}; this is {_VERSION}")
         except sqlite3.Error as error:
@@ -300,6 +387,26 @@ class _Names:
             self._labels[cell.key] = cell.label
             self._db.execute("INSERT OR REPLACE INTO label VALUES (?, ?)", (cell.key, cell.label))
         return cell
+
+
+def _grown(
+    db: sqlite3.Connection, file: str, cells: Iterable[tuple[Cell, Counts]]
+) -> Iterator[tuple[Cell, list[int]]]:
+    """Yield what cells contain beyond what was added before, and remember that it is added now."""
+    known = {
+        number: counts
+        for number, *counts in db.execute(
+            "SELECT number, hits, bytes, cost, uses FROM position WHERE file = ?", (file,)
+        )
+    }
+    for number, (cell, counts) in enumerate(cells):
+        before = known.get(number, (0,) * len(NUMBERS))
+        grown = [one - other for one, other in zip(counts, before, strict=True)]
+        if any(grown):
+            yield cell, grown
+            db.execute(
+                "INSERT OR REPLACE INTO position VALUES (?, ?, ?, ?, ?, ?)", (file, number, *counts)
+            )
 
 
 def _forget(db: sqlite3.Connection, key: str) -> int:

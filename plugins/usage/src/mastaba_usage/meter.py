@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 from mastaba.api.access import GRANT, Grant
 from mastaba.api.web import OPERATION, Request
 from mastaba.errors import MastabaError
-from mastaba_usage.cells import Cell
+from mastaba_usage.cells import HEAT_SUFFIX, Cell
+from mastaba_usage.heat import SHIFT, name_of
 from mastaba_usage.naming import named
 from mastaba_usage.process import Counters, counters
 
@@ -39,12 +40,15 @@ class UsageMeter:
     Args:
         site: the configuration.
         directory: of the files.
+        has_heat: whether blocks of tiles are counted too.
     """
 
-    def __init__(self, site: Site, directory: Path) -> None:
+    def __init__(self, site: Site, directory: Path, *, has_heat: bool = False) -> None:
         self._site = site
         self._counters: Counters = counters(directory)
         self._known: dict[tuple[Any, ...], int] = {}
+        self._heat = counters(directory, HEAT_SUFFIX) if has_heat else None
+        self._blocks: dict[tuple[Any, ...], int] = {}
 
     def tile(
         self,
@@ -53,6 +57,7 @@ class UsageMeter:
         response: Response,
         service: str,
         virtual: str,
+        place: tuple[int, int] | None = None,
     ) -> None:
         """Count a tile or a document that was answered without a WSGI call."""
         file = self._counters.file()
@@ -72,6 +77,24 @@ class UsageMeter:
                 self._known.clear()
             self._known[known] = number
         file.add(number, len(response.body))
+        if self._heat is not None and place is not None and response.status < 400:
+            self._count_block(self._heat, group, *place)
+
+    def _count_block(self, heat: Counters, group: Any, row: int, col: int) -> None:
+        file = heat.file()
+        if file is None:
+            return
+        block = file, group, row >> SHIFT, col >> SHIFT
+        number = self._blocks.get(block)
+        if number is None:
+            name = name_of(*block[2:])
+            number = file.number(Cell("", "", group.layer, group.level, name, ""))
+            if len(self._blocks) >= _MOST_KNOWN:
+                self._blocks.clear()
+            self._blocks[block] = number
+            if file.is_full:
+                heat.renew()
+        file.add(number, 0)
 
     def request(self, environ: Mapping[str, Any], status: int, size: int | None) -> None:
         """Count any other request."""

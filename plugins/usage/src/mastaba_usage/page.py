@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
+import time
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, timedelta
 from functools import cache
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, PackageLoader
 from markupsafe import Markup
 
+from mastaba_usage.database import SLOT
+from mastaba_usage.heat import drawn, features
+from mastaba_usage.reading import instant
+
 if TYPE_CHECKING:
     from jinja2 import Template
 
+    from mastaba.api.catalogue import Layer
     from mastaba_usage.database import Database
+    from mastaba_usage.heat import Block
 
 _TABLES: Final = (("Day", "day"), ("Layer", "layer"), ("Service", "service"))
 _OF_ALL: Final = (*_TABLES, ("Key", "key"))
 _MOST_ROWS: Final = 366
 """Of a table; those with most hits are shown."""
 
+_BARS: Final = 288
+"""Slots of 5 minutes in a day."""
 _STYLE: Final = """
 :root { color-scheme: light dark; }
 body { max-width: 48rem; margin: 0 auto; padding: 1rem; font: 16px/1.5 system-ui, sans-serif; }
@@ -57,6 +66,7 @@ def usage_page(
     period: tuple[str, str],
     where: Mapping[str, str],
     who: str,
+    layers: Iterable[str] = (),
 ) -> str:
     """Return the page.
 
@@ -65,6 +75,7 @@ def usage_page(
         period: first and last day.
         where: what is shown, as in `Database.sums`.
         who: whose usage it is; empty for that of all.
+        layers: those that have heat maps.
 
     Raises:
         UsageError: the database cannot be read.
@@ -78,14 +89,57 @@ def usage_page(
             largest.sort(key=lambda row: str(row["day"]), reverse=True)
         shown = [(row[column], row["hits"], row["bytes"], row["cost"]) for row in largest]
         tables.append((title, shown))
-    return _template().render(
+    return _template("page.html").render(
         who=who or "All clients",
         first=first,
         last=last,
         links=_links(address, first, last),
+        bars=_bars(database, where.get("key", "")),
+        maps=[(name, f"{address}/heat/{quote(name, safe='')}?f=html") for name in layers],
         tables=tables,
         style=Markup(_STYLE),  # noqa: S704 - a constant
     )
+
+
+def heat_page(layer: Layer, blocks: Sequence[Block], address: str, period: tuple[str, str]) -> str:
+    """Return the page of a heat map, which draws one level.
+
+    Args:
+        layer: whose.
+        blocks: with most hits first; the level of the first one that it has is drawn.
+        address: of the heat map.
+        period: first and last day.
+    """
+    levels = layer.pyramid.levels
+    level = next((one.level for one in blocks if one.level in levels), "")
+    box, shapes = drawn(features(layer, [one for one in blocks if one.level == level]))
+    named = {"from": period[0], "to": period[1]}
+    links = [
+        (f"Level {name}", f"{address}?{urlencode({**named, 'level': name, 'f': 'html'})}")
+        for name in levels
+    ]
+    return _template("heat.html").render(
+        layer=layer.title or layer.id,
+        level=level,
+        first=period[0],
+        last=period[1],
+        links=[*links, ("GeoJSON", f"{address}?{urlencode({**named, 'f': 'json'})}")],
+        box=box,
+        shapes=shapes,
+        style=Markup(_STYLE),  # noqa: S704 - a constant
+    )
+
+
+def _bars(database: Database, key: str) -> list[tuple[int, float, str]]:
+    """Return the last 24 hours: number of a slot, height in percent of the largest, and text."""
+    now = time.time()
+    begin = int(now // SLOT) * SLOT - (_BARS - 1) * SLOT
+    slots = database.slots(begin, now, key)
+    most = max((hits for _, hits, _ in slots), default=1) or 1
+    return [
+        ((start - begin) // SLOT, round(100 * hits / most, 1), f"{instant(start)}: {hits:,}")
+        for start, hits, _ in slots
+    ]
 
 
 def _links(address: str, first: str, last: str) -> list[tuple[str, str]]:
@@ -106,8 +160,8 @@ def _next(month: date) -> date:
 
 
 @cache
-def _template() -> Template:
+def _template(name: str) -> Template:
     environment = Environment(
         loader=PackageLoader("mastaba_usage"), autoescape=True, trim_blocks=True
     )
-    return environment.get_template("page.html")
+    return environment.get_template(name)

@@ -11,13 +11,15 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from mastaba_usage.cells import CellFile
+from mastaba_usage.cells import SUFFIX, CellFile
 
 logger = logging.getLogger("mastaba.usage")
 
 _DAY: Final = 86400
 _AGAIN: Final = 10
 """Seconds after which a file that could not be made is tried again."""
+_RENEWED: Final = 60
+"""Seconds: full files are added up by then."""
 
 
 class Counters:
@@ -25,10 +27,12 @@ class Counters:
 
     Args:
         directory: of the files.
+        suffix: of their names.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, suffix: str = SUFFIX) -> None:
         self._directory = directory
+        self._suffix = suffix
         self._forget()
         os.register_at_fork(after_in_child=self._forget)
 
@@ -37,6 +41,11 @@ class Counters:
         if time.time() >= self._until:
             self._open()
         return self._file
+
+    def renew(self) -> None:
+        """Begin another file for the same day: the one in use is full. At most once a minute."""
+        if time.time() >= self._began + _RENEWED:
+            self._until = 0.0
 
     def flush(self) -> None:
         """Write what was counted to the disk."""
@@ -54,7 +63,7 @@ class Counters:
         self._lock = threading.Lock()
         self._file: CellFile | None = None
         self._before: CellFile | None = None
-        self._until = 0.0
+        self._until = self._began = 0.0
 
     def _open(self) -> None:
         with self._lock:
@@ -63,7 +72,7 @@ class Counters:
                 return
             day = datetime.fromtimestamp(now, UTC).date().isoformat()
             try:
-                made = CellFile(self._directory, day)
+                made = CellFile(self._directory, day, self._suffix)
             except OSError as error:
                 logger.error("usage is not counted: %s", error)
                 self._until = now + _AGAIN
@@ -72,10 +81,11 @@ class Counters:
                 # Not that of yesterday: other threads may still count in it.
                 self._before.close()
             self._before, self._file = self._file, made
+            self._began = now
             self._until = (now // _DAY + 1) * _DAY
 
 
-@lru_cache(maxsize=8)
-def counters(directory: Path) -> Counters:
+@lru_cache(maxsize=16)
+def counters(directory: Path, suffix: str = SUFFIX) -> Counters:
     """Return the counters of this process: all configurations that it serves share them."""
-    return Counters(directory)
+    return Counters(directory, suffix)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import Any, Final
@@ -13,6 +14,7 @@ from mastaba_usage.errors import UsageError
 
 DEFAULT: Final = "day,service,layer,key,label,status"
 """Columns, if none are named."""
+_DAY: Final = 86400
 
 
 def days(first: str | None, last: str | None) -> tuple[str, str]:
@@ -27,6 +29,27 @@ def days(first: str | None, last: str | None) -> tuple[str, str]:
     if one > other:
         raise ValueError(f"the period ends on {other}, before it begins on {one}")
     return one.isoformat(), other.isoformat()
+
+
+def time_span(first: str | None, last: str | None) -> tuple[float, float]:
+    """Return the Unix seconds at which days begin and end; without them, the last 24 hours.
+
+    Raises:
+        ValueError: as `days`.
+    """
+    if not first and not last:
+        now = time.time()
+        return now - _DAY, now
+    one, other = days(first, last)
+    begin, end = (
+        datetime.fromisoformat(f"{day}T00:00:00+00:00").timestamp() for day in (one, other)
+    )
+    return begin, end + _DAY
+
+
+def instant(seconds: float) -> str:
+    """Return a time in Unix seconds as RFC 3339 in UTC."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def columns(text: str) -> list[str]:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-from mastaba_usage.cells import SUFFIX, is_closed, read_cells
+from mastaba_usage.cells import HEAT_SUFFIX, SUFFIX, is_closed, read_cells
 from mastaba_usage.database import Database
 from mastaba_usage.errors import UsageError
 
@@ -32,11 +32,15 @@ def roll_up(directory: Path, database: Database, now: float | None = None) -> No
         OSError: the directory cannot be read.
     """
     now = time.time() if now is None else now
-    for path in sorted(directory.glob(f"*{SUFFIX}")):
+    for path in _files(directory):
         try:
             # Before it is read: what is counted afterwards is for the next call.
             is_final = is_closed(path)
-            database.count(path.name, path.name[:10], read_cells(path), now)
+            day = path.name[:10]
+            if path.suffix == HEAT_SUFFIX:
+                database.count_blocks(path.name, day, read_cells(path))
+            else:
+                database.count(path.name, day, read_cells(path), now)
         except FileNotFoundError:
             # Another process has counted and removed it.
             continue
@@ -45,7 +49,11 @@ def roll_up(directory: Path, database: Database, now: float | None = None) -> No
             continue
         if is_final:
             path.unlink(missing_ok=True)
-    database.drop_positions(path.name for path in directory.glob(f"*{SUFFIX}"))
+    database.drop_positions(path.name for path in _files(directory))
+
+
+def _files(directory: Path) -> list[Path]:
+    return sorted(path for path in directory.iterdir() if path.suffix in (SUFFIX, HEAT_SUFFIX))
 
 
 def run(directory: Path, database: Database, retention: int) -> None:

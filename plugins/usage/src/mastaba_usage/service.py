@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from operator import itemgetter
 from typing import ClassVar, Final
+from urllib.parse import quote
 
 from mastaba.api.access import GRANT, Grant
 from mastaba.api.documents import Fault, Severity
@@ -23,11 +24,12 @@ from mastaba.errors import (
     public_message,
 )
 from mastaba_server.processes.scoreboard import Obstacle
-from mastaba_usage.database import NUMBERS
+from mastaba_usage.database import NUMBERS, SLOT
 from mastaba_usage.errors import UsageError
-from mastaba_usage.page import POLICY, usage_page
+from mastaba_usage.heat import collection
+from mastaba_usage.page import POLICY, heat_page, usage_page
 from mastaba_usage.process import counters
-from mastaba_usage.reading import DEFAULT, as_csv, columns, conditions, days
+from mastaba_usage.reading import DEFAULT, as_csv, columns, conditions, days, instant, time_span
 from mastaba_usage.roll_up import run
 from mastaba_usage.settings import UsageSettings
 
@@ -38,6 +40,8 @@ _FLUSHED: Final = 20.0
 _COST: Final = 20
 """Of the rates of a client, for a query of the database."""
 
+_HEAT: Final = "/heat/"
+_SLOTS: Final = "/slots"
 _JSON: Final = "application/json"
 _HTML: Final = "text/html"
 _PRIVATE = ("Cache-Control", "private, no-store")
@@ -112,16 +116,18 @@ class UsageService(Service):
         return _COST
 
     def respond(self, request: Request) -> Response:
-        """Return the usage of a period.
+        """Return the usage of a period: in all, by 5 minutes or by area.
 
         Raises:
-            UnknownPathError: the path is not the root path, or the client is unknown.
+            UnknownPathError: there is nothing at the path, or the client is unknown.
             InvalidParameterError: a parameter is invalid.
             UsageError: the database cannot be read.
         """
-        if request.path:
-            raise UnknownPathError("there is nothing at this path")
         grant = request.environ.get(GRANT)
+        if request.path.startswith(_HEAT):
+            return self._heat_map(request, grant, request.path.removeprefix(_HEAT))
+        if request.path not in ("", _SLOTS):
+            raise _nothing()
         query = request.query
         try:
             first, last = days(query.get("from"), query.get("to"))
@@ -133,13 +139,18 @@ class UsageService(Service):
         if not _reads_all(grant):
             # Without a key there is nothing of one's own.
             if not isinstance(grant, Grant) or grant.principal.is_anonymous:
-                raise UnknownPathError("there is nothing at this path")
+                raise _nothing()
             where["key"] = grant.principal.id
             who = grant.principal.label or grant.principal.id
         form = _form(request)
+        if request.path:
+            # Days without slots any more have none.
+            given = query.get("from"), query.get("to")
+            return self._slots(time_span(*given), where.get("key", ""))
         if form == "html":
             address = self._address(grant)
-            page = usage_page(self._own.database, address, (first, last), where, who)
+            layers = self.site.catalogue.layers if self._own.heat and not who else ()
+            page = usage_page(self._own.database, address, (first, last), where, who, layers)
             headers = [("Content-Type", f"{_HTML}; charset=utf-8"), _PRIVATE, *POLICY]
             return Response(200, headers, page.encode())
         rows = self._own.database.sums(first, last, by, where)
@@ -147,9 +158,31 @@ class UsageService(Service):
             body = as_csv(rows, [*by, *NUMBERS])
             headers = [("Content-Type", "text/csv; charset=utf-8"), _PRIVATE]
             return Response(200, headers, body.encode())
-        document = {"from": first, "to": last, "usage": rows}
-        headers = [("Content-Type", _JSON), _PRIVATE]
-        return Response(200, headers, json.dumps(document, ensure_ascii=False).encode())
+        return _json({"from": first, "to": last, "usage": rows})
+
+    def _slots(self, span: tuple[float, float], key: str) -> Response:
+        slots = [
+            {"time": instant(start), "hits": hits, "bytes": size}
+            for start, hits, size in self._own.database.slots(*span, key)
+        ]
+        return _json({"seconds": SLOT, "slots": slots})
+
+    def _heat_map(self, request: Request, grant: object, name: str) -> Response:
+        layer = self.site.catalogue.layers.get(name)
+        if not _reads_all(grant) or not self._own.heat or layer is None:
+            raise _nothing()
+        query = request.query
+        try:
+            period = days(query.get("from"), query.get("to"))
+        except ValueError as error:
+            raise InvalidParameterError(str(error), "query") from None
+        blocks = self._own.database.blocks(*period, name, query.get("level", ""))
+        if _form(request) == "html":
+            address = f"{self._address(grant)}{_HEAT}{quote(name, safe='')}"
+            page = heat_page(layer, blocks, address, period)
+            headers = [("Content-Type", f"{_HTML}; charset=utf-8"), _PRIVATE, *POLICY]
+            return Response(200, headers, page.encode())
+        return _json(collection(layer, blocks, period), "application/geo+json")
 
     def _address(self, grant: object) -> str:
         """Return the address of the service, with the mark for the credential of a client."""
@@ -167,6 +200,15 @@ class UsageService(Service):
             page = f"<!doctype html>\n<title>Usage</title>\n<p>{escaped(text)}</p>\n"
             return Response(status, [("Content-Type", f"{_HTML}; charset=utf-8")], page.encode())
         return message(status, f"{text}\n", "text/plain")
+
+
+def _json(document: object, media_type: str = _JSON) -> Response:
+    headers = [("Content-Type", media_type), _PRIVATE]
+    return Response(200, headers, json.dumps(document, ensure_ascii=False).encode())
+
+
+def _nothing() -> UnknownPathError:
+    return UnknownPathError("there is nothing at this path")
 
 
 def _reads_all(grant: object) -> bool:

@@ -21,12 +21,14 @@ class UsageSettings:
         retention: days that are kept.
         node: name of this node.
         top: layers that metrics name.
+        heat: whether blocks of tiles are counted too.
     """
 
     directory: Path
     retention: int = _RETENTION
     node: str = ""
     top: int = 0
+    heat: bool = False
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> Self | None:
@@ -35,7 +37,8 @@ class UsageSettings:
         if not directory:
             return None
         node, top = settings.get("node", ""), settings.get("top", 0)
-        return cls(Path(directory), settings.get("retention", _RETENTION), node, top)
+        heat = settings.get("heat", False)
+        return cls(Path(directory), settings.get("retention", _RETENTION), node, top, heat)
 
     @property
     def database(self) -> Database:

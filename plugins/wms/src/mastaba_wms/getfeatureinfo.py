@@ -40,6 +40,7 @@ class GetFeatureInfo:
     def __init__(self, site: Site, queries: MapQueries) -> None:
         self._site = site
         self._queries = queries
+        self._format = site.catalogue.settings.map.formats[0]
         self._external = ExternalWMS()
 
     def respond(self, parameters: Mapping[str, str]) -> Response:
@@ -49,6 +50,9 @@ class GetFeatureInfo:
             RequestError: the request is invalid, or another server does not answer.
             SlabFormatError, StorageError: the data cannot be read.
         """
+        # The map request part demands both (clause 7.4.3), but neither changes the answer much, and
+        # some clients leave them out.
+        parameters = {"format": self._format, "styles": "", **parameters}
         version = required_version(parameters)
         layers = self._queries.layers(parameters)
         queried = self._queries.layers(parameters, "QUERY_LAYERS")

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final
 from mastaba.api.services import RootEntry, Service, ServiceSettings, Site
 from mastaba.api.tiles import TilePaths, TileQueries
 from mastaba.api.web import Request, Response, preferred_media_type
-from mastaba.errors import UnknownPathError
+from mastaba.errors import RequestError, UnknownPathError
 from mastaba_ows.errors import MethodNotAllowedError, NotAcceptableError
 from mastaba_wmts import params, post, rest
 from mastaba_wmts.errors import error_response
@@ -18,6 +18,9 @@ from mastaba_wmts.params import MEDIA_TYPES, CapabilitiesRequest, Operation
 from mastaba_wmts.themes import themes_schema
 
 _GET_TILE: Final = Operation.GET_TILE.lower()
+_KVP: Final = "mastaba.wmts.kvp"
+"""Key of the WSGI environment for the request in the body of another, which is read once."""
+_ABILITIES: Final = {_GET_TILE: "tiles", Operation.GET_FEATURE_INFO.lower(): "info"}
 
 
 class WMTSService(Service):
@@ -84,11 +87,22 @@ class WMTSService(Service):
             f"?SERVICE=WMTS&VERSION={params.VERSION}&REQUEST=GetCapabilities",
         )
 
+    def ability_of(self, request: Request) -> str:
+        if request.path:
+            if rest.tile_request(request.path) is not None:
+                return "tiles"
+            return "info" if rest.feature_info_request(request.path) is not None else ""
+        try:
+            query = _as_kvp(request).query
+        except RequestError:
+            return ""
+        return _ABILITIES.get(query.get("request", "").lower(), "")
+
     def respond(self, request: Request) -> Response:
         if request.path:
             return self._by_path(request)
         if request.method == "POST":
-            request = post.as_kvp(request)
+            request = _as_kvp(request)
         parameters = request.query
         operation = params.operation(parameters)
         request.name_operation(operation.lower())
@@ -131,3 +145,13 @@ class WMTSService(Service):
             request.name_operation(Operation.GET_FEATURE_INFO.lower())
             return self._get_feature_info.respond(point)
         raise UnknownPathError("there is nothing at this path")
+
+
+def _as_kvp(request: Request) -> Request:
+    """Return a KVP request, also one that was sent by POST; see `post.as_kvp`."""
+    if request.method != "POST":
+        return request
+    found: Request | None = request.environ.get(_KVP)
+    if found is None:
+        found = request.environ[_KVP] = post.as_kvp(request)
+    return found

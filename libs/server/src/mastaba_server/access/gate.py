@@ -245,7 +245,13 @@ class Meter(Protocol):
     """Counts what was answered to whom. The hook ``request_meters`` provides them."""
 
     def tile(
-        self, grant: Grant | None, group: Any, response: Response, service: str, virtual: str
+        self,
+        grant: Grant | None,
+        group: Any,
+        response: Response,
+        service: str,
+        virtual: str,
+        place: tuple[int, int] | None = None,
     ) -> None:
         """Count a tile or a document that the table has answered.
 
@@ -255,6 +261,7 @@ class Meter(Protocol):
             response: as it is sent.
             service: name of the service.
             virtual: identifier of the virtual service; empty for the main ones.
+            place: row and column of a tile, from the upper left corner; None for a document.
         """
 
     def request(self, environ: Mapping[str, Any], status: int, size: int | None) -> None:

@@ -5,19 +5,23 @@ from __future__ import annotations
 from mastaba.errors import UnknownCredentialError
 
 
+class FormerCredentialError(UnknownCredentialError):
+    """The credential is genuine, but revoked or expired: whoever shows it does not guess."""
+
+
 def unknown() -> UnknownCredentialError:
     """Return the error for a credential that does not exist or is damaged."""
     return UnknownCredentialError("the credential is unknown or damaged")
 
 
-def expired() -> UnknownCredentialError:
+def expired() -> FormerCredentialError:
     """Return the error for a credential that was valid; only its holder sees it."""
-    return UnknownCredentialError("the credential has expired")
+    return FormerCredentialError("the credential has expired")
 
 
-def revoked() -> UnknownCredentialError:
+def revoked() -> FormerCredentialError:
     """Return the error for a credential that was withdrawn; only its holder sees it."""
-    return UnknownCredentialError("the credential has been revoked")
+    return FormerCredentialError("the credential has been revoked")
 
 
 def too_early() -> UnknownCredentialError:

@@ -43,7 +43,7 @@ class Failures:
 
         Args:
             address: of the client; networks of /64 count as one in IPv6.
-            who: user name, if failures are counted by user and address.
+            who: name of a user or a credential, if failures are counted by that and address.
 
         Raises:
             AccessError: 429; the subject has failed too often.
@@ -56,8 +56,8 @@ class Failures:
             if found == fingerprint and blocked > now:
                 raise too_many(blocked - now)
 
-    def count(self, address: str, who: str = "") -> None:
-        """Count a failed attempt."""
+    def count(self, address: str, who: str = "") -> int:
+        """Count a failed attempt; return how many the subject has had within the minute."""
         fingerprint, at = self._place(address, who)
         now = time.monotonic()
         with self._shared.locked() as memory:
@@ -77,6 +77,7 @@ class Failures:
             if count > self._limit:
                 blocked = now + self._block
             _SLOT.pack_into(memory, offset, fingerprint, began, blocked, count, 0)
+        return int(count)
 
     def _place(self, address: str, who: str) -> tuple[int, int]:
         # Keyed, so that no one can choose addresses that displace others.
