@@ -88,10 +88,11 @@ class WMTSService(Service):
         )
 
     def ability_of(self, request: Request) -> str:
-        if request.path:
-            if rest.tile_request(request.path) is not None:
+        path, dimensions_of = request.path, self._get_tile.dimensions_of
+        if path:
+            if rest.tile_request(path, dimensions_of) is not None:
                 return "tiles"
-            return "info" if rest.feature_info_request(request.path) is not None else ""
+            return "info" if rest.feature_info_request(path, dimensions_of) is not None else ""
         try:
             query = _as_kvp(request).query
         except RequestError:
