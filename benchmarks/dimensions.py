@@ -104,7 +104,15 @@ def _starts(folder: Path, options: argparse.Namespace) -> None:
         _pyramid(folder, f"one_{year}", 3)
     plain = layer_document(folder / f"pyramids/one_{years[-1]}.json")
     limits = {str(level): [0, 0, 0, 0] for level in range(3)}
-    rows = [{"at": {"time": one}, "path": f"one_{one}.json", "levels": limits} for one in years]
+    rows = [
+        {
+            "at": {"time": one},
+            "path": f"one_{one}.json",
+            "generation": "0123456789ab",
+            "levels": limits,
+        }
+        for one in years
+    ]
     stack = folder / "pyramids/one.stack.json"
     stack.write_text(json.dumps({"variants": rows}), "utf-8")
     dimensions = {"dimensions": [{"name": "time"}]}
