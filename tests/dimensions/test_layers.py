@@ -10,8 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.dimensions.conftest import loaded
-from tests.series import LEVELS, colour_of, rewrite_layer, series_installation, write_value
+from tests.dimensions.conftest import (
+    YEARS,
+    document_of,
+    loaded,
+    replaced,
+    with_stack,
+    with_template,
+)
+from tests.series import LEVELS, rewrite_layer, series_installation, write_value
+from werkzeug.test import Client
 
 from mastaba.catalogue import Catalogue
 from mastaba.config.load import load_catalogue
@@ -35,36 +43,6 @@ from mastaba_server.web.request import Request
 from mastaba_storage.environment import Environment
 from mastaba_writer.installation import layer_document
 from mastaba_writer.pyramids import LevelPlan
-
-YEARS = ("1950", "1975", "2023")
-
-
-def document_of(folder: Path) -> dict[str, Any]:
-    (path,) = folder.rglob("layers/ORTHO.json")
-    document: dict[str, Any] = json.loads(path.read_text("utf-8"))
-    return document
-
-
-def with_template(folder: Path, years: tuple[str, ...] = YEARS) -> Path:
-    """Write an installation whose variants are the files of a template."""
-    server_json = series_installation(folder, [{"time": "1900"}])
-    for position, year in enumerate(years):
-        write_value(folder, f"ortho_{year}", colour_of(position))
-    document = document_of(folder)
-    document["variants"] = {"template": str(folder / "pyramids/ortho_{time}.json")}
-    document["pyramids"][0]["path"] = str(folder / f"pyramids/ortho_{years[-1]}.json")
-    rewrite_layer(folder, "ORTHO", document)
-    return server_json
-
-
-def with_stack(folder: Path, rows: list[Mapping[str, Any]]) -> Path:
-    """Write an installation with the variants of a stack, beside the pyramids."""
-    server_json = series_installation(folder, [{"time": "2023"}])
-    document = document_of(folder)
-    document["variants"] = {"stack": str(folder / "pyramids/ortho.stack.json")}
-    rewrite_layer(folder, "ORTHO", document)
-    (folder / "pyramids/ortho.stack.json").write_text(json.dumps({"variants": rows}))
-    return server_json
 
 
 def times(catalogue: Catalogue) -> list[str]:
@@ -253,14 +231,6 @@ class Serving:
         return self.application.site.catalogue
 
 
-def replaced(folder: Path, year: str, colour: tuple[int, int, int]) -> None:
-    """Replace the pyramid of a year by another one, with slabs of its own."""
-    number = len(list((folder / "pyramids").glob("new_*.json")))
-    path = write_value(folder, f"new_{number}", colour)
-    path.replace(folder / f"pyramids/ortho_{year}.json")
-    path.write_text("{}")
-
-
 def test_a_descriptor_replaced_before_it_is_opened_is_loaded_again(tmp_path: Path) -> None:
     serving = Serving(with_template(tmp_path))
     before = serving.catalogue
@@ -272,6 +242,37 @@ def test_a_descriptor_replaced_before_it_is_opened_is_loaded_again(tmp_path: Pat
     assert serving.catalogue.resolve("ORTHO", {"time": "1950"}).layer is layer
     changes = layer_changes(before, serving.catalogue)
     assert [(one.layer, one.variant) for one in changes] == [("ORTHO", "ORTHO;time=1950")]
+
+
+def test_a_variant_removed_before_it_is_opened_does_not_exist(tmp_path: Path) -> None:
+    serving = Serving(with_template(tmp_path))
+    (tmp_path / "pyramids/ortho_1950.json").unlink()
+    with pytest.raises(NoSuchValueError):
+        serving.catalogue.resolve("ORTHO", {"time": "1950"})
+    assert times(serving.catalogue) == list(YEARS[1:])
+
+
+def test_a_stack_that_lists_another_generation_is_not_read_by_each_request(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = write_value(tmp_path, "ortho_1950", (1, 2, 3))
+    row = {"at": {"time": "1950"}, "path": path.name, "generation": "0123456789ab"}
+    serving = Serving(with_stack(tmp_path, [row]))
+    refreshed = []
+    (table,) = serving.catalogue.variants.values()
+    assert table.refresh is not None
+    renew = table.refresh
+    for _ in range(5):
+        (table,) = serving.catalogue.variants.values()
+        table.refresh = lambda name: refreshed.append(name) or renew(name)
+        with pytest.raises(OverloadedError):
+            serving.catalogue.resolve("ORTHO", {"time": "1950"})
+    assert refreshed == ["ORTHO"]
+    assert caplog.text.count("its pyramid is another one than the layer lists") == 1
+    row["generation"] = digest_of(json.loads(path.read_text()))
+    (tmp_path / "pyramids/ortho.stack.json").write_text(json.dumps({"variants": [row]}))
+    serving.updates.submit(Change(Action.REFRESH_LAYER, "ORTHO"))
+    assert serving.catalogue.resolve("ORTHO", {"time": "1950"}).layer.at == {"time": "1950"}
 
 
 def test_one_that_is_open_stays_as_it_is_until_it_is_refreshed(tmp_path: Path) -> None:
@@ -401,3 +402,13 @@ def test_tiles_of_other_variants_are_missing_not_outside(tmp_path: Path) -> None
         with pytest.raises(error):
             newest.matrix(None, "3").publisher("").respond(request, 2, col)
     assert tiles.layer("ORTHO;time=1950").matrix(None, "4").limits.min_row == 4
+
+
+def test_metrics_count_variants_by_number_alone(tmp_path: Path) -> None:
+    serving = Serving(series_installation(tmp_path, services=("metrics",)))
+    for year in ("1950", "1975", "1950"):
+        serving.catalogue.resolve("ORTHO", {"time": year})
+    text = Client(serving.application).get("/metrics").text
+    for line in ("variants_known 3.0", "variants_open 2.0", "variant_opens_total 2.0"):
+        assert f"\nmastaba_{line}\n" in text
+    assert "1950" not in text

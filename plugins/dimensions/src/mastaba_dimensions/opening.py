@@ -21,7 +21,12 @@ from mastaba.api.catalogue import (
 )
 from mastaba.api.dimensions import VariantSource
 from mastaba.api.documents import UnusableError
-from mastaba.errors import ConfigurationError, MastabaError, OverloadedError
+from mastaba.errors import (
+    ConfigurationError,
+    MastabaError,
+    NoSuchValueError,
+    OverloadedError,
+)
 from mastaba_server.threads.recent import Recent
 
 logger = logging.getLogger("mastaba")
@@ -123,6 +128,7 @@ class Opener:
 
         Raises:
             OverloadedError: it cannot be opened at the moment.
+            NoSuchValueError: it has been removed.
         """
         try:
             return self.listed(variant)
@@ -135,8 +141,16 @@ class Opener:
             if renewal is None or renewal.has_failed:
                 renewal = self._renewal = Renewal(partial(refresh, self._layer.id))
         table = renewal.result(_WAIT)
-        found = None if table is None else table.find(variant.key)
+        if table is None:
+            if renewal.has_failed:
+                self._rest(variant, "it was replaced, and the layer cannot be loaded again")
+            raise _unavailable()
+        found = table.find(variant.key)
         if found is None:
+            raise NoSuchValueError("the layer has no such value any more", next(iter(variant.at)))
+        if found.stamp == variant.stamp:
+            # Otherwise each request would load the layer again.
+            table.opener._rest(found, "its pyramid is another one than the layer lists")
             raise _unavailable()
         opened: Layer = table.opener.get(found, refresh, depth + 1)
         return opened
@@ -163,17 +177,30 @@ class Opener:
 
     def _attempt(self, variant: Variant) -> Layer:
         failed = self._failed.get((variant.key, variant.stamp))
-        now = time.monotonic()
-        if failed is not None and now - failed < _REST:
+        if failed is not None and time.monotonic() - failed < _REST:
             raise _unavailable()
         try:
             return self.read(variant)
         except (MastabaError, UnusableError, ValueError) as error:
-            self._failed.add((variant.key, variant.stamp), now)
-            if now - self._logged >= _SILENCE:
-                self._logged = now
-                logger.error("%s cannot be opened: %s", variant.key, error)
+            if self._is_replaced(variant):
+                raise ReplacedError(variant.key) from error
+            self._rest(variant, str(error))
             raise _unavailable() from error
+
+    def _rest(self, variant: Variant, reason: str) -> None:
+        """Do not try to open a variant for some time, and log why."""
+        now = time.monotonic()
+        self._failed.add((variant.key, variant.stamp), now)
+        if now - self._logged >= _SILENCE:
+            self._logged = now
+            logger.error("%s cannot be opened: %s", variant.key, reason)
+
+    def _is_replaced(self, variant: Variant) -> bool:
+        """Return whether documents of a variant that cannot be read have changed or vanished."""
+        try:
+            return bool(self.loader.again().stamp_of(variant.pyramids) != variant.stamp)
+        except (MastabaError, ValueError):
+            return False
 
     def read(self, variant: Variant) -> Layer:
         """Open a variant, which is not kept.

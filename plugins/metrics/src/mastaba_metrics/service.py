@@ -73,6 +73,7 @@ class _Collector:
         yield from _requests(self._table)
         yield from _caches(self._table)
         yield from _storages(self._table)
+        yield from _variants(self._site, self._table)
         yield from self._server()
         yield from _gauges(self._site)
 
@@ -186,3 +187,17 @@ def _storages(table: Table) -> Iterator[Metric]:
         for driver in table.drivers:
             family.add_metric([driver], table.process_sum(f"{kind}_{driver}"))
         yield family
+
+
+def _variants(site: Site, table: Table) -> Iterator[Metric]:
+    known = sum(len(one.listing) for one in site.catalogue.variants.values())
+    live = table.live_slots()
+    yield GaugeMetricFamily("mastaba_variants_known", "Variants of all layers.", known)
+    yield GaugeMetricFamily(
+        "mastaba_variants_open",
+        "Variants that live workers keep open.",
+        table.process_sum("variants_open", live),
+    )
+    yield CounterMetricFamily(
+        "mastaba_variant_opens", "Variants opened.", table.process_sum("variant_opens")
+    )

@@ -41,8 +41,12 @@ STREAMS: Final = BYTES + 1
 TRUNCATED: Final = STREAMS + 1
 assert TRUNCATED + 1 == PAIR
 
-_GAUGE: Final = "decoded_bytes"
-_PROCESS: Final = ("index_hits", "index_misses", "decoded_hits", "decoded_misses", _GAUGE)
+_DECODED: Final = "decoded_bytes"
+_OPEN: Final = "variants_open"
+_PROCESS: Final = (
+    *("index_hits", "index_misses", "decoded_hits", "decoded_misses", _DECODED),
+    *("variant_opens", _OPEN),
+)
 _CELL: Final = 8
 _SAMPLING_PERIOD: Final = 1.0
 
@@ -130,7 +134,7 @@ class Table:
         with self._lock:
             for name, value in self._process_counts().items():
                 position = self.process_cells.index(name)
-                if name == _GAUGE:
+                if name in (_DECODED, _OPEN):
                     cells[position] = value
                 else:
                     cells[position] += value - self._counted.get(name, 0)
@@ -176,14 +180,16 @@ class Table:
         if site is None:
             return {}
         indices, measured = site.catalogue.indices, site.catalogue.storages.measured
+        opened = site.catalogue.opened
         counts = {"index_hits": indices.hits, "index_misses": indices.misses}
+        counts |= {"variant_opens": opened.added, _OPEN: len(opened.values())}
         for name, driver in list(measured.items()) if measured is not None else ():
             counts |= {f"reads_{name}": driver.reads, f"errors_{name}": driver.errors}
         # The renderer is loaded with the first map.
         if "renderer" in vars(site):
             tiles = site.renderer.tiles
             counts |= {"decoded_hits": tiles.hits, "decoded_misses": tiles.misses}
-            counts[_GAUGE] = tiles.used
+            counts[_DECODED] = tiles.used
         return counts
 
     def _sample_always(self) -> None:

@@ -14,10 +14,14 @@ class Recent(Generic[T]):
 
     Args:
         most: number of values.
+
+    Attributes:
+        added: how many have been added.
     """
 
     def __init__(self, most: int) -> None:
         self.most = most
+        self.added = 0
         self._kept: OrderedDict[Any, T] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -31,6 +35,7 @@ class Recent(Generic[T]):
     def add(self, key: Any, value: T) -> T:
         """Keep a value, and return it; the one whose use is longest ago may be forgotten."""
         with self._lock:
+            self.added += 1
             self._kept[key] = value
             self._kept.move_to_end(key)
             if len(self._kept) > self.most:
