@@ -19,12 +19,19 @@ from tests.build.test_history import KilledError
 from tests.build.test_join import headed
 from tests.build.test_provenance import OPTIONS, Mosaic, compare, points
 
+from mastaba_build.config.access import Access
+from mastaba_build.errors import BuildError, PlanError, VerificationError
 from mastaba_build.output.destination import Destination
 from mastaba_build.output.storage import OutputStore
 from mastaba_build.output.versions import DOCUMENTS, FURTHER
 from mastaba_build.pyramid.copying import copy_pyramid
 from mastaba_build.pyramid.history import log, prune
-from mastaba_build.pyramid.provenance_tools import set_facts
+from mastaba_build.pyramid.provenance_tools import (
+    add_provenance,
+    check_provenance,
+    configuration_for,
+    set_facts,
+)
 from mastaba_build.pyramid.verification import verify
 from mastaba_build.work.build import build
 from mastaba_build.work.reports import Reports
@@ -110,6 +117,66 @@ def test_the_corrected_facts_of_an_earlier_plan_come_back(
     again(tmp_path, sheets[:3], "new")
     again(tmp_path, sheets, "new")
     assert json.loads((tmp_path / "out/map.json").read_text())["provenance"] == "map_2.sources.json"
+
+
+def looked_at(out: Path, footprints: dict[str, str] | None = None, count: int = 400) -> int:
+    """Compare the numbers with the sources or polygons."""
+    configuration = configuration_for(Destination.parse(str(out)), Access())
+    with closing(configuration.output.open()) as store:
+        return check_provenance(configuration, store, "map", footprints, count)
+
+
+@pytest.mark.parametrize("has_alpha", [False, True])
+def test_wrong_numbers_are_found_in_the_sources(
+    tmp_path: Path, sheets: list[Sheet], *, has_alpha: bool
+) -> None:
+    for sheet in sheets:
+        sheet.write(has_alpha=has_alpha)
+    format = {"format": "png", "channels": 2} if has_alpha else {"format": "zip"}
+    built(plan_in(tmp_path, *entries(sheets), **OPTIONS, **format))
+    out = tmp_path / "out"
+    assert looked_at(out, count=1000) == 1000
+    path = out / "map.sources.slabs"
+    text = path.read_text()
+    # What the uppermost sheet gives is said to come from another one.
+    found = ""
+    for other in sheets[:-1]:
+        document = json.loads(text)
+        keys = document["keys"]
+        identity = next((key[1] for key in keys.values() if key[0] == str(other.path)), None)
+        if identity is None:
+            continue
+        for number, key in keys.items():
+            if key[0] == str(sheets[-1].path):
+                keys[number] = [str(other.path), identity, ""]
+        path.write_text(json.dumps(document))
+        with pytest.raises(VerificationError) as caught:
+            looked_at(out)
+        found += str(caught.value)
+    assert "has no data there" in found
+    assert f"{sheets[-1].path} has data there and is above it" in found
+    path.write_text(text)
+    touch(sheets[0].path, 10**9 + 5)
+    with pytest.raises(BuildError, match="has changed since the build"):
+        looked_at(out)
+
+
+def test_missing_numbers_are_found(tmp_path: Path, sheets: list[Sheet]) -> None:
+    built(plan_in(tmp_path, *entries(sheets), **{**SMALL, "provenance": False}))
+    out, seams = tmp_path / "out", next(one.footprints for one in sheets if one.footprints)
+    configuration = configuration_for(Destination.parse(str(out)), Access())
+    given = {"path": str(seams), "date": "d"}
+    with closing(configuration.output.open()) as store:
+        add_provenance(configuration, store, str(out / "map.json"), given)
+    with pytest.raises(PlanError, match="--footprints"):
+        looked_at(out)
+    assert looked_at(out, given) == 400
+    path = out / "map.sources.slabs"
+    document = json.loads(path.read_text())
+    document["slabs"] = []
+    path.write_text(json.dumps(document))
+    with pytest.raises(VerificationError, match="but has no number"):
+        looked_at(out, given)
 
 
 @pytest.mark.thorough
