@@ -156,7 +156,7 @@ def test_wrong_numbers_are_found_in_the_sources(
     assert "has no data there" in found
     assert f"{sheets[-1].path} has data there and is above it" in found
     path.write_text(text)
-    touch(sheets[0].path, 10**9 + 5)
+    touch(sheets[-1].path, 10**9 + 5)
     with pytest.raises(BuildError, match="has changed since the build"):
         looked_at(out)
 

@@ -426,7 +426,8 @@ def check_provenance(
         if is_added:
             raise PlanError(f"{name} has the numbers of polygons; state --footprints")
         record = read_record(store, name)
-        order = [] if record is None else [one["path"] for one in record.facts["sources"]]
+        listed = [] if record is None else record.facts["sources"]
+        order = {one["path"]: one["identity"] for one in reversed(listed)}
         problems = list(_unlike_sources(samples.record, plan, points, configuration.access, order))
     else:
         crs, cell = proj_crs(plan.crs.code), plan.levels[0].matrix.cell_size
@@ -508,29 +509,29 @@ def _unlike_sources(
     plan: JoinPlan,
     points: Sequence[Point],
     access: Access,
-    order: Sequence[str],
+    order: Mapping[str, str],
 ) -> Iterator[str]:
     """Yield the pixels whose source has no data there, or is covered by another one.
 
     Args:
-        order: paths of all sources, the lowest first.
+        order: identities of all sources by their path, the uppermost first.
     """
-    places = {path: place for place, path in enumerate(order)}
+    places = {path: -place for place, path in enumerate(order)}
     identities = {key.path: key.identity for key in record.keys.values()}
     known = {number: without_passwords(key.path) for number, key in record.keys.items()}
     paths = {without_passwords(path): path for path in identities}
     numbered = [(one, known[one.number]) for one in points if one.number in known]
     x, y = np.array([one.x for one, _ in numbered]), np.array([one.y for one, _ in numbered])
-    heights = np.array([places.get(path, len(order)) for _, path in numbered])
+    heights = np.array([places.get(path, 1) for _, path in numbered])
     for shown in dict.fromkeys([*order, *sorted(known.values())]):
         path = paths.get(shown, shown)
         if path.endswith(".json"):
             continue  # a pyramid
         is_own = np.array([own == shown for _, own in numbered], bool)
-        is_below = heights < places.get(shown, -1)
+        is_below = heights < places.get(shown, -len(order))
         if not (is_own | is_below).any():
             continue
-        with closing(_opened(path, access, identities.get(path))) as dataset:
+        with closing(_opened(path, access, identities.get(path) or order.get(shown))) as dataset:
             file = _Sampled(dataset, plan)
             rows, columns, ratio = file.places(x, y)
             for place in np.flatnonzero((is_own | is_below) & np.isfinite(rows + columns)):
