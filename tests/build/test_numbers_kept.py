@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import struct
 from collections.abc import Callable
 from contextlib import closing, suppress
 from io import StringIO
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyproj
 import pytest
 from tests.build.conftest import built, plan_in
 from tests.build.ground import read_payloads
@@ -33,6 +35,7 @@ from mastaba_build.pyramid.provenance_tools import (
     set_facts,
 )
 from mastaba_build.pyramid.verification import verify
+from mastaba_build.sources.footprints import read_footprints
 from mastaba_build.work.build import build
 from mastaba_build.work.reports import Reports
 
@@ -229,3 +232,65 @@ def test_versions_that_share_slabs_are_pruned_apart(
                 left = [e for e in (*DOCUMENTS, *FURTHER) if (out / f"map_{number}{e}").exists()]
                 assert not left, (keep, killed_after, number)
             verify(Destination.parse(str(out)), "map", full=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "driver"),
+    [("a.gpkg", "GPKG"), ("a.fgb", "FlatGeobuf"), ("a.shp", "ESRI Shapefile")],
+)
+def test_polygons_are_those_of_the_same_geojson(tmp_path: Path, name: str, driver: str) -> None:
+    raw = pytest.importorskip("pyogrio.raw")
+    outer = [(2.0, 48.0), (2.0, 49.0), (3.0, 49.0), (3.0, 48.0), (2.0, 48.0)]
+    inner = [(2.2, 48.2), (2.4, 48.2), (2.4, 48.4), (2.2, 48.2)]
+    other = [(4.0, 48.0), (4.0, 49.0), (5.0, 49.0), (4.0, 48.0)]
+    shapes: list[list[list[list[tuple[float, float]]]]] = [[[outer, inner]], [[outer], [other]]]
+    features = [
+        {
+            "type": "Feature",
+            "properties": {"flown": f"202{number}-05-03"},
+            "geometry": {"type": "MultiPolygon", "coordinates": polygons},
+        }
+        for number, polygons in enumerate(shapes)
+    ]
+    text = json.dumps({"type": "FeatureCollection", "features": features})
+    (tmp_path / "a.geojson").write_text(text)
+    dates = np.array(["2020-05-03", "2021-05-03"], object)
+    raw.write(
+        tmp_path / name,
+        geometry=np.array([_multi_polygon(one) for one in shapes], object),
+        field_data=[dates],
+        fields=["flown"],
+        geometry_type="MultiPolygon",
+        crs="EPSG:4326",
+        driver=driver,
+        **({"SPATIAL_INDEX": "NO"} if driver == "FlatGeobuf" else {}),
+    )
+    crs = pyproj.CRS.from_user_input("EPSG:3857")
+    found, wanted = (
+        read_footprints({"path": str(tmp_path / one), "date": "flown"}, crs, 10.0)
+        for one in (name, "a.geojson")
+    )
+    assert [one.facts["date"] for one in found] == ["2020-05-03", "2021-05-03"]
+    for one, same in zip(found, wanted, strict=True):
+        assert len(one.geometry["coordinates"]) == len(same.geometry["coordinates"])
+        for rings, others in zip(
+            one.geometry["coordinates"], same.geometry["coordinates"], strict=True
+        ):
+            for ring, expected in zip(rings, others, strict=True):
+                # A format may turn rings around.
+                np.testing.assert_allclose(
+                    sorted(map(tuple, ring)), sorted(map(tuple, expected)), rtol=1e-9, atol=1e-3
+                )
+    (tmp_path / f"b{name}").write_bytes(b"x" * 200)
+    with pytest.raises(PlanError, match="its content is not that"):
+        read_footprints({"path": str(tmp_path / f"b{name}")}, crs, 10.0)
+
+
+def _multi_polygon(polygons: list[list[list[tuple[float, float]]]]) -> bytes:
+    """Return a geometry in WKB."""
+    parts = [struct.pack("<BII", 1, 6, len(polygons))]
+    for rings in polygons:
+        parts.append(struct.pack("<BII", 1, 3, len(rings)))
+        for ring in rings:
+            parts += [struct.pack("<I", len(ring)), np.array(ring, "<f8").tobytes()]
+    return b"".join(parts)
