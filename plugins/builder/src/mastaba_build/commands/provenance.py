@@ -143,7 +143,7 @@ def _check(store: OutputStore, arguments: argparse.Namespace) -> None:
         arguments.pixels,
         arguments.seed,
     )
-    sys.stdout.write(f"{arguments.name}: {count} pixels have the right source\n")
+    sys.stdout.write(f"{arguments.name}: {count} pixels agree\n")
 
 
 def _style(store: OutputStore, arguments: argparse.Namespace) -> None:

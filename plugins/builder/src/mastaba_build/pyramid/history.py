@@ -425,16 +425,17 @@ def _remove(
     """
     gone = list(removed)
     kept = [one for one in versions if one not in gone]
-    roots = list(dict.fromkeys([*read_roots(store, name), *(one.root for one in gone)]))
+    # Versions that differ in what they say of their sources only have the slabs, and the root, of
+    # an earlier one. The start of the names of their documents stands for an empty root then.
+    own = (f"{name}_{one.number}" for one in gone if one.number > 1)
+    roots = list(dict.fromkeys([*read_roots(store, name), *(one.root for one in gone), *own]))
     needed = _needed(store, name, kept) if roots else set()
     history.write(store, name)
     if not roots:
         return 0
     write_versions(store, name, kept, roots)
-    # Those of an interrupted call too; the first version has the name of the pyramid. Versions may
-    # have the same slabs, and differ in what they say of their sources.
+    # Those of an interrupted call too; the first version has the name of the pyramid.
     stems = {f"{name}_1" if root == name else root for root in roots}
-    stems |= {f"{name}_{version.number}" for version in gone}
     for stem in stems - {f"{name}_{version.number}" for version in kept}:
         for end in (*DOCUMENTS, *FURTHER):
             store.delete(f"{stem}{end}")

@@ -137,8 +137,11 @@ def build(
 def publish_existing(
     plan: Plan, reports: Reports, store: OutputStore, versions: Sequence[Version], note: Note
 ) -> bool:
-    """Publish the version that was built from the same plan; return whether there is one."""
-    for version in versions:
+    """Publish the version that was built from the same plan; return whether there is one.
+
+    Of several, it is the latest one: its facts of sources were corrected.
+    """
+    for version in reversed(versions):
         if version.plan == plan.identity:
             name = plan.configuration.name
             history = open_history(store, name, versions)
@@ -360,10 +363,21 @@ def _remove_old(plan: Plan, store: OutputStore, record: Record, rows: list[Row])
     kept = {slab_key(plan, row.result.slab) for row in rows if row.result.size}
     levels = {level.matrix.id: number for number, level in enumerate(plan.levels)}
     for slab, row in recorded_rows(record, levels).items():
-        key = slab_key(plan, slab)
-        if row.result.size and key not in kept:
-            for kind in (*kinds(plan), SOURCE):
+        if row.result.size and slab_key(plan, slab) not in kept:
+            for kind in kinds(plan):
                 store.delete(f"{plan.root}/{slab_key(plan, slab, kind)}")
+    numbered = {
+        f"{plan.root}/{slab_key(plan, row.result.slab, SOURCE)}"
+        for row in rows
+        if row.result.numbers is not None
+    }
+    for key in list(store.list(f"{plan.root}/{SOURCE}")):
+        if key not in numbered:
+            store.delete(key)
+    if plan.provenance is None:
+        for end in FURTHER:
+            for stem in (plan.configuration.name, f"{plan.configuration.name}_1"):
+                store.delete(f"{stem}{end}")
 
 
 def _remove(store: OutputStore, name: str) -> None:

@@ -175,7 +175,8 @@ def _with_numbers(plan: HeadPlan, store: OutputStore) -> HeadPlan:
     if found is None:
         return plan
     plan = changed(plan, provenance=found[0])
-    return changed(plan, kept=numbered_rows(plan, plan.kept, found[1]))
+    # Polygons leave slabs without numbers.
+    return changed(plan, kept={**plan.kept, **numbered_rows(plan, plan.kept, found[1])})
 
 
 def _place_of(row: Row) -> tuple[int, int, int]:
