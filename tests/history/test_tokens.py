@@ -118,8 +118,13 @@ def test_each_version_has_its_tiles(past: Past) -> None:
     assert (gone.status_code, rest.status_code) == (410, 410)
     # What no version has is missing, and not for ever.
     missing = client.get(f"/tms/1.0.0/map~{second}/{level}/{column + 1}/{row}.png")
-    assert missing.status_code == 404
-    assert "immutable" not in missing.headers.get("Cache-Control", "")
+    assert (missing.status_code, missing.headers["Cache-Control"]) == (404, "max-age=86400")
+    assert f"gen-{second}" in missing.headers["Surrogate-Key"]
+    usual = client.get(f"/tms/1.0.0/map/{level}/{column + 1}/{row}.png")
+    assert "Cache-Control" not in usual.headers
+    empty = past.serve("tms", "history", missing_tile="204")
+    missing = empty.get(f"/tms/1.0.0/map~{second}/{level}/{column + 1}/{row}.png")
+    assert (missing.status_code, missing.headers["Cache-Control"]) == (204, "max-age=86400")
     wrong = ["0123456789ab", f"{first}-", f"{first}-12345", f"{first}.{first}", "x" * 3000, ""]
     for token in wrong:
         assert client.get(f"/tms/1.0.0/map~{token}/{tile}").status_code == 404, token
