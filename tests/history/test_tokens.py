@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from tests.key_gate import GatePlugin, KeyGate, Rights
 from werkzeug.test import Client
 
 from mastaba.api.catalogue import digest_of
+from mastaba.api.dimensions import InvalidDimensionError, NoSuchValueError
 from mastaba.api.tools import Plugins, create_application
 from mastaba_build.output.storage import OutputStore
 from mastaba_build.pyramid.history import rollback, withdraw
@@ -156,7 +158,14 @@ def test_documents_of_a_version_name_it(past: Past) -> None:
     client = past.serve("tms", "history")
     _, second, *_ = past.tiles
     answer = client.get(f"/tms/1.0.0/map~{second}/metadata.json")
-    assert answer.headers["Cache-Control"] == "max-age=86400"
+    rows = json.loads((past.folder / "out/map.history.json").read_text())["published"]
+    published = datetime.fromisoformat(rows[1]["from"])
+    for document in ("", "/metadata.json"):
+        headers = client.get(f"/tms/1.0.0/map~{second}{document}").headers
+        assert headers["Cache-Control"] == "max-age=86400"
+        assert headers["Memento-Datetime"] == f"{published:%a, %d %b %Y %H:%M:%S} GMT"
+        for relation, address in (("original", ""), ("timegate", "/at"), ("timemap", "?f=timemap")):
+            assert f'/history/map{address}>;rel="{relation}"' in headers["Link"]
     assert all(f"/map~{second}/" in address for address in answer.json["tiles"])
     links = client.get(f"/history/map/{second}").json["links"]
     (address,) = (link["href"] for link in links if link["rel"] == "tilejson")
@@ -197,7 +206,10 @@ def test_a_date_leads_to_what_was_published_then(past: Past) -> None:
 def test_values_of_dimensions_have_versions(past: Past) -> None:
     dimensions = {
         "dimensions": [{"name": "time"}],
-        "variants": [{"at": {"time": "2020"}, "pyramids": [{"path": str(past.descriptor)}]}],
+        "variants": [
+            {"at": {"time": year}, "pyramids": [{"path": str(past.descriptor)}]}
+            for year in ("2020", "2021")
+        ],
     }
     client = past.serve("tms", "wmts", "history", **dimensions)
     _, second, third, _ = past.tiles
@@ -206,6 +218,14 @@ def test_values_of_dimensions_have_versions(past: Past) -> None:
         answer = client.get(f"/tms/1.0.0/{name}/{level}/{column}/{row}.png")
         assert (answer.status_code, answer.data) == (200, data)
         assert answer.headers["Cache-Control"] == IMMUTABLE
+    resolve = client.application.site.catalogue.resolve
+    for name in (f"map;time=2020~{second}", f"map~{second}"):
+        for text in ("2020", "default", "2020-01-01T00:00:00Z"):
+            assert resolve(name, {"time": text}).layer.pyramid.generation == second
+        with pytest.raises(NoSuchValueError):
+            resolve(name, {"time": "2019"})
+    with pytest.raises(InvalidDimensionError, match="another value"):
+        resolve(f"map;time=2020~{second}", {"time": "2021"})
     for token, status in ((third, 410), ("0123456789ab", 404), ("2001-01-01", 404)):
         address = f"/tms/1.0.0/map;time=2020~{token}/{level}/{column}/{row}.png"
         assert client.get(address).status_code == status

@@ -10,7 +10,7 @@ from mastaba.api.services import RootEntry, Service, services_xml
 from mastaba.api.tiles import TilePaths, Tiles
 from mastaba.api.web import Document
 from mastaba.errors import UnknownPathError
-from mastaba_ows.versions import address_name
+from mastaba_ows.versions import address_name, document_headers
 from mastaba_tms.addresses import FROM_BOTTOM, VERSION, service_href, tile_template
 from mastaba_tms.errors import error_report
 from mastaba_tms.gettile import GetTile
@@ -74,7 +74,8 @@ class TileMapServer(Service):
         if "~" in request.path:
             # A version, of which there may be many.
             response = self._build(key).respond(request)
-            response.headers.append(("Cache-Control", "max-age=86400"))
+            layer = self._get_tile.layer(key[1])[0].layer
+            response.headers += document_headers(self.site.catalogue, layer)
             return response
         document = self._documents.get(key)
         if document is None:
