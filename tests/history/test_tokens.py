@@ -21,6 +21,7 @@ from werkzeug.test import Client
 from mastaba.api.catalogue import digest_of
 from mastaba.api.dimensions import InvalidDimensionError, NoSuchValueError
 from mastaba.api.tools import Plugins, create_application
+from mastaba_build.output.history import History
 from mastaba_build.output.storage import OutputStore
 from mastaba_build.pyramid.history import rollback, withdraw
 from mastaba_writer.installation import write_installation
@@ -55,6 +56,12 @@ class Past:
     @property
     def current(self) -> str:
         return digest_of(json.loads(self.descriptor.read_text()))
+
+    @property
+    def published(self) -> list[dict[str, Any]]:
+        history = History.read(self.store, "map")
+        assert history is not None
+        return history.published
 
     @property
     def store(self) -> OutputStore:
@@ -158,7 +165,7 @@ def test_documents_of_a_version_name_it(past: Past) -> None:
     client = past.serve("tms", "history")
     _, second, *_ = past.tiles
     answer = client.get(f"/tms/1.0.0/map~{second}/metadata.json")
-    rows = json.loads((past.folder / "out/map.history.json").read_text())["published"]
+    rows = past.published
     published = datetime.fromisoformat(rows[1]["from"])
     for document in ("", "/metadata.json"):
         headers = client.get(f"/tms/1.0.0/map~{second}{document}").headers
@@ -174,7 +181,7 @@ def test_documents_of_a_version_name_it(past: Past) -> None:
 
 def test_a_date_leads_to_what_was_published_then(past: Past) -> None:
     client = past.serve("tms", "wmts", "history")
-    rows = json.loads((past.folder / "out/map.history.json").read_text())["published"]
+    rows = past.published
     (level, row, column), _ = next(iter(past.tiles[past.current].items()))
     for one in rows:
         name = f"map~{one['from']}"
@@ -284,7 +291,7 @@ def test_twenty_updates_stay_at_their_addresses(tmp_path: Path) -> None:
     client = past.serve("tms", "wmts", "history")
     for token, tiles in past.tiles.items():
         check_tiles(client, f"map~{token}", tiles)
-    rows = json.loads((tmp_path / "out/map.history.json").read_text())["published"]
+    rows = past.published
     assert len(rows) == 23
     for one in rows:
         gate = client.get("/history/map/at", query_string={"datetime": one["from"]})
