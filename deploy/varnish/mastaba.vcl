@@ -110,7 +110,7 @@ sub vcl_backend_response {
     }
     # How long the ETag is kept for revalidation.
     set beresp.keep = 1d;
-    if (beresp.status == 404) {
+    if (beresp.status == 404 && !beresp.http.Cache-Control) {
         set beresp.ttl = 10s;
         set beresp.grace = 0s;
         set beresp.keep = 0s;

@@ -21,6 +21,7 @@ from mastaba.api.catalogue import digest_of
 from mastaba.api.storages import ByteRange, ObjectRead
 from mastaba_build.errors import LockedError, OutputError, PlanError, VerificationError
 from mastaba_build.output.destination import Destination
+from mastaba_build.output.history import History
 from mastaba_build.output.lock import locked
 from mastaba_build.output.packs import pack_pyramid
 from mastaba_build.plan.plan import Plan
@@ -282,7 +283,7 @@ def test_index_packs_are_written_anew(
     pack_pyramid(one.open(), one, "map")
     assert list(one.open().list("map_2/INDEX_"))
     # The descriptor has changed, and the slabs have not: the version has two generations.
-    history = json.loads(one.open().read("map.history.json"))
+    history = vars(History.read(one.open(), "map"))
     current = digest_of(json.loads(one.open().read("map.json")))
     before = history["versions"]["2"]["former"]
     assert (

@@ -21,6 +21,7 @@ from tests.build.test_updates import FIRST, OPTIONS, SIDE, write_sheet
 from mastaba.api.catalogue import digest_of
 from mastaba_build.errors import LockedError, OutputError, PlanError
 from mastaba_build.output.destination import Destination
+from mastaba_build.output.history import History, Note
 from mastaba_build.output.lock import locked
 from mastaba_build.output.storage import OutputStore
 from mastaba_build.plan.plan import Plan
@@ -28,6 +29,7 @@ from mastaba_build.pyramid.copying import copy_pyramid
 from mastaba_build.pyramid.history import log, pin, prune, rollback, unpin, withdraw
 from mastaba_build.work.build import build
 from mastaba_build.work.reports import Reports
+from mastaba_history import records as served_histories
 
 CHEAP = {**OPTIONS, "top": "11"}
 PlanOf = Callable[..., Plan]
@@ -45,6 +47,9 @@ def few(tmp_path: Path) -> Path:
 
 
 def document(folder: Path, name: str) -> Any:
+    if name.endswith(".history.json"):
+        # Of which the document itself leaves out what follows from the rest.
+        return vars(History.read(store_of(folder), name.removesuffix(".history.json")))
     return json.loads((folder / "out" / name).read_text())
 
 
@@ -117,6 +122,37 @@ def test_publications_and_changes_are_recorded(
     rollback(store_of(tmp_path), "map", 1)
     assert document(tmp_path, "map.history.json") == history
     assert [one.message for one in log(store_of(tmp_path), "map")] == ["", "two sheets"]
+
+
+def test_a_history_of_hundreds_of_versions_is_small(tmp_path: Path) -> None:
+    history = History()
+    for number in range(1, 301):
+        version = {
+            "generation": f"{number:012x}",
+            "built": "2026-11-28T18:58:06Z",
+            "bbox": [652000.12, 6861999.88, 653000.12, 6862999.88],
+            "sources": {"added": 0, "removed": 0, "changed": 1},
+            "slabs": {"written": 12, "linked": 3456},
+            "state": "kept",
+            **({"since": f"{number - 1:012x}"} if number > 1 else {}),
+        }
+        history.set_version(number, version)
+        history.publish(version["generation"], number, Note("update"))
+    history.set_version(7, {**history.versions["7"], "generation": "f" * 12})
+    store = store_of(tmp_path)
+    history.write(store, "map")
+    data = (tmp_path / "out/map.history.json").read_bytes()
+    assert len(data) <= 64 * 1024
+    again = History.read(store, "map")
+    assert again is not None
+    assert vars(again) == vars(history)
+    served = served_histories.History.parse(data, f"{300:012x}")
+    # As older programs write it.
+    assert served == served_histories.History.parse(
+        json.dumps(vars(history)).encode(), f"{300:012x}"
+    )
+    assert served is not None
+    assert len(served.published) == 300
 
 
 def test_pyramids_of_older_programs_get_a_history(
@@ -265,7 +301,7 @@ def test_a_copy_has_a_history_of_its_own(
     updated(plan_of(few, **CHEAP), message="new sheet")
     target = tmp_path / "copy/deep"
     copy_pyramid(Destination.parse(str(tmp_path / "out")), "map", Destination.parse(str(target)))
-    history = json.loads((target / "map.history.json").read_text())
+    history = vars(History.read(OutputStore.of_directory(target), "map"))
     for number, entry in history["versions"].items():
         descriptor = json.loads((target / f"map_{number}.json").read_text())
         assert entry["generation"] == digest_of(descriptor)

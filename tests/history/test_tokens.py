@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,9 @@ from tests.key_gate import GatePlugin, KeyGate, Rights
 from werkzeug.test import Client
 
 from mastaba.api.catalogue import digest_of
+from mastaba.api.dimensions import InvalidDimensionError, NoSuchValueError
 from mastaba.api.tools import Plugins, create_application
+from mastaba_build.output.history import History
 from mastaba_build.output.storage import OutputStore
 from mastaba_build.pyramid.history import rollback, withdraw
 from mastaba_writer.installation import write_installation
@@ -53,6 +56,12 @@ class Past:
     @property
     def current(self) -> str:
         return digest_of(json.loads(self.descriptor.read_text()))
+
+    @property
+    def published(self) -> list[dict[str, Any]]:
+        history = History.read(self.store, "map")
+        assert history is not None
+        return history.published
 
     @property
     def store(self) -> OutputStore:
@@ -118,8 +127,13 @@ def test_each_version_has_its_tiles(past: Past) -> None:
     assert (gone.status_code, rest.status_code) == (410, 410)
     # What no version has is missing, and not for ever.
     missing = client.get(f"/tms/1.0.0/map~{second}/{level}/{column + 1}/{row}.png")
-    assert missing.status_code == 404
-    assert "immutable" not in missing.headers.get("Cache-Control", "")
+    assert (missing.status_code, missing.headers["Cache-Control"]) == (404, "max-age=86400")
+    assert f"gen-{second}" in missing.headers["Surrogate-Key"]
+    usual = client.get(f"/tms/1.0.0/map/{level}/{column + 1}/{row}.png")
+    assert "Cache-Control" not in usual.headers
+    empty = past.serve("tms", "history", missing_tile="204")
+    missing = empty.get(f"/tms/1.0.0/map~{second}/{level}/{column + 1}/{row}.png")
+    assert (missing.status_code, missing.headers["Cache-Control"]) == (204, "max-age=86400")
     wrong = ["0123456789ab", f"{first}-", f"{first}-12345", f"{first}.{first}", "x" * 3000, ""]
     for token in wrong:
         assert client.get(f"/tms/1.0.0/map~{token}/{tile}").status_code == 404, token
@@ -151,7 +165,14 @@ def test_documents_of_a_version_name_it(past: Past) -> None:
     client = past.serve("tms", "history")
     _, second, *_ = past.tiles
     answer = client.get(f"/tms/1.0.0/map~{second}/metadata.json")
-    assert answer.headers["Cache-Control"] == "max-age=86400"
+    rows = past.published
+    published = datetime.fromisoformat(rows[1]["from"])
+    for document in ("", "/metadata.json"):
+        headers = client.get(f"/tms/1.0.0/map~{second}{document}").headers
+        assert headers["Cache-Control"] == "max-age=86400"
+        assert headers["Memento-Datetime"] == f"{published:%a, %d %b %Y %H:%M:%S} GMT"
+        for relation, address in (("original", ""), ("timegate", "/at"), ("timemap", "?f=timemap")):
+            assert f'/history/map{address}>;rel="{relation}"' in headers["Link"]
     assert all(f"/map~{second}/" in address for address in answer.json["tiles"])
     links = client.get(f"/history/map/{second}").json["links"]
     (address,) = (link["href"] for link in links if link["rel"] == "tilejson")
@@ -160,7 +181,7 @@ def test_documents_of_a_version_name_it(past: Past) -> None:
 
 def test_a_date_leads_to_what_was_published_then(past: Past) -> None:
     client = past.serve("tms", "wmts", "history")
-    rows = json.loads((past.folder / "out/map.history.json").read_text())["published"]
+    rows = past.published
     (level, row, column), _ = next(iter(past.tiles[past.current].items()))
     for one in rows:
         name = f"map~{one['from']}"
@@ -192,7 +213,10 @@ def test_a_date_leads_to_what_was_published_then(past: Past) -> None:
 def test_values_of_dimensions_have_versions(past: Past) -> None:
     dimensions = {
         "dimensions": [{"name": "time"}],
-        "variants": [{"at": {"time": "2020"}, "pyramids": [{"path": str(past.descriptor)}]}],
+        "variants": [
+            {"at": {"time": year}, "pyramids": [{"path": str(past.descriptor)}]}
+            for year in ("2020", "2021")
+        ],
     }
     client = past.serve("tms", "wmts", "history", **dimensions)
     _, second, third, _ = past.tiles
@@ -201,6 +225,14 @@ def test_values_of_dimensions_have_versions(past: Past) -> None:
         answer = client.get(f"/tms/1.0.0/{name}/{level}/{column}/{row}.png")
         assert (answer.status_code, answer.data) == (200, data)
         assert answer.headers["Cache-Control"] == IMMUTABLE
+    resolve = client.application.site.catalogue.resolve
+    for name in (f"map;time=2020~{second}", f"map~{second}"):
+        for text in ("2020", "default", "2020-01-01T00:00:00Z"):
+            assert resolve(name, {"time": text}).layer.pyramid.generation == second
+        with pytest.raises(NoSuchValueError):
+            resolve(name, {"time": "2019"})
+    with pytest.raises(InvalidDimensionError, match="another value"):
+        resolve(f"map;time=2020~{second}", {"time": "2021"})
     for token, status in ((third, 410), ("0123456789ab", 404), ("2001-01-01", 404)):
         address = f"/tms/1.0.0/map;time=2020~{token}/{level}/{column}/{row}.png"
         assert client.get(address).status_code == status
@@ -259,7 +291,7 @@ def test_twenty_updates_stay_at_their_addresses(tmp_path: Path) -> None:
     client = past.serve("tms", "wmts", "history")
     for token, tiles in past.tiles.items():
         check_tiles(client, f"map~{token}", tiles)
-    rows = json.loads((tmp_path / "out/map.history.json").read_text())["published"]
+    rows = past.published
     assert len(rows) == 23
     for one in rows:
         gate = client.get("/history/map/at", query_string={"datetime": one["from"]})

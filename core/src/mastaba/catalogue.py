@@ -61,7 +61,7 @@ class Catalogue:
         variants: of the layers that have dimensions, by identifier.
         opened: those that this process keeps open.
         at_token: of a service that knows versions: returns the layer that the part of a name behind
-            ``~`` means, from the layer, its values by dimension, and the token. Empty without one.
+            ``~`` means, from layer, values in the name, token, and values asked beside it.
         shown: for a view: the catalogue that it shows, and how it shows variants.
     """
 
@@ -83,7 +83,7 @@ class Catalogue:
     reports: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     variants: Mapping[str, VariantTable] = field(default_factory=dict)
     opened: Recent[Layer] = field(default_factory=lambda: Recent(512))
-    at_token: list[Callable[[Layer, Mapping[str, str], str], Layer]] = field(default_factory=list)
+    at_token: list[Callable[..., Layer]] = field(default_factory=list)
     shown: tuple[Catalogue, ShowVariant] | None = field(default=None, repr=False)
 
     @cached_property
@@ -131,12 +131,13 @@ class Catalogue:
             OverloadedError: a variant cannot be opened at the moment.
         """
         layer, own, token = self.layers.get(name), NOTHING, ""
+        asked = values
         if layer is None:
             layer, own, token = self._named(name)
             values = {**values, **own}
         if token:
             whole = self if self.shown is None else self.shown[0]
-            versions = [find(whole.layers[layer.id], own, token) for find in self.at_token]
+            versions = [find(whole.layers[layer.id], own, token, asked) for find in self.at_token]
             found_version = self.as_shown(versions[0]) if versions else None
             if found_version is None:
                 raise UnknownNameError(f"there is no layer {printable(name)}", "layer")

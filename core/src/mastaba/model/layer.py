@@ -119,6 +119,7 @@ class Layer:
             those of the pyramid are meant.
         readers: of a variant, by tile matrix identifier; see `Catalogue.readers_of`.
         stored_cache_control: that of tiles as they are stored, if it differs.
+        missing_headers: of responses for tiles that are not stored.
         open_variant: opens the layer from other pyramids: takes entries of ``pyramids`` and a key;
             see `mastaba.config.layers.LayerLoader.variant`. None if it cannot be done.
     """
@@ -153,6 +154,7 @@ class Layer:
     tile_limits: Mapping[str, TileLimits] = field(default_factory=dict, hash=False)
     readers: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
     stored_cache_control: str | None = None
+    missing_headers: tuple[tuple[str, str], ...] = ()
     open_variant: Any = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:

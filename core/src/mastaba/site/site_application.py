@@ -13,6 +13,7 @@ from mastaba.errors import (
     RequestError,
     SlabFormatError,
     StorageError,
+    TileNotFoundError,
     public_message,
 )
 from mastaba.model.settings import CachingSettings
@@ -234,6 +235,8 @@ class SiteApplication:
         try:
             report = service.error_response(error, request)
             report = self._with_status_of(error, report, request.environ)
+            if isinstance(error, TileNotFoundError):
+                report.headers += error.headers
             return for_people(report, public_message(error), request, self.site, service)
         except Exception as second:
             logger.error(

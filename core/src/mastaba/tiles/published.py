@@ -233,7 +233,7 @@ class LayerTiles:
             return found
         name = printable(tile_matrix)
         if tile_matrix in self.layer.tile_limits and self.link(tile_matrix_set) is self.links[None]:
-            raise TileNotFoundError("no tile is stored here")
+            raise TileNotFoundError("no tile is stored here", self.layer.missing_headers)
         if tile_matrix in self.links[tile_matrix_set].tile_matrix_set.matrices:
             raise TileOutOfRangeError(
                 f"the {self._service.noun} has no tiles in the tile matrix {name}", ["tile_matrix"]

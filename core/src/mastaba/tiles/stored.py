@@ -203,14 +203,16 @@ class TilePublisher:
         return fields
 
     def _missing(self) -> Response:
+        headers = self.layer.missing_headers
         if self._missing_status == 404:
-            raise TileNotFoundError("no tile is stored here")
+            raise TileNotFoundError("no tile is stored here", headers)
         if self._missing_status != 200:
-            return Response(self._missing_status, [])
+            return Response(self._missing_status, [*headers])
         matrix = self.reader.level.matrix
         blank: Response = drawing.load("tiles.missing").missing_tile(
             self._missing_status, self.layer, matrix, self._palette
         )
+        blank.headers += headers
         return blank
 
 

@@ -23,5 +23,21 @@ def address_name(catalogue: Catalogue, layer: Layer) -> str:
     return layer.key
 
 
+def document_headers(catalogue: Catalogue, layer: Layer) -> list[tuple[str, str]]:
+    """Return further headers of a document about a version, as RFC 7089 wants them.
+
+    Args:
+        layer: a version of a layer, as `Catalogue.resolve` returns it.
+    """
+    for versions in catalogue.at_token:
+        headers: list[tuple[str, str]] = getattr(versions, "document_headers", _none)(layer)
+        return headers
+    return []
+
+
+def _none(_: Layer) -> list[tuple[str, str]]:
+    return []
+
+
 def _key(layer: Layer) -> str:
     return layer.key

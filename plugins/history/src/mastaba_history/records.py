@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -14,6 +14,7 @@ LARGEST: Final = 4 * 1024**2
 """Bytes of a history; a larger one is not used."""
 
 _GENERATION: Final = re.compile(r"[0-9a-f]{12}")
+_COUNTS: Final = {"sources": ("added", "removed", "changed"), "slabs": ("written", "linked")}
 _LONGEST: Final = 1000
 _NOTHING: Final = ()
 
@@ -99,7 +100,8 @@ class History:
         try:
             document = json.loads(data)
             versions = _versions(document["versions"])
-            rows = [_row(row) for row in document["published"]]
+            numbers = {one.number: one.descriptor for one in versions.values()}
+            rows = [_row(row, numbers) for row in document["published"]]
         except (KeyError, TypeError, AttributeError, RecursionError) as error:
             raise ValueError(f"{type(error).__name__}: {error}") from None
         while rows and rows[-1][0] != current:
@@ -123,17 +125,17 @@ def _versions(document: Mapping[str, Any]) -> dict[str, Version]:
         generation, bbox = _generation(entry["generation"]), entry.get("bbox")
         if bbox is not None and len(bbox) not in (0, 4):
             raise ValueError(f"bbox of version {number} is not a box")
+        since = entry.get("since", "")
+        if isinstance(since, int):
+            since = _generation(document[str(since)]["generation"])
         one = Version(
             int(number),
             generation,
-            str(entry["state"]),
+            str(entry.get("state", KEPT)),
             str(entry.get("built", "")),
             None if bbox is None else tuple(map(float, bbox)),
-            str(entry.get("since", "")),
-            {
-                kind: {str(key): int(count) for key, count in entry.get(kind, {}).items()}
-                for kind in ("sources", "slabs")
-            },
+            str(since),
+            {kind: _counts(entry.get(kind, {}), names) for kind, names in _COUNTS.items()},
             generation,
         )
         versions[generation] = one
@@ -147,18 +149,28 @@ def _versions(document: Mapping[str, Any]) -> dict[str, Version]:
     return versions
 
 
+def _counts(counts: Any, names: Sequence[str]) -> dict[str, int]:
+    """Return numbers by kind, which older documents have as an object."""
+    if isinstance(counts, list):
+        return dict(zip(names, map(int, counts), strict=True))
+    return {str(key): int(count) for key, count in counts.items()}
+
+
 def _generation(text: Any) -> str:
     if not isinstance(text, str) or _GENERATION.fullmatch(text) is None:
         raise ValueError(f"{text!r:.40} is not a generation")
     return text
 
 
-def _row(row: Mapping[str, Any]) -> tuple[str, datetime, str, str]:
+def _row(row: Mapping[str, Any], numbers: Mapping[int, str]) -> tuple[str, datetime, str, str]:
     since = datetime.fromisoformat(str(row["from"]))
     if since.tzinfo is None:
         since = since.replace(tzinfo=UTC)
-    message, by = (str(row.get(key, ""))[:_LONGEST] for key in ("message", "by"))
-    return _generation(row["generation"]), since.astimezone(UTC), message, by
+    message, by = (
+        str(row.get(key, usual))[:_LONGEST] for key, usual in (("message", ""), ("by", "update"))
+    )
+    generation = row.get("generation") or numbers[row["number"]]
+    return _generation(generation), since.astimezone(UTC), message, by
 
 
 def _difference(versions: Mapping[str, Version], before: str, version: Version) -> Box | None:

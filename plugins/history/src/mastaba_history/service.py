@@ -11,6 +11,7 @@ from urllib.parse import quote
 from mastaba.api.services import Service
 from mastaba.api.web import Document, Response, message, preferred_media_type
 from mastaba.errors import (
+    InvalidDimensionError,
     InvalidParameterError,
     UnknownNameError,
     UnknownPathError,
@@ -34,7 +35,7 @@ from mastaba_history.instants import (
     rfc3339,
 )
 from mastaba_history.layers import boxes, layer_histories, state_of
-from mastaba_history.tokens import drawing_digest, require_kept, version_of
+from mastaba_history.tokens import DAY, drawing_digest, require_kept, version_of
 from mastaba_ows.errors import STATUSES, entry_of
 from mastaba_server.threads.recent import Recent
 
@@ -56,7 +57,9 @@ _MOST_VARIANTS: Final = 512
 """Histories of variants of layers that are kept in memory."""
 _COST: Final = 20
 """Of the rates of a client, for the differences of two versions."""
-_DAY: Final = ("Cache-Control", "max-age=86400")
+_DAY: Final = ("Cache-Control", DAY)
+_NO_VALUE: Final = frozenset(("", "default", "undefined", "null"))
+"""What clients write instead of a value, in lower case."""
 _MINUTE: Final = ("Cache-Control", "max-age=60")
 
 
@@ -161,18 +164,31 @@ class HistoryService(Service):
             return layer.key
         return f"{layer.id}~{history.token}-{drawing_digest(layer)}"
 
-    def open_version(self, layer: Layer, values: Mapping[str, str], token: str) -> Layer:
+    def open_version(
+        self, layer: Layer, own: Mapping[str, str], token: str, asked: Mapping[str, str]
+    ) -> Layer:
         """Return the version of a layer that a token in its name means.
 
+        Args:
+            own: values of dimensions in the name.
+            asked: values beside it in the request, which must not be others.
+
         Raises:
+            MissingDimensionError, InvalidDimensionError: there are no such values, or others.
             UnknownNameError: there is none, or the layer has no history here.
             GoneError, MovedError: as `mastaba_history.tokens.version_of`.
             StorageError: it cannot be read.
         """
         history = self.histories.get(layer.id) if layer.id in self._layers else None
         shown = layer
-        if values and layer.id in self._layers:
-            shown = self.site.catalogue.resolve(layer.id, values).layer
+        names = {one.name for one in layer.dimensions}
+        asked = {name: text for name, text in asked.items() if text.lower() not in _NO_VALUE}
+        others = sorted(names & asked.keys())
+        if (own or others) and layer.id in self._layers:
+            resolve = self.site.catalogue.resolve
+            shown = resolve(layer.id, {**own, **asked}).layer
+            if own and others and resolve(layer.id, own).layer.key != shown.key:
+                raise InvalidDimensionError("the name of the layer has another value", others[0])
             history = self._history_of(shown)
         if history is None:
             raise UnknownNameError(f"the layer {layer.id} has no versions", "layer")
@@ -180,6 +196,23 @@ class HistoryService(Service):
         opened = self.site.catalogue.opened
         key = version.key, version.generation, shown.generation
         return opened.get(key) or opened.add(key, version.open(shown, layer.open_variant))
+
+    def document_headers(self, layer: Layer) -> list[tuple[str, str]]:
+        """Return further headers of a document of a version; see `mastaba_ows.versions`."""
+        token = layer.key.partition("~")[2].partition("-")[0]
+        history = self.histories.get(layer.id)
+        headers = [_DAY]
+        # What `/history` says is about the layer, not about a value.
+        if history is not None and ";" not in layer.key.removeprefix(layer.id):
+            first = next((one for one in history.published if one.token == token), None)
+            headers = self._headers_of(layer, first)
+        return headers
+
+    def _headers_of(self, layer: Layer, first: Publication | None) -> list[tuple[str, str]]:
+        headers = [("Link", self._memento_links(layer)), _DAY]
+        if first is not None:
+            headers.append(("Memento-Datetime", http_date(first.since)))
+        return headers
 
     def _history_of(self, variant: Layer) -> LayerHistory | None:
         """Return the history of a variant of a layer, which is read when it is first asked for."""
@@ -359,10 +392,7 @@ class HistoryService(Service):
             ],
         }
         response = _json(document, request)
-        response.headers.append(("Link", self._memento_links(layer)))
-        response.headers.append(_DAY)
-        if first is not None:
-            response.headers.append(("Memento-Datetime", http_date(first.since)))
+        response.headers += self._headers_of(layer, first)
         return response
 
     def _addresses(self, layer: Layer, token: str) -> list[dict[str, str]]:
@@ -471,9 +501,12 @@ class Versions:
     def __init__(self, service: HistoryService) -> None:
         self._open = service.open_version
         self.address_name = service.address_name
+        self.document_headers = service.document_headers
 
-    def __call__(self, layer: Layer, values: Mapping[str, str], token: str) -> Layer:
-        return self._open(layer, values, token)
+    def __call__(
+        self, layer: Layer, own: Mapping[str, str], token: str, asked: Mapping[str, str]
+    ) -> Layer:
+        return self._open(layer, own, token, asked)
 
 
 def _wants_links(request: Request) -> bool:

@@ -27,6 +27,7 @@ DRAWING: Final = 1
 """Raise it when a kernel or an encoder gives other bytes than before."""
 
 IMMUTABLE: Final = "public, max-age=31536000, immutable"
+DAY: Final = "max-age=86400"
 _CHECKED: Final = "no-cache"
 _DIGITS: Final = 6
 _OTHER: Final = "0" * _DIGITS
@@ -69,8 +70,13 @@ class Kept:
         if opened.pyramid.generation != self.generation:
             raise GoneError(f"{self.key} has been replaced", "layer")
         generation = digest_of(layer.generation, self.key)
-        keys = self.changes["surrogate_keys"] if layer.surrogate_keys else ()
-        changes = {**self.changes, "surrogate_keys": keys, "generation": generation}
+        changes = {**self.changes, "generation": generation}
+        if not layer.surrogate_keys:
+            changes["surrogate_keys"] = ()
+        elif changes["missing_headers"]:
+            # A purge of versions removes these too.
+            keys = "Surrogate-Key", " ".join(changes["surrogate_keys"])
+            changes["missing_headers"] = (*changes["missing_headers"], keys)
         changes |= {"at": layer.at, "interval": layer.interval}
         return replace(opened, **changes)
 
@@ -133,6 +139,8 @@ def version_of(layer: Layer, history: LayerHistory, token: str) -> Kept:
     changes = {
         "cache_control": IMMUTABLE if is_drawn_so else _CHECKED,
         "stored_cache_control": None if dash else IMMUTABLE,
+        # Slabs can come back after damage.
+        "missing_headers": (("Cache-Control", DAY),) if is_drawn_so or not dash else (),
         "surrogate_keys": (*keys, f"base-{quote(layer.id, '')}"),
     }
     entries = [

@@ -11,7 +11,7 @@ from mastaba.api.tiles import TilePaths, Tiles
 from mastaba.api.web import Document
 from mastaba.errors import UnknownPathError
 from mastaba_ows.dimensions import requested_values
-from mastaba_ows.versions import address_name
+from mastaba_ows.versions import address_name, document_headers
 from mastaba_tms.addresses import FROM_BOTTOM, VERSION, service_href, tile_template
 from mastaba_tms.errors import error_report
 from mastaba_tms.gettile import GetTile
@@ -84,7 +84,8 @@ class TileMapServer(Service):
                 # A value or a version, of which there may be many.
                 response = document.respond(request)
                 if "~" in request.path:
-                    response.headers.append(("Cache-Control", "max-age=86400"))
+                    layer = self._get_tile.layer(key[1])[0].layer
+                    response.headers += document_headers(self.site.catalogue, layer)
                 return response
             # Two threads may build it at the same time; both results are equal.
             self._documents[key] = document

@@ -103,7 +103,9 @@ class DerivedTilePublisher:
         except TileNotFoundError:
             if self._missing_status == 404:
                 raise
-            return self.missing(self._missing_status)
+            response = self.missing(self._missing_status)
+            response.headers += self.layer.missing_headers
+            return response
         name = request.query.get("filename")
         return drawn_response(
             request,
@@ -143,9 +145,11 @@ class DerivedTilePublisher:
         try:
             prepared = self._site.renderer.prepare(wanted, self._limits_of_map)
         except InvalidParameterError:
-            raise TileNotFoundError("too many stored tiles are needed to draw the tile") from None
+            text = "too many stored tiles are needed to draw the tile"
+            raise TileNotFoundError(text, self.layer.missing_headers) from None
         if prepared.is_empty:
-            raise TileNotFoundError("the tile is outside the CRS of the stored tiles")
+            text = "the tile is outside the CRS of the stored tiles"
+            raise TileNotFoundError(text, self.layer.missing_headers)
         return prepared
 
     def pixel_value(

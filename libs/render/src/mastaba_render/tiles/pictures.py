@@ -59,7 +59,7 @@ class PictureTilePublisher(DerivedTilePublisher):
             SlabFormatError, StorageError: the slab or the range of values cannot be read.
         """
         if self._reader is not None and self._reader.locate(tile_row, tile_col) is None:
-            raise TileNotFoundError("no tile is stored here")
+            raise TileNotFoundError("no tile is stored here", self.layer.missing_headers)
         entry = self._site.renderer.in_picture(MapLayer(self.layer, self._style))
         return replace(super().map_request(tile_row, tile_col), layers=(entry,))
 

@@ -21,6 +21,11 @@ PRUNED: Final = "pruned"
 INJECTED: Final = "injected"
 WITHDRAWN: Final = "withdrawn"
 
+COUNTS: Final = {"sources": ("added", "removed", "changed"), "slabs": ("written", "linked")}
+"""Numbers of a version, in the order of the document."""
+
+_USUAL: Final = {"message": "", "by": "update"}
+"""What a publication has if the document does not say so."""
 _LONGEST: Final = 1000
 """Characters of a message."""
 
@@ -77,6 +82,7 @@ class History:
             return None
         try:
             found = cls(**json.loads(data))
+            found._expand()
             for entry in found.versions.values():
                 entry["generation"], entry["state"]
             for row in found.published:
@@ -86,14 +92,49 @@ class History:
         return found
 
     def write(self, store: OutputStore, name: str) -> None:
-        """Write the document, with one line for each entry. Raises OutputError."""
+        """Write the document, with one line for each entry. Raises OutputError.
+
+        Every server reads it, so what follows from the rest is left out: the state ``kept``, empty
+        messages, ``update``, and the generation of a publication if its version still has it.
+        ``since`` is the number of a version, if one has that generation; ``sources`` and ``slabs``
+        are arrays.
+        """
         versions = ",\n".join(
-            f"    {json.dumps(number)}: {_line(entry)}" for number, entry in self.versions.items()
+            f"{json.dumps(number)}:{_line(self._short(entry))}"
+            for number, entry in self.versions.items()
         )
-        rows = ",\n".join(f"    {_line(row)}" for row in self.published)
-        retention = f',\n  "retention": {_line(self.retention)}' if self.retention else ""
-        body = f'  "versions": {{\n{versions}\n  }},\n  "published": [\n{rows}\n  ]{retention}\n'
+        rows = ",\n".join(_line(self._short_row(row)) for row in self.published)
+        retention = f',\n"retention":{_line(self.retention)}' if self.retention else ""
+        body = f'"versions":{{\n{versions}\n}},\n"published":[\n{rows}\n]{retention}\n'
         store.write(f"{name}.history.json", f"{{\n{body}}}\n".encode())
+
+    def _short(self, entry: Mapping[str, Any]) -> dict[str, Any]:
+        short = {key: value for key, value in entry.items() if (key, value) != ("state", KEPT)}
+        for kind, names in COUNTS.items():
+            if kind in short and short[kind].keys() == set(names):
+                short[kind] = [short[kind][name] for name in names]
+        number = self.number_of(short.get("since", ""))
+        return short if number is None else {**short, "since": number}
+
+    def _short_row(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        short = {key: value for key, value in row.items() if _USUAL.get(key) != value}
+        if self.versions.get(str(row["number"]), {}).get("generation") == row["generation"]:
+            del short["generation"]
+        return short
+
+    def _expand(self) -> None:
+        """Complete entries that were read. Raises KeyError, TypeError and ValueError."""
+        generations = {int(number): one["generation"] for number, one in self.versions.items()}
+        for entry in self.versions.values():
+            entry.setdefault("state", KEPT)
+            if isinstance(entry.get("since"), int):
+                entry["since"] = generations[entry["since"]]
+            for kind, names in COUNTS.items():
+                if isinstance(entry.get(kind), list):
+                    entry[kind] = dict(zip(names, entry[kind], strict=True))
+        for number, row in enumerate(self.published):
+            generation = row.get("generation") or generations[row["number"]]
+            self.published[number] = {"generation": generation, **_USUAL, **row}
 
     def number_of(self, generation: str) -> int | None:
         """Return the version that has a generation; None if there is none."""
