@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +83,7 @@ def _tiles(folder: Path, options: argparse.Namespace) -> None:
     results: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(options.rounds):
         for name, queries in ways.items():
-            results[name].append(_seconds(lambda queries=queries: _all(application, queries)))
+            results[name].append(_seconds(partial(_all, application, queries)))
     for name, seconds in results.items():
         print(f"{name:<32}{statistics.median(seconds) / _REQUESTS * 1e6:8.2f} us")
 
@@ -130,7 +131,7 @@ def _starts(folder: Path, options: argparse.Namespace) -> None:
     for _ in range(options.rounds):
         for name, server_json in made.items():
             path = str(server_json)
-            results[name].append(_seconds(lambda path=path: create_application(path)))
+            results[name].append(_seconds(partial(create_application, path)))
     for name, seconds in results.items():
         print(f"{'start, ' + name:<32}{statistics.median(seconds):8.2f} s")
 
@@ -154,7 +155,7 @@ def _pyramid(folder: Path, name: str, levels: int) -> Path:
     return pyramids / f"{name}.json"
 
 
-def _seconds(work: Callable[[], None]) -> float:
+def _seconds(work: Callable[[], object]) -> float:
     begin = time.process_time()
     work()
     return time.process_time() - begin
