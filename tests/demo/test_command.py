@@ -36,7 +36,10 @@ def test_no_serve_writes_a_complete_installation(
     assert output.out == f"{directory / 'server.json'}\n"
     assert output.err.splitlines()[-1].startswith("Generating the world: 100 % after ")
     services = json.loads((directory / "services.json").read_text())
-    for name in ("wmts", "tms", "health", "elevation", "terrain", "export", "viewer"):
+    for name in (
+        *("wmts", "tms", "health", "elevation", "terrain"),
+        *("provenance", "export", "viewer"),
+    ):
         assert services[name]["enabled"] is True
         assert services[name]["endpoint_uri"].startswith("http://127.0.0.1:9999/")
     # Downloads are written below the directory, by one worker.

@@ -68,6 +68,7 @@ _CAMPAIGNS: Mapping[str, Any] = {
     "styles": ["normal"],
     "resampling": "bicubic",
     "dimensions": [{"name": "time", "nearest": True}],
+    "get_feature_info": {"type": "PYRAMID"},
 }
 _FLIGHTS: Mapping[str, Any] = {
     "title": f"Flights of {max(YEARS)}",

@@ -61,7 +61,7 @@ _ROOT_PATHS: Final = {"health": "/healthcheck", "stylesheets": "/styles"}
 def installed_services() -> list[str]:
     """Return the services of an installation for one person: those that are installed here."""
     names = entry_points(group="mastaba").names
-    found = [*SERVICES[1:], "wcs", "elevation", "terrain", "stylesheets", "viewer"]
+    found = [*SERVICES[1:], "wcs", "elevation", "terrain", "provenance", "stylesheets", "viewer"]
     return ["health", *(name for name in found if _PLUGINS.get(name, name) in names)]
 
 
