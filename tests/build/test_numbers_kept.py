@@ -22,18 +22,16 @@ from tests.build.test_join import headed
 from tests.build.test_provenance import OPTIONS, Mosaic, compare, points
 
 from mastaba_build.config.access import Access
+from mastaba_build.config.configuration import Configuration
 from mastaba_build.errors import BuildError, PlanError, VerificationError
 from mastaba_build.output.destination import Destination
 from mastaba_build.output.storage import OutputStore
 from mastaba_build.output.versions import DOCUMENTS, FURTHER
 from mastaba_build.pyramid.copying import copy_pyramid
 from mastaba_build.pyramid.history import log, prune
-from mastaba_build.pyramid.provenance_tools import (
-    add_provenance,
-    check_provenance,
-    configuration_for,
-    set_facts,
-)
+from mastaba_build.pyramid.provenance_adding import add_provenance
+from mastaba_build.pyramid.provenance_checking import check_provenance
+from mastaba_build.pyramid.provenance_facts import set_facts
 from mastaba_build.pyramid.verification import verify
 from mastaba_build.sources.footprints import read_footprints
 from mastaba_build.work.build import build
@@ -124,7 +122,7 @@ def test_the_corrected_facts_of_an_earlier_plan_come_back(
 
 def looked_at(out: Path, footprints: dict[str, str] | None = None, count: int = 400) -> int:
     """Compare the numbers with the sources or polygons."""
-    configuration = configuration_for(Destination.parse(str(out)), Access())
+    configuration = Configuration("-", Destination.parse(str(out)), (), access=Access())
     with closing(configuration.output.open()) as store:
         return check_provenance(configuration, store, "map", footprints, count)
 
@@ -167,7 +165,7 @@ def test_wrong_numbers_are_found_in_the_sources(
 def test_missing_numbers_are_found(tmp_path: Path, sheets: list[Sheet]) -> None:
     built(plan_in(tmp_path, *entries(sheets), **{**SMALL, "provenance": False}))
     out, seams = tmp_path / "out", next(one.footprints for one in sheets if one.footprints)
-    configuration = configuration_for(Destination.parse(str(out)), Access())
+    configuration = Configuration("-", Destination.parse(str(out)), (), access=Access())
     given = {"path": str(seams), "date": "d"}
     with closing(configuration.output.open()) as store:
         add_provenance(configuration, store, str(out / "map.json"), given)

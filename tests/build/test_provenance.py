@@ -35,14 +35,11 @@ from werkzeug.test import Client
 
 from mastaba.wsgi import create_application
 from mastaba_build.config.access import Access
-from mastaba_build.config.configuration import configuration_of
+from mastaba_build.config.configuration import Configuration, configuration_of
 from mastaba_build.output.destination import Destination
 from mastaba_build.pyramid.history import prune, rollback
-from mastaba_build.pyramid.provenance_tools import (
-    add_provenance,
-    check_provenance,
-    configuration_for,
-)
+from mastaba_build.pyramid.provenance_adding import add_provenance
+from mastaba_build.pyramid.provenance_checking import check_provenance
 from mastaba_build.pyramid.verification import verify
 from mastaba_build.work.build import build
 from mastaba_build.work.derived import join
@@ -320,7 +317,7 @@ def test_polygons_become_the_sources_of_a_foreign_pyramid(
     before = {one: one.read_bytes() for one in path.parent.rglob("*") if one.is_file()}
     footprints = next(sheet for sheet in sheets if sheet.rings)
     assert footprints.footprints is not None
-    configuration = configuration_for(Destination.parse(str(path.parent)), Access())
+    configuration = Configuration("-", Destination.parse(str(path.parent)), (), access=Access())
     given = {"path": str(footprints.footprints), "date": "d"}
     with closing(configuration.output.open()) as store:
         assert add_provenance(configuration, store, str(path), given) <= 3

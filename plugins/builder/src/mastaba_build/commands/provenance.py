@@ -101,17 +101,18 @@ def _options(arguments: argparse.Namespace) -> dict[str, str]:
 
 def _configuration(arguments: argparse.Namespace) -> Any:
     from mastaba_build.config.access import Access
+    from mastaba_build.config.configuration import Configuration
     from mastaba_build.output.destination import Destination
     from mastaba_build.plugins import PluginSet
-    from mastaba_build.pyramid.provenance_tools import configuration_for
 
     plugins = PluginSet.of_command(arguments.plugins, arguments.plugins_directory)
-    return configuration_for(Destination.parse(arguments.output, plugins), Access(plugins=plugins))
+    output = Destination.parse(arguments.output, plugins)
+    return Configuration("-", output, (), access=Access(plugins=plugins))
 
 
 def _add(store: OutputStore, arguments: argparse.Namespace) -> None:
     from mastaba_build.commands.progress import progress
-    from mastaba_build.pyramid.provenance_tools import add_provenance
+    from mastaba_build.pyramid.provenance_adding import add_provenance
 
     configuration = _configuration(arguments)
     options = _options(arguments)
@@ -125,14 +126,14 @@ def _add(store: OutputStore, arguments: argparse.Namespace) -> None:
 
 
 def _set(store: OutputStore, arguments: argparse.Namespace) -> None:
-    from mastaba_build.pyramid.provenance_tools import set_facts
+    from mastaba_build.pyramid.provenance_facts import set_facts
 
     number = set_facts(store, arguments.name, arguments.table)
     sys.stdout.write(f"version {number} of {arguments.name} is published; reload the server\n")
 
 
 def _check(store: OutputStore, arguments: argparse.Namespace) -> None:
-    from mastaba_build.pyramid.provenance_tools import check_provenance
+    from mastaba_build.pyramid.provenance_checking import check_provenance
 
     options = None if arguments.footprints is None else _options(arguments)
     count = check_provenance(
@@ -148,7 +149,7 @@ def _check(store: OutputStore, arguments: argparse.Namespace) -> None:
 
 def _style(store: OutputStore, arguments: argparse.Namespace) -> None:
     from mastaba_build.pyramid.provenance import read_table
-    from mastaba_build.pyramid.provenance_tools import style_of
+    from mastaba_build.pyramid.provenance_styles import style_of
 
     document = style_of(read_table(store, arguments.name), arguments.name, arguments.by)
     text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"

@@ -1,296 +1,48 @@
-"""What can be done with the sources of a pyramid: add them, set their facts, check and colour."""
+"""Compare source numbers of a pyramid with its sources or with polygons."""
 
 from __future__ import annotations
 
-import colorsys
-import csv
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace as changed
 from itertools import pairwise
 from math import ceil
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyproj
-from rasterio.transform import Affine
 from rasterio.windows import Window
 
 from mastaba_build.config.access import Access
 from mastaba_build.config.configuration import Configuration
-from mastaba_build.config.dates import dates
 from mastaba_build.errors import BuildError, PlanError, SourceError, VerificationError
-from mastaba_build.output.destination import Destination
-from mastaba_build.output.history import Note
-from mastaba_build.output.lock import locked
-from mastaba_build.output.numbers import NumberedSlab, SourceKey
-from mastaba_build.output.source_records import SUMS, Place, SourceRecord, read_source_record
+from mastaba_build.output.source_records import Place, SourceRecord, read_source_record
 from mastaba_build.output.storage import OutputStore
 from mastaba_build.output.versions import (
-    Version,
-    keep_documents,
-    open_history,
-    publish_version,
-    published,
     read_record,
-    read_roots,
-    read_versions,
-    write_versions,
 )
-from mastaba_build.pixels.number_slabs import NumberSlab, NumberTiles
-from mastaba_build.pixels.numbering import Numbers, burnt
 from mastaba_build.pixels.stored import SlabTiles, stored_rows
-from mastaba_build.pixels.task import SlabResult, tiles_with_data
-from mastaba_build.plan.names import SOURCE, placed_key, slab_key
+from mastaba_build.plan.names import SOURCE, placed_key
 from mastaba_build.plan.plan import SlabKey
-from mastaba_build.plan.provenance import Provenance
 from mastaba_build.pyramid.joined_sources import decoder_of
 from mastaba_build.pyramid.joining import JoinPlan, make_join_plan
-from mastaba_build.pyramid.journal import Row
 from mastaba_build.pyramid.provenance import (
-    LIST,
     PYRAMID,
-    TABLE,
-    ordered,
     read_table,
-    table_text,
-    text_of,
-    write_provenance,
 )
 from mastaba_build.pyramid.publication import without_passwords
 from mastaba_build.pyramid.stored import read_pyramid
-from mastaba_build.sources.facts import overlay
 from mastaba_build.sources.footprints import read_footprints
-from mastaba_build.sources.identity import identity_of_files
 from mastaba_build.sources.inventory import identity_of, open_dataset
 from mastaba_build.sources.sets import proj_crs
 
-_TEXTS = ("id", "title", "licence", "href", "stac", "group")
-_NUMBERS = ("gsd", "accuracy")
 _REACH = 4.0
 """Pixels of the source, or of the level, from which a kernel may take a value."""
 _OPAQUE = 160
 """Alpha from which on a source surely hides others, whatever the kernel does."""
-
-
-def add_provenance(
-    configuration: Configuration,
-    store: OutputStore,
-    path: str,
-    footprints: Mapping[str, str],
-    report: Callable[[int, int], object] = lambda _done, _of: None,
-) -> int:
-    """Write source numbers beside a pyramid, from polygons, and return the number of sources.
-
-    Pixels of the finest level that are valid get the polygon that contains their centre. Nothing is
-    written into the pyramid.
-
-    Args:
-        configuration: its output, and a name that is not used.
-        store: the output, opened.
-        path: of the descriptor.
-        footprints: as `read_footprints` takes them.
-        report: called with the number of slabs done, and of all slabs.
-
-    Raises:
-        BuildError: the pyramid, the polygons or the output cannot be used.
-    """
-    output, plugins = configuration.output, configuration.access.plugins
-    pyramid = read_pyramid(store, output, path, plugins)
-    stem = pyramid.key.removesuffix(".json")
-    name = os.path.basename(stem)
-    descriptor = json.loads(store.read(f"{stem}.json"))
-    if "provenance" in descriptor:
-        raise PlanError(f"{path}: has source numbers already")
-    root = f"{name}_sources"
-    if store.stat(f"{root}.build.json") is not None or (
-        store.stat(f"{root}.json") is not None and store.stat(f"{stem}{SUMS}") is None
-    ):
-        raise PlanError(f"{output.path(f'{root}.json')} is another pyramid; rename it")
-    plan = make_join_plan(changed(configuration, name=name), [pyramid])
-    matrix = plan.levels[0].matrix
-    polygons = read_footprints(footprints, proj_crs(plan.crs.code), matrix.cell_size)
-    file = os.path.abspath(footprints["path"])
-    identity = identity_of_files([file])
-    provenance = Provenance(
-        tuple(SourceKey(file, identity, one.key) for one in polygons),
-        tuple(range(1, len(polygons) + 1)),
-        tuple(one.facts for one in polygons),
-        len(polygons) + 1,
-        frozenset([matrix.id]),
-        tuple(polygons),
-    )
-    plan = changed(plan, root=root, provenance=provenance)
-    slabs = list(plan.slabs(0))
-    rows = []
-    with locked(store, f"{name}.lock"):
-        for done, slab in enumerate(slabs, 1):
-            row = _burnt_slab(plan, provenance, store, slab)
-            rows += [] if row is None else [row]
-            report(done, len(slabs))
-        if not rows:
-            raise PlanError(f"{file}: no polygon contains a pixel with data")
-        write_provenance(plan, store, rows, stem)
-    return len({share.number for row in rows for share in _numbers_of(row).shares})
-
-
-def _numbers_of(row: Row) -> NumberedSlab:
-    assert row.result.numbers is not None
-    return row.result.numbers
-
-
-def _burnt_slab(
-    plan: JoinPlan, provenance: Provenance, store: OutputStore, slab: SlabKey
-) -> Row | None:
-    """Write the slab of numbers beside a slab of pixels; None if no polygon is there."""
-    matrix, (width, height) = plan.levels[slab.level].matrix, plan.configuration.slab
-    part = plan.parts[slab][0]
-    shape = matrix.tile_height, width * matrix.tile_width
-    corner = slab.row * height * matrix.tile_height, slab.column * shape[1]
-    table = np.array([0, *provenance.numbers], np.uint32)
-    found = NumberSlab(
-        (width, height),
-        (matrix.tile_height, matrix.tile_width),
-        corner,
-        table,
-        NumberTiles(),
-        has_alpha=plan.pixel_type.has_alpha,
-        stores_empty=False,
-    )
-    rows = stored_rows(plan, store.below(part.holder), slab, masks=part.masks)
-    for number, row in enumerate(rows):
-        left = matrix.origin_x + corner[1] * matrix.cell_size
-        top = matrix.origin_y - (corner[0] + number * shape[0]) * matrix.cell_size
-        transform = Affine(matrix.cell_size, 0, left, 0, -matrix.cell_size, top)
-        full = tiles_with_data(row, width)
-        numbers: Numbers | None = burnt(provenance, transform, shape)
-        if full and numbers is not None:
-            found.add(numbers, row, full)
-        else:
-            found.skip()
-    facts, data = found.finish()
-    if not facts.shares:
-        return None
-    md5 = store.write(f"{plan.root}/{slab_key(plan, slab, SOURCE)}", data).md5
-    limits = plan.alone[slab].limits
-    numbered = facts._replace(md5=md5)
-    result = SlabResult(slab, len(data), "", None, 0, limits, 0.0, "", numbers=numbered)
-    return Row(result, "")
-
-
-def set_facts(store: OutputStore, name: str, table: Path) -> int:
-    """Publish a version whose table of sources has other facts, and return its number.
-
-    It has the slabs of the published one.
-
-    Args:
-        table: CSV with a column ``number`` or ``id``, and columns of the table of sources.
-
-    Raises:
-        BuildError: the pyramid has no table, or the file or a document cannot be used.
-    """
-    read_versions(store, name)  # nothing is written if the pyramid does not exist
-    with locked(store, f"{name}.lock"):
-        versions = read_versions(store, name)
-        current = published(store, name, versions)
-        record = read_source_record(store, name)
-        if record is None:
-            raise PlanError(f"{name} has no table of sources; build it with --provenance")
-        rows = read_table(store, name)["sources"]
-        overrides = {key: dict(one) for key, one in record.overrides.items()}
-        for number, facts in _facts_of_csv(table, rows):
-            overlay(overrides.setdefault(str(number), {}), facts)
-        for row in rows:
-            overlay(row, overrides.get(str(row["number"]), {}))
-        if store.stat(f"{name}.versions.json") is None:
-            keep_documents(store, name, current.number)
-        number = versions[-1].number + 1
-        stem = f"{name}_{number}"
-        descriptor = json.loads(store.read(f"{name}.json"))
-        descriptor.pop("update", None)
-        descriptor["provenance"] = f"{stem}{TABLE}"
-        document = {"version": 1, "pyramid": f"{stem}{PYRAMID}", "next": record.next}
-        texts = {
-            SUMS: changed(record, overrides=overrides).text(),
-            LIST: store.read(f"{name}{LIST}"),
-            PYRAMID: store.read(f"{name}{PYRAMID}"),
-            TABLE: table_text({**document, "sources": list(map(ordered, rows))}),
-            ".list": store.read(f"{name}.list"),
-            ".build.json": store.read(f"{name}.build.json"),
-            ".json": text_of(descriptor),
-        }
-        for end, text in texts.items():
-            store.write(f"{stem}{end}", text)
-        versions = [*versions, Version(number, current.root, current.plan)]
-        write_versions(store, name, versions, read_roots(store, name))
-        history = open_history(store, name, versions)
-        publish_version(store, name, number, Note("provenance"), history)
-        return number
-
-
-def _facts_of_csv(
-    path: Path, rows: Sequence[Mapping[str, Any]]
-) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the numbers of sources, and their facts in a CSV file."""
-    by_id: dict[str, list[int]] = {}
-    for row in rows:
-        by_id.setdefault(str(row["id"]), []).append(row["number"])
-    known = {row["number"] for row in rows}
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as stream:
-            lines = list(csv.DictReader(stream))
-    except (OSError, ValueError, csv.Error) as error:
-        raise PlanError(f"{path}: cannot be read: {error}") from None
-    for line, values in enumerate(lines, 2):
-        try:
-            facts = _facts_of_line({key: (value or "").strip() for key, value in values.items()})
-        except (ValueError, AttributeError) as error:
-            raise PlanError(f"{path}: line {line}: {error}") from None
-        if values.get("number"):
-            numbers = [int(values["number"])] if values["number"].isdecimal() else []
-        else:
-            numbers = by_id.get(str(values.get("id", "")), [])
-        if not numbers or not known.issuperset(numbers):
-            raise PlanError(f"{path}: line {line}: names no source of the table")
-        yield from ((number, facts) for number in numbers)
-
-
-def _facts_of_line(values: Mapping[str, str]) -> dict[str, Any]:
-    facts: dict[str, Any] = {}
-    further: dict[str, str] = {}
-    for key, value in values.items():
-        if not value or key in ("number", "id", "start", "end", "attribution_url"):
-            continue
-        if key in _TEXTS:
-            facts[key] = value
-        elif key in _NUMBERS:
-            facts[key] = float(value) if key == "gsd" else _number_or_text(value)
-        elif key == "attribution":
-            url = values.get("attribution_url")
-            facts[key] = {"title": value, **({"url": url} if url else {})}
-        elif key != "date":
-            further[key] = value
-    start, end = values.get("start"), values.get("end")
-    written = f"{start}/{end}" if start and end else values.get("date", "")
-    if written:
-        found = dates(written)
-        if not found:
-            raise ValueError(f"{written!r} is not a date as 2021-05-03")
-        facts.update(found)
-    if further:
-        facts["fields"] = further
-    return facts
-
-
-def _number_or_text(value: str) -> float | str:
-    try:
-        return float(value)
-    except ValueError:
-        return value
 
 
 Floats = npt.NDArray[np.float64]
@@ -601,52 +353,3 @@ class _Sampled:
                 window=Window(left, top, right - left, bottom - top)
             )
         return found
-
-
-def style_of(table: Mapping[str, Any], name: str, by: str) -> dict[str, Any]:
-    """Return a style that colours source numbers.
-
-    Args:
-        table: of sources.
-        name: of the pyramid.
-        by: ``group``, ``year`` or ``source``.
-    """
-    values = {row["number"]: _value(row, by) for row in table["sources"]}
-    known = sorted(set(values.values()))
-    colours = [{"value": 0, "red": 0, "green": 0, "blue": 0, "alpha": 0}]
-    for number, value in sorted(values.items()):
-        place = known.index(value)
-        if by == "year":
-            hue = 0.66 * (1 - place / max(1, len(known) - 1))
-        else:
-            hue = place * 0.618033988749895 % 1
-        brightness = 0.95 if value else 0.55
-        red, green, blue = (
-            round(255 * part) for part in colorsys.hsv_to_rgb(hue, 0.65, brightness)
-        )
-        colours.append({"value": number, "red": red, "green": green, "blue": blue, "alpha": 255})
-    return {
-        "identifier": f"{name}_sources_{by}",
-        "title": f"Sources of {name} by {by}",
-        "abstract": ", ".join(str(one) for one in known if one != "")[:400],
-        "keywords": ["sources", by],
-        "palette": {
-            "no_alpha": False,
-            "rgb_continuous": False,
-            "alpha_continuous": False,
-            "colours": colours,
-        },
-    }
-
-
-def _value(row: Mapping[str, Any], by: str) -> str:
-    if by == "source":
-        return f"{row['number']:08}"
-    if by == "year":
-        return str(row.get("date") or row.get("start") or "")[:4]
-    return str(row.get("group") or "")
-
-
-def configuration_for(output: Destination, access: Access) -> Configuration:
-    """Return a configuration that is about an output only."""
-    return Configuration("-", output, (), access=access)
