@@ -280,7 +280,15 @@ class Recorder:
     def request_meters(self, site: Any) -> Any:
         return self
 
-    def tile(self, grant: Any, group: Any, response: Any, service: str, virtual: str) -> None:
+    def tile(
+        self,
+        grant: Any,
+        group: Any,
+        response: Any,
+        service: str,
+        virtual: str,
+        place: tuple[int, int],
+    ) -> None:
         self.tiles.append((grant.principal.id, group and group.layer, response.status))
 
     def request(self, environ: Mapping[str, Any], status: int, size: int | None) -> None:

@@ -16,6 +16,7 @@ from mastaba.errors import (
     UnknownPathError,
 )
 from mastaba_ogcapi.coverages.settings import coverage_settings, is_offered
+from mastaba_ogcapi.dimensions import Shown
 from mastaba_ogcapi.formats import MapFormat, MapFormats
 from mastaba_ogcapi.registered import registered_name
 from mastaba_ows.errors import GoneError
@@ -48,23 +49,33 @@ class Collection:
         self.id = layer.key
         self._dataset = dataset
 
+    @cached_property
+    def is_vector(self) -> bool:
+        """Whether the tiles contain features instead of pixels."""
+        return self.layer.is_vector
+
+    @cached_property
+    def whole(self) -> Shown | None:
+        """What every request means; None for a layer with dimensions."""
+        return None if self.layer.dimensions else Shown((self.layer,), cached=(self.layer,))
+
     def offers(self, ability: str) -> bool:
         """Return whether ``tiles``, ``maps`` or ``coverages`` of the layer are offered."""
         return ("ogcapi", ability) not in self.layer.withheld
 
     @property
     def has_map_tiles(self) -> bool:
-        return self._dataset.tiles and not self.layer.is_vector and self.offers("tiles")
+        return self._dataset.tiles and not self.is_vector and self.offers("tiles")
 
     @property
     def has_vector_tiles(self) -> bool:
-        return self._dataset.tiles and self.layer.is_vector and self.offers("tiles")
+        return self._dataset.tiles and self.is_vector and self.offers("tiles")
 
     @property
     def has_map(self) -> bool:
         return (
             self._dataset.maps
-            and not self.layer.is_vector
+            and not self.is_vector
             and bool(self._dataset.formats.all)
             and self.offers("maps")
         )

@@ -54,8 +54,8 @@ def shown(dataset: Dataset, collection: Collection, request: Request, most: int 
         OverloadedError: a value cannot be opened at the moment.
     """
     layer = collection.layer
-    if not layer.dimensions:
-        return Shown((layer,), cached=(layer,))
+    if collection.whole is not None:
+        return collection.whole
     found = _resolved(dataset, collection, request, most)
     ranges = tuple(next(iter(found.ranges.values()), ()))
     is_exact = found.is_lasting and not found.notes and len(found.layers) == 1

@@ -58,11 +58,6 @@ class GetTile:
             raise UnknownNameError(f"there is no {noun} {printable(identifier)}", "layer")
         return collection
 
-    def _found(self, collection: Collection, request: Request) -> tuple[Shown, LayerTiles]:
-        """Return what a request means by a collection, and the tiles of it."""
-        found = shown(self._dataset, collection, request)
-        return found, self._tiles.layer(found.layers[0].key)
-
     def vector(self, request: Request, identifier: str, address: list[str]) -> Response:
         """Return a vector tile.
 
@@ -78,17 +73,20 @@ class GetTile:
             TileNotFoundError, SlabFormatError, StorageError: as in `TilePublisher.respond`.
         """
         collection = self._offered(identifier)
-        if not collection.layer.is_vector:
+        if not collection.is_vector:
             self._dataset.vector_collection(identifier)
         try:
-            found, tiles = self._found(collection, request)
+            found = collection.whole or shown(self._dataset, collection, request)
         except NoSuchValueError:
             return Response(204, [])
+        tiles = self._tiles.layer(found.layers[0].key)
         in_matrix, tile_row, tile_col = _find(tiles, address)
         publisher = in_matrix.publishers[DEFAULT_STYLE]
         stored = publisher.layer.pyramid.format
         media_type = _vector_media_type(request, stored, in_matrix, tile_row, tile_col)
-        response = _dated(publisher.respond(request, tile_row, tile_col), found)
+        response = publisher.respond(request, tile_row, tile_col)
+        if not collection.whole:
+            _add_date(response, found)
         if media_type != stored.media_type:
             response.headers = [
                 (name, media_type if name == "Content-Type" else value)
@@ -115,12 +113,13 @@ class GetTile:
             TileNotFoundError, SlabFormatError, StorageError: as in `TilePublisher.respond`.
         """
         collection = self._offered(identifier)
-        if collection.layer.is_vector:
+        if collection.is_vector:
             self._dataset.raster_collection(identifier)
         try:
-            found, tiles = self._found(collection, request)
+            found = collection.whole or shown(self._dataset, collection, request)
         except NoSuchValueError:
             return Response(204, [])
+        tiles = self._tiles.layer(found.layers[0].key)
         in_matrix, tile_row, tile_col = _find(tiles, address)
         if style is None:
             publisher = in_matrix.publishers[DEFAULT_STYLE]
@@ -129,7 +128,10 @@ class GetTile:
         else:
             publisher = in_matrix.publisher(style)
         if self._is_stored(request, collection):
-            return _dated(publisher.respond(request, tile_row, tile_col), found)
+            response = publisher.respond(request, tile_row, tile_col)
+            if not collection.whole:
+                _add_date(response, found)
+            return response
         check_limits(in_matrix.limits, tile_row, tile_col)
         wanted = collection.layer.default_style if style is None else collection.style(style)
         place = in_matrix, tile_row, tile_col
@@ -214,19 +216,16 @@ class GetTile:
         return map_response(self._dataset, request, query)
 
 
-def _dated(response: Response, found: Shown) -> Response:
+def _add_date(response: Response, found: Shown) -> None:
     """Add the time of what is shown to the headers of a stored tile."""
-    layer = found.layers[0]
-    if layer.dimensions:
-        response.headers = [*response.headers, *datetime_header(found.layers)]
-        kept = found.cached[0].cache_control
-        if layer.cache_control != kept:
-            response.headers = [
-                (name, kept if name == "Cache-Control" and kept else value)
-                for name, value in response.headers
-                if name != "Cache-Control" or kept
-            ]
-    return response
+    response.headers = [*response.headers, *datetime_header(found.layers)]
+    kept = found.cached[0].cache_control
+    if found.layers[0].cache_control != kept:
+        response.headers = [
+            (name, kept if name == "Cache-Control" and kept else value)
+            for name, value in response.headers
+            if name != "Cache-Control" or kept
+        ]
 
 
 def _find(tiles: LayerTiles, address: list[str]) -> tuple[MatrixTiles, int, int]:

@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from mastaba_usage.blocks import Block, place_of
 from mastaba_usage.cells import Cell, Counts
 from mastaba_usage.errors import UsageError
-from mastaba_usage.heat import Block, place_of
 
 NAME: Final = "usage.sqlite"
 _KEYS: Final = ("day", "service", "virtual", "layer", "level", "ability", "key", "status")
@@ -33,7 +33,7 @@ _MOST_SHOWN: Final = 10_000
 _VERSION: Final = 3
 _SUMS: Final = ", ".join(f"{name} = {name} + excluded.{name}" for name in NUMBERS)
 _HEAT: Final = """
-CREATE TABLE heat (
+CREATE TABLE IF NOT EXISTS heat (
     node TEXT NOT NULL, day TEXT NOT NULL, layer TEXT NOT NULL, level TEXT NOT NULL,
     row INTEGER NOT NULL, col INTEGER NOT NULL, hits INTEGER NOT NULL,
     PRIMARY KEY (node, day, layer, level, row, col)
@@ -41,35 +41,35 @@ CREATE TABLE heat (
 """
 """New in version 3."""
 _SCHEMA: Final = f"""
-CREATE TABLE day (
+CREATE TABLE IF NOT EXISTS day (
     node TEXT NOT NULL, is_front INTEGER NOT NULL,
     {", ".join(f"{name} TEXT NOT NULL" for name in _KEYS)},
     {", ".join(f"{name} INTEGER NOT NULL" for name in NUMBERS)},
     PRIMARY KEY (node, is_front, {", ".join(_KEYS)})
 ) WITHOUT ROWID;
-CREATE TABLE front (node TEXT NOT NULL, day TEXT NOT NULL, PRIMARY KEY (node, day)) WITHOUT ROWID;
-CREATE TABLE log (
+CREATE TABLE IF NOT EXISTS front (node TEXT NOT NULL, day TEXT NOT NULL, PRIMARY KEY (node, day)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS log (
     digest TEXT PRIMARY KEY, size INTEGER NOT NULL, day TEXT NOT NULL
 ) WITHOUT ROWID;
-CREATE TABLE label (key TEXT PRIMARY KEY, label TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE slot (
+CREATE TABLE IF NOT EXISTS label (key TEXT PRIMARY KEY, label TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS slot (
     start INTEGER NOT NULL, service TEXT NOT NULL, key TEXT NOT NULL,
     hits INTEGER NOT NULL, bytes INTEGER NOT NULL,
     PRIMARY KEY (start, service, key)
 ) WITHOUT ROWID;
-CREATE TABLE position (
+CREATE TABLE IF NOT EXISTS position (
     file TEXT NOT NULL, number INTEGER NOT NULL,
     {", ".join(f"{name} INTEGER NOT NULL" for name in NUMBERS)},
     PRIMARY KEY (file, number)
 ) WITHOUT ROWID;
-CREATE TABLE forgotten (key TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS forgotten (key TEXT PRIMARY KEY) WITHOUT ROWID;
 {_HEAT}
 PRAGMA user_version = {_VERSION};
 """
 """``front`` has the days whose hits a server in front has counted: of these, the rows of ``day``
 with ``is_front`` count, of all others those without. ``log`` has what was read of its logs."""
 _UPGRADE: Final = f"""
-{_HEAT.replace("CREATE TABLE", "CREATE TABLE IF NOT EXISTS")}
+{_HEAT}
 PRAGMA user_version = {_VERSION};
 """
 """From version 2."""

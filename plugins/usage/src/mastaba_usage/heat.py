@@ -4,49 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from mastaba.api.catalogue import WGS84, TileLimits, transform_points
+from mastaba_usage.blocks import SHIFT
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import CRS, Layer, TileMatrix
-    from mastaba_usage.cells import Cell
+    from mastaba_usage.blocks import Block
 
-SHIFT: Final = 6
-"""Binary logarithm of the rows and columns of a block, in tiles."""
 _STEPS: Final = 8
 """Segments of an edge, in CRSs in which meridians and parallels are not straight."""
 _STRAIGHT: Final = "EPSG:3857"
-
-
-class Block(NamedTuple):
-    """A block of tiles of one level.
-
-    Attributes:
-        level: identifier of the tile matrix.
-        row, col: of the block, from the upper left corner of the matrix.
-        hits: tiles that were sent, or not changed.
-    """
-
-    level: str
-    row: int
-    col: int
-    hits: int
-
-
-def name_of(row: int, col: int) -> str:
-    """Return the name of a block in a file of counters.
-
-    Args:
-        row, col: of the block.
-    """
-    return f"{row}/{col}"
-
-
-def place_of(cell: Cell) -> tuple[int, int] | None:
-    """Return row and column of a block from its cell; None for a cell of all that had no room."""
-    row, slash, col = cell.ability.partition("/")
-    return (int(row), int(col)) if slash and cell.level else None
 
 
 def features(layer: Layer, blocks: Sequence[Block]) -> list[dict[str, Any]]:

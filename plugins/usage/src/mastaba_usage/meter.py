@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 from mastaba.api.access import GRANT, Grant
 from mastaba.api.web import OPERATION, Request
 from mastaba.errors import MastabaError
+from mastaba_usage.blocks import SHIFT, name_of
 from mastaba_usage.cells import HEAT_SUFFIX, Cell
-from mastaba_usage.heat import SHIFT, name_of
 from mastaba_usage.naming import named
 from mastaba_usage.process import Counters, counters
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from jinja2 import Template
 
     from mastaba.api.catalogue import Layer
+    from mastaba_usage.blocks import Block
     from mastaba_usage.database import Database
-    from mastaba_usage.heat import Block
 
 _TABLES: Final = (("Day", "day"), ("Layer", "layer"), ("Service", "service"))
 _OF_ALL: Final = (*_TABLES, ("Key", "key"))
