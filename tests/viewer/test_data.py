@@ -101,6 +101,8 @@ def test_layer(tiny: Client) -> None:
         "tables": [],
         "stylesheet": "",
         "downloads": [],
+        "heat": "",
+        "times": None,
         "sources": [
             {
                 "id": "tms",
