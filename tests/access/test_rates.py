@@ -262,6 +262,8 @@ def test_rates_apply_by_ability_and_address(make_gate: MakeGate) -> None:
     assert accepted(gate, found, MAP) == 1
     assert accepted(gate, found, TILE) == 50
     assert accepted(gate, found, MAP._replace(query="LAYERS=GREY_PNG")) == 50
+    # A body that is not read may name any layer.
+    assert accepted(gate, found, MAP._replace(query=None), "192.0.2.9") == 1
     assert accepted(gate, found, MAP, "192.0.2.2") == 1
     assert accepted(gate, found, MAP, "2001:db8::1") == 1
     # A client may choose any address of its network.

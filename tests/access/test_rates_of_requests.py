@@ -13,6 +13,7 @@ from werkzeug.test import Client
 
 from mastaba.api.tools import Application, create_application
 from mastaba_access.commands.access import _explain
+from mastaba_access.naming import named_layers
 
 Open = Callable[..., Application]
 TILE = "/wmts/1.0.0/RGB_JPG/normal/PM/2/1/2.jpg"
@@ -127,6 +128,52 @@ def test_derived_tiles_of_wmts_cost_what_tiles_cost(open_with: Open) -> None:
     assert ask(application, "/wmts", query_string=form).status_code == 429
     assert ask(application, "/wmts?SERVICE=WMTS&REQUEST=GetCapabilities").status_code == 200
     assert ask(application, "/wmts?SERVICE=WMTS&REQUEST=GetFeatureInfo").status_code == 400
+
+
+XML = (
+    '<GetTile xmlns="http://www.opengis.net/wmts/1.0" service="WMTS" version="1.0.0">'
+    "<Layer>RGB_JPG</Layer><Style>normal</Style><Format>image/jpeg</Format>"
+    "<TileMatrixSet>PM</TileMatrixSet><TileMatrix>2</TileMatrix><TileRow>1</TileRow>"
+    "<TileCol>2</TileCol></GetTile>"
+)
+
+
+def test_layers_in_bodies_have_the_rates_of_layers(open_with: Open) -> None:
+    what = {"layers": ["RGB_JPG"]}
+    application = open_with(
+        {"name": "one", "what": what, "per": "address", "rate": 1e-3, "burst": 2}
+    )
+
+    def post(path: str, **options: Any) -> Any:
+        environ = {"REMOTE_ADDR": "127.0.0.1"}
+        return Client(application).post(path, environ_overrides=environ, **options)
+
+    xml = {"data": XML, "content_type": "text/xml"}
+    form = {"SERVICE": "WMTS", "REQUEST": "GetTile", "LAYER": "GREY_PNG"}
+    assert post("/wmts", **xml).data.startswith(b"\xff\xd8")
+    for _ in range(3):
+        # Another layer, or none, is not limited.
+        assert post("/wmts", data=form).status_code == 400
+        assert post("/wmts", data="<GetTile", content_type="text/xml").status_code == 400
+    assert post("/wmts", data=form | {"LAYER": "RGB_JPG"}).status_code == 400
+    assert post("/wmts", **xml).status_code == 429
+    assert post("/wmts", data=form | {"LAYER": "RGB_JPG"}).status_code == 429
+    assert post("/wmts", data=form).status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("path", "query"),
+    [
+        ("/A.B;time=1950/2/2/1.png", ""),
+        ("/A.B~7/2/2/1.png", ""),
+        ("/1.0.0/A.B;time=1950,2000/normal", ""),
+        ("", "LAYERS=C,A.B%3Btime%3D1950"),
+        ("/points", "dataset=A.B"),
+    ],
+)
+def test_values_and_versions_belong_to_their_layer(path: str, query: str) -> None:
+    assert "A.B" in named_layers(path, query, ["A.B", "C", "D"])
+    assert "D" not in named_layers(path, query, ["A.B", "C", "D"])
 
 
 def test_explanations_show_rates(

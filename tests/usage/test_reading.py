@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from PIL import Image
 from tests.tiny import tiny_installation
 from werkzeug.test import Client
 
@@ -18,6 +20,8 @@ from mastaba.commands.main import main
 from mastaba.wsgi import create_application
 from mastaba_usage.cells import HEAT_SUFFIX, SUFFIX
 from mastaba_usage.database import Database
+from mastaba_usage.heat import Block, opacity
+from mastaba_usage.heat_tiles import Place, tile
 from mastaba_usage.meter import UsageMeter
 from mastaba_usage.process import Counters
 from mastaba_usage.roll_up import roll_up
@@ -319,7 +323,19 @@ def test_blocks_of_tiles_make_a_heat_map(
     assert '<path d="M-180.000000 85.051129L' in page.text
     assert "default-src 'none'" in page.headers["Content-Security-Policy"]
     assert "/usage/heat/RGB_JPG?f=html" in client.get("/usage?f=html", environ_overrides=boss).text
-    for path, grant in (("RGB_JPG", PARTNER), ("nowhere", boss[GRANT]), ("", boss[GRANT])):
+    picture = client.get("/usage/heat/RGB_JPG/1/0/1.png", environ_overrides=boss)
+    assert picture.mimetype == "image/png"
+    with Image.open(BytesIO(picture.data)) as shown:
+        assert (shown.size, shown.getcolors()) == ((256, 256), [(65536, (0xC2, 0x57, 0x1A, 255))])
+    for path, grant in (
+        ("RGB_JPG", PARTNER),
+        ("nowhere", boss[GRANT]),
+        ("", boss[GRANT]),
+        ("RGB_JPG/0/0/0.png", PARTNER),
+        ("RGB_JPG/0/0/1.png", boss[GRANT]),
+        ("RGB_JPG/29/0/1.png", boss[GRANT]),
+        ("nowhere/0/0/0.png", boss[GRANT]),
+    ):
         assert (
             client.get(f"/usage/heat/{path}", environ_overrides={GRANT: grant}).status_code == 404
         )
@@ -355,3 +371,27 @@ def test_the_last_day_is_shown_by_five_minutes(
     page = client.get("/usage?f=html", environ_overrides={GRANT: PARTNER}).text
     assert page.count("<rect ") == 1
     assert ": 1</title>" in page
+
+
+def test_tiles_of_heat_maps_show_blocks_where_they_are(site: Site) -> None:
+    """A block of level 8 is the tile of zoom 2 at its place."""
+    layer = site.catalogue.layers["RGB_JPG"]
+    blocks = [Block("8", 1, 2, 100), Block("8", 3, 0, 10)]
+
+    def alpha(z: int, x: int, y: int) -> list[list[int]]:
+        """Return the opacity in the middle of each quarter, by rows."""
+        with Image.open(BytesIO(tile(layer, blocks, Place(z, x, y)))) as picture:
+            channel = picture.getchannel("A")
+            return [
+                [channel.getpixel((64 + 128 * i, 64 + 128 * j)) for i in (0, 1)] for j in (0, 1)
+            ]
+
+    assert alpha(2, 2, 1) == [[255, 255], [255, 255]]
+    assert alpha(2, 1, 1) == alpha(2, 2, 2) == [[0, 0], [0, 0]]
+    low = round(255 * opacity(10, 100))
+    assert alpha(1, 1, 0) == [[0, 0], [255, 0]]
+    assert alpha(1, 0, 1) == [[0, 0], [low, 0]]
+    assert alpha(5, 23, 15) == [[255, 255], [255, 255]]
+    assert alpha(5, 24, 15) == [[0, 0], [0, 0]]
+    with Image.open(BytesIO(tile(layer, blocks, Place(1, 1, 0)))) as picture:
+        assert picture.getchannel("A").getbbox() == (0, 128, 128, 256)

@@ -17,6 +17,7 @@ from tests.forked import Mastaba
 from tests.support.ports import free_port
 from tests.tiny import tiny_installation
 
+from mastaba.catalogue import Catalogue
 from mastaba.model.bbox import BoundingBox
 from mastaba.services.change import LayerChange, layer_changes
 from mastaba.site.announcement import announce
@@ -97,6 +98,33 @@ def test_a_changed_slab_is_not_a_changed_layer_but_a_descriptor_is(tmp_path: Pat
     path.write_text(json.dumps({**document, "version": "2"}), "utf-8")
     after = create_application(server_json).site.catalogue
     assert [one.layer for one in layer_changes(before, after)] == ["RGB_JPG"]
+
+
+def test_layers_of_changed_virtual_services_are_found(tmp_path: Path) -> None:
+    """Caches have them under the addresses of the virtual service, also where it was missing."""
+
+    def catalogue(**virtual: dict[str, Any]) -> Catalogue:
+        overrides = {"virtual": virtual} if virtual else {}
+        path = tiny_installation(tmp_path, services_overrides=overrides)
+        return create_application(str(path)).site.catalogue
+
+    def names(old: Catalogue, new: Catalogue) -> list[str]:
+        changes = layer_changes(old, new)
+        assert all(one.before == one.after and one.bbox is None for one in changes)
+        return [one.layer for one in changes]
+
+    section = {"layers": ["RGB_*"], "title": "Partner", "services": {"wmts": {}}}
+    colours = ["RGB_JPG", "RGB_PNG", "RGB_RAW"]
+    without, with_one = catalogue(), catalogue(partner=section)
+    assert names(with_one, catalogue(partner=section)) == []
+    assert names(without, with_one) == names(with_one, without) == colours
+    other = catalogue(partner={**section, "title": "Other"})
+    assert names(with_one, other) == colours
+    grey = catalogue(partner={**section, "layers": ["GREY_PNG"]})
+    assert names(with_one, grey) == ["GREY_PNG", *colours]
+    assert names(with_one, catalogue(partner=section, more={**section, "layers": ["VECTOR"]})) == [
+        "VECTOR"
+    ]
 
 
 BOX = BoundingBox(1.0, 2.0, 3.0, 4.0)

@@ -201,6 +201,13 @@ class Service(ABC):
         """
         return self.abilities[0] if len(self.abilities) == 1 else ""
 
+    def query_of(self, request: Request) -> str | None:
+        """Return the query with the names of the layers of a request; None if its body has them.
+
+        Called before `respond`, for requests that may be invalid. Never raises.
+        """
+        return None if request.method == "POST" else request.query_string
+
     def cost(self, request: Request) -> int:
         """Return what a request costs of the rates of its client: 1 as a stored tile, 0 for free.
 

@@ -90,11 +90,19 @@ class LayerChange:
 
 
 def layer_changes(old: Catalogue, new: Catalogue) -> list[LayerChange]:
-    """Return the layers and variants that differ in anything, sorted by identifier."""
+    """Return the layers and variants that differ in anything, sorted by identifier.
+
+    So do the layers of virtual services that differ: they have other addresses or other limits.
+    """
     changes: list[LayerChange] = []
+    names = old.virtual.keys() | new.virtual.keys()
+    pairs = [(old.virtual.get(name), new.virtual.get(name)) for name in names]
+    virtual = [one for pair in pairs if pair[0] != pair[1] for one in pair if one is not None]
     for name in sorted(old.layers.keys() | new.layers.keys()):
         before, after = old.layers.get(name), new.layers.get(name)
         if before == after:
+            if before is not None and any(one.includes(before) for one in virtual):
+                changes.append(LayerChange(name, before.generation, before.generation))
             continue
         table, known = new.variants.get(name), old.variants.get(name)
         of_variants = [] if table is None or known is None else table.changes(known)

@@ -118,7 +118,7 @@ class ViewApplication(SiteApplication):
                 self.site.virtual,
                 service.ability_of(request),
                 request.path,
-                request.query_string,
+                service.query_of(request),
             )
             gate.rates.spend(grant, request.environ, spending, cost)
 

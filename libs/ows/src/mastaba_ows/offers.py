@@ -1,4 +1,4 @@
-"""What services offer to each other: addresses of tiles, stylesheets, and sources of pixels.
+"""What services offer to each other: tiles, stylesheets, sources of pixels, heat maps.
 
 Plugins do not import each other. A service offers something if it has the method of one of the
 protocols below, and others ask for it by the functions of this module.
@@ -80,6 +80,13 @@ class OffersSources(Protocol):
         """
 
 
+class OffersHeatMaps(Protocol):
+    """A service that knows how often areas of a layer are requested."""
+
+    def heat_map(self, layer: Layer) -> str:
+        """Return the path of the heat map of a layer, GeoJSON, below the service; empty if none."""
+
+
 def zoom_tiles(site: Site, layer: Layer) -> str:
     """Return the template of the tiles of a layer by zoom, column and row; empty if none.
 
@@ -114,6 +121,18 @@ def source_at(site: Site, layer: Layer, x: float, y: float, crs: CRS) -> Mapping
             source: Mapping[str, Any] = found
             return source
     return None
+
+
+def heat_map(site: Site, layer: Layer) -> str:
+    """Return the address of the heat map of a layer; empty if no service offers one.
+
+    It is the address of the view: the service may answer all views.
+    """
+    for service, shown in _published("heat_map", site, layer):
+        path = service.heat_map(shown)
+        if path:
+            return f"{site.catalogue.services[service.name].endpoint_uri}{path}"
+    return ""
 
 
 def zooms(layer: Layer) -> tuple[int, int] | None:

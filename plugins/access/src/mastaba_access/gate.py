@@ -35,8 +35,10 @@ from mastaba_access.identifiers.fronts import Fronts
 from mastaba_access.identifiers.refusals import FormerCredentialError
 from mastaba_access.identifiers.shared import Failures, SharedClaims
 from mastaba_access.identifiers.signed import secrets_of
+from mastaba_access.rates.nodes import SharedBuckets, SharedQuotas
 from mastaba_access.rates.quotas import Quotas
 from mastaba_access.rates.spending import Source, SpentRates
+from mastaba_access.rates.store import Store
 from mastaba_access.rules.kept import KeptRules
 from mastaba_access.rules.rates import Rate
 from mastaba_access.rules.ruleset import RuleSet
@@ -176,10 +178,12 @@ class RulesGate(Gate):
         self._site = site
         self._catalogues: OrderedDict[int, tuple[Catalogue, Layers, Parts]] = OrderedDict()
         self._views: OrderedDict[Any, ViewMaker] = OrderedDict()
+        self._store = _opened_store(access)
         self._spent = SpentRates(
-            _opened_quotas(site.plugin_settings, self.rules.now),
+            _opened_quotas(site.plugin_settings, self.rules.now, self._store),
             self.client_address,
             has_headers=access.get("rate_headers", False),
+            buckets=None if self._store is None else SharedBuckets(self._store),
         )
         self._spent.layers = layers_of(site.catalogue)
         self._settings = site.plugin_settings
@@ -490,7 +494,8 @@ class RulesGate(Gate):
         """Take the cost of requests if there are rates, or keys that may have one."""
         if self._spent.quotas is None:
             try:
-                self._spent.quotas = _opened_quotas(self._settings, self.rules.now)
+                quotas = _opened_quotas(self._settings, self.rules.now, self._store)
+                self._spent.quotas = quotas
             except ConfigurationError as error:
                 logger.error("quotas are not counted: %s", error)
         is_limited = bool(self.rules.now.rates) or "keys" in self._settings["access"]
@@ -568,7 +573,24 @@ def _require_secret(catalogue: Catalogue) -> None:
         refuse("rules", reason, "set admin.secret in services.json")
 
 
-def _opened_quotas(settings: Mapping[str, Mapping[str, Any]], rules: RuleSet) -> Quotas | None:
+def _opened_store(access: Mapping[str, Any]) -> Store | None:
+    """Return the store that several nodes share, if there is one.
+
+    Raises:
+        ConfigurationError: it cannot be used.
+    """
+    settings = access.get("store", {})
+    if settings and "url" not in settings:
+        refuse("store.url", "is missing", "name the server, or remove the section")
+    try:
+        return Store.of(settings)
+    except ValueError as error:
+        refuse("store", f"cannot be used: {error}", "correct the address, or remove the section")
+
+
+def _opened_quotas(
+    settings: Mapping[str, Mapping[str, Any]], rules: RuleSet, store: Store | None
+) -> Quotas | None:
     """Return the database of quotas, if one is named or needed.
 
     Raises:
@@ -579,13 +601,14 @@ def _opened_quotas(settings: Mapping[str, Mapping[str, Any]], rules: RuleSet) ->
     usage = settings.get("usage", {}).get("directory")
     if path is None and needed and usage:
         path = os.path.join(usage, "quotas.sqlite")
-    if path is None:
-        if needed:
-            refuse("quotas", "is missing, but rates have quotas", "name a file on a local disk")
-        return None
+    if path is None and needed and store is None:
+        refuse("quotas", "is missing, but rates have quotas", "name a file on a local disk")
     try:
-        os.makedirs(os.path.dirname(path) or ".", mode=0o750, exist_ok=True)
-        return Quotas(path)
+        if path is not None:
+            os.makedirs(os.path.dirname(path) or ".", mode=0o750, exist_ok=True)
+        if store is not None and needed:
+            return SharedQuotas(store, path)
+        return None if path is None else Quotas(path)
     except OSError as error:
         refuse("quotas", f"cannot be used: {error.strerror or error}", "correct the path")
 

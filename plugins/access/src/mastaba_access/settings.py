@@ -95,6 +95,35 @@ SETTINGS_SCHEMA: Final[Mapping[str, Any]] = {
         "description": "Database of quotas (SQLite), on a local disk; by default `quotas.sqlite` "
         "in the directory of mastaba-usage.",
     },
+    "store": {
+        "type": "object",
+        "description": "Valkey server that several nodes share, for rates and quotas. By default, "
+        "each node counts for itself. Needs the package valkey.",
+        "additionalProperties": False,
+        "properties": {
+            "url": {
+                "type": "string",
+                "pattern": "^(valkeys?|unix)://.",
+                "description": "Address, such as valkey://user:password@10.0.0.5:6379/0; "
+                "`valkeys` for TLS. Required.",
+            },
+            "nodes": {
+                "type": "integer",
+                "minimum": 1,
+                "maximum": 10000,
+                "description": "Number of nodes. While the store does not answer, each of them "
+                "grants this part of rates and quotas.",
+                "default": 2,
+            },
+            "timeout": {
+                "type": "number",
+                "exclusiveMinimum": 0,
+                "maximum": 1,
+                "description": "Seconds that a request waits for the store.",
+                "default": 0.01,
+            },
+        },
+    },
     "rate_headers": {
         "type": "boolean",
         "description": "Whether responses with status 429 have the headers RateLimit and "

@@ -65,7 +65,9 @@ def _items(site: Site, changes: Sequence[LayerChange]) -> Iterator[tuple[str, Ma
     settings = site.catalogue.services.get("history")
     endpoint = settings.endpoint_uri if settings is not None else "/history"
     layers = site.catalogue.layers
-    changed = {name: layers[name] for name in {one.layer for one in changes} if name in layers}
+    # Other rules of access, or another virtual service, are no publications.
+    names = {one.layer for one in changes if one.before != one.after or one.variant}
+    changed = {name: layers[name] for name in names if name in layers}
     for name, history in layer_histories(changed, site.catalogue.storages).items():
         published, before = next(history.changed())
         yield name, item(endpoint, Entry(changed[name], published, before))

@@ -72,9 +72,25 @@ def drawn(found: Sequence[Mapping[str, Any]]) -> tuple[str, list[tuple[str, floa
     for one, ring in zip(found, rings, strict=True):
         hits = one["properties"]["hits"]
         path = "M" + "L".join(f"{x:.6f} {-y:.6f}" for x, y in ring[:-1]) + "Z"
-        # Few areas have most hits.
-        shapes.append((path, round(0.1 + 0.9 * math.log1p(hits) / math.log1p(most), 3), hits))
+        shapes.append((path, opacity(hits, most), hits))
     return " ".join(f"{number:.6f}" for number in box), shapes
+
+
+def opacity(hits: int, most: int) -> float:
+    """Return how opaque an area is: by the logarithm, because few areas have most hits."""
+    return round(0.1 + 0.9 * math.log1p(hits) / math.log1p(most), 3)
+
+
+def of_one_level(layer: Layer, blocks: Sequence[Block]) -> tuple[str, list[Block]]:
+    """Return a level that the layer has, that of the block with most hits, and its blocks.
+
+    Args:
+        layer: whose.
+        blocks: with most hits first.
+    """
+    levels = layer.pyramid.levels
+    level = next((one.level for one in blocks if one.level in levels), "")
+    return level, [one for one in blocks if one.level == level]
 
 
 def _ring(matrix: TileMatrix, crs: CRS, block: Block) -> list[list[float]] | None:

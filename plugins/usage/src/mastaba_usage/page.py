@@ -15,7 +15,7 @@ from jinja2 import Environment, PackageLoader
 from markupsafe import Markup
 
 from mastaba_usage.database import SLOT
-from mastaba_usage.heat import drawn, features
+from mastaba_usage.heat import drawn, features, of_one_level
 from mastaba_usage.reading import instant
 
 if TYPE_CHECKING:
@@ -101,7 +101,9 @@ def usage_page(
     )
 
 
-def heat_page(layer: Layer, blocks: Sequence[Block], address: str, period: tuple[str, str]) -> str:
+def heat_page(
+    layer: Layer, blocks: Sequence[Block], address: str, period: tuple[str, str], viewer: str
+) -> str:
     """Return the page of a heat map, which draws one level.
 
     Args:
@@ -109,15 +111,17 @@ def heat_page(layer: Layer, blocks: Sequence[Block], address: str, period: tuple
         blocks: with most hits first; the level of the first one that it has is drawn.
         address: of the heat map.
         period: first and last day.
+        viewer: address of the page of the layer; empty without one.
     """
-    levels = layer.pyramid.levels
-    level = next((one.level for one in blocks if one.level in levels), "")
-    box, shapes = drawn(features(layer, [one for one in blocks if one.level == level]))
+    level, found = of_one_level(layer, blocks)
+    box, shapes = drawn(features(layer, found))
     named = {"from": period[0], "to": period[1]}
     links = [
         (f"Level {name}", f"{address}?{urlencode({**named, 'level': name, 'f': 'html'})}")
-        for name in levels
+        for name in layer.pyramid.levels
     ]
+    if viewer:
+        links.append(("On the map", f"{viewer}#heat={'..'.join(period)}"))
     return _template("heat.html").render(
         layer=layer.title or layer.id,
         level=level,

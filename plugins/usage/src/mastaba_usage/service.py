@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from operator import itemgetter
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 from urllib.parse import quote
 
 from mastaba.api.access import GRANT, Grant
@@ -26,12 +26,16 @@ from mastaba.errors import (
 from mastaba_server.processes.scoreboard import Obstacle
 from mastaba_usage.database import NUMBERS, SLOT
 from mastaba_usage.errors import UsageError
-from mastaba_usage.heat import collection
+from mastaba_usage.heat import collection, of_one_level
+from mastaba_usage.heat_tiles import tile, tile_of
 from mastaba_usage.page import POLICY, heat_page, usage_page
 from mastaba_usage.process import counters
 from mastaba_usage.reading import DEFAULT, as_csv, columns, conditions, days, instant, time_span
 from mastaba_usage.roll_up import run
 from mastaba_usage.settings import UsageSettings
+
+if TYPE_CHECKING:
+    from mastaba.api.catalogue import Layer
 
 logger = logging.getLogger("mastaba.usage")
 
@@ -167,7 +171,14 @@ class UsageService(Service):
         ]
         return _json({"seconds": SLOT, "slots": slots})
 
+    def heat_map(self, layer: Layer) -> str:
+        """Return the path of the heat map of a layer, for the viewer; empty without heat maps."""
+        return f"{_HEAT}{quote(layer.id, safe='')}" if self._own.heat else ""
+
     def _heat_map(self, request: Request, grant: object, name: str) -> Response:
+        place = None
+        if (found := tile_of(name)) is not None:
+            name, place = found
         layer = self.site.catalogue.layers.get(name)
         if not _reads_all(grant) or not self._own.heat or layer is None:
             raise _nothing()
@@ -177,18 +188,26 @@ class UsageService(Service):
         except ValueError as error:
             raise InvalidParameterError(str(error), "query") from None
         blocks = self._own.database.blocks(*period, name, query.get("level", ""))
+        if place is not None:
+            picture = tile(layer, of_one_level(layer, blocks)[1], place)
+            return Response(200, [("Content-Type", "image/png"), _PRIVATE], picture)
         if _form(request) == "html":
             address = f"{self._address(grant)}{_HEAT}{quote(name, safe='')}"
-            page = heat_page(layer, blocks, address, period)
+            viewer = self._address(grant, "viewer")
+            shown = f"{viewer}/{quote(name, safe='')}" if viewer else ""
+            page = heat_page(layer, blocks, address, period, shown)
             headers = [("Content-Type", f"{_HTML}; charset=utf-8"), _PRIVATE, *POLICY]
             return Response(200, headers, page.encode())
         return _json(collection(layer, blocks, period), "application/geo+json")
 
-    def _address(self, grant: object) -> str:
-        """Return the address of the service, with the mark for the credential of a client."""
-        if not isinstance(grant, Grant):
-            return self.settings.endpoint_uri
-        return self.site.view(grant.tag).catalogue.services[self.name].endpoint_uri
+    def _address(self, grant: object, name: str = "usage") -> str:
+        """Return the address of a service, with the mark for the credential of a client.
+
+        Empty if the client does not see the service.
+        """
+        site = self.site.view(grant.tag) if isinstance(grant, Grant) else self.site
+        service = site.catalogue.services.get(name)
+        return "" if service is None else service.endpoint_uri
 
     def error_response(self, error: Exception, request: Request) -> Response:
         status = 500

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from mastaba.api.web import Document
 from mastaba.errors import AccessError, SlabFormatError, StorageError
+from mastaba_ows.offers import heat_map
 from mastaba_viewer.choices import is_offered
 from mastaba_viewer.downloads import downloads
 from mastaba_viewer.grids import grids
@@ -58,6 +59,7 @@ def description(layer: Layer, site: Site) -> dict[str, Any]:
         "snippets": snippets(layer, site, found),
         "projections": projections(layer, site),
         "times": times(layer, site.catalogue),
+        "heat": heat_map(site, layer),
     }
 
 

@@ -9,7 +9,10 @@ from urllib.parse import urlsplit
 if TYPE_CHECKING:
     from mastaba.api.services import Service
 
-_SOURCES: Final = ("tms", "wmts", "wms", "ogcapi", "elevation", "terrain", "export", "stylesheets")
+_SOURCES: Final = (
+    *("tms", "wmts", "wms", "ogcapi", "elevation", "terrain", "export", "stylesheets"),
+    "usage",
+)
 
 
 def content_security_policy(services: Mapping[str, Service], basemap: str | None) -> str:

@@ -29,7 +29,8 @@ export function startPage(start) {
   }
 }
 
-const credential = /\/~([^/]+)/.exec(base)?.[1];
+/** The credential in all addresses of the page; undefined without one. */
+export const credential = /\/~([^/]+)/.exec(base)?.[1];
 
 /** Return a text as people may see it: without the credential that is in all addresses. */
 export const withoutCredential = (text) => (credential ? text?.replaceAll(credential, "…") : text);

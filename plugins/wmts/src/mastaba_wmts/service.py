@@ -99,6 +99,12 @@ class WMTSService(Service):
             return ""
         return _ABILITIES.get(query.get("request", "").lower(), "")
 
+    def query_of(self, request: Request) -> str | None:
+        try:
+            return _as_kvp(request).query_string
+        except RequestError:
+            return request.query_string
+
     def respond(self, request: Request) -> Response:
         if request.path:
             return self._by_path(request)

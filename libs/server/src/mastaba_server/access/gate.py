@@ -79,14 +79,14 @@ class Spending(NamedTuple):
         virtual: name of its virtual service; empty for the main services.
         ability: word of `mastaba.api.services.Service.abilities`, or empty.
         path: below the root path of the service.
-        query: still percent-encoded.
+        query: still percent-encoded; None if only the service can read which layers are named.
     """
 
     service: str
     virtual: str
     ability: str
     path: str
-    query: str
+    query: str | None
 
 
 class Rates(Protocol):

@@ -28,7 +28,7 @@ _SLOT: Final = struct.Struct("<QddddQ")
 _WAYS: Final = 4
 """Slots in which a bucket may be."""
 _SETS: Final = 16_384
-_WINDOW: Final = 4.0
+WINDOW: Final = 4.0
 """Seconds; leases of an older window belong to a worker that has ended."""
 _MOST_LEASES: Final = 16_384
 
@@ -191,7 +191,7 @@ class Buckets:
         first = int.from_bytes(digest[8:12], "little") % _SETS * _WAYS * _SLOT.size
         with self._shared.locked() as memory:
             now = self.clock()
-            window = int(now // _WINDOW) + 2
+            window = int(now // WINDOW) + 2
             slots = [
                 (offset, _Slot(*_SLOT.unpack_from(memory, offset)))
                 for offset in range(first, first + _WAYS * _SLOT.size, _SLOT.size)

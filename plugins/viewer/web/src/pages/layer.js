@@ -19,7 +19,7 @@ import { showReadout } from "../readout.js";
 import { showRequests } from "../requests.js";
 import { bindSheet } from "../sheet.js";
 import { ShownLayer } from "../shown.js";
-import { comparePage, fetchLayer, layerPage, startPage } from "../site.js";
+import { comparePage, credential, fetchLayer, layerPage, startPage } from "../site.js";
 import { openingView } from "../start.js";
 import { fragment, readState, writeState } from "../state.js";
 import { bindTaking } from "../taking.js";
@@ -31,6 +31,8 @@ const REST = 150;
 /** Milliseconds after which tiles that failed are requested again; each next time after twice as many. */
 const RETRY = 4000;
 const MOST_RETRIES = 5;
+/** Period of a heat map. */
+const THIS_MONTH = "..";
 
 class LayerPage extends ShownLayer {
   constructor({ layer, layers, basemap, start }) {
@@ -75,6 +77,7 @@ class LayerPage extends ShownLayer {
     on("zoom-to-layer", "click", () => this.view.zoomHome());
     on("graticule", "click", (button) => button.setAttribute("aria-pressed", this.view.toggleGraticule()));
     on("download", "click", () => this.toggleDownload());
+    on("heat", "click", () => this.followHeat(this.heat?.period ? "" : THIS_MONTH));
     on("close-identified", "click", () => {
       showFeatures([]);
       byId("map").focus({ preventScroll: true });
@@ -107,7 +110,21 @@ class LayerPage extends ShownLayer {
     this.open(crs, view ?? openingView(this.layer, this.start, crs));
     for (const id of (values.over ?? "").split(",").filter(Boolean)) this.overlays.add(decodeURIComponent(id));
     this.tools.follow(values);
+    this.followHeat(values.heat);
     this.attribute();
+  }
+
+  /** Show the heat map of a period, `FROM..TO` in days, or of this month. */
+  async followHeat(period) {
+    const { heat } = this.layer;
+    // Whoever may read usage has a credential in the address, or comes from a page of usage.
+    byId("heat").hidden = !heat || !(credential || period);
+    if (!period && !this.heat) return;
+    const { HeatMap } = await import("../heatmap.js");
+    this.heat ??= new HeatMap(this.view);
+    await this.heat.show(heat, period);
+    byId("heat").setAttribute("aria-pressed", Boolean(this.heat.period));
+    this.write();
   }
 
   /** Open or close the panel for downloads, which is loaded on first use. */
@@ -279,6 +296,7 @@ class LayerPage extends ShownLayer {
       crs: this.view.crs === this.set.crs ? undefined : this.view.crs,
       format: this.formats.includes(this.format) ? this.format : undefined,
       ...this.tools.state,
+      heat: this.heat?.period || undefined,
       over: [...this.overlays.shown.keys()].map(encodeURIComponent).join(",") || undefined,
     });
   }
