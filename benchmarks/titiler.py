@@ -146,14 +146,16 @@ def _line(
 
 def _client(server: Target) -> Callable[[list[str]], None]:
     parts = urlsplit(server.address)
-    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=60)
 
     def ask(paths: list[str]) -> None:
+        # Servers close connections that wait for their turn.
+        connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=60)
         for path in paths:
             connection.request("GET", path)
             answer = connection.getresponse()
             body = answer.read()
             if answer.status != 200:
                 raise SystemExit(f"{server.name} answers {answer.status} to {path}: {body[:200]!r}")
+        connection.close()
 
     return ask
