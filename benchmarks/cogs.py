@@ -1,11 +1,13 @@
-"""Processor time of tiles and maps of a COG, beside a slab pyramid and rio-tiler.
+"""Processor time of tiles and maps of a COG, beside a slab pyramid, rio-tiler and TiTiler.
 
 ``python -m benchmarks.cogs`` writes an orthophoto of 4096 pixels a side as a COG in JPEG and one in
 DEFLATE, aligned to the grid of web maps, and publishes them, in turns with:
 
-- a slab pyramid with the same JPEG tiles (a stored tile),
+- a slab pyramid with the same JPEG tiles, and a mosaic of four COGs with them (a stored tile),
 - rio-tiler, which TiTiler uses, if ``--rio-tiler PYTHON`` names an interpreter that has it (a
-  decoded tile as PNG, and a map of 800 by 600 pixels as PNG). It reads the same files.
+  decoded tile as PNG, and a map of 800 by 600 pixels as PNG). It reads the same files,
+- TiTiler itself, if ``--titiler PYTHON`` names an interpreter that has titiler.application and
+  uvicorn. It and Mastaba are servers of one process each, and get the same requests over HTTP.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from rasterio.shutil import copy
 from rasterio.transform import from_origin
 
 from benchmarks.containers import request_of, seconds
+from benchmarks.titiler import compared
 from mastaba.api.tools import create_application
 from mastaba_conformance.tiny_installation import tiny_installation
 from mastaba_writer.pyramids import LevelPlan, write_pyramid
@@ -67,15 +70,45 @@ def ground() -> Any:
     return np.clip(np.stack(bands) + noise, 0, 255).astype(np.uint8)
 
 
-def write_cog(path: Path, pixels: Any, compression: str) -> None:
+def write_cog(
+    path: Path, pixels: Any, compression: str, corner: tuple[int, int] = (0, 0)
+) -> tuple[float, float, float, float]:
+    """Write pixels as a COG; return its box.
+
+    Args:
+        corner: row and column of the first pixel in the image.
+    """
     size = pixels.shape[1]
-    place = from_origin(BOX[0], BOX[1] + SIDE * 256 * CELL, CELL, CELL)
+    west, north = BOX[0] + corner[1] * CELL, BOX[1] + (SIDE * 256 - corner[0]) * CELL
+    place = from_origin(west, north, CELL, CELL)
     profile = {"driver": "GTiff", "width": size, "height": size, "count": 3, "dtype": "uint8"}
     with MemoryFile() as memory:
         with memory.open(**profile, crs="EPSG:3857", transform=place) as source:
             source.write(pixels)
         with memory.open() as source:
             copy(source, path, driver="COG", BLOCKSIZE=256, COMPRESS=compression)
+    return west, north - size * CELL, west + size * CELL, north
+
+
+def write_sheets(folder: Path, pixels: Any) -> Path:
+    """Write four COGs in JPEG, and return their table."""
+    folder.mkdir()
+    half = pixels.shape[1] // 2
+    features = []
+    for row in (0, half):
+        for col in (0, half):
+            path = folder / f"{row}-{col}.tif"
+            part = pixels[:, row : row + half, col : col + half]
+            west, south, east, north = write_cog(path, part, "JPEG", (row, col))
+            ring = [[west, south], [east, south], [east, north], [west, north], [west, south]]
+            geometry = {"type": "Polygon", "coordinates": [ring]}
+            features.append(
+                {"type": "Feature", "properties": {"path": path.name}, "geometry": geometry}
+            )
+    crs = {"type": "name", "properties": {"name": "urn:ogc:def:crs:EPSG::3857"}}
+    table = folder / "table.json"
+    table.write_text(json.dumps({"type": "FeatureCollection", "crs": crs, "features": features}))
+    return table
 
 
 def installation(directory: Path) -> Any:
@@ -87,6 +120,8 @@ def installation(directory: Path) -> Any:
     entries: dict[str, dict[str, str]] = {
         name: {"path": str(directory / f"{name}.tif")} for name in ("JPEG", "DEFLATE")
     }
+    table = write_sheets(directory / "sheets", pixels)
+    entries["MOSAIC"] = {"path": str(table), "container": "mosaic"}
     layers = directory / "site/layers"
     listed = (directory / "site/layers.txt").open("a")
     for name, entry in entries.items():
@@ -148,6 +183,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--requests", type=int, default=300)
     parser.add_argument("--rio-tiler", metavar="PYTHON")
+    parser.add_argument("--titiler", metavar="PYTHON")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="mastaba-cogs-") as temporary:
         directory = Path(temporary)
@@ -155,13 +191,27 @@ def main() -> None:
         place = f"{LEVEL}/{COL + 5}/{ROW + 6}"
         slab = request_of(application, f"/tms/1.0.0/SLABS/{place}.jpeg")
         stored = request_of(application, f"/tms/1.0.0/JPEG/{place}.jpeg")
-        pairs = []
-        seconds(slab, 50), seconds(stored, 50)
-        for _ in range(options.rounds):
-            pairs.append((seconds(slab, options.requests), seconds(stored, options.requests)))
-        ratio = statistics.median(other / one for one, other in pairs)
-        of_slab, of_cog = (1e6 * statistics.median(column) for column in zip(*pairs, strict=True))
-        print(f"stored: slab {of_slab:.1f} us, COG {of_cog:.1f} us, ratio {ratio:.3f}")
+        mosaic = request_of(application, f"/tms/1.0.0/MOSAIC/{place}.jpeg")
+        requests = slab, stored, mosaic
+        for request in requests:
+            seconds(request, 50)
+        rounds = [
+            [seconds(request, options.requests) for request in requests]
+            for _ in range(options.rounds)
+        ]
+        ratio = statistics.median(other / one for one, other, _ in rounds)
+        of_mosaic = statistics.median(other / one for _, one, other in rounds)
+        times = [1e6 * statistics.median(column) for column in zip(*rounds, strict=True)]
+        print(f"stored: slab {times[0]:.1f} us, COG {times[1]:.1f} us, ratio {ratio:.3f}")
+        print(f"stored: mosaic {times[2]:.1f} us, ratio to the COG {of_mosaic:.3f}")
+        if options.titiler:
+            places = [
+                (LEVEL, ROW + row, COL + col) for row in range(1, 15, 3) for col in range(1, 15, 3)
+            ]
+            files = {name: directory / f"{name}.tif" for name in ("DEFLATE", "JPEG")}
+            server = directory / "site/server.json"
+            for line in compared(server, options.titiler, files, places, options.rounds):
+                print(line)
         # A map whose pixels have other places than those of the level.
         west, south = BOX[0] + 700.3 * CELL, BOX[1] + 900.7 * CELL
         box = west, south, west + 800 * CELL * 1.1, south + 600 * CELL * 1.1

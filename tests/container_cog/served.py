@@ -106,16 +106,16 @@ def client_of(server: Path) -> Client:
 
 
 def addresses(
-    layer: str, level: str, row: int, col: int, media: str, extension: str
+    layer: str, level: str, row: int, col: int, media: str, extension: str, grid: str = "PM"
 ) -> dict[str, str]:
     """Return the addresses of one tile, by protocol."""
     query = (
-        "SERVICE=WMTS&REQUEST=GetTile&VERSION=1.0.0&STYLE=normal&TILEMATRIXSET=PM"
+        f"SERVICE=WMTS&REQUEST=GetTile&VERSION=1.0.0&STYLE=normal&TILEMATRIXSET={grid}"
         f"&LAYER={layer}&TILEMATRIX={level}&TILEROW={row}&TILECOL={col}&FORMAT={media}"
     )
     return {
         "KVP": f"/wmts?{query}",
-        "REST": f"/wmts/1.0.0/{layer}/normal/PM/{level}/{row}/{col}.{extension}",
+        "REST": f"/wmts/1.0.0/{layer}/normal/{grid}/{level}/{row}/{col}.{extension}",
         "TMS": f"/tms/1.0.0/{layer}/{level}/{col}/{row}.{extension}",
-        "OGC": f"/ogcapi/collections/{layer}/map/tiles/PM/{level}/{row}/{col}",
+        "OGC": f"/ogcapi/collections/{layer}/map/tiles/{grid}/{level}/{row}/{col}",
     }

@@ -91,3 +91,41 @@ def test_an_undefined_reference_system_can_be_named(tmp_path: Path) -> None:
     entry = {"path": str(path), "options": {"crs": "EPSG:2154"}}
     client = client_of(tmp_path / "site", A=entry)
     assert client.get(wmts("A", (1, 0, 0), "EPSG2154_a", "image/png")).data == picture(1)
+
+
+def test_pictures_as_they_are_stored_have_their_own_media_types(tmp_path: Path) -> None:
+    tiles = {
+        (0, 0, 0): picture(1, kind="JPEG"),
+        (1, 0, 0): picture(2, "RGBA"),
+        (1, 2, 1): picture(3, kind="WEBP"),
+    }
+    path = write_geopackage(tmp_path / "a.gpkg", tiles)
+    entry = {"path": str(path), "options": {"format": "stored"}}
+    client = client_of(tmp_path / "site", A=entry)
+    for tile, kind in zip(tiles, ("jpeg", "png", "webp"), strict=True):
+        # Services announce the format of the first tile of the finest zoom.
+        found = client.get(wmts("A", tile, "EPSG2154_a", "image/png"))
+        assert (found.data, found.mimetype) == (tiles[tile], f"image/{kind}")
+        again = client.get(
+            wmts("A", tile, "EPSG2154_a", "image/png"),
+            headers={"If-None-Match": found.headers["ETag"]},
+        )
+        # Caches replace the fields of what they have by those of this answer.
+        assert (again.status_code, again.headers.get("Content-Type")) == (304, None)
+
+
+def test_pictures_with_alpha_in_a_layer_without_have_nodata_behind(tmp_path: Path) -> None:
+    clear = np.zeros((256, 256, 4), np.uint8)
+    clear[:128] = 90, 60, 30, 255
+    output = io.BytesIO()
+    Image.fromarray(clear).save(output, "PNG")
+    path = write_geopackage(tmp_path / "a.gpkg", {(0, 0, 0): output.getvalue()})
+    entry = {"path": str(path), "options": {"format": "webp", "nodata": [1, 2, 3, 0]}}
+    assert client_of(tmp_path / "site", A=entry)
+    entry["options"] = {"format": "jpeg", "nodata": [10, 20, 30]}
+    client = client_of(tmp_path / "jpeg", A=entry)
+    found = client.get(wmts("A", (0, 0, 0), "EPSG2154_a", "image/jpeg"))
+    with Image.open(io.BytesIO(found.data)) as image:
+        pixels = np.asarray(image).astype(int)
+    assert np.abs(pixels[60, 60] - (90, 60, 30)).max() <= 3
+    assert np.abs(pixels[200, 60] - (10, 20, 30)).max() <= 3

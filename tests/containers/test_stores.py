@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import random
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.container_cog.files import ground
 from tests.container_cog.files import stored_tiles as tiles_of_cog
 from tests.container_cog.served import SIDE, add_layer, addresses, cog_of, place_of
-from tests.container_pmtiles.test_archives import LAYER, MVT, archive
+from tests.container_pmtiles.test_archives import LAYER, MVT, PNG, archive
+from tests.container_sqlite.ground import picture, web_tiles, write_geopackage, write_mbtiles
 from tests.containers.stores import STORES, store_of
 from tests.tiny import tiny_installation
 from werkzeug.test import Client
@@ -24,34 +27,73 @@ Tiles = dict[tuple[str, int, int], bytes]
 
 def cog(directory: Path, version: int) -> tuple[bytes, Tiles]:
     """Return a COG of JPEG tiles, and its tiles with the shared tables, by place."""
+    return _cog(directory, version, COMPRESS="JPEG", QUALITY=60 + 30 * version)
+
+
+def webp(directory: Path, version: int) -> tuple[bytes, Tiles]:
+    """Return a COG of WebP tiles, and its tiles."""
+    return _cog(directory, version, COMPRESS="WEBP", QUALITY=60 + 30 * version)
+
+
+def _cog(directory: Path, version: int, **options: Any) -> tuple[bytes, Tiles]:
     size = 256 * SIDE, 256 * SIDE
-    data = cog_of(
-        directory, ground("uint8", 3, size, version), COMPRESS="JPEG", QUALITY=60 + 30 * version
-    )
+    data = cog_of(directory, ground("uint8", 3, size, version), **options)
     found = tiles_of_cog(data).items()
     return data, {place_of(str(int(n) + 2), *at): tile for (n, *at), tile in found}
 
 
 def pmtiles(directory: Path, version: int) -> tuple[bytes, Tiles]:
     """Return an archive of vector tiles, which are elsewhere in each version."""
-    ids, tiles = ZoomIds(3), {}
+    tiles = {}
     for row in range(8):
         for column in range(8):
             name = f"{version}/{row}/{column}".encode().ljust(7 + version)
             layer = b"\x0a" + bytes([len(name)]) + name + b"\x78\x02"
             tiles[row, column] = b"\x1a" + bytes([len(layer)]) + layer
-    root, data = [], LAYER * version
+    return _archive(tiles, LAYER * version, MVT)
+
+
+def raster(directory: Path, version: int) -> tuple[bytes, Tiles]:
+    """Return an archive of PNG tiles."""
+    places = [(row, column) for row in range(8) for column in range(8)]
+    return _archive({place: picture(sum(place) + 8 * place[0]) for place in places}, b"", PNG)
+
+
+def _archive(tiles: dict[tuple[int, int], bytes], data: bytes, kind: int) -> tuple[bytes, Tiles]:
+    root, ids = [], ZoomIds(3)
     for place in sorted(tiles, key=lambda place: ids.of(*place)):
         root.append((ids.of(*place), 1, len(tiles[place]), len(data)))
         data += tiles[place]
-    written = archive(root, data, kind=MVT, zooms=(3, 3))
+    written = archive(root, data, kind=kind, zooms=(3, 3))
     return written, {("3", *place): tile for place, tile in tiles.items()}
 
 
+def mbtiles(directory: Path, version: int) -> tuple[bytes, Tiles]:
+    """Return a database of PNG tiles in the grid of web maps."""
+    tiles = web_tiles()
+    written = write_mbtiles(directory / "written.mbtiles", tiles).read_bytes()
+    return written, {(str(zoom), row, col): tile for (zoom, col, row), tile in tiles.items()}
+
+
+def geopackage(directory: Path, version: int) -> tuple[bytes, Tiles]:
+    """Return a database of JPEG tiles in a grid of its own."""
+    places = [(1, column, row) for column in range(4) for row in range(3)]
+    tiles = {place: picture(sum(place) + place[1] * 4, kind="JPEG") for place in places}
+    written = write_geopackage(directory / "written.gpkg", tiles).read_bytes()
+    return written, {(str(zoom), row, col): tile for (zoom, col, row), tile in tiles.items()}
+
+
+ALL = ("KVP", "REST", "TMS", "OGC")
+ARCHIVES: dict[str, tuple[Callable[[Path, int], tuple[bytes, Tiles]], str, str, tuple[str, ...]]]
 ARCHIVES = {
-    "tif": (cog, "image/jpeg", "jpg", ("KVP", "REST", "TMS", "OGC")),
+    "tif": (cog, "image/jpeg", "jpg", ALL),
+    "webp.tif": (webp, "image/webp", "webp", ALL),
     "pmtiles": (pmtiles, "application/x-protobuf", "pbf", ("TMS",)),
+    "png.pmtiles": (raster, "image/png", "png", ALL),
+    "mbtiles": (mbtiles, "image/png", "png", ALL),
+    "gpkg": (geopackage, "image/jpeg", "jpg", ALL),
 }
+REPLACED = ("tif", "pmtiles")
 
 
 @pytest.mark.parametrize("suffix", ARCHIVES)
@@ -61,18 +103,22 @@ def test_tiles_are_those_that_are_stored(
 ) -> None:
     make, media_type, extension, protocols = ARCHIVES[suffix]
     data, tiles = make(tmp_path, 0)
+    monkeypatch.setenv("MASTABA_STAGING_DIRECTORY", str(tmp_path / "staged"))
     with store_of(name, tmp_path, monkeypatch) as store:
         store.put(f"a.{suffix}", data)
         server = tiny_installation(tmp_path / "site")
         add_layer(tmp_path / "site", "A", {"path": f"{store.prefix}a.{suffix}"})
-        client = Client(create_application(str(server)))
+        application = create_application(str(server))
+        client = Client(application)
+        grid = application.site.catalogue.layers["A"].pyramid.tile_matrix_set.id
         for place, tile in tiles.items():
             for protocol in protocols:
-                answer = client.get(addresses("A", *place, media_type, extension)[protocol])
+                address = addresses("A", *place, media_type, extension, grid)[protocol]
+                answer = client.get(address)
                 assert (answer.status_code, answer.data) == (200, tile), (protocol, place)
 
 
-@pytest.mark.parametrize("suffix", ARCHIVES)
+@pytest.mark.parametrize("suffix", REPLACED)
 @pytest.mark.parametrize("name", STORES)
 @pytest.mark.thorough
 def test_replacements_under_many_readers(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.container_sqlite.ground import picture, write_geopackage
 from tests.styles.conftest import PUBLIC_URL, STYLE, OpenClient
 from werkzeug.test import Client
 
@@ -71,8 +72,36 @@ def test_without_tiles_there_is_no_style(
     installation: Callable[..., Path], open_client: OpenClient
 ) -> None:
     client = open_client(installation(services=("wmts",)))
-    assert client.get("/styles/VECTOR.json").status_code == 404
+    refused = client.get("/styles/VECTOR.json")
+    assert refused.status_code == 404
+    assert "enable tms or ogcapi" in refused.get_json()["error"]["message"]
     assert client.get("/styles").get_json()["styles"] == []
+
+
+def test_layers_that_clients_cannot_draw_say_why(
+    installation: Callable[..., Path], open_client: OpenClient, tmp_path: Path
+) -> None:
+    server = installation(services=("tms", "ogcapi"))
+    path = write_geopackage(tmp_path / "a.gpkg", {(1, 0, 0): picture(1)})
+    layer = tmp_path / "lambert.json"
+    entry = {"title": "L", "abstract": "", "pyramids": [{"path": str(path)}]}
+    layer.write_text(json.dumps(entry))
+    with next(tmp_path.rglob("layers.txt")).open("a") as file:
+        file.write(f"{layer}\n")
+    client = open_client(server)
+    listed = [one["id"] for one in client.get("/styles").get_json()["styles"]]
+    assert "VECTOR" in listed
+    for name, reason in {
+        "lambert": "its tile matrix set is EPSG2154_a",
+        "FLOAT32_RAW": "not pictures or vector tiles",
+        "NONE": "there is no style NONE",
+    }.items():
+        refused = client.get(f"/styles/{name}.json")
+        assert refused.status_code == 404
+        assert reason in refused.get_json()["error"]["message"]
+        assert name not in listed
+    listed = client.get("/ogcapi/collections/lambert/styles?f=json").text
+    assert "vnd.mapbox.style" not in listed
 
 
 def test_layers_without_files_get_a_style_of_their_tables(

@@ -58,7 +58,9 @@ def test_commands_of_the_page(
         file.write(f"{layers}/ORTHO.json\n{layers}/HYBRID.json\n")
     blocks = re.findall(r"^```sh\n(.*?)^```$", text, re.M | re.S)
     ran = []
-    for line in (line for block in blocks for line in block.replace("\\\n", " ").splitlines()):
+    # A command may be on several lines.
+    joined = [block.replace("\\\n", "") for block in blocks]
+    for line in (line for block in joined for line in block.splitlines()):
         words = shlex.split(line)
         if words[0] == "gdaltindex":
             index(folder, line)

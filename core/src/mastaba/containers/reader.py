@@ -232,6 +232,9 @@ class TileReader(ABC):
         deliver: converts a payload to a body in the format of the pyramid; it raises
             `SlabFormatError` if it cannot. None if stored tiles are sent as they are (with the
             TIFF header that the format needs).
+        type_of: returns the media type of a payload that tile services send as it is stored, not
+            converted by `deliver`, though other tiles have other types; None if all have that of
+            the pyramid's format.
         etag_suffix: changes with everything that `deliver` depends on.
         decoder: decodes payloads for maps; None if they are in the format of the pyramid.
     """
@@ -240,6 +243,7 @@ class TileReader(ABC):
     has_slabs: bool = False
     tile_class: ClassVar[type[StoredTile]] = StoredTile
     deliver: Delivery | None = None
+    type_of: Callable[[bytes], str] | None = None
     etag_suffix: str = ""
     decoder: Decoder | None = None
     __slots__ = ("_data", "_height", "_indices", "_width", "level", "storage")

@@ -72,9 +72,13 @@ class TilePublisher:
         # A palette is inserted only into one-channel PNG.
         self._palette = style.palette if style and layer.pyramid.takes_palettes else None
         self._deliver, suffix = _delivery(layer, reader, self._palette)
+        self._type_of = None if self._palette else reader.type_of
         # Nodes that read different descriptors have different ETags, even for equal slabs.
         self._etag_suffix = f"-{layer.pyramid.generation}{suffix}"
         self._fields = [("Content-Type", tile_format.media_type)]
+        if self._type_of is not None:
+            # Each tile has its own, and a 304 none: caches would store it.
+            self._fields = []
         value = (not self._palette and layer.stored_cache_control) or layer.cache_control
         if value:
             self._fields.append(("Cache-Control", value))
@@ -174,9 +178,14 @@ class TilePublisher:
         body = tile.read()
         # After the read: if the slab was replaced meanwhile, the tile has another version.
         fields = self._validators(tile, suffix)
-        fields.append(disposition)
-        if self._deliver is not None and not tile.is_delivered:
+        if self._type_of is not None:
+            media_type = self._type_of(body)
+            fields.append(("Content-Type", media_type))
+            if disposition is self._inline:
+                disposition = ("Content-Disposition", content_disposition(media_type))
+        elif self._deliver is not None and not tile.is_delivered:
             body = _converted(tile, body, self._deliver)
+        fields.append(disposition)
         if self._may_be_gzip:
             if body.startswith(_GZIP_MAGIC):
                 if decode:

@@ -34,7 +34,14 @@ from mastaba_sqlite_tiles.layers import (
     raster_of,
     require_same,
 )
-from mastaba_sqlite_tiles.pictures import PictureDecoder, common_format, delivery_of, size_of
+from mastaba_sqlite_tiles.pictures import (
+    STORED,
+    PictureDecoder,
+    common_format,
+    delivery_of,
+    size_of,
+    type_of,
+)
 from mastaba_sqlite_tiles.reader import StoredLevel
 from mastaba_sqlite_tiles.table import MAX_ZOOM, TileTable
 
@@ -122,16 +129,17 @@ class GeoPackage(Container):
                 raise ContainerFormatError(f"{name}: gpkg_tile_matrix has other sizes of tiles")
             tile_format, channels = common_format(samples, options.get("format"), name)
             raster = raster_of(channels, options.get("nodata"))
-            decoder = PictureDecoder(tile_format, channels, *size)
+            decoder = PictureDecoder(tile_format, raster, *size)
             deliver = delivery_of(tile_format, decoder)
+            sent = type_of if options.get("format") == STORED else None
 
             def store(zoom: int, columns: int, rows: int, direction: int) -> StoredLevel:
                 return StoredLevel(
-                    *(table.find, zoom, columns, rows, direction, None, deliver, decoder)
+                    *(table.find, zoom, columns, rows, direction, None, deliver, decoder, sent)
                 )
 
             kinds = ", ".join(sorted({sample.kind for sample in samples}))
-            way = "as stored" if "," not in kinds else f"as {tile_format.extension}"
+            way = "as stored" if "," not in kinds or sent else f"as {tile_format.extension}"
         pyramid, readers = published_pyramid(
             source,
             context,

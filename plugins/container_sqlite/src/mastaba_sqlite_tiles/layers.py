@@ -29,6 +29,7 @@ from mastaba.errors import ContainerFormatError, StorageUnavailableError
 from mastaba_containers.heads import check_signature, head
 from mastaba_containers.sets import Place
 from mastaba_sqlite_tiles.database import Connection, DatabaseFile
+from mastaba_sqlite_tiles.pictures import STORED
 from mastaba_sqlite_tiles.reader import BLOCK, DatabaseReader, StoredLevel
 from mastaba_sqlite_tiles.staging import StagedFile, Staging
 
@@ -227,9 +228,10 @@ COMMON_OPTIONS: Mapping[str, Any] = MappingProxyType(
         },
         "format": {
             "type": "string",
-            "enum": ["png", "jpeg", "webp"],
+            "enum": ["png", "jpeg", "webp", STORED],
             "description": "Format in which all pictures are delivered. By default, that of the "
-            "file; PNG if it contains several.",
+            "file; PNG if it contains several. With `stored`, each is sent as it is, with its own "
+            "media type.",
         },
     }
 )

@@ -45,7 +45,14 @@ from mastaba_sqlite_tiles.layers import (
     raster_of,
     require_same,
 )
-from mastaba_sqlite_tiles.pictures import PictureDecoder, common_format, delivery_of, size_of
+from mastaba_sqlite_tiles.pictures import (
+    STORED,
+    PictureDecoder,
+    common_format,
+    delivery_of,
+    size_of,
+    type_of,
+)
 from mastaba_sqlite_tiles.reader import StoredLevel
 from mastaba_sqlite_tiles.table import TileTable
 
@@ -103,12 +110,13 @@ class MBTiles(Container):
             tile_format, raster, size = TILE_FORMATS["TIFF_PBF_MVT"], None, (256, 256)
             if any(sample.coding not in (None, "gzip") for sample in samples):
                 raise ContainerFormatError(f"{name}: vector tiles are not compressed with gzip")
-            decoder, deliver = None, None
+            decoder, deliver, sent = None, None, None
         else:
             tile_format, channels = common_format(samples, options.get("format"), name)
             size, raster = size_of(samples, name), raster_of(channels, options.get("nodata"))
-            decoder = PictureDecoder(tile_format, channels, *size)
+            decoder = PictureDecoder(tile_format, raster, *size)
             deliver = delivery_of(tile_format, decoder)
+            sent = type_of if options.get("format") == STORED else None
         declared = _NAMES.get(metadata.get("format", ""), metadata.get("format", ""))
         found = "pbf" if samples[0].kind == "mvt" else samples[0].kind
         if declared and (declared not in (found, "application/x-protobuf") or len(kinds) > 1):
@@ -131,11 +139,15 @@ class MBTiles(Container):
             raster,
             options,
             lambda zoom, columns, rows, direction: StoredLevel(
-                *(table.find, zoom, columns, rows, direction, None, deliver, decoder)
+                *(table.find, zoom, columns, rows, direction, None, deliver, decoder, sent)
             ),
             bounds if options.get("tile_matrix_set") in (None, OWN, WEB_MERCATOR_QUAD) else None,
         )
-        way = "as stored" if len(kinds) == 1 else f"as {tile_format.extension}, others encoded"
+        way = (
+            "as stored"
+            if len(kinds) == 1 or sent
+            else f"as {tile_format.extension}, others encoded"
+        )
         return OpenedContainer(
             pyramid,
             readers,

@@ -1,4 +1,4 @@
-"""Pictures of several kinds in one file: one format goes out, maps get equal pixels."""
+"""Pictures of several kinds in one file: one format, or all; maps get equal pixels."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from mastaba.api.containers import (
     TILE_FORMATS,
     WEBP,
     Codec,
+    RasterSpecification,
     TileFormat,
 )
 from mastaba.errors import ContainerFormatError
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 _PNG: Final = TILE_FORMATS["TIFF_PNG_UINT8"]
 _JPEG: Final = TILE_FORMATS["TIFF_JPG_UINT8"]
+STORED: Final = "stored"
+"""Value of the option ``format``: all pictures are sent as they are."""
 _FORMATS: Final = {"png": _PNG, "jpeg": _JPEG, "webp": WEBP, "avif": AVIF}
 _MODES: Final = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
 _SIGNATURES: Final = {
@@ -30,6 +33,7 @@ _SIGNATURES: Final = {
     Codec.WEBP: (8, b"WEBP"),
     Codec.AVIF: (4, b"ftyp"),
 }
+_MEDIA_TYPES: Final = {found.codec: found.media_type for found in _FORMATS.values()}
 _WEBP_QUALITY: Final = 80
 
 
@@ -38,7 +42,8 @@ def common_format(
 ) -> tuple[TileFormat, int]:
     """Return the format in which the pictures of a file are delivered, and its channels.
 
-    One kind of picture is delivered as it is stored, several kinds as PNG.
+    One kind of picture is delivered as it is stored, several kinds as PNG. With `STORED`, it is the
+    format that services announce: that of the first picture.
 
     Args:
         wanted: option ``format``.
@@ -53,6 +58,8 @@ def common_format(
         raise ContainerFormatError(f"{name}: tiles of the kinds {what} cannot form one layer")
     if any(sample.is_animated for sample in samples):
         raise ContainerFormatError(f"{name}: animated pictures cannot form a layer")
+    if wanted == STORED:
+        wanted = samples[0].kind
     kind = wanted or (next(iter(kinds)) if len(kinds) == 1 else "png")
     has_colour = any(sample.channels >= 3 for sample in samples)
     has_alpha = any(sample.channels in (2, 4) for sample in samples)
@@ -75,14 +82,18 @@ class PictureDecoder:
 
     Args:
         tile_format: of the pyramid.
-        channels: of the pyramid.
+        raster: of the pyramid. Its nodata are behind pictures with alpha, if it has none.
         width, height: pixels.
     """
 
-    def __init__(self, tile_format: TileFormat, channels: int, width: int, height: int) -> None:
+    def __init__(
+        self, tile_format: TileFormat, raster: RasterSpecification, width: int, height: int
+    ) -> None:
+        channels = raster.channels
         self._mode = _MODES[channels]
         self._format = tile_format
         self._channels = channels
+        self._behind = tuple(int(value) for value in raster.nodata)
         self._size = width, height
 
     @property
@@ -111,6 +122,11 @@ class PictureDecoder:
                     # Samples of 16 bits: the upper eight.
                     upper = np.asarray(image).astype(np.uint32) >> 8
                     image = Image.fromarray(upper.astype(np.uint8))
+                elif image.has_transparency_data and not self._mode.endswith("A"):
+                    # Transparent pixels may have any colour.
+                    above = image.convert("RGBA")
+                    image = Image.new(self._mode, image.size, self._behind)
+                    image.paste(above, mask=above.getchannel("A"))
                 elif image.mode == "P" and "transparency" in image.info:
                     image = image.convert("RGBA")
                 pixels = np.array(image.convert(self._mode))
@@ -132,6 +148,18 @@ def delivery_of(tile_format: TileFormat, decoder: PictureDecoder) -> Delivery:
         return _encoded(decoder.decode(payload), tile_format)
 
     return deliver
+
+
+def type_of(payload: bytes) -> str:
+    """Return the media type of a picture by its first bytes.
+
+    Raises:
+        ContainerFormatError: it is none.
+    """
+    for kind, (start, signature) in _SIGNATURES.items():
+        if payload[start : start + len(signature)] == signature:
+            return _MEDIA_TYPES[kind]
+    raise ContainerFormatError("a tile is not a picture")
 
 
 def _encoded(pixels: Any, tile_format: TileFormat) -> bytes:

@@ -31,7 +31,7 @@ class StoredLevel:
         columns: added to the column of the level.
         rows, direction: the stored row is ``rows + direction * row``.
         decode: makes the payload from a row of `find`; None if it is the first value.
-        deliver, decoder: as of `TileReader`.
+        deliver, decoder, type_of: as of `TileReader`.
     """
 
     find: str
@@ -42,6 +42,7 @@ class StoredLevel:
     decode: Callable[[tuple[Any, ...]], bytes] | None = None
     deliver: Delivery | None = None
     decoder: Decoder | None = None
+    type_of: Callable[[bytes], str] | None = None
 
 
 class DatabaseIndex(TileIndex):
@@ -117,7 +118,7 @@ class DatabaseReader(TileReader):
     """
 
     tile_class = DatabaseTile
-    __slots__ = ("_index", "_width", "data", "decoder", "deliver", "file", "stored")
+    __slots__ = ("_index", "_width", "data", "decoder", "deliver", "file", "stored", "type_of")
 
     def __init__(
         self,
@@ -132,6 +133,7 @@ class DatabaseReader(TileReader):
         self.stored = stored
         self.deliver = stored.deliver
         self.decoder = stored.decoder
+        self.type_of = stored.type_of
         self.data = f"{file.name}#{stored.find}/{stored.zoom}"
         self._width = level.matrix.matrix_width
         self._index: DatabaseIndex | None = None

@@ -19,7 +19,7 @@ from mastaba_ows.offers import STYLESHEET, Stylesheet
 from mastaba_styles.fonts import Fonts
 from mastaba_styles.made import made_style
 from mastaba_styles.sheets import LAYER_SCHEMA, STYLE, Addresses, Sheets, findings, rewritten
-from mastaba_styles.sources import source_of
+from mastaba_styles.sources import source_of, why
 from mastaba_styles.sprites import Sprites
 
 if TYPE_CHECKING:
@@ -201,9 +201,11 @@ class StylesService(Service):
         source = self._source(identifier)
         sheets = self._sheets.by_layer.get(identifier, ())
         sheet = next((one for one in sheets if name in ("", one.name)), None)
-        if source is None or (sheet is None and name):
+        layer = self.site.catalogue.layers.get(identifier)
+        if layer is not None and source is None and not name and self.publishes(layer):
+            raise UnknownPathError(f"the layer {printable(identifier)} has no style: {why(layer)}")
+        if source is None or layer is None or (sheet is None and name):
             raise UnknownPathError(f"there is no style {printable(name or identifier)}")
-        layer = self.site.catalogue.layers[identifier]
         if sheet is not None:
             return rewritten(sheet, layer, self._addresses)
         return made_style(layer, source, self._addresses)

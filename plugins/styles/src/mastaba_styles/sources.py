@@ -42,6 +42,17 @@ def source_of(layer: Layer, site: Site) -> dict[str, Any] | None:
     return source
 
 
+def why(layer: Layer) -> str:
+    """Return why a layer has no source."""
+    tile_format = layer.pyramid.format
+    if not (tile_format.is_vector or tile_format.is_picture):
+        return f"its tiles are {tile_format.media_type}, not pictures or vector tiles"
+    if zooms(layer) is None:
+        used = layer.pyramid.tile_matrix_set.id
+        return f"clients of styles need zooms of Web Mercator, and its tile matrix set is {used}"
+    return "no service offers its tiles by zoom, column and row; enable tms or ogcapi"
+
+
 def tables_of(layer: Layer) -> dict[str, Any]:
     """Return the tables of a layer by name, each as in the finest level that has it."""
     levels = layer.pyramid.levels.values()

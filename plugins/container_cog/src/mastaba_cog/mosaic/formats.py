@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from mastaba.errors import ContainerFormatError
 from mastaba_cog.errors import CogError
 from mastaba_cog.mosaic.table import Rows, Wanted
 from mastaba_containers.heads import kind_of
@@ -53,8 +52,7 @@ def rows_of(data: bytes, wanted: Wanted) -> Rows:
     """Return the rows of a table.
 
     Raises:
-        CogError: it cannot be read, or is larger than the limits.
-        ContainerFormatError: it is another kind of file.
+        CogError: it is another kind of file, cannot be read, or is larger than the limits.
     """
     # A mark of UTF-8, and white space, may precede texts.
     start = data[:64].removeprefix(b"\xef\xbb\xbf").lstrip()
@@ -68,8 +66,6 @@ def rows_of(data: bytes, wanted: Wanted) -> Rows:
         remedy = "convert it: ogr2ogr index.gpkg index.fgb"
         raise CogError("it is a FlatGeobuf, which is not read", remedy)
     if not data:
-        raise ContainerFormatError("the table is empty")
-    raise ContainerFormatError(
-        f"it is {kind_of(data)}, not a table of files",
-        "name a GeoJSON, GeoPackage, GeoParquet or VRT",
-    )
+        raise CogError("the table is empty", "write it again")
+    reason = f"it is {kind_of(data)}, not a table of files"
+    raise CogError(reason, "name a GeoJSON, GeoPackage, GeoParquet or VRT")

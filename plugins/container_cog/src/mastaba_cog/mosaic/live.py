@@ -6,7 +6,7 @@ import hashlib
 import logging
 import os
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from time import monotonic
 from typing import ClassVar, Final
@@ -17,11 +17,14 @@ from mastaba.api.storages import ByteRange, ResourcePath, Storage
 from mastaba.errors import ContainerFormatError, MastabaError
 from mastaba_cog.errors import CogError
 from mastaba_cog.mosaic.formats import LARGEST, rows_of
-from mastaba_cog.mosaic.members import Kind, Member, Members
+from mastaba_cog.mosaic.members import Kind, Member, Members, Opened
+from mastaba_cog.mosaic.painting import Recipe
 from mastaba_cog.mosaic.table import Table, Wanted, table_of
 
 logger: Final = logging.getLogger("mastaba")
 
+MOST_KNOWN: Final = 1024
+"""Tiles that are found again without the table. Each may keep a file that is not open otherwise."""
 _WAITING: Final = 0.5
 """Seconds that a request waits for a changed table; it then uses the one before."""
 _SILENCE: Final = 60.0
@@ -90,6 +93,21 @@ class MosaicIndex(TileIndex):
         return MosaicIndex(self.storage, self.key, self.table, self.options)
 
 
+@dataclass(frozen=True, slots=True)
+class KnownTile:
+    """A tile that is sent as it is stored, as it was found.
+
+    Attributes:
+        index: of the table.
+        seen: all files that were asked for it.
+        recipe: how it is made.
+    """
+
+    index: MosaicIndex
+    seen: Sequence[Opened]
+    recipe: Recipe
+
+
 class Mosaic:
     """What all levels of a mosaic share.
 
@@ -104,6 +122,8 @@ class Mosaic:
 
     Attributes:
         index, members: as given; replaced if the table, or a file, has changed.
+        known: tiles that are found again without the table, by level, row and column; at most
+            `MOST_KNOWN`.
         fault: why the present table cannot be used; the one before is. Empty if it can.
         report: called after `fault` has changed.
     """
@@ -121,6 +141,7 @@ class Mosaic:
     ) -> None:
         self.index = index
         self.members = members
+        self.known: dict[tuple[str, int, int], KnownTile] = {}
         self.fault = ""
         self.report: Callable[[], None] = lambda: None
         self._source = source
@@ -193,6 +214,12 @@ class Mosaic:
                 self._silent_until = monotonic() + _SILENCE
                 logger.warning("a file of the mosaic %s is left out: %s", index.name, error)
             return None
+
+    def keep(self, place: tuple[str, int, int], tile: KnownTile) -> None:
+        """Find a tile again without the table, until it or a file of the tile changes."""
+        if len(self.known) >= MOST_KNOWN:
+            self.known = {}
+        self.known[place] = tile
 
     def renew(self, index: MosaicIndex) -> None:
         """Make sure that tiles found from now on are not mixed with those of an index."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, ClassVar, Final
@@ -18,7 +18,15 @@ from mastaba_cog.georeference import Ground, ground_of
 from mastaba_cog.images import Found, GeoTiff, Image, comparable
 from mastaba_cog.index import CogIndex, covers
 from mastaba_cog.mosaic.table import Table
-from mastaba_cog.reader import CogReader, CogTile, File, ScatteredReader, numbered, read_head
+from mastaba_cog.reader import (
+    CogReader,
+    CogTile,
+    File,
+    PlainTile,
+    ScatteredReader,
+    numbered,
+    read_head,
+)
 from mastaba_containers.sets import are_equal
 
 MOST_OPEN: Final = 1024
@@ -156,6 +164,11 @@ class Member(CogIndex):
         """
         reader = self._reader(image, is_framed=is_framed)
         block, number = reader.place_of(row, col)
+        if not is_framed:
+            # The usual case of tiles that are sent as they are.
+            place = self.plain(image, row * self.geotiff.images[image].across + col)
+            if place is not None:
+                return PlainTile(reader, block, self, number, place)
         place = self.tile(number)
         if place is None:
             return None
@@ -217,6 +230,9 @@ class Member(CogIndex):
         )
 
 
+Opened = tuple[tuple[str, str], Member]
+"""The row of a file, and its version that is open."""
+
 _NO_CACHE: Final = IndexCache(1, 1.0)
 """Readers of members find no index: they are given one."""
 
@@ -270,6 +286,15 @@ class Members:
         """Return the file of a row if it is open."""
         found = self._open.peek(self._key(table, row))
         return found if isinstance(found, Member) else None
+
+    def opened(self, table: Table, row: int, member: Member) -> Opened:
+        """Return a file that is open, for `are_open`."""
+        return self._key(table, row), member
+
+    def are_open(self, those: Sequence[Opened]) -> bool:
+        """Return whether all files are still open in the same versions."""
+        peek = self._open.peek
+        return all(peek(key) is member for key, member in those)
 
     def forget(self, table: Table, row: int, member: Member) -> None:
         """Open a file again for the next tile, unless it is open in another version."""

@@ -6,6 +6,7 @@ import hashlib
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -65,7 +66,7 @@ class Part:
     is_full: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Recipe:
     """How a tile is made.
 
@@ -77,7 +78,7 @@ class Recipe:
     parts: Sequence[Part]
     stored: CogTile | None
 
-    @property
+    @cached_property
     def place(self) -> tuple[int, int]:
         """A number that changes with all that the tile is made of, and its stored bytes."""
         digest = hashlib.blake2b(digest_size=8)
@@ -92,12 +93,12 @@ class Recipe:
                 length += tile.length
         return int.from_bytes(digest.digest(), "big"), max(1, length)
 
-    @property
+    @cached_property
     def is_versioned(self) -> bool:
         """Whether all files have versions."""
         return all(part.member.version is not None for part in self.parts)
 
-    @property
+    @cached_property
     def modified(self) -> float | None:
         """When the last of the files was changed."""
         return max((part.member.modified or 0.0 for part in self.parts), default=None)

@@ -20,8 +20,8 @@ from mastaba.errors import (
     StorageUnavailableError,
 )
 from mastaba_cog.container import StoredDecoder, encoded
-from mastaba_cog.mosaic.live import Mosaic, MosaicIndex
-from mastaba_cog.mosaic.members import Kind, Member
+from mastaba_cog.mosaic.live import KnownTile, Mosaic, MosaicIndex
+from mastaba_cog.mosaic.members import Kind, Member, Opened
 from mastaba_cog.mosaic.painting import (
     MOST_IN_MAP,
     MOST_IN_TILE,
@@ -261,6 +261,8 @@ class MosaicReader(TileReader):
         if not only_known:
             self._open(index, rows)
         parts: list[Part] = []
+        seen: list[Opened] = []
+        is_skipped = False
         todo: Any = None
         for number, row in enumerate(rows):
             if number == MOST_IN_MAP:
@@ -270,7 +272,9 @@ class MosaicReader(TileReader):
                 continue
             member = self._member(index, row, only_known=only_known)
             if member is None:
+                is_skipped = True
                 continue
+            seen.append(self.mosaic.members.opened(table, row, member))
             kernel = self._options.kernel
             part = part_of(row, member, matrix, tile, kernel, only_known=only_known)
             if part is None:
@@ -294,7 +298,10 @@ class MosaicReader(TileReader):
         if not parts:
             return None
         stored = whole_tile(parts[0], tile) if len(parts) == 1 else None
-        return Recipe(parts, stored)
+        recipe = Recipe(parts, stored)
+        if stored is not None and not is_skipped:
+            self.mosaic.keep((matrix.id, *place), KnownTile(index, seen, recipe))
+        return recipe
 
     def payload(self, recipe: Recipe, place: tuple[int, int]) -> bytes:
         """Return the bytes of a tile, in one version of each file.
@@ -325,6 +332,9 @@ class MosaicReader(TileReader):
     def _tile(
         self, index: MosaicIndex, place: tuple[int, int], *, only_known: bool = False
     ) -> MosaicTile | None:
+        known = self.mosaic.known.get((self.level.matrix.id, *place))
+        if known and known.index is index and self.mosaic.members.are_open(known.seen):
+            return MosaicTile(self, index, place, known.recipe)
         for attempt in count(1):
             try:
                 recipe = self.recipe(index, place, only_known=only_known)
