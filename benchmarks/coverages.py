@@ -66,7 +66,7 @@ def main() -> int:
         folder = Path(arguments.folder or temporary)
         # Of the servers that are started.
         os.environ["MASTABA_PLUGINS_DIR"] = str(Path(plugins.__file__).parent)
-        server_json = _write(folder, arguments.side, arguments.formula)
+        server_json = write_heights(folder, arguments.side, formula=arguments.formula)
         if not arguments.latency:
             _downloads(server_json, Path(temporary), arguments.side, arguments.ranges)
         target = plain_http(server_json, Path(temporary), workers=2, threads=4)
@@ -92,8 +92,17 @@ def _downloads(server_json: Path, folder: Path, side: int, ranges: int) -> None:
         target.stop()
 
 
-def _write(folder: Path, side: int, formula: bool) -> Path:
-    """Write the pyramid and its installation, unless they exist."""
+def write_heights(folder: Path, side: int, *, formula: bool) -> Path:
+    """Write the pyramid and its installation, unless they exist.
+
+    Args:
+        folder: for all files.
+        side: cells of a window that the finest level contains.
+        formula: whether slabs come from `FormulaHeights`, for servers with its plugin.
+
+    Returns:
+        the path of the server.json.
+    """
     ready = folder / f"ready-{side}{'-formula' if formula else ''}"
     if ready.is_file():
         return Path(ready.read_text())
