@@ -19,7 +19,6 @@ import subprocess
 import tempfile
 import threading
 import time
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -31,17 +30,15 @@ from urllib.parse import urlsplit
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks import plugins
+from benchmarks.formula import SLAB, TILE, by_formula, encoded_heights, heights, kind_of
 from benchmarks.processes import cpu_seconds, memory_of
 from benchmarks.servers import plain_http
 from mastaba_writer.installation import layer_document, write_installation
 from mastaba_writer.pyramids import LevelPlan, write_pyramid
 from mastaba_writer.tile_matrix_sets import synthetic
 
-TILE: Final = 256
-SLAB: Final = 16
 ORIGIN: Final = (0.0, 12_000_000.0)
-KINDS: Final = 61
-"""Different tiles; their order repeats after no column or row of slabs."""
 FIRST_ROW, FIRST_COL = 100, 77
 """Cells by which the window is beside the tiles."""
 NODATA: Final = -99999.0
@@ -58,11 +55,18 @@ def main() -> int:
     parser.add_argument("--ranges", type=int, default=500, help="random ranges (%(default)d)")
     parser.add_argument("--seconds", type=float, default=8, help="of latency (%(default)g)")
     parser.add_argument("--latency", action="store_true", help="measure the latency alone")
+    parser.add_argument(
+        "--formula",
+        action="store_true",
+        help="let a formula make the slabs when they are read: windows of any size need no room",
+    )
     parser.add_argument("--folder", help="for the pyramid, which is kept there")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="mastaba-coverages-") as temporary:
         folder = Path(arguments.folder or temporary)
-        server_json = _write(folder, arguments.side)
+        # Of the servers that are started.
+        os.environ["MASTABA_PLUGINS_DIR"] = str(Path(plugins.__file__).parent)
+        server_json = write_heights(folder, arguments.side, formula=arguments.formula)
         if not arguments.latency:
             _downloads(server_json, Path(temporary), arguments.side, arguments.ranges)
         target = plain_http(server_json, Path(temporary), workers=2, threads=4)
@@ -88,26 +92,18 @@ def _downloads(server_json: Path, folder: Path, side: int, ranges: int) -> None:
         target.stop()
 
 
-def _tiles() -> list[Floats]:
-    """Return the different tiles: slopes with noise; some values are not finite."""
-    found = []
-    for kind in range(KINDS):
-        source = np.random.default_rng(kind)
-        tile = np.linspace(kind, kind + 200, TILE * TILE, dtype=np.float32).reshape(TILE, TILE)
-        tile += source.normal(0, 0.01, tile.shape).astype(np.float32)
-        tile[kind, :5] = [np.nan, np.inf, -np.inf, -0.0, 1e-42]
-        found.append(np.full_like(tile, np.nan) if kind == 7 else tile)
-    return found
+def write_heights(folder: Path, side: int, *, formula: bool) -> Path:
+    """Write the pyramid and its installation, unless they exist.
 
+    Args:
+        folder: for all files.
+        side: cells of a window that the finest level contains.
+        formula: whether slabs come from `FormulaHeights`, for servers with its plugin.
 
-def _kind(row: int, col: int) -> int | None:
-    """Return which tile is in a place; None where nothing is stored."""
-    return None if (row // 5 + col // 3) % 11 == 0 else (row * 31 + col * 17) % KINDS
-
-
-def _write(folder: Path, side: int) -> Path:
-    """Write the pyramid and its installation, unless they exist."""
-    ready = folder / f"ready-{side}"
+    Returns:
+        the path of the server.json.
+    """
+    ready = folder / f"ready-{side}{'-formula' if formula else ''}"
     if ready.is_file():
         return Path(ready.read_text())
     count = (side + max(FIRST_ROW, FIRST_COL)) // TILE + 1
@@ -122,10 +118,10 @@ def _write(folder: Path, side: int) -> Path:
         matrix_sizes=[(one, one) for one in sizes],
         tile_size=(TILE, TILE),
     )
-    encoded = [zlib.compress(tile.tobytes(), 1) for tile in _tiles()]
+    encoded = [] if formula else encoded_heights()
 
     def tile(level: str, row: int, col: int) -> bytes | None:
-        kind = _kind(row, col)
+        kind = None if formula else kind_of(row, col)
         return None if kind is None else encoded[kind]
 
     plans = [
@@ -143,6 +139,8 @@ def _write(folder: Path, side: int) -> Path:
         tiles_per_width=SLAB,
         tiles_per_height=SLAB,
     )
+    if formula:
+        by_formula(folder / "pyramids/heights.json")
     layer = layer_document(
         folder / "pyramids/heights.json", tile_matrix_sets={"GRID": matrices}, coverages=True
     )
@@ -284,7 +282,7 @@ class _Tiff:
         return found
 
 
-_DECODED: Final = _tiles()
+_DECODED: Final = heights()
 
 
 def _expected(first: int, side: int) -> Floats:
@@ -293,7 +291,7 @@ def _expected(first: int, side: int) -> Floats:
     found = np.full((bottom - top, side), NODATA, np.float32)
     for row in range(top // TILE, (bottom - 1) // TILE + 1):
         for col in range(FIRST_COL // TILE, (FIRST_COL + side - 1) // TILE + 1):
-            kind = _kind(row, col)
+            kind = kind_of(row, col)
             if kind is None:
                 continue
             high, low = max(top, row * TILE), min(bottom, row * TILE + TILE)

@@ -6,8 +6,12 @@ import json
 import random
 import struct
 import time
+import zlib
 from pathlib import Path
 from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
 
 import mastaba
 from mastaba.api.storages import ByteRange, Environment, ObjectRead, ObjectStat, Storage
@@ -63,12 +67,113 @@ class FormulaStorage(Storage):
         return ObjectStat(len(self._slab), "1", 0)
 
 
+class FormulaHeights(Storage):
+    """Slabs of heights: few different tiles, in an order that does not repeat soon.
+
+    Args:
+        container: a number of bytes, and milliseconds that each read takes, as ``0-20``. The
+            number says nothing.
+    """
+
+    name: ClassVar[str] = "heights"
+    container_field: ClassVar[str | None] = "heights_name"
+
+    def __init__(self, container: str) -> None:
+        super().__init__(container)
+        self._wait = int(container.rpartition("-")[2]) / 1000
+        self._tiles = encoded_heights()
+        self._absent = build_slab([None] * SLAB**2, **_HEIGHTS)
+
+    @classmethod
+    def open(cls, container: str, environment: Environment) -> Self:
+        return cls(container)
+
+    def read(
+        self, key: str, byte_range: ByteRange | None = None, version: str | None = None
+    ) -> ObjectRead:
+        time.sleep(self._wait)
+        kinds, offsets, size = self._layout(key)
+        start, length = byte_range or ByteRange(0, size)
+        stop = min(start + length, size)
+        data = bytearray(stop - start)
+        head = self._head(kinds, offsets)
+        parts = [(0, head)]
+        parts += [
+            (offset, self._tiles[kind])
+            for kind, offset in zip(kinds, offsets, strict=True)
+            if kind is not None
+        ]
+        for offset, part in parts:
+            first, last = max(start, offset), min(stop, offset + len(part))
+            if first < last:
+                data[first - start : last - start] = memoryview(part)[
+                    first - offset : last - offset
+                ]
+        return ObjectRead(bytes(data), "1", 0)
+
+    def stat(self, key: str) -> ObjectStat:
+        time.sleep(self._wait)
+        return ObjectStat(self._layout(key)[2], "1", 0)
+
+    def _layout(self, key: str) -> tuple[list[int | None], list[int], int]:
+        """Return what kind each tile of a slab is, where it begins, and the size of the slab."""
+        _, column, row = key.rsplit("_", 2)
+        kinds = [
+            kind_of(int(row) * SLAB + i, int(column) * SLAB + j)
+            for i in range(SLAB)
+            for j in range(SLAB)
+        ]
+        offsets, position = [], len(self._absent)
+        for kind in kinds:
+            offsets.append(position)
+            position += 0 if kind is None else len(self._tiles[kind])
+        return kinds, offsets, position
+
+    def _head(self, kinds: list[int | None], offsets: list[int]) -> bytes:
+        sizes = [0 if kind is None else len(self._tiles[kind]) for kind in kinds]
+        index = struct.pack(f"<{2 * len(kinds)}I", *offsets, *sizes)
+        return self._absent[:HEADER_SIZE] + index + self._absent[HEADER_SIZE + len(index) :]
+
+
+TILE = 256
+KINDS = 61
+"""Different tiles of heights; their order repeats after no column or row of slabs."""
+_HEIGHTS: dict[str, Any] = {
+    "format": "TIFF_ZIP_FLOAT32",
+    "channels": 1,
+    "tiles_per_width": SLAB,
+    "tiles_per_height": SLAB,
+}
+
+
+def heights() -> list[npt.NDArray[np.float32]]:
+    """Return the different tiles: slopes with noise; some values are not finite."""
+    found = []
+    for kind in range(KINDS):
+        source = np.random.default_rng(kind)
+        tile = np.linspace(kind, kind + 200, TILE * TILE, dtype=np.float32).reshape(TILE, TILE)
+        tile += source.normal(0, 0.01, tile.shape).astype(np.float32)
+        tile[kind, :5] = [np.nan, np.inf, -np.inf, -0.0, 1e-42]
+        found.append(np.full_like(tile, np.nan) if kind == 7 else tile)
+    return found
+
+
+def encoded_heights() -> list[bytes]:
+    """Return the different tiles as they are stored."""
+    return [zlib.compress(tile.tobytes(), 1) for tile in heights()]
+
+
+def kind_of(row: int, col: int) -> int | None:
+    """Return which tile of heights is in a place; None where nothing is stored."""
+    return None if (row // 5 + col // 3) % 11 == 0 else (row * 31 + col * 17) % KINDS
+
+
 class FormulaPlugin:
     """Registers the storage."""
 
     @mastaba.hookimpl
     def register_storages(self) -> list[type[Storage]]:
-        return [FormulaStorage]
+        return [FormulaStorage, FormulaHeights]
 
 
 def formula_pyramid(directory: Path, level: LevelPlan, size: int, latency: int) -> Path:
@@ -89,3 +194,15 @@ def formula_pyramid(directory: Path, level: LevelPlan, size: int, latency: int) 
     one["storage"] = storage
     path.write_text(json.dumps(document), "utf-8")
     return path
+
+
+def by_formula(path: Path, latency: int = 0) -> None:
+    """Let the slabs of heights in the descriptor of a pyramid come from a formula."""
+    document: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    for level in document["levels"]:
+        level["storage"] = {
+            "type": "HEIGHTS",
+            "heights_name": f"0-{latency}",
+            "image_prefix": f"level{level['id']}",
+        }
+    path.write_text(json.dumps(document), "utf-8")

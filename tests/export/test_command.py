@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.export.ground import LEVELS, planned
+from tests.export.ground import LEVELS, opened, planned, write_world
 from tests.forked import run as mastaba
 
 from mastaba.api.services import Site
+from mastaba_export import sizes
 from mastaba_export.errors import EmptyExportError, InvalidRequestError
 from mastaba_export.options import add_options, command_of, given_inputs
 from mastaba_export.request import format_of
@@ -133,6 +134,7 @@ def test_estimates_are_exact_for_copies(site: Site, tmp_path: Path, format: str)
             continue
         done += 1
         assert estimate["is_exact"]
+        assert estimate["interval"] == [estimate["bytes"]] * 2
         assert (result.tiles, result.payload_bytes) == (
             estimate["tiles"],
             estimate["payload_bytes"],
@@ -140,3 +142,62 @@ def test_estimates_are_exact_for_copies(site: Site, tmp_path: Path, format: str)
         if format != "pmtiles" and format != "mbtiles":  # equal tiles are written once there
             assert abs(result.bytes - estimate["bytes"]) <= 0.02 * result.bytes + 131072
     assert done == 30
+
+
+SAMPLED_AREAS = 30
+
+
+def made_estimate(
+    site: Site, layer: str, format: str, folder: Path, chance: random.Random, **inputs: Any
+) -> tuple[dict[str, Any], int]:
+    """Return the estimate for a random area, and the bytes that it really has."""
+    while True:
+        if layer == "HEIGHTS":
+            x, y = chance.uniform(600_200, 601_500), chance.uniform(6_797_300, 6_799_000)
+            side = chance.uniform(300, 1500)
+            area = {"bbox": [x, y, x + side, y + side], "crs": "EPSG:2154"}
+        else:
+            area = random_inputs(chance)
+        try:
+            made = planned(site, layer, format, **area, **inputs)
+            path = folder / f"a{chance.random()}{made.extension}"
+            estimate = made.estimate()
+            result = run(made, path)
+        except (EmptyExportError, InvalidRequestError):
+            continue
+        if result.tiles >= 40:
+            return estimate, result.bytes
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("compression", ["deflate", "lzw"])
+def test_estimates_of_compressed_files(site: Site, tmp_path: Path, compression: str) -> None:
+    """They are within 10 %, and in 95 % of all areas within their interval."""
+    chance, inside = random.Random(4), 0
+    for _ in range(SAMPLED_AREAS):
+        estimate, size = made_estimate(
+            site, "HEIGHTS", "cog", tmp_path, chance, compression=compression
+        )
+        assert not estimate["is_exact"]
+        assert abs(estimate["bytes"] - size) <= 0.1 * size
+        low, high = estimate["interval"]
+        inside += low <= size <= high
+    assert inside >= 0.95 * SAMPLED_AREAS - 1
+
+
+@pytest.mark.thorough
+def test_estimates_from_some_slabs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of many slabs, some are looked at: the interval contains what is written."""
+    monkeypatch.setattr(sizes, "MOST_INDICES", 40)
+    site = opened(write_world(tmp_path / "world", slab=4))
+    chance, inside = random.Random(5), 0
+    for _ in range(SAMPLED_AREAS):
+        while True:
+            estimate, size = made_estimate(site, "IMAGES", "dir", tmp_path, chance)
+            if not estimate["is_exact"]:
+                break
+        low, high = estimate["interval"]
+        assert low < high
+        inside += low <= size <= high
+    site.catalogue.storages.close()
+    assert inside >= 0.95 * SAMPLED_AREAS - 1

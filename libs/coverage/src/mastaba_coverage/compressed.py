@@ -140,16 +140,20 @@ class CompressedFile:
             raise CoverageTooLargeError(layout.size, 1 << 32, "bytes")
         return bytes(layout.head)
 
-    def estimate(self, most: int) -> int:
-        """Return about how many bytes the file will have.
+    def estimate(self, most: int) -> tuple[int, list[tuple[list[int], int]]]:
+        """Return about how many bytes the file will have, and what that was found from.
 
         Args:
             most: tiles of each image that are compressed to find out.
+
+        Returns:
+            the bytes; and for each image the sizes of those tiles, and the number of all.
 
         Raises:
             ObjectChangedError, SlabFormatError, StorageError: as `part`.
         """
         total = self.reserved
+        samples: list[tuple[list[int], int]] = []
         for image, window in enumerate(self._windows):
             numbers = np.flatnonzero(window.sizes)
             if not len(numbers):
@@ -157,9 +161,10 @@ class CompressedFile:
             chosen = numbers[np.unique(np.linspace(0, len(numbers) - 1, most).astype(int))]
             found = [self._pixels(image, int(one), int(one) + 1) for one in chosen]
             tiles = [pixels for blocks in found for pixels in blocks if pixels is not None]
-            size = sum(len(framed(self.plan.codec.encode(pixels))) for pixels in tiles)
-            total += round(size / len(tiles) * len(numbers))
-        return total
+            sizes = [len(framed(self.plan.codec.encode(pixels))) for pixels in tiles]
+            samples.append((sizes, len(numbers)))
+            total += round(sum(sizes) / len(sizes) * len(numbers))
+        return total, samples
 
     @cached_property
     def _parts(self) -> list[tuple[int, int, int]]:

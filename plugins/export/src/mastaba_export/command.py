@@ -204,7 +204,9 @@ def _document(result: Result, place: str) -> dict[str, Any]:
 def _print_estimate(estimate: dict[str, Any]) -> None:
     about = "" if estimate["is_exact"] else "about "
     print(f"tiles     {about}{estimate['tiles']:,}")
-    print(f"bytes     about {estimate['bytes']:,}")
+    low, high = estimate["interval"]
+    between = "" if low == high else f", between {low:,} and {high:,}"
+    print(f"bytes     about {estimate['bytes']:,}{between}")
     print(f"payloads  {about}{estimate['payload_bytes']:,} bytes")
     print(f"reads     about {estimate['source_reads']:,}, {estimate['source_bytes']:,} bytes")
     print(f"seconds   about {estimate['seconds']}")

@@ -34,7 +34,7 @@ from mastaba_export.hilbert import order_of, positions
 from mastaba_export.levels import ExportLevel
 from mastaba_export.request import COVERAGES
 from mastaba_export.selection import Selection, around, selected
-from mastaba_export.sizes import Estimate, of_file, of_tiles
+from mastaba_export.sizes import Estimate, of_file, of_tiles, sampled_variance
 from mastaba_export.sources import DRAWN_BLOCK, DrawnTiles, StoredTiles
 
 if TYPE_CHECKING:
@@ -180,8 +180,9 @@ class ExportPlan:
         tiles = _tiles_by_level(file.plan)
         if isinstance(file, CompressedFile):
             is_clipped = self.request.area is not None
-            sampled = file.estimate(_CLIPPED if is_clipped else _SAMPLED)
-            return of_file(sampled, tiles, is_exact=False)
+            total, samples = file.estimate(_CLIPPED if is_clipped else _SAMPLED)
+            variance = sum(sampled_variance(sizes, count) for sizes, count in samples)
+            return of_file(total, tiles, variance)
         return of_file(file.size, tiles)
 
     @cached_property

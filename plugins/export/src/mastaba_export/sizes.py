@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
 
 Estimate: TypeAlias = dict[str, Any]
 """Keys ``tiles``, ``bytes``, ``payload_bytes``, ``source_reads``, ``source_bytes``, ``seconds`` and
-``levels``; ``is_exact`` is false if slabs or tiles were sampled."""
+``levels``; ``is_exact`` is false if slabs or tiles were sampled. ``interval`` contains the bytes
+with a probability of 95 %."""
 
 MOST_INDICES: Final = 50_000
 """Slabs of a level whose indices are all read; of more, as many are sampled."""
@@ -150,6 +152,7 @@ def of_tiles(
     sizer = _sizer(form, levels)
     found: dict[str, dict[str, int]] = {}
     tiles = payload = reads = source = 0
+    variance = 0.0
     is_exact, is_drawn = is_copied, False
     with ThreadPoolExecutor(threads) as pool:
         for level in levels:
@@ -163,11 +166,14 @@ def of_tiles(
             payload += one.payload
             reads += one.reads
             source += one.source
+            variance += one.variance
             is_exact = is_exact and one.is_exact
+    size = sizer.total()
     rate = _DRAWN_PER_SECOND if is_drawn else _TILES_PER_SECOND
     return {
         "tiles": tiles,
-        "bytes": sizer.total(),
+        "bytes": size,
+        "interval": _interval(size, variance),
         "payload_bytes": payload,
         "source_reads": reads,
         "source_bytes": source,
@@ -177,24 +183,31 @@ def of_tiles(
     }
 
 
-def of_file(size: int, tiles: Mapping[str, int], *, is_exact: bool = True) -> Estimate:
+def of_file(size: int, tiles: Mapping[str, int], variance: float | None = None) -> Estimate:
     """Return the size and cost of one file.
 
     Args:
         size: in bytes.
         tiles: numbers of tiles by level.
-        is_exact: whether every byte is known.
+        variance: of the size as `sampled_variance` has it; None if every byte is known.
     """
     return {
         "tiles": sum(tiles.values()),
         "bytes": size,
+        "interval": _interval(size, variance or 0.0),
         "payload_bytes": size,
         "source_reads": size // _SPAN + 1,
         "source_bytes": size,
         "seconds": _seconds(0.0, size),
         "levels": {name: {"tiles": count} for name, count in tiles.items()},
-        "is_exact": is_exact,
+        "is_exact": variance is None,
     }
+
+
+def _interval(size: int, variance: float) -> list[int]:
+    """Return the limits of a size, bytes: equal if it is exact."""
+    reach = math.ceil(math.sqrt(variance))
+    return [max(size - reach, 0), size + reach]
 
 
 def _seconds(work: float, size: int) -> float:
@@ -207,6 +220,7 @@ class _Numbers(NamedTuple):
     reads: int
     source: int
     is_exact: bool
+    variance: float
 
 
 def _of_stored(
@@ -225,12 +239,12 @@ def _of_stored(
         chosen = range(0, count, -(-count // MOST_INDICES))
     places = [(int(level.rows[one]), int(level.columns[one])) for one in chosen]
     tiles = payload = reads = 0
-    ratio = 1.0
-    if not is_copied:
-        ratio = _growth(source, places)
+    ratio, spread = (1.0, 0.0) if is_copied else _growth(source, places)
+    slabs: list[int] = []
     share = count / max(len(places), 1)
     for place, sizes in zip(places, _in_order(pool, source, places), strict=True):
         stored = sum(sizes)
+        slabs.append(stored)
         tiles += len(sizes)
         payload += stored
         reads += 1 + (stored // _SPAN + 1 if sizes else 0)
@@ -246,6 +260,7 @@ def _of_stored(
         round(reads * share),
         round(payload * share),
         share == 1.0,
+        ratio**2 * sampled_variance(slabs, count) + (spread * payload * share) ** 2,
     )
 
 
@@ -261,20 +276,32 @@ def _in_order(
             yield from (source.sizes(*place) for place in part)
 
 
-def _growth(source: StoredTiles, places: Sequence[tuple[int, int]]) -> float:
-    """Return how much larger converted tiles are than stored ones, from some of them."""
-    before = after = seen = 0
+def _growth(source: StoredTiles, places: Sequence[tuple[int, int]]) -> tuple[float, float]:
+    """Return how much larger converted tiles are than stored ones, from some of them.
+
+    Returns:
+        the ratio, and how far it may be wrong.
+    """
+    before: list[int] = []
+    after: list[int] = []
+    seen = 0
     for number in np.unique(np.linspace(0, len(places) - 1, 16).astype(int)):
         stored = sum(source.sizes(*places[number]))
         if not stored:
             continue
         batch = source.read(*places[number])
-        before += batch.read
-        after += sum(len(tile.payload) for tile in batch.tiles)
+        before.append(batch.read)
+        after.append(sum(len(tile.payload) for tile in batch.tiles))
         seen += len(batch.tiles)
         if seen >= _SAMPLED_TILES:
             break
-    return after / before if before else 1.0
+    if not sum(before):
+        return 1.0, 0.0
+    ratio = sum(after) / sum(before)
+    rest = [made - ratio * stored for made, stored in zip(after, before, strict=True)]
+    return ratio, math.sqrt(sampled_variance(rest, len(places))) / (
+        sum(before) / len(before) * len(places)
+    )
 
 
 def _of_drawn(level: ExportLevel, source: DrawnTiles, sizer: Sizer) -> _Numbers:
@@ -282,20 +309,45 @@ def _of_drawn(level: ExportLevel, source: DrawnTiles, sizer: Sizer) -> _Numbers:
     count = level.selection.count
     blocks = np.unique(np.linspace(0, len(level.rows) - 1, 16).astype(int))
     sizes: list[int] = []
+    means: list[float] = []
     tried = 0
     for number in blocks:
         places = source.places(int(level.rows[number]), int(level.columns[number]))
-        for place in _some(places, _SAMPLED_TILES // len(blocks)):
-            payload = source.tile(*place)
-            tried += 1
-            if payload is not None:
-                sizes.append(len(payload))
+        some = [source.tile(*place) for place in _some(places, _SAMPLED_TILES // len(blocks))]
+        tried += len(some)
+        drawn = [len(payload) for payload in some if payload is not None]
+        sizes += drawn
+        # Neighbours are similar: what is sampled are blocks.
+        means.append(sum(drawn) / max(len(some), 1))
     tiles = round(count * len(sizes) / tried) if tried else 0
     total = round(sum(sizes) / len(sizes) * tiles) if sizes else 0
     repeated = round(tiles / len(sizes)) if sizes else 0
     for _ in range(repeated):
         sizer.add(sizes)
-    return _Numbers(tiles, total, tiles, total, False)
+    share = count / max(len(level.rows), 1)
+    variance = share**2 * sampled_variance(means, len(level.rows))
+    return _Numbers(tiles, total, tiles, total, False, variance)
+
+
+def sampled_variance(sizes: Sequence[float], count: int) -> float:
+    """Return the square of how far the sum of a population may be from what a sample tells.
+
+    It is that of 95 % of all samples, by Student's distribution, whose quantile is 1.96 and about
+    2.5 divided by the degrees of freedom. Samples along a curve are more similar than others, so it
+    is rather too large.
+
+    Args:
+        sizes: of the sample.
+        count: members of the population.
+    """
+    taken = len(sizes)
+    if taken >= count or not taken:
+        return 0.0
+    if taken == 1:  # nothing is known: it may be all or nothing
+        return float(count * sizes[0]) ** 2
+    quantile = 1.96 + 2.5 / (taken - 1)
+    error = float(np.var(sizes, ddof=1)) / taken * (1 - taken / count)
+    return (quantile * count) ** 2 * error
 
 
 def _some(places: Sequence[tuple[int, int]], count: int) -> Iterable[tuple[int, int]]:

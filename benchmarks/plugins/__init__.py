@@ -1,0 +1,1 @@
+"""Plugins of measured servers: MASTABA_PLUGINS_DIR is this folder."""
