@@ -6,8 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from mastaba.api.catalogue import WGS84, TileLimits, transform_points
-
 if TYPE_CHECKING:
     from mastaba.api.catalogue import CRS, Layer, TileMatrix
     from mastaba_usage.cells import Cell
@@ -109,7 +107,10 @@ def drawn(found: Sequence[Mapping[str, Any]]) -> tuple[str, list[tuple[str, floa
 
 
 def _ring(matrix: TileMatrix, crs: CRS, block: Block) -> list[list[float]] | None:
+    # Not at the top: the command line imports this module for any command.
     import numpy as np
+
+    from mastaba.api.catalogue import WGS84, TileLimits, transform_points
 
     size = 1 << SHIFT
     top, left = block.row * size, block.col * size
