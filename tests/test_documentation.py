@@ -286,7 +286,8 @@ def test_default_formats_of_the_sample_are_those_of_the_core() -> None:
 
 # ---------------------------------------------------------------- commands of the pages
 
-_INSTALLATION = re.compile(r"pip install ((?:\.\.?/(?:core|libs/\w+|plugins/\w+)\s*)+)")
+_OURS = r"['\"]?\.\.?/(?:core|libs/\w+|plugins/\w+)(?:\[\w+\])?['\"]?"
+_INSTALLATION = re.compile(rf"pip install ((?:{_OURS}(?:[ \t]|\\\n)*)+)")
 _PAGES = [
     REPOSITORY / "README.md",
     *sorted(REPOSITORY.glob("docs/**/*.md")),
@@ -301,10 +302,21 @@ def test_pages_install_what_exists_with_all_that_it_needs() -> None:
     commands = 0
     for page in _PAGES:
         text = page.read_text("utf-8")
-        assert not re.search(r"pip install (-\w+ )*\"?mastaba", text), f"{page.name}: not on PyPI"
+        assert not re.search(r"pip install (-\w+ )*[\"']?mastaba", text), (
+            f"{page.name}: not on PyPI"
+        )
         for command in _INSTALLATION.findall(text):
             commands += 1
-            given = {Path(word).name for word in command.split()}
+            words = [word.strip("'\"") for word in command.replace("\\\n", " ").split()]
+            for folder, _, extra in (word.partition("[") for word in words if "[" in word):
+                (file,) = REPOSITORY.glob(f"*/{Path(folder).name}/pyproject.toml")
+                assert (
+                    extra[:-1]
+                    in tomllib.loads(file.read_text("utf-8"))["project"]["optional-dependencies"]
+                ), f"{page.name}: {folder}[{extra}"
+            if len(words) == 1 and words[0].endswith("]"):  # adds to what is installed
+                continue
+            given = {Path(word.partition("[")[0]).name for word in words}
             libraries = {"server", "storage", "documents"}
             needed = {"server"} if given <= libraries else {"core", *libraries}
             for name in given - {"core"}:

@@ -13,6 +13,19 @@ from tests.live.processes import PATIENCE, wait_until
 DESKTOP = (1280, 800)
 PHONE = (380, 780)
 
+_TOO_SMALL = """(most) => {
+    const isHidden = (one) => !one.checkVisibility() || !one.getBoundingClientRect().width;
+    return [...document.querySelectorAll("a, button, select, summary, input")]
+        .filter((one) => !isHidden(one) && !one.matches(".skip, .divider"))
+        .filter((one) => getComputedStyle(one).clipPath === "none")
+        .map((one) => (one.closest("label") ?? one))
+        .filter((one) => {
+            const { width, height } = one.getBoundingClientRect();
+            return width < most || height < most;
+        })
+        .map((one) => one.id || one.outerHTML);
+}"""
+
 live_in_chromium = [
     pytest.mark.live,
 ]
@@ -54,6 +67,11 @@ class Page:
     def _response(self, response: Any) -> None:
         if response.status >= 400:
             self.faults.append(f"{response.status} {response.url}")
+
+    def targets_too_small(self) -> list[str]:
+        """Return what is to be tapped and is smaller than a finger (44 px)."""
+        found: list[str] = self.page.evaluate(_TOO_SMALL, 43.5)
+        return found
 
     def close(self) -> None:
         self.page.close()

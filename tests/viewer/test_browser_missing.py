@@ -110,20 +110,6 @@ def test_comparison_opens_at_the_start(thin: Page) -> None:
     assert abs(x - 222639) > 100 * 2003
 
 
-TOO_SMALL = """(most) => {
-    const isHidden = (one) => !one.checkVisibility() || !one.getBoundingClientRect().width;
-    return [...document.querySelectorAll("a, button, select, summary, input")]
-        .filter((one) => !isHidden(one) && !one.matches(".skip, .divider"))
-        .filter((one) => getComputedStyle(one).clipPath === "none")
-        .map((one) => (one.closest("label") ?? one))
-        .filter((one) => {
-            const { width, height } = one.getBoundingClientRect();
-            return width < most || height < most;
-        })
-        .map((one) => one.id || one.outerHTML);
-}"""
-
-
 @pytest.mark.parametrize("path", ["", "HEIGHT", "compare/IMAGE/PALETTE", "nothing"])
 def test_targets_on_a_phone_are_as_large_as_fingers(browser: Any, sparse: str, path: str) -> None:
     page = Page(browser, sparse, PHONE)
@@ -134,7 +120,7 @@ def test_targets_on_a_phone_are_as_large_as_fingers(browser: Any, sparse: str, p
         page.page.locator("#sheet").click()
         page.page.locator("#advanced summary").click()
     assert page.page.locator("a, button").count() > 0
-    assert page.page.evaluate(TOO_SMALL, 43.5) == []
+    assert page.targets_too_small() == []
     page.faults = [fault for fault in page.faults if "404" not in fault]
     page.close()
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.series import colour_of, series_installation
-from tests.viewer.browser import Page, live_in_chromium
+from tests.viewer.browser import PHONE, Page, live_in_chromium
 from tests.viewer.conftest import Serving
 
 pytestmark = live_in_chromium
@@ -89,3 +89,12 @@ def test_two_values_are_compared(page: Page) -> None:
     page.settle()
     assert shown(page, 0.45) == colour_of(0)
     assert shown(page, 0.55) == colour_of(2)
+
+
+def test_targets_on_a_phone_are_as_large_as_fingers(browser: Any, years: str) -> None:
+    page = Page(browser, years, PHONE)
+    page.open("ORTHO")
+    page.page.locator("#sheet").click()
+    assert page.page.locator("#play").is_visible()
+    assert page.targets_too_small() == []
+    page.close()

@@ -139,18 +139,28 @@ def test_plugin_without_hooks_is_a_warning() -> None:
     assert "implements no hook" in warning
 
 
-def test_listing_plugins_imports_no_library() -> None:
-    program = (
-        "import sys\n"
-        "from mastaba.commands.main import main\n"
-        "assert main(['plugins']) == 0\n"
-        # Not jsonschema_rs, which checks the settings of plugins.
-        "heavy = {'numpy', 'pyproj', 'PIL.Image', 'isal', 'boto3', 'jsonschema',\n"
-        "         'lxml', 'werkzeug', 'yaml', 'urllib3', 'swiftclient', 'rados'}\n"
-        "sys.exit(', '.join(heavy & sys.modules.keys()) or 0)"
-    )
+_HEAVY = (
+    "heavy = {'numpy', 'pyproj', 'PIL.Image', 'isal', 'boto3', 'jsonschema',\n"
+    "         'lxml', 'werkzeug', 'yaml', 'urllib3', 'swiftclient', 'rados'}\n"
+    "sys.exit(', '.join(heavy & sys.modules.keys()) or 0)"
+)
+# Not jsonschema_rs, which checks the settings of plugins.
+
+
+def output_without_libraries(command: str) -> str:
+    program = f"import sys\nfrom mastaba.commands.main import main\n{command}\n{_HEAVY}"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
-    assert "encoder image/png" in done.stdout
+    return done.stdout
+
+
+def test_listing_plugins_imports_no_library() -> None:
+    assert "encoder image/png" in output_without_libraries("assert main(['plugins']) == 0")
+
+
+def test_adding_commands_imports_no_library() -> None:
+    """Each command of a plugin needs the parsers of all."""
+    command = "try: main(['--help'])\nexcept SystemExit: pass"
+    assert "build" in output_without_libraries(command)
