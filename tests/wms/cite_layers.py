@@ -69,6 +69,9 @@ LAKES: Mapping[str, Sequence[tuple[float, float]]] = {
 """Corners of the lake at each elevation."""
 ISLAND = [(0.0017, -0.0011), (0.0025, -0.0011), (0.0025, -0.0006), (0.0017, -0.0006)]
 KEYWORDS = ["elevation", "time"]
+RECORD = {"format": "text/xml", "type": "ISO19115:2003", "url": "https://example.org/record.xml"}
+OTHERS = ("cite:BasicPolygons", "cite:DividedRoutes", "cite:RoadSegments", "cite:Streams")
+CONTACT = {"name": "Mapping agency", "voice": "+33 1 23 45 67 89"}
 
 Paint = Callable[[ImageDraw.ImageDraw], object]
 
@@ -77,7 +80,7 @@ def terrain() -> NDArray[np.float32]:
     """Return heights of 600 x 600 cells, high in the upper left and low in the lower right."""
     row, column = np.mgrid[:TERRAIN_CELLS, :TERRAIN_CELLS]
     heights = (334 - (row + column) * 133 / (2 * TERRAIN_CELLS)).round()
-    heights[:150, :150] = 335 + row[:150, :150] * 90 // 149
+    heights[:150, :150] = 336 + row[:150, :150] * 89 // 149
     heights[450:, 450:] = row[450:, 450:] // 3
     return heights.astype(np.float32)
 
@@ -157,6 +160,7 @@ def layers(folder: Path) -> dict[str, dict[str, Any]]:
     heights = terrain()
     ground = _pyramid(folder, "terrain", heights, TERRAIN)
     metres = {"name": "elevation", "units": "CRS:88", "unit_symbol": "m"}
+    basic = _picture(folder, "basic", _cars([(0.0, 0.0)]))
     found = {
         "cite:Autos": {
             **list(autos.values())[-1],
@@ -174,27 +178,34 @@ def layers(folder: Path) -> dict[str, dict[str, Any]]:
                 {**metres, "of": "pixels", "values": "0/425/1", "default": "0/425"},
             ],
         },
-        "cite:Ponds": _picture(folder, "ponds", _cars([(0.0, 0.0)])),
+        **{name: dict(basic) for name in OTHERS},
     }
     for name, document in found.items():
-        facts = {"title": name, "abstract": f"Test data {name}", "keywords": KEYWORDS}
-        document.update(facts, resampling="nn")
+        document.update(
+            title=name,
+            abstract=f"Test data {name}",
+            keywords=KEYWORDS,
+            metadata=[RECORD],
+            resampling="nn",
+        )
     return found
 
 
 def write(folder: Path, url: str | None = None) -> Path:
     """Write an installation, and return its server.json."""
     overrides: dict[str, Any] = {
+        "wms": {"keywords": KEYWORDS},
         "global": {
+            "contact": CONTACT,
             "map": {
                 "reprojection": True,
                 "crs": ["EPSG:4326"],
                 "limits": {"layers_count": 20, "width": 1024, "height": 1024},
-            }
+            },
         },
     }
     if url is not None:
-        overrides["wms"] = {"endpoint_uri": f"{url}/wms"}
+        overrides["wms"]["endpoint_uri"] = f"{url}/wms"
     return write_installation(
         folder,
         layers=layers(folder),

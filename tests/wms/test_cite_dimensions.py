@@ -87,20 +87,18 @@ HIGH, LOW = (0, 0, 150, 150), (450, 450, 150, 150)
 
 
 @pytest.mark.parametrize(
-    ("text", "high", "low", "all_"),
+    ("text", "high", "low", "everywhere"),
     [
         ("0/200", 22_500, 0, 337_500),
-        ("200/335", None, 22_500, None),
+        ("200/335", 22_500, 22_500, 45_000),
         ("335/425", 0, 22_500, 337_500),
         ("0/200,335/425", 0, 0, 315_000),
     ],
 )
-def test_ranges_of_terrain(
-    client: Client, text: str, high: int | None, low: int, all_: int | None
-) -> None:
+def test_ranges_of_terrain(client: Client, text: str, high: int, low: int, everywhere: int) -> None:
     hidden = transparent(client, ElEvAtIoN=text)
-    for expected, where in ((high, HIGH), (low, LOW), (all_, (0, 0, 600, 600))):
-        assert expected is None or window(hidden, *where).sum() == expected
+    for expected, where in ((high, HIGH), (low, LOW), (everywhere, (0, 0, 600, 600))):
+        assert window(hidden, *where).sum() == expected
 
 
 def test_values_of_terrain(client: Client) -> None:
@@ -115,7 +113,7 @@ def test_values_of_terrain(client: Client) -> None:
     default = ask(client, "cite:Terrain", box, size, TrAnSpArEnT="TRUE")
     assert default.headers["Warning"].startswith("99 Default value used: elevation=0/425")
     assert (picture(default, "RGBA")[:, :, 3] > 0).any()
-    both = ask(client, "cite:Ponds,cite:Terrain", "-1,-1,1,1", size, ElEvAtIoN="0/425")
+    both = ask(client, "cite:BasicPolygons,cite:Terrain", "-1,-1,1,1", size, ElEvAtIoN="0/425")
     picture(both, "RGB")
 
 
@@ -166,7 +164,7 @@ def test_elevations_of_lakes(
 def test_several_elevations_of_lakes(client: Client) -> None:
     response = ask(client, "cite:Lakes", LAKE_BOX, LAKE_SIZE, ElEvAtIoN="500,480")
     assert code_of(response) == "InvalidDimensionValue"
-    both = ask(client, "cite:Ponds,cite:Lakes", LAKE_BOX, LAKE_SIZE, ElEvAtIoN="480")
+    both = ask(client, "cite:BasicPolygons,cite:Lakes", LAKE_BOX, LAKE_SIZE, ElEvAtIoN="480")
     picture(both, "RGB")
 
 
@@ -228,7 +226,7 @@ def test_default_of_autos_and_other_layers(client: Client) -> None:
     default = dimension(client, "cite:Autos")[0]["default"]
     response = ask(client, "cite:Autos", AUTO_BOX, AUTO_SIZE)
     assert response.headers["Warning"].startswith(f"99 Default value used: time={default}")
-    layers = "cite:Lakes,cite:Autos,cite:Ponds"
+    layers = "cite:Lakes,cite:Autos,cite:BasicPolygons"
     picture(ask(client, layers, AUTO_BOX, AUTO_SIZE, TiMe=TIMES[6]), "RGB")
 
 
