@@ -369,6 +369,8 @@ def test_pruned_in_any_order_and_killed_in_between(
         monkeypatch.setattr(OutputStore, name, dying(getattr(OutputStore, name)))
     number = 1
     pinned: set[int] = set()
+    # Pyramids that link to slabs of a version, which they have pinned.
+    linking: dict[Path, tuple[int, Tiles]] = {}
     for turn in range(30):
         for _ in range(chance.randint(1, 3)):
             number += 1
@@ -380,19 +382,28 @@ def test_pruned_in_any_order_and_killed_in_between(
             rollback(store, "map", chance.choice(known))
         if chance.random() < 0.6:
             pinned.add(one := chance.choice(known))
-            pin(store, "map", one, f"turn {turn}")
+            pin(store, "map", one, "ann")
         if pinned and chance.random() < 0.4:
-            unpin(store, "map", one := chance.choice(sorted(pinned)))
+            unpin(store, "map", one := chance.choice(sorted(pinned)), "ann")
             pinned.discard(one)
-        keep = chance.randint(1, 4)
         current = next(one.number for one in log(store, "map") if one.published)
+        if chance.random() < 0.4:
+            whole = joined(tmp_path / f"whole_{turn}", descriptor)
+            linking[whole] = current, read_payloads(whole)
+        if linking and chance.random() < 0.3:
+            whole = chance.choice(sorted(linking))
+            assert unpin(store, "map", linking.pop(whole)[0], str(whole)) == 1
+        keep = chance.randint(1, 4)
         calls["left"] = chance.randint(0, 12)
         with suppress(KilledError):
             prune(store, "map", keep, linked_days=0)
         calls["left"] = 10**9
         prune(store, "map", keep, linked_days=0)
         kept = {one.number for one in log(store, "map")}
-        assert kept == pinned | {current} | set(known[-keep:])
+        joins = {version for version, _ in linking.values()}
+        assert kept == pinned | joins | {current} | set(known[-keep:])
+        for whole, (_, tiles) in linking.items():
+            assert read_payloads(whole) == tiles
         for one in kept:
             assert read_payloads(tmp_path / f"out/map_{one}.json") == payloads[one]
         states = document(tmp_path, "map.history.json")["versions"]

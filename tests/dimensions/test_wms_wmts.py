@@ -1,4 +1,4 @@
-"""Values of time over WMS and WMTS, compared with an oracle, and maps of several of them."""
+"""Values of time over WMS and WMTS, compared with an oracle."""
 
 from __future__ import annotations
 
@@ -14,10 +14,6 @@ from numpy.typing import NDArray
 from PIL import Image
 from tests.series import colour_of, series_document, series_installation
 from werkzeug.test import Client, TestResponse
-
-from mastaba_writer.installation import layer_document
-from mastaba_writer.pyramids import LevelPlan, write_pyramid
-from mastaba_writer.tile_matrix_sets import web_mercator
 
 pytestmark = pytest.mark.thorough
 
@@ -135,81 +131,3 @@ def check(
     position = texts.index(by_text[wanted]) if wanted else len(texts) - 1
     found = pixels_of(response)[0, 0]
     assert tuple(int(one) for one in found[:3]) == colour_of(position), (context, answer)
-
-
-VALUES = ("1950", "1960", "1970", "1980", "1990", "2000")
-BOXES = {
-    "EPSG:3857": (0.0, 0.0, HALF / 2, HALF / 2),
-    "CRS:84": (0.0, 0.0, 90.0, 66.0),
-    "EPSG:2154": (100_000.0, 6_000_000.0, 1_300_000.0, 7_200_000.0),
-}
-
-
-def test_maps_of_several_values_are_those_of_single_ones_merged(
-    tmp_path: Path, open_client: OpenClient
-) -> None:
-    """Each value has half of the tiles, with colours of its own."""
-    rng = random.Random(5)
-    files = {}
-    for year in VALUES:
-        present = {(row, col): rng.random() < 0.5 for row in range(8) for col in range(8)}
-        colours = {place: [rng.randrange(256) for _ in range(3)] for place in present}
-
-        def tile(_level: str, row: int, col: int, present: Any = present, c: Any = colours) -> Any:
-            place = row % 8, col % 8
-            if not present[place]:
-                return None
-            return np.broadcast_to(np.array(c[place], np.uint8), (256, 256, 3))
-
-        files[year] = write_pyramid(
-            tmp_path / "scattered",
-            f"scattered_{year}",
-            tile_matrix_set=web_mercator(),
-            format="TIFF_PNG_UINT8",
-            channels=3,
-            levels=[LevelPlan("5", 8, 15, 16, 23)],
-            tile=tile,
-            tables=(),
-        )
-    document = {
-        **layer_document(files["2000"]),
-        "dimensions": [{"name": "time"}],
-        "variants": [
-            {"at": {"time": year}, "pyramids": [{"path": str(path)}]}
-            for year, path in files.items()
-        ],
-    }
-    crs = {"global": {"map": {"reprojection": True, "crs": ["EPSG:4326", "EPSG:2154"]}}}
-    client = open_client(
-        series_installation(
-            tmp_path, services=("wms",), others={"HOLES": document}, services_overrides=crs
-        )
-    )
-
-    def draw(**changes: str) -> NDArray[Any]:
-        fixed = {"VERSION": "1.3.0", "LAYERS": "HOLES", "TRANSPARENT": "TRUE"}
-        sizes = {"WIDTH": "64", "HEIGHT": "48"}
-        return pixels_of(client.get("/wms", query_string=MAP | fixed | sizes | changes))
-
-    mixed = 0
-    for number in range(120):
-        code, (west, south, east, north) = rng.choice(list(BOXES.items()))
-        x, y = (
-            sorted(rng.uniform(west, east) for _ in range(2)),
-            sorted(rng.uniform(south, north) for _ in range(2)),
-        )
-        extent = {"CRS": code, "BBOX": f"{x[0]},{y[0]},{x[1] + 0.01},{y[1] + 0.01}"}
-        chosen = sorted(rng.sample(VALUES, rng.randrange(2, 6)))
-        if number % 2:
-            chosen = [year for year in VALUES if chosen[0] <= year <= chosen[-1]]
-            text = f"{chosen[0]}/{chosen[-1]}"
-        else:
-            text = ",".join(rng.sample(chosen, len(chosen)))
-        expected = draw(TIME=chosen[0], **extent)
-        for year in chosen[1:]:
-            above = draw(TIME=year, **extent)
-            expected = np.where(above[..., 3:] > 0, above, expected)
-        found = draw(TIME=text, **extent)
-        assert np.array_equal(found, expected), (text, extent)
-        mixed += len(np.unique(found.reshape(-1, 4), axis=0)) > 2
-    assert mixed > 40

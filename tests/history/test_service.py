@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from lxml import etree
+from tests.history import feed_schemas
 from tests.history.conftest import BOX, BROKEN, LAYER, MIDDLE, OLD
 from werkzeug.test import Client
 
@@ -125,13 +126,8 @@ def test_the_timemap_lists_all_versions(client: Client, current: str) -> None:
 
 def check_atom(data: bytes) -> list[dict[str, str]]:
     """Check a feed as RFC 4287 section 4 describes it; return its entries."""
+    feed_schemas.check_atom(data)
     feed = etree.fromstring(data)
-    assert feed.tag == f"{ATOM}feed"
-    known = {"id", "title", "updated", "author", "link", "entry"}
-    assert {child.tag for child in feed} <= {f"{ATOM}{name}" for name in known}
-    for name in ("id", "title", "updated"):
-        assert len(feed.findall(f"{ATOM}{name}")) == 1
-    assert feed.find(f"{ATOM}author/{ATOM}name").text
     assert [link.get("href") for link in feed.findall(f"{ATOM}link") if link.get("rel") == "self"]
     entries = []
     for entry in feed.findall(f"{ATOM}entry"):
@@ -169,6 +165,7 @@ def test_feeds_have_an_entry_for_each_publication(client: Client, current: str) 
         ]
         assert ["box" in one for one in entries] == [False, True, True, True, True]
         feed = client.get(f"{start}/feed.json").json
+        feed_schemas.check_json(feed)
         assert feed["version"] == "https://jsonfeed.org/version/1.1"
         assert feed["title"]
         assert feed["feed_url"].endswith("feed.json")

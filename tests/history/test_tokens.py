@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from datetime import datetime
+import random
+from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -296,6 +297,22 @@ def test_twenty_updates_stay_at_their_addresses(tmp_path: Path) -> None:
     for one in rows:
         gate = client.get("/history/map/at", query_string={"datetime": one["from"]})
         assert gate.headers["Location"].endswith(one["generation"])
+    # A hundred instants between the publications and around them, by the gate and by names.
+    times = [datetime.fromisoformat(one["from"]) for one in rows]
+    dice = random.Random(2)
+    (level, row, column), _ = next(iter(past.tiles[past.current].items()))
+    for _ in range(100):
+        instant = dice.uniform(times[0].timestamp(), times[-1].timestamp() + 3600)
+        text = datetime.fromtimestamp(instant, UTC).isoformat(timespec="milliseconds")
+        since = datetime.fromisoformat(text)
+        before = [one for one, time in zip(rows, times, strict=True) if time <= since]
+        expected = before[-1]["generation"]
+        gate = client.get("/history/map/at", query_string={"datetime": text})
+        assert gate.headers["Location"].endswith(f"/history/map/{expected}"), text
+        name = "map~" + text.replace("+00:00", "Z")
+        tile = client.get(f"/tms/1.0.0/{name}/{level}/{column}/{row}.png")
+        assert tile.status_code == 307
+        assert f"/map~{expected}/" in tile.headers["Location"], text
 
 
 def test_documents_name_the_published_version(past: Past) -> None:

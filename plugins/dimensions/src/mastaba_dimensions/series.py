@@ -385,15 +385,19 @@ class Series(VariantTable):
 
     def _resolved(self, texts: Sequence[str], most: int) -> Choice:
         ranges, given = {}, {}
+        notes: list[Note] = []
         for one, text in zip(self._declared, texts, strict=True):
             dimension = one.dimension
             is_absent = text.lower() in _ABSENT
             if dimension.of_pixels:
                 if not is_absent or dimension.default != "none":
                     ranges[dimension.name] = ranges_of(one, "" if is_absent else text)
+                    if is_absent:
+                        notes.append(Note(dimension, one.default_text, "default"))
             elif not is_absent:
                 given[dimension.name] = text
-        return self._chosen(given, most)._replace(ranges=ranges)
+        found = self._chosen(given, most)
+        return found._replace(ranges=ranges, notes=(*found.notes, *notes))
 
     def _chosen(self, given: Mapping[str, str], most: int) -> Choice:
         of_variants = [one for one in self.dimensions if not one.of_pixels]

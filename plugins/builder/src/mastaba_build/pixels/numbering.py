@@ -161,7 +161,7 @@ class Numbering:
 
     def _from_files(self, group: int, placement: Placement, valid: Mask) -> Numbers:
         """Return the members of the pixels of a part from full source pixels, read for this."""
-        centres = _centres(placement)
+        centres = np.stack(np.broadcast_arrays(*_centres(placement)))
         ratio = max(placement.ratios)
         reach = placement.factor * (ceil(radius_of(placement.kernel, ratio)) + 1)
         result = np.zeros(valid.shape, self._dtype)
@@ -188,7 +188,7 @@ class Numbering:
             members = np.zeros((window[1] - window[0], window[3] - window[2]), self._dtype)
             self._reader.own(self._plan.groups[group], window, members)
             owners = Owners(members, window[0], window[2])
-            result[part] = _at(owners, inside, valid[part])
+            result[part] = _at(owners, (inside[0], inside[1]), valid[part])
         return result
 
     def add_polygons(self, matrix: TileMatrix, tile_row: int, first: int) -> None:
@@ -259,24 +259,31 @@ def _burnt(
     return found
 
 
-def _centres(placement: Placement) -> Floats:
-    """Return the centres of the pixels of a part in full source pixels.
+def _centres(placement: Placement) -> tuple[Floats, Floats]:
+    """Return rows and columns of the centres of the pixels of a part, in full source pixels.
 
     Returns:
-        shape (2, rows, columns): rows and columns; the first source pixel is from 0 to 1.
+        arrays that broadcast to the shape of the part; the first source pixel is from 0 to 1.
     """
     low, high, first, last = placement.part
-    rows, columns = np.arange(low, high, dtype=float), np.arange(first, last, dtype=float)
     if placement.fields is None:
-        found = np.stack(np.meshgrid(placement.down, placement.across, indexing="ij"))
-    else:
-        across, down = _between(placement.across, columns), _between(placement.down, rows)
-        fields = placement.fields[::-1]
-        share = down[1][:, np.newaxis]
-        fields = fields[:, down[0]] * (1 - share) + fields[:, down[0] + 1] * share
-        share = across[1]
-        found = fields[:, :, across[0]] * (1 - share) + fields[:, :, across[0] + 1] * share
-    return (found + 0.5) * placement.factor
+        found = placement.down[:, np.newaxis], placement.across[np.newaxis]
+        return (found[0] + 0.5) * placement.factor, (found[1] + 0.5) * placement.factor
+    before, share = _between(placement.across, np.arange(first, last, dtype=float))
+    above, weight = _between(placement.down, np.arange(low, high, dtype=float))
+    weight = weight[:, np.newaxis]
+    centres = []
+    for field in placement.fields[::-1]:
+        lines = field[above] * (1 - weight) + field[above + 1] * weight
+        found, other = lines.take(before, 1), lines.take(before + 1, 1)
+        # In place: a build spends much of its time with these arrays.
+        found *= 1 - share
+        other *= share
+        found += other
+        found += 0.5
+        found *= placement.factor
+        centres.append(found)
+    return centres[0], centres[1]
 
 
 def _between(points: Floats, places: Floats) -> tuple[npt.NDArray[np.int64], Floats]:
@@ -285,7 +292,7 @@ def _between(points: Floats, places: Floats) -> tuple[npt.NDArray[np.int64], Flo
     return before, (places - points[before]) / (points[before + 1] - points[before])
 
 
-def _at(owners: Owners, centres: Floats, valid: Mask) -> Numbers:
+def _at(owners: Owners, centres: tuple[Floats, Floats], valid: Mask) -> Numbers:
     """Return the members at some places; 0 only where none is near.
 
     Where the source pixel at the centre has no data, it is the member of the nearest one that has,
@@ -296,19 +303,22 @@ def _at(owners: Owners, centres: Floats, valid: Mask) -> Numbers:
         valid: the places that are looked up again.
     """
     members = owners.members
-    corner = np.array([owners.row, owners.column])[:, np.newaxis, np.newaxis]
-    places = centres - corner
     height, width = members.shape
+    rows, columns = centres[0] - owners.row, centres[1] - owners.column
     # Positions beyond the border are those of the nearest source pixel; unknown ones are not valid.
-    row = np.fmax(np.fmin(places[0], height - 1), 0).astype(np.int32)
-    column = np.fmax(np.fmin(places[1], width - 1), 0).astype(np.int32)
-    row *= width
-    row += column
-    found: Numbers = members.ravel().take(row)
+    row = _within(rows, height - 1) * width
+    found: Numbers = members.ravel().take(row + _within(columns, width - 1))
+    rows, columns = np.broadcast_to(rows, valid.shape), np.broadcast_to(columns, valid.shape)
     for i, j in np.argwhere((found == 0) & valid):
-        if np.isfinite(places[:, i, j]).all():
-            found[i, j] = _nearest(members, places[0, i, j], places[1, i, j])
+        if np.isfinite(rows[i, j]) and np.isfinite(columns[i, j]):
+            found[i, j] = _nearest(members, rows[i, j], columns[i, j])
     return found
+
+
+def _within(places: Floats, last: int) -> npt.NDArray[np.int32]:
+    """Return the pixels around places, 0 for unknown ones."""
+    found = np.fmax(places, 0)
+    return np.fmin(found, last, out=found).astype(np.int32)
 
 
 def _nearest(members: Numbers, row: float, column: float) -> int:

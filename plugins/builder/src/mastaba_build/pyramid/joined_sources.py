@@ -167,7 +167,8 @@ def _mapped(plan: Plan, data: bytes, numbers: Mapping[int, int], name: str) -> b
             payload = data[offset : offset + size]
             if payload not in known:
                 pixels = decoder.decode(payload)[:, :, 0].astype(np.int64)
-                known[payload] = tiles.encoded(changed_numbers(pixels, numbers))
+                changed = changed_numbers(pixels, numbers).astype(np.float32)
+                known[payload] = tiles.encoded(changed)
             slab.add(known[payload])
     except (ValueError, KeyError) as error:
         raise BuildError(f"{name}: is damaged: {error}") from None
