@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mastaba.api.catalogue import Layer
-    from mastaba_usage.heat import Block
+    from mastaba_usage.blocks import Block
 
 SIZE: Final = 256
 """Pixels of a side."""
