@@ -118,7 +118,7 @@ for path in root.rglob("*.py"):
         try:
             importlib.import_module(".".join(part for part in parts if part != "__init__"))
         except ModuleNotFoundError as error:
-            if error.name not in extras:
+            if error.name.lower() not in extras:
                 raise
 ours = {name.partition(".")[0] for name in sys.modules if name.startswith("mastaba")}
 print(json.dumps(sorted(ours)))
@@ -140,7 +140,7 @@ def test_distribution_works_alone(folder: Path) -> None:
     installed = environment.versions()
 
     extras = [
-        re.split(r"[^\w-]", line)[0].replace("-", "_")
+        re.split(r"[^\w-]", line)[0].replace("-", "_").lower()
         for lines in project.get("optional-dependencies", {}).values()
         for line in lines
     ]
