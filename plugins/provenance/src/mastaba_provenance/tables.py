@@ -28,6 +28,8 @@ Row = Mapping[str, Any]
 _LARGEST: Final = 1 << 24
 _MOST_BYTES: Final = 16 * 1024**2
 _MOST_TABLES: Final = 64
+_MOST_KEPT: Final = 32 * 1024**2
+"""Bytes of JSON of all tables that are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,18 +40,20 @@ class SourceTable:
         path: of the descriptor of the pyramid of numbers.
         rows: by number, ascending.
         digest: changes with the table.
+        size: bytes of its JSON.
     """
 
     path: ResourcePath
     rows: Mapping[int, Row]
     digest: str
+    size: int
 
 
 class SourceTables:
     """The tables of the layers of a site, read when they are first asked for."""
 
     def __init__(self) -> None:
-        self._known: Recent[tuple[SourceTable | None]] = Recent(_MOST_TABLES)
+        self._known: Recent[tuple[SourceTable | None]] = Recent(_MOST_TABLES, _MOST_KEPT)
 
     def table_of(self, layer: Layer, storages: StoragePool) -> SourceTable | None:
         """Return the table of a layer or variant; None if it has none.
@@ -70,7 +74,7 @@ class SourceTables:
             except (ValueError, KeyError, TypeError, RecursionError) as error:
                 logger.error("the table of sources of %s cannot be used: %s", layer.key, error)
                 raise OverloadedError("the sources cannot be read at the moment") from None
-            known = self._known.add(key, (found,))
+            known = self._known.add(key, (found,), 0 if found is None else found.size)
         return known[0]
 
 
@@ -124,14 +128,14 @@ def _read(own: str | None, paths: tuple[str, ...], storages: StoragePool) -> Sou
         return _table(ResourcePath.parse(own), storages)
     for path in paths:
         place = ResourcePath.parse(path)
-        named = _document(place, storages).get(KEY)
+        named = _document(place, storages)[0].get(KEY)
         if named is not None:
             return _table(_beside(place, named), storages)
     return None
 
 
 def _table(path: ResourcePath, storages: StoragePool) -> SourceTable:
-    document = _document(path, storages)
+    document, size = _document(path, storages)
     rows = {}
     for row in document["sources"]:
         number = row["number"]
@@ -142,17 +146,18 @@ def _table(path: ResourcePath, storages: StoragePool) -> SourceTable:
             raise ValueError(f"{path} contains the box {box!r}")
         rows[number] = row
     ordered = {number: rows[number] for number in sorted(rows)}
-    return SourceTable(_beside(path, document["pyramid"]), ordered, digest_of(document))
+    return SourceTable(_beside(path, document["pyramid"]), ordered, digest_of(document), size)
 
 
-def _document(path: ResourcePath, storages: StoragePool) -> dict[str, Any]:
+def _document(path: ResourcePath, storages: StoragePool) -> tuple[dict[str, Any], int]:
+    """Return a JSON object, and its size in bytes."""
     data = storages.read_full(path)
     if len(data) > _MOST_BYTES:
         raise ValueError(f"{path} is larger than 16 MiB")
     document = json.loads(data)
     if not isinstance(document, dict):
         raise ValueError(f"{path} is not an object")
-    return document
+    return document, len(data)
 
 
 def _beside(path: ResourcePath, name: str) -> ResourcePath:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import OrderedDict
 from typing import Any, Generic, TypeVar
@@ -14,35 +15,42 @@ class Recent(Generic[T]):
 
     Args:
         most: number of values.
+        room: sum of their sizes.
 
     Attributes:
         added: how many have been added.
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, room: float = math.inf) -> None:
         self.most = most
         self.added = 0
-        self._kept: OrderedDict[Any, T] = OrderedDict()
+        self._room = room
+        self._size = 0
+        self._kept: OrderedDict[Any, tuple[T, int]] = OrderedDict()
         self._lock = threading.Lock()
 
     def get(self, key: Any) -> T | None:
         """Return a value, or None."""
         with self._lock:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-            return self._kept.get(key)
+            kept = self._kept.get(key)
+            if kept is None:
+                return None
+            self._kept.move_to_end(key)
+            return kept[0]
 
-    def add(self, key: Any, value: T) -> T:
-        """Keep a value, and return it; the one whose use is longest ago may be forgotten."""
+    def add(self, key: Any, value: T, size: int = 0) -> T:
+        """Keep a value, and return it; those whose use is longest ago may be forgotten."""
         with self._lock:
             self.added += 1
-            self._kept[key] = value
-            self._kept.move_to_end(key)
-            if len(self._kept) > self.most:
-                self._kept.popitem(last=False)
+            before = self._kept.pop(key, None)
+            self._kept[key] = value, size
+            self._size += size - (0 if before is None else before[1])
+            while len(self._kept) > self.most or self._size > self._room:
+                _, (_, forgotten) = self._kept.popitem(last=False)
+                self._size -= forgotten
         return value
 
     def values(self) -> list[T]:
         """Return all values."""
         with self._lock:
-            return list(self._kept.values())
+            return [value for value, _ in self._kept.values()]
