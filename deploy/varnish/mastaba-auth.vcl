@@ -103,15 +103,16 @@ sub vcl_backend_response {
     set beresp.http.xkey = beresp.http.Surrogate-Key;
     set beresp.grace = 0s;
     set beresp.keep = 1d;
-    if (beresp.status == 404) {
-        set beresp.ttl = 10s;
-        set beresp.keep = 0s;
-    } else if (!beresp.http.Cache-Control
+    if (!beresp.http.Cache-Control
         || beresp.http.Cache-Control ~ "no-cache|no-store"
         || beresp.http.Set-Cookie) {
-        # Documents contain the addresses of one client; nobody else may get them.
+        # Documents contain the addresses of one client; nobody else may get them. What a client may
+        # not see is missing only as long as the rules say so.
         set beresp.uncacheable = true;
         set beresp.ttl = 120s;
+    } else if (beresp.status == 404) {
+        set beresp.ttl = 10s;
+        set beresp.keep = 0s;
     }
     # What is private to a class of clients is kept for the class.
     return (deliver);

@@ -92,6 +92,24 @@ def test_names_of_hidden_values_are_unknown(limited: Catalogue, name: str) -> No
         limited.resolve(name)
 
 
+def test_names_that_others_have_asked_for_are_still_unknown(tmp_path: Path) -> None:
+    """The names of all values were worked out before the view was made."""
+    limit = {"what": {"layers": ["ORTHO"]}, "limit": {"time": ["1975", ""]}}
+    site, gate = opened(tmp_path, limit)
+    whole = site.catalogue.variants["ORTHO"]
+    assert len(whole.further_names()) == 4  # type: ignore[attr-defined]
+    found = view(gate, site, "wms")
+    names = dict(found.variants["ORTHO"].further_names())  # type: ignore[attr-defined]
+    assert {name: one.at["time"] for name, one in names.items()} == {
+        "ORTHO_1975": "1975",
+        "ORTHO_1999": "1999",
+        "ORTHO_2023": "2023",
+    }
+    with pytest.raises(UnknownNameError):
+        found.resolve("ORTHO_1950")
+    assert colour(found, "ORTHO_1975") == colour_of(1)
+
+
 def test_a_hidden_value_has_the_error_of_one_that_never_existed(tmp_path: Path) -> None:
     site, gate = opened(tmp_path, dimensions=[{"name": "time"}])
     found = view(gate, site, "tms")

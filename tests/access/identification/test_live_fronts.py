@@ -13,12 +13,11 @@ from typing import Any
 
 import pytest
 import yaml
+from tests.access.checking_fronts import DEPLOY, FRONTS
 from tests.access.identification.conftest import Credentials
-from tests.deploy.samples import PROXY, SOCKET, apache, sample
+from tests.deploy.samples import PROXY, SOCKET, apache
 from tests.live.client import Answer, ask, ask_raw
-from tests.live.fronts import Front, nginx_with
 from tests.live.processes import (
-    REPOSITORY,
     Mastaba,
     changed,
     free_port,
@@ -31,7 +30,6 @@ from mastaba_conformance.tiny_installation import tiny_installation
 
 pytestmark = pytest.mark.live
 
-DEPLOY = REPOSITORY / "deploy"
 BELOW = "/1.0.0/RGB_PNG/4/9/6.png"
 TILE = f"/maps/tms{BELOW}"
 OPEN = "/maps/tms/1.0.0/RGB_JPG/4/9/6.jpg"
@@ -75,32 +73,12 @@ class Checking:
             plugins={"access": section},
         )
         self.log = folder / "front.log"
-        getattr(self, f"_start_{name}")(stack)
+        FRONTS[name](stack, folder, self._backend, self.port, self.log)
         self.server = stack.enter_context(Mastaba(file, folder, http=self._backend))
         wait_until(lambda: self.get(OPEN).status == 200)
 
     def get(self, path: str, **options: Any) -> Answer:
         return ask(self.url, path, **options)
-
-    def _start_nginx(self, stack: ExitStack) -> None:
-        replaced = {
-            "server 127.0.0.1:8080": f"server 127.0.0.1:{self._backend}",
-            "listen 80;": f"listen 127.0.0.1:{self.port};",
-            "/var/cache/nginx/mastaba": str(self.folder / "cache"),
-            "/var/log/nginx/mastaba.log": str(self.log),
-        }
-        file = sample(DEPLOY / "nginx" / "mastaba-auth.conf", self.folder, replaced)
-        stack.enter_context(nginx_with(self.folder, f"include {file};", [self.port]))
-
-    def _start_varnish(self, stack: ExitStack) -> None:
-        binary = program("varnishd", "varnish")
-        if not Path("/var/lib/dpkg/info/varnish-modules.list").exists():
-            pytest.skip("install the Debian package varnish-modules (make live)")
-        replaced = {'.port = "8080"': f'.port = "{self._backend}"'}
-        file = sample(DEPLOY / "varnish" / "mastaba-auth.vcl", self.folder, replaced)
-        command: list[str | Path] = [binary, "-F", "-f", file, "-T", "none", "-s", "malloc,64m"]
-        command += ["-a", f"127.0.0.1:{self.port}", "-n", self.folder / "varnish"]
-        stack.enter_context(Front("varnish", command, self.folder, [self.port]))
 
 
 @pytest.fixture(scope="module", params=["nginx", "varnish"])

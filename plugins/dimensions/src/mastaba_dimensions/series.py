@@ -168,8 +168,10 @@ class Series(VariantTable):
         """Return a table of some rows; the texts of values stay."""
         other = copy(self)
         other.__dict__["_texts"] = self._texts
-        for name in ("_numbers", "_ranks", "_by_key", "_all_texts", "_shown"):
-            other.__dict__.pop(name, None)
+        # What this table has worked out names rows that the other one does not have.
+        for name, value in vars(Series).items():
+            if isinstance(value, cached_property) and name != "_texts":
+                other.__dict__.pop(name, None)
         other._known = {}
         other._rows, other._positions, other._with = rows, {}, {}
         for position, (numbers, _) in enumerate(rows):

@@ -1,0 +1,179 @@
+"""Wrong credentials in great numbers: they take no memory, and nothing from the tiles of others."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import sys
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.access.identification.conftest import Credentials
+from tests.live.processes import Mastaba, changed, free_port
+from tests.tiny import tiny_installation
+from werkzeug.test import Client
+
+from mastaba.api.access import Form, Shown
+from mastaba.api.tools import create_application
+from mastaba.errors import AccessError, UnknownCredentialError
+from mastaba_access.gate import RulesGate
+from mastaba_access.keystore.form import new_id, new_key
+
+TILE = "/tms/~{}/1.0.0/RGB_JPG/4/9/6.jpg"
+MIB = 1024 * 1024
+
+
+def access(folder: Path, credentials: Credentials, **more: Any) -> dict[str, Any]:
+    (folder / "rules.json").write_text(json.dumps({"default": "allow", "rules": []}))
+    section = {"rules": str(folder / "rules.json"), **credentials.section(), **more}
+    return {"plugins": {"access": section}}
+
+
+def address(number: int) -> str:
+    return f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
+
+
+def attack(gate: RulesGate, numbers: range) -> None:
+    """Show a wrong key from each address, 20 of each damaged kind too."""
+    for number in numbers:
+        text = new_key(new_id()) if number % 20 else f"s1.{number}.wrong"
+        where = address(number)
+        with pytest.raises((UnknownCredentialError, AccessError)):
+            gate.grant([Shown(Form.PATH, text)], {"REMOTE_ADDR": where}, where)
+
+
+def calls_of(work: Callable[[], object]) -> int:
+    """Return how many functions something calls, at least: others run now and then."""
+    return min(_calls_of(work) for _ in range(20))
+
+
+def _calls_of(work: Callable[[], object]) -> int:
+    count = 0
+
+    def note(frame: Any, event: str, _: Any) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def test_tiles_of_others_take_the_same_calls(tmp_path: Path) -> None:
+    credentials = Credentials(tmp_path)
+    key = credentials.key(groups=["partners"])
+    overrides = access(tmp_path, credentials)
+    application = create_application(
+        str(tiny_installation(tmp_path / "i", server_overrides=overrides))
+    )
+    gate = application.site.gate
+    assert isinstance(gate, RulesGate)
+    headers = {"REMOTE_ADDR": "192.0.2.1"}
+
+    def tile() -> None:
+        assert application.stored_tile(TILE.format(key), "", headers) is not None
+
+    assert application.stored_tile(TILE.format(key), "", headers) is None  # a cold credential
+    gate.grant([Shown(Form.PATH, key)], headers, "192.0.2.1")
+    assert Client(application).get(TILE.format(key), environ_overrides=headers).status_code == 200
+    tile()
+    before = calls_of(tile)
+    attack(gate, range(1000))
+    assert calls_of(tile) == before
+    # Also for those who are at the address of the attack.
+    for _ in range(40):
+        attack(gate, range(1, 2))
+    assert calls_of(tile) == before
+
+
+@pytest.mark.thorough
+def test_wrong_credentials_are_not_kept(tmp_path: Path) -> None:
+    credentials = Credentials(tmp_path)
+    credentials.key()
+    overrides = access(tmp_path, credentials)
+    path = tiny_installation(tmp_path / "i", server_overrides=overrides)
+    gate = create_application(str(path)).site.gate
+    assert isinstance(gate, RulesGate)
+    # Bounded caches, such as that of the networks of addresses, are full then.
+    attack(gate, range(6000))
+    tracemalloc.start()
+    try:
+        begin, _ = tracemalloc.get_traced_memory()
+        attack(gate, range(6000, 12_000))
+        end, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    # What replaces older entries is traced, what it replaces is not.
+    assert end - begin < MIB
+
+
+def own_memory(pids: list[int]) -> int:
+    """Return the bytes of processes that are not files: heaps, and the memory that they share."""
+    total, counts = 0, False
+    for pid in pids:
+        for line in Path(f"/proc/{pid}/smaps").read_text("ascii").splitlines():
+            words = line.split()
+            if not words[0].endswith(":"):
+                counts = len(words) < 6 or words[5].startswith(("[heap]", "/memfd"))
+            elif words[0] == "Pss:" and counts:
+                total += int(words[1]) * 1024
+    return total
+
+
+def processor_time(pids: list[int]) -> int:
+    """Return nanoseconds."""
+    return sum(
+        int(path.read_text("ascii").split()[0])
+        for pid in pids
+        for path in Path(f"/proc/{pid}/task").glob("*/schedstat")
+    )
+
+
+@pytest.mark.live
+@pytest.mark.thorough
+def test_a_server_does_not_grow(tmp_path: Path) -> None:
+    """From 10,000 addresses, and from one; prints what a tile takes before and afterwards."""
+    credentials, port = Credentials(tmp_path), free_port()
+    key = credentials.key(groups=["partners"])
+    overrides = access(tmp_path, credentials, trusted_fronts=["127.0.0.1"])
+    path = tiny_installation(tmp_path / "i", public_url=f"http://127.0.0.1:{port}")
+    logger = {"output": "standard_output", "level": "warn"}
+    file = changed(path, tmp_path / "server.json", workers=2, logger=logger, **overrides)
+    with Mastaba(file, tmp_path, http=port) as server:
+        # Each connection stays with one worker.
+        connections = [http.client.HTTPConnection("127.0.0.1", port) for _ in range(4)]
+
+        def get(number: int, text: str, where: str) -> int:
+            connection = connections[number % len(connections)]
+            connection.request("GET", TILE.format(text), headers={"X-Forwarded-For": where})
+            response = connection.getresponse()
+            response.read()
+            return response.status
+
+        def cost_of_tiles() -> float:
+            begin = processor_time(server.children())
+            assert all(get(n, key, "192.0.2.1") == 200 for n in range(2000))
+            return (processor_time(server.children()) - begin) / 2000 / 1000
+
+        def wrong(numbers: range, where: Callable[[int], str] = address) -> set[int]:
+            return {get(n, new_key(new_id()), where(n)) for n in numbers}
+
+        # The first refusals load what writes them, and touch the table of failures.
+        assert wrong(range(10_000)) == {401}
+        cost_of_tiles()
+        begin, tiles = own_memory(server.children()), [cost_of_tiles() for _ in range(3)]
+        refused = processor_time(server.children())
+        assert wrong(range(10_000, 20_000)) == {401}
+        refused = (processor_time(server.children()) - refused) // 10_000
+        assert wrong(range(10_000), lambda _: "192.0.2.9") == {401, 429}
+        afterwards = [cost_of_tiles() for _ in range(3)]
+        grown = own_memory(server.children()) - begin
+        print(f"tile {min(tiles):.1f} us, afterwards {min(afterwards):.1f} us")
+        print(f"refusal {refused / 1000:.1f} us, {grown / 1024:.0f} KiB more")
+        assert grown <= MIB
