@@ -30,7 +30,7 @@ install: $(RUNTIME) ## create .venv with the whole workspace
 tools: $(TOOLS) ## also install the developer tools; the targets that need them do it themselves
 
 demo: $(RUNTIME) ## generate a world and serve it (DEMO_HTTP=127.0.0.1:8080)
-	$(BIN)/mastaba demo demo-data --http $(DEMO_HTTP)
+	$(BIN)/mastaba demo demo-data --archives --http $(DEMO_HTTP)
 
 # Some machines do not store compiled modules. The tests start many interpreters, and each of them
 # would compile all sources. In an installation, pip has compiled them.

@@ -212,6 +212,9 @@ def test_tables_and_texts_are_those_of_the_metadata(tmp_path: Path) -> None:
     assert found.attribution_url == "https://x.org"
     tables = {name: [t.name for t in one.tables] for name, one in found.pyramid.levels.items()}
     assert tables == {"0": [], "1": ["road"], "2": ["road"], "3": ["road"]}
+    other = opened(tmp_path / "a.pmtiles", data, tables=[{"id": "street", "maxzoom": 0}])
+    tables = {name: [t.name for t in one.tables] for name, one in other.pyramid.levels.items()}
+    assert tables == {"0": ["street"], "1": [], "2": [], "3": []}
 
 
 def test_another_kind_of_tiles_is_not_served_until_the_reload(tmp_path: Path) -> None:

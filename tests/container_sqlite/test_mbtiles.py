@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.container_sqlite.ground import (
+    application,
     client_of,
     picture,
     refusal,
@@ -101,6 +102,18 @@ def test_vector_tiles_with_and_without_gzip(tmp_path: Path) -> None:
     assert bare.data == VECTOR
     assert "Content-Encoding" not in bare.headers
     assert client.get("/tms/1.0.0/V/4/8/5.pbf").data == VECTOR
+
+
+def test_tables_that_the_metadata_do_not_describe(tmp_path: Path) -> None:
+    tiles = {(4, 8, 5): VECTOR, (5, 16, 10): VECTOR}
+    path = write_mbtiles(tmp_path / "v.mbtiles", tiles, {"format": "pbf", "json": "nothing"})
+    table = {"id": "abc", "geometry": "POINT", "fields": {"a": "String"}, "minzoom": 5}
+    entry = {"path": str(path), "options": {"tables": [table]}}
+    levels = application(tmp_path / "site", V=entry).site.catalogue.layers["V"].pyramid.levels
+    (found,) = levels["5"].tables
+    assert (found.name, found.geometry) == ("abc", "POINT")
+    assert [one.name for one in found.attributes] == ["a"]
+    assert levels["4"].tables == ()
 
 
 def test_tiles_of_512_pixels_have_a_set_of_their_own(tmp_path: Path) -> None:

@@ -109,13 +109,41 @@ def vector_tables(document: Mapping[str, Any]) -> list[VectorTable]:
         if not name or name in found:
             continue
         stats = counted.get(name, {})
-        geometry = stats.get("geometry")
+        geometry = entry.get("geometry") or stats.get("geometry")
         fields = entry.get("fields")
         attributes = _attributes(fields if isinstance(fields, dict) else {}, stats)
         table = Table(name, geometry[:64].upper() if isinstance(geometry, str) else "", attributes)
         low, high = _zoom(entry.get("minzoom"), 0), _zoom(entry.get("maxzoom"), 31)
         found[name] = VectorTable(table, low, high) if low <= high else VectorTable(table)
     return list(found.values())
+
+
+TABLES_SCHEMA: Final[Mapping[str, Any]] = {
+    "type": "array",
+    "minItems": 1,
+    "maxItems": _MAX_TABLES,
+    "description": "Tables of vector tiles, instead of those that the metadata describes.",
+    "items": {
+        "type": "object",
+        "required": ["id"],
+        "additionalProperties": False,
+        "properties": {
+            "id": {"type": "string", "minLength": 1},
+            "description": {"type": "string"},
+            "geometry": {"type": "string", "minLength": 1},
+            "fields": {"type": "object", "additionalProperties": {"type": "string"}},
+            "minzoom": {"type": "integer", "minimum": 0, "maximum": 31},
+            "maxzoom": {"type": "integer", "minimum": 0, "maximum": 31},
+        },
+    },
+}
+"""Of the option ``tables``, in the form of ``vector_layers``."""
+
+
+def with_tables(document: Mapping[str, Any], options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return metadata with the tables of the option ``tables``, if it is given."""
+    given = options.get("tables")
+    return document if given is None else {**document, "vector_layers": given}
 
 
 def tables_at(tables: list[VectorTable], zoom: int) -> tuple[Table, ...]:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from mastaba import LazyClass, hookimpl
 
 if TYPE_CHECKING:
+    from argparse import ArgumentParser, _SubParsersAction
+
     from mastaba.api.services import Site
 
 __all__: list[str] = []
@@ -21,6 +23,13 @@ def register_containers() -> Iterable[LazyClass]:
         ),
         LazyClass("mastaba_cog.mosaic.container:MosaicContainer", name="mosaic", suffixes=()),
     ]
+
+
+@hookimpl
+def register_commands(subparsers: _SubParsersAction[ArgumentParser]) -> None:
+    from mastaba_cog.command import add_parser
+
+    add_parser(subparsers)
 
 
 @hookimpl

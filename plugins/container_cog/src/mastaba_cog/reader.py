@@ -65,14 +65,19 @@ class Grid:
     is_framed: bool
 
 
-def read_head(storage: Storage, key: str) -> tuple[GeoTiff, Found, ObjectRead]:
+def read_head(
+    storage: Storage, key: str, known: ObjectRead | None = None
+) -> tuple[GeoTiff, Found, ObjectRead]:
     """Return the images of a file, what is known of its present version, and its first bytes.
+
+    Args:
+        known: first bytes that need not be read.
 
     Raises:
         CogError: it cannot be published.
         StorageError: it cannot be read.
     """
-    read = storage.read(key, ByteRange(0, HEAD))
+    read = known or storage.read(key, ByteRange(0, HEAD))
 
     def fetch(offset: int, length: int) -> bytes:
         return storage.read(key, ByteRange(offset, length), read.version).data

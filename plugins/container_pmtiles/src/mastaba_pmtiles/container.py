@@ -33,12 +33,14 @@ from mastaba_containers.heads import head, require_complete
 from mastaba_containers.inflating import can_inflate
 from mastaba_containers.metadata import (
     MAX_METADATA,
+    TABLES_SCHEMA,
     VectorTable,
     link_of,
     parsed_metadata,
     plain_text,
     tables_at,
     vector_tables,
+    with_tables,
 )
 from mastaba_containers.payloads import Payload, sniffed
 from mastaba_containers.sets import (
@@ -77,6 +79,7 @@ class PMTiles(Container):
     options_schema: ClassVar[Mapping[str, Any]] = {
         "tile_matrix_set": {"type": "string", "minLength": 1},
         "nodata": {"type": "array", "items": {"type": "number"}, "minItems": 1, "maxItems": 4},
+        "tables": TABLES_SCHEMA,
     }
     cannot = frozenset(("symbolic", "history", "float"))
 
@@ -134,7 +137,7 @@ class _Opening:
         first = self._first_tile()
         tile_format, raster, size = self._format(first)
         match, zooms = self._match(size)
-        tables = vector_tables(metadata) if raster is None else []
+        tables = vector_tables(with_tables(metadata, self._options)) if raster is None else []
         bounds = self._bounds()
         levels = self._levels(match, zooms, tables, bounds)
         generation = digest_of(

@@ -18,12 +18,14 @@ from mastaba.api.containers import (
 )
 from mastaba.errors import ContainerFormatError
 from mastaba_containers.metadata import (
+    TABLES_SCHEMA,
     VectorTable,
     link_of,
     parsed_metadata,
     plain_text,
     tables_at,
     vector_tables,
+    with_tables,
 )
 from mastaba_containers.sets import (
     OWN,
@@ -76,6 +78,7 @@ class MBTiles(Container):
             "description": "Where rows are counted from: `tms`, as MBTiles says, from the bottom; "
             "`xyz` from the top.",
         },
+        "tables": TABLES_SCHEMA,
     }
     cannot = frozenset(("batch", "symbolic", "history", "remote", "float", "own_grid"))
 
@@ -124,7 +127,7 @@ class MBTiles(Container):
                 f"its metadata says format {declared!r}, its tiles are {', '.join(kinds)}",
                 "correct the row format of its table metadata",
             )
-        tables = _tables(metadata, context) if raster is None else []
+        tables = _tables(metadata, options, context) if raster is None else []
         bounds = _bounds(metadata.get("bounds", ""), context)
         is_top_down = options.get("scheme", "tms") == "xyz"
         grids = _grids(zooms, size, bounds, file, table, options, context, tables)
@@ -172,7 +175,11 @@ def _metadata(file: DatabaseFile, context: Context) -> dict[str, str]:
     return {str(name): str(value) for name, value in rows if value is not None}
 
 
-def _tables(metadata: Mapping[str, str], context: Context) -> list[VectorTable]:
+def _tables(
+    metadata: Mapping[str, str], options: Mapping[str, Any], context: Context
+) -> list[VectorTable]:
+    if "tables" in options:
+        return vector_tables(with_tables({}, options))
     text = metadata.get("json", "")
     try:
         return vector_tables(parsed_metadata(text.encode(errors="replace")))

@@ -140,10 +140,9 @@ class PictureDecoder:
 def delivery_of(tile_format: TileFormat, decoder: PictureDecoder) -> Delivery:
     """Return what passes pictures of a format on, and turns others into it."""
     start, signature = _SIGNATURES[tile_format.codec]
-    end = start + len(signature)
 
     def deliver(payload: bytes) -> bytes:
-        if payload[start:end] == signature:
+        if payload.startswith(signature, start):
             return payload
         return _encoded(decoder.decode(payload), tile_format)
 

@@ -46,15 +46,23 @@ class StoredLevel:
 
 
 class DatabaseIndex(TileIndex):
-    """A level of one generation of a database. Numbers of tiles count all tiles of the level."""
+    """A level of one generation of a database. Numbers of tiles count all tiles of the level.
 
-    __slots__ = ("_reader", "generation")
+    Attributes:
+        generation: of the file.
+        width: tiles in a row of the level.
+        before: what precedes column and row in versions of tiles.
+    """
+
+    __slots__ = ("_reader", "before", "generation", "width")
 
     def __init__(self, reader: DatabaseReader, generation: Generation) -> None:
         super().__init__(reader.storage, reader.file.key, generation.version, generation.modified)
         # Levels of a file number their tiles alike.
         self.identity = reader.data, reader.file.path, generation.version
         self.generation = generation
+        self.width = reader.level.matrix.matrix_width
+        self.before = f"{generation.version}-{reader.stored.zoom:x}-"
         self._reader = reader
 
     @property
@@ -77,9 +85,17 @@ class DatabaseTile(StoredTile):
 
     @property
     def version(self) -> str | None:
-        zoom = self.reader.stored.zoom
-        row, column = divmod(self.number, self.reader.level.matrix.matrix_width)
-        return f"{self.index.version}-{zoom:x}-{column:x}-{row:x}"
+        index = self.index
+        row, column = divmod(self.number, index.width)
+        return f"{index.before}{column:x}-{row:x}"
+
+    def read(self) -> bytes:
+        row = self.row
+        if row is None or self.reader.stored.decode is not None:
+            return super().read()
+        self.row = None
+        data: bytes = row[0]
+        return data
 
     def move_to(self, index: TileIndex) -> bool:
         tile = self.reader.at(self.number)
@@ -159,7 +175,19 @@ class DatabaseReader(TileReader):
                 stored.rows + stored.direction * tile_row,
             ),
         )
-        return None if row is None else self._tile(generation, row, tile_row, tile_col)
+        if row is None:
+            return None
+        index, data = self._index, row[0]
+        if index is None or index.generation is not generation or data.__class__ is not bytes:
+            return self._tile(generation, row, tile_row, tile_col)
+        # The usual case: fewer calls for each tile.
+        if not data:
+            return None
+        number = tile_row * self._width + tile_col
+        block = self.data, tile_col // BLOCK, tile_row // BLOCK
+        tile = DatabaseTile(self, block, index, number, (number, len(data)))
+        tile.row = row
+        return tile
 
     def locate_all(self, tiles: Sequence[tuple[int, int]]) -> list[StoredTile | None]:
         found: list[StoredTile | None] = []

@@ -39,6 +39,11 @@ def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
         help=f"address to serve on (default: {_ADDRESS})",
     )
     parser.add_argument("--no-serve", action="store_true", help="generate only")
+    parser.add_argument(
+        "--archives",
+        action="store_true",
+        help="add layers from archives of the world: PMTiles, MBTiles, COG, and slabs above a COG",
+    )
     parser.set_defaults(run=run)
 
 
@@ -52,6 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
     # Imported here because every command of the command line would load the generator otherwise.
     from mastaba.errors import ListenError
     from mastaba.tooling.commands import require_free, serve
+    from mastaba_demo.archives import write_archives
     from mastaba_demo.generation import generate
     from mastaba_demo.installation import PYRAMIDS, write_demo_installation
     from mastaba_demo.settings import Settings
@@ -64,7 +70,12 @@ def run(arguments: argparse.Namespace) -> int:
             require_free(arguments.http)
         directory.mkdir(parents=True, exist_ok=True)
         generate(directory / PYRAMIDS, Settings(), ProgressBar("Generating the world", sys.stderr))
-        server_json = write_demo_installation(directory, f"http://{arguments.http}", _report_kept)
+        address = f"http://{arguments.http}"
+        server_json = write_demo_installation(directory, address, _report_kept)
+        if arguments.archives:
+            for problem in write_archives(directory, server_json):
+                sys.stderr.write(f"mastaba demo: {problem}\n")
+            server_json = write_demo_installation(directory, address, _report_kept)
     except KeyboardInterrupt:
         sys.stderr.write("\nInterrupted: temporary files were removed.\n")
         return 130

@@ -9,6 +9,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
+from mastaba_demo.archives import archive_layers
 from mastaba_demo.campaigns import STACK, YEARS
 from mastaba_demo.generation import PLACES
 from mastaba_demo.kept import write_unless_edited
@@ -172,6 +173,7 @@ def _write(directory: Path, target: Path, public_url: str) -> None:
             **switches,
             **_CAMPAIGNS,
         )
+    layers |= archive_layers(directory, layers)
     write_installation(
         target,
         layers=layers,

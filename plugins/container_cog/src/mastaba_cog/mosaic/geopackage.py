@@ -8,14 +8,13 @@ from __future__ import annotations
 import re
 import sqlite3
 import struct
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from mastaba_cog.errors import CogError
 from mastaba_cog.mosaic.geometry import Box, box_of_wkb
-from mastaba_cog.mosaic.table import Rows, Wanted
+from mastaba_cog.mosaic.table import COLUMNS, Rows, Wanted
 
 _LOCATIONS: Final = ("location", "path")
-_FACTS: Final = ("nodata", "bands", "version", "levels")
 _MOST_STEPS: Final = 200_000_000
 _STEPS: Final = 10_000
 _ITEM: Final = re.compile(r'<MDI key="(SORT_FIELD|SORT_FIELD_ASC)">([^<]{1,128})</MDI>')
@@ -56,30 +55,61 @@ def _secure(database: sqlite3.Connection) -> None:
     database.text_factory = lambda data: data.decode("utf-8", "replace")
 
 
-def _rows(database: sqlite3.Connection, wanted: Wanted) -> Rows:
+class Features(NamedTuple):
+    """A table of files.
+
+    Attributes:
+        name: of the table.
+        system: number of the CRS of its footprints.
+        columns: their names.
+        location: the column with the paths.
+    """
+
+    name: str
+    system: object
+    columns: list[str]
+    location: str
+
+
+def features_of(database: sqlite3.Connection, layer: str | None) -> Features:
+    """Return the table of files.
+
+    Args:
+        layer: its name; None for the only table of features.
+
+    Raises:
+        CogError: there is none.
+        sqlite3.Error: the database is no GeoPackage.
+    """
     tables = dict(
         database.execute(
             "SELECT table_name, srs_id FROM gpkg_contents WHERE data_type = 'features' LIMIT 100"
         )
     )
-    name = wanted.layer or (next(iter(tables)) if len(tables) == 1 else None)
+    name = layer or (next(iter(tables)) if len(tables) == 1 else None)
     if name is None or name not in tables:
         known = ", ".join(map(str, tables))[:80] or "none"
         raise CogError(f"its tables of features are: {known}", 'name one in the option "layer"')
+    cursor = database.execute(f"SELECT * FROM {quoted(name)} LIMIT 0")  # noqa: S608 - quoted
+    columns = [column[0] for column in cursor.description]
+    location = next((one for one in _LOCATIONS if one in columns), None)
+    if location is None:
+        raise CogError('its table has no column "location"', _REMEDY)
+    return Features(name, tables[name], columns, location)
+
+
+def _rows(database: sqlite3.Connection, wanted: Wanted) -> Rows:
+    features = features_of(database, wanted.layer)
+    name, location, columns = features.name, features.location, features.columns
     found = database.execute(
         "SELECT column_name FROM gpkg_geometry_columns WHERE table_name = ?", (name,)
     ).fetchone()
     crs = database.execute(
         "SELECT organization, organization_coordsys_id FROM gpkg_spatial_ref_sys WHERE srs_id = ?",
-        (tables[name],),
+        (features.system,),
     ).fetchone()
     if found is None or crs is None or not str(crs[0]).isalnum():
         raise CogError("its footprints have no CRS", _REMEDY)
-    cursor = database.execute(f"SELECT * FROM {_quoted(name)} LIMIT 0")  # noqa: S608 - quoted
-    columns = [column[0] for column in cursor.description]
-    location = next((one for one in _LOCATIONS if one in columns), None)
-    if location is None:
-        raise CogError('its table has no column "location"', _REMEDY)
     sort_field, descends = wanted.sort_field, wanted.descends
     said = _said(database)
     if sort_field is None and "SORT_FIELD" in said:
@@ -90,12 +120,12 @@ def _rows(database: sqlite3.Connection, wanted: Wanted) -> Rows:
         sort_field = "order"
     if sort_field is not None and sort_field not in columns:
         raise CogError(f"its table has no column {sort_field[:40]!r}", "correct the sort field")
-    facts = [one for one in _FACTS if one in columns]
+    facts = [one for one in COLUMNS if one in columns]
     names = [location, found[0], sort_field or location, *facts]
-    listed = ", ".join(map(_quoted, names))
+    listed = ", ".join(map(quoted, names))
     rows = Rows(f"{str(crs[0]).upper()}:{crs[1]}", descends=bool(descends))
     for path, geometry, key, *values in database.execute(
-        f"SELECT {listed} FROM {_quoted(name)}"  # noqa: S608 - quoted
+        f"SELECT {listed} FROM {quoted(name)}"  # noqa: S608 - quoted
     ):
         further: dict[str, Any] = dict(zip(facts, values, strict=True))
         rows.add(path, _box(geometry), key if sort_field else None, further)
@@ -116,7 +146,8 @@ def _said(database: sqlite3.Connection) -> dict[str, str]:
     }
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """Return an identifier in a statement."""
     return '"' + str(name).replace('"', '""') + '"'
 
 

@@ -8,10 +8,9 @@ from typing import Any, Final
 from mastaba_cog.errors import CogError
 from mastaba_cog.mosaic.geojson import asset_of
 from mastaba_cog.mosaic.geometry import box_of_wkb
-from mastaba_cog.mosaic.table import MOST_ROWS, Rows, Wanted
+from mastaba_cog.mosaic.table import COLUMNS, MOST_ROWS, Rows, Wanted
 
 _LOCATIONS: Final = ("path", "location")
-_FACTS: Final = ("nodata", "bands", "version", "levels")
 _MOST_BYTES: Final = 1024 * 1024 * 1024
 """Decompressed bytes of the columns that are read."""
 _REMEDY: Final = "write it as GeoParquet with geometries in WKB"
@@ -53,7 +52,7 @@ def _rows(file: Any, wanted: Wanted) -> Rows:
     sort_field = wanted.sort_field or ("order" if "order" in names else None)
     if sort_field is not None and sort_field not in names:
         raise CogError(f"it has no column {sort_field[:40]!r}", "correct the sort field")
-    facts = [one for one in _FACTS if one in names]
+    facts = [one for one in COLUMNS if one in names]
     read = list(dict.fromkeys([location, column, *facts, *([sort_field] if sort_field else [])]))
     _check_size(metadata, read)
     rows = Rows(_crs(described.get("crs", "CRS:84")), descends=bool(wanted.descends))

@@ -9,8 +9,14 @@ from typing import Any, ClassVar, Final
 
 from mastaba.api.catalogue import CRS
 from mastaba.api.containers import IndexCache, Level, TileFormat, TileMatrix
-from mastaba.api.storages import ResourcePath, Storage
-from mastaba.errors import ContainerFormatError, ObjectNotFoundError, StorageUnavailableError
+from mastaba.api.storages import ObjectRead, ResourcePath, Storage
+from mastaba.errors import (
+    ContainerFormatError,
+    ObjectChangedError,
+    ObjectNotFoundError,
+    SlabFormatError,
+    StorageUnavailableError,
+)
 from mastaba_cog.container import STORED, check_same, factor_of, format_of, publication_of
 from mastaba_cog.conversion import Publication, TileConverter
 from mastaba_cog.errors import CogError
@@ -98,6 +104,8 @@ class Member(CogIndex):
         ground: where it is.
         how: how its samples become pixels.
         is_stored: whether its tiles may be sent as they are stored.
+        row_version: what its row says of its version.
+        is_from_table: whether nothing of it has been read yet: its row has its first bytes.
     """
 
     word: ClassVar[str] = "file"
@@ -115,6 +123,7 @@ class Member(CogIndex):
         how: Publication,
         is_stored: bool,
         row_version: str = "",
+        is_from_table: bool = False,
     ) -> None:
         super().__init__(geotiff, found, storage, key, version, modified, "")
         self.geotiff = geotiff
@@ -122,6 +131,7 @@ class Member(CogIndex):
         self.how = how
         self.is_stored = is_stored
         self.row_version = row_version
+        self.is_from_table = is_from_table
         self._readers: dict[tuple[int, bool], CogReader] = {}
         self._converters: dict[int, TileConverter] = {}
         self._placements: dict[TileMatrix, tuple[int, Placement]] = {}
@@ -252,6 +262,8 @@ class Members:
         self.kind = kind
         self.open_storage = open_storage
         self._validity = validity
+        # Rows whose header is not that of the present file, or leads to none.
+        self._distrusted: set[tuple[str, str]] = set()
         self._open = IndexCache(MOST_OPEN, validity, most_bytes=_MOST_BYTES)
 
     def again(self, open_storage: Callable[[ResourcePath], Storage]) -> Members:
@@ -298,6 +310,8 @@ class Members:
 
     def forget(self, table: Table, row: int, member: Member) -> None:
         """Open a file again for the next tile, unless it is open in another version."""
+        if member.is_from_table:
+            self._distrusted.add(self._key(table, row))
         self._open.drop(self._key(table, row), member)
 
     def _key(self, table: Table, row: int) -> tuple[str, str]:
@@ -308,7 +322,9 @@ class Members:
         path = ResourcePath.parse(table.paths[row])
         storage, facts = self.open_storage(path), table.facts.get(row, {})
         try:
-            member = open_member(storage, path.key, self.kind.options, facts, self.kind)
+            member = self._from_table(storage, path.key, table, row)
+            if member is None:
+                member = open_member(storage, path.key, self.kind.options, facts, self.kind)
             self._check(member)
         except CogError as error:
             raise ContainerFormatError(f"{path}: {error.reason}", error.remedy) from error
@@ -321,6 +337,25 @@ class Members:
                 answered=True,
             ) from error
         return member
+
+    def _from_table(self, storage: Storage, key: str, table: Table, row: int) -> Member | None:
+        """Return a file that is opened with the first bytes in its row; None for others."""
+        head, facts = table.heads.get(row), table.facts.get(row, {})
+        own = self._key(table, row)
+        if head is None or own in self._distrusted:
+            return None
+        try:
+            # A remote store refuses another version at the first tile. A file that was replaced
+            # may still be open, so that its tiles would be read for ever.
+            if not storage.is_remote and storage.stat(key).version != facts["version"]:
+                self._distrusted.add(own)
+                return None
+            read = ObjectRead(head, facts["version"], None)
+            options = self.kind.options
+            return open_member(storage, key, options, facts, self.kind, read)
+        except (CogError, SlabFormatError, ObjectChangedError, ObjectNotFoundError):
+            self._distrusted.add(own)
+            return None
 
     def _check(self, member: Member) -> None:
         kind = self.kind
@@ -337,7 +372,12 @@ class Members:
 
 
 def open_member(
-    storage: Storage, key: str, options: Mapping[str, Any], facts: Facts, kind: Kind | None = None
+    storage: Storage,
+    key: str,
+    options: Mapping[str, Any],
+    facts: Facts,
+    kind: Kind | None = None,
+    known: ObjectRead | None = None,
 ) -> Member:
     """Return a file, open.
 
@@ -345,12 +385,13 @@ def open_member(
         options: of all files, as for a single COG.
         facts: what its row says besides.
         kind: of the mosaic; None for its first file.
+        known: the first bytes, if the table has them.
 
     Raises:
         CogError: it is no COG that can be published.
         StorageError: it cannot be read.
     """
-    geotiff, found, read = read_head(storage, key)
+    geotiff, found, read = read_head(storage, key, known)
     own = dict(options)
     if "nodata" in facts:
         own["nodata"] = facts["nodata"]
@@ -378,6 +419,7 @@ def open_member(
         how=how,
         is_stored=is_stored,
         row_version=facts.get("version", ""),
+        is_from_table=known is not None,
     )
 
 

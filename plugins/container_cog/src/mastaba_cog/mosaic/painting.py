@@ -101,7 +101,8 @@ class Recipe:
     @cached_property
     def modified(self) -> float | None:
         """When the last of the files was changed."""
-        return max((part.member.modified or 0.0 for part in self.parts), default=None)
+        found = [part.member.modified for part in self.parts]
+        return max((one for one in found if one is not None), default=None)
 
 
 class UnknownError(Exception):

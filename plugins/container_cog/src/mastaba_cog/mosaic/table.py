@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from base64 import b64decode
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -13,6 +14,7 @@ import pyproj
 
 from mastaba.api.catalogue import CRS
 from mastaba.api.storages import ResourcePath
+from mastaba_cog.directories import HEAD
 from mastaba_cog.errors import CogError
 from mastaba_cog.mosaic.boxes import BoxIndex, Floats
 from mastaba_cog.mosaic.paths import member_path
@@ -56,6 +58,7 @@ class Rows:
         locations: of the files.
         keys: by which rows are sorted: numbers, texts or None.
         facts: what some rows say besides: ``nodata``, ``bands``, ``version``, ``levels``.
+        heads: the first bytes of some files, in the version that the row has.
         bands: of all rows that say nothing else.
         descends: whether the row with the lowest key is on top.
     """
@@ -65,6 +68,7 @@ class Rows:
     locations: list[Any] = field(default_factory=list)
     keys: list[Any] = field(default_factory=list)
     facts: dict[int, dict[str, Any]] = field(default_factory=dict)
+    heads: dict[int, bytes] = field(default_factory=dict)
     bands: tuple[int, ...] = ()
     descends: bool = False
 
@@ -85,12 +89,16 @@ class Rows:
         found = {name: facts[name] for name in _FACTS if facts.get(name) not in (None, "")}
         if found:
             self.facts[len(self.locations)] = found
+        if facts.get("header") not in (None, "", b""):
+            self.heads[len(self.locations)] = _head(facts["header"], found.get("version"))
         self.locations.append(location)
         self.boxes.append(box)
         self.keys.append(key)
 
 
 _FACTS: Final = ("nodata", "bands", "version", "levels")
+COLUMNS: Final = (*_FACTS, "header")
+"""Columns besides that rows may have."""
 Locate = Callable[[str, Mapping[str, Any]], tuple[float, float, float, float]]
 """Returns the box of a file, by its path and what its row says besides."""
 
@@ -107,6 +115,7 @@ class Table:
             ``levels``.
         version: of the table.
         modified: when it was changed, Unix seconds or None.
+        heads: the first bytes of some files, by number, in the version that the row has.
     """
 
     paths: Sequence[str]
@@ -115,6 +124,7 @@ class Table:
     facts: Mapping[int, Mapping[str, Any]]
     version: str | None
     modified: float | None
+    heads: Mapping[int, bytes]
 
     @property
     def extent(self) -> tuple[float, float, float, float]:
@@ -171,7 +181,31 @@ def table_of(
             facts[place] = given
     boxes = boxes[order]
     sorted_paths = [paths[number] for number in order]
-    return Table(sorted_paths, boxes, BoxIndex(boxes), facts, version, modified)
+    heads = {
+        place: rows.heads[number] for place, number in enumerate(order) if number in rows.heads
+    }
+    return Table(sorted_paths, boxes, BoxIndex(boxes), facts, version, modified, heads)
+
+
+def _head(value: object, version: object) -> bytes:
+    """Return the first bytes of a file, which may be in Base64.
+
+    Raises:
+        CogError: they are too many, or of an unknown version.
+    """
+    if not version:
+        raise CogError(
+            "a row has a header without the version of its file",
+            "add both with mastaba mosaic heads, or remove the header",
+        )
+    try:
+        data = b64decode(value, validate=True) if isinstance(value, str) else value
+    except ValueError:
+        data = None
+    if not isinstance(data, bytes) or len(data) > HEAD:
+        reason = f"the header of a row is not at most {HEAD} bytes, or these in Base64"
+        raise CogError(reason, "make it with mastaba mosaic heads")
+    return data
 
 
 def _rank(key: object) -> tuple[int, float, str]:
