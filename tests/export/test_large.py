@@ -27,7 +27,7 @@ def test_many_tiles(tmp_path: Path, format: str) -> None:
         assert found["reads"] <= found["most_reads"]
         assert found["peak"] <= 300
         if format == "pmtiles" and (shutil.which("go-pmtiles") or shutil.which("pmtiles")):
-            assert found["program"].startswith("Completed verify")
+            assert "Completed verify" in found["program"]
     finally:
         # The files are large.
         shutil.rmtree(tmp_path, ignore_errors=True)
