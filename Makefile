@@ -18,7 +18,7 @@ PLUGINS := $(patsubst %/pyproject.toml,%,$(wildcard plugins/*/pyproject.toml))
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help install tools install-live demo test thorough live isolation mutate bench bench-storage bench-index bench-memory bench-start bench-build bench-export bench-nodes soak docs gallery dist check schemas surface clean
+.PHONY: help install tools install-live demo test thorough live isolation mutate bench bench-coverages bench-storage bench-index bench-memory bench-start bench-build bench-export bench-nodes soak docs gallery dist check schemas surface clean
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
@@ -62,6 +62,10 @@ mutate: $(TOOLS) ## make small changes to the code and count those that no test 
 
 bench: $(TOOLS) ## measure requests per second, latency and CPU (more: ARGS="--help")
 	$(BIN)/python -m benchmarks $(ARGS)
+	$(if $(ARGS),,$(BIN)/python -m benchmarks.coverages --side 5000 --ranges 50 --seconds 3)
+
+bench-coverages: $(TOOLS) ## measure downloads: CPU of a megapixel, memory, latency of tiles meanwhile
+	$(BIN)/python -m benchmarks.coverages $(ARGS)
 
 bench-storage: $(TOOLS) ## measure the cost of tiles and maps from an object storage
 	$(BIN)/python -m benchmarks.storage $(ARGS)

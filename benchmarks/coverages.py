@@ -16,6 +16,7 @@ import resource
 import shutil
 import statistics
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -73,8 +74,9 @@ def main() -> int:
         try:
             assert target.pid is not None
             latency = _Server(target.address, target.pid), arguments.side, arguments.seconds
-            for rate in ("20M", "100G"):
-                _latency(*latency, rate)
+            _latency(*latency, _Load(4, "20M"))
+            _latency(*latency, _Load(4, "100G"))
+            _latency(*latency, _Load(2, "20M", server_json))
         finally:
             target.stop()
     return 0
@@ -382,41 +384,89 @@ def _spent(command: list[str]) -> float:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def _latency(server: _Server, side: int, seconds: float, rate: str) -> None:
-    """Print the latency of tiles alone and while four downloads run, in turns."""
+@dataclass(frozen=True)
+class _Load:
+    """What runs beside requests of tiles.
+
+    Attributes:
+        downloads: number of them.
+        rate: bytes a second of each, as curl has it.
+        job: server.json of an export that runs as workers of jobs do; None for none.
+    """
+
+    downloads: int
+    rate: str
+    job: Path | None = None
+
+    def __str__(self) -> str:
+        job = "" if self.job is None else " and a job"
+        return f"{self.downloads} downloads of {self.rate}B/s each{job}"
+
+    @contextmanager
+    def running(self, address: str) -> Iterator[None]:
+        stop = threading.Event()
+        works = [partial(_download, address, self.rate, stop) for _ in range(self.downloads)]
+        if self.job is not None:
+            works.append(partial(_export, self.job, stop))
+        threads = [threading.Thread(target=work) for work in works]
+        for thread in threads:
+            thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()
+
+
+def _latency(server: _Server, side: int, seconds: float, load: _Load) -> None:
+    """Print the latency of tiles alone and under a load, in turns."""
     address = f"{server.address}{COVERAGE}?{_subset(side)}&compression=none"
     alone: list[float] = []
     beside: list[float] = []
     _tiles_for(server, seconds / ROUNDS)
     for _ in range(ROUNDS):
         alone += _tiles_for(server, seconds / ROUNDS)
-        stop = threading.Event()
-        threads = [
-            threading.Thread(target=partial(_download, address, rate, stop)) for _ in range(4)
-        ]
-        for thread in threads:
-            thread.start()
-        time.sleep(0.3)
-        beside += _tiles_for(server, seconds / ROUNDS)
-        stop.set()
-        for thread in threads:
-            thread.join()
+        with load.running(address):
+            # An export has to start.
+            time.sleep(0.3 if load.job is None else 2)
+            beside += _tiles_for(server, seconds / ROUNDS)
     found = {}
-    print(f"latency of tiles in ms, over one connection; downloads of {rate}B/s each:")
-    for name, times in (("alone", alone), ("beside four downloads", beside)):
+    print(f"latency of tiles in ms, over one connection; beside {load}:")
+    for name, times in (("alone", alone), ("beside", beside)):
         times.sort()
         found[name] = {part: 1000 * times[int(len(times) * part / 100)] for part in (50, 95, 99)}
         shown = ", ".join(f"p{part} {value:.2f}" for part, value in found[name].items())
         print(f"  {name}: {shown}, {len(times)} tiles")
-    ratios = (found["beside four downloads"][part] / found["alone"][part] for part in (50, 95, 99))
+    ratios = (found["beside"][part] / found["alone"][part] for part in (50, 95, 99))
     print("  ratios: " + ", ".join(f"{ratio:.2f}" for ratio in ratios))
 
 
 def _download(address: str, rate: str, stop: threading.Event) -> None:
     """Download again and again, in another process: it must not delay the measurement."""
     command = ["curl", "-s", "-g", "-f", "-o", "/dev/null", "--limit-rate", rate, address]
+    _repeat(command, stop)
+
+
+def _export(server_json: Path, stop: threading.Event) -> None:
+    """Export the layer again and again, compressed, with the low priority of workers."""
+    with tempfile.TemporaryDirectory(prefix="mastaba-job-") as folder:
+        path = Path(folder) / "job.tif"
+        command = ["nice", "-n", "10", sys.executable, "-m", "mastaba", "export", "heights"]
+        command += [str(path), "-f", str(server_json), "--compression", "deflate"]
+        _repeat(command, stop, path)
+
+
+def _repeat(command: list[str], stop: threading.Event, made: Path | None = None) -> None:
+    """Run a program until it is told to stop.
+
+    Args:
+        made: file that it does not replace.
+    """
     while not stop.is_set():
-        with subprocess.Popen(command) as running:
+        if made is not None:
+            made.unlink(missing_ok=True)
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL) as running:
             while running.poll() is None and not stop.wait(0.05):
                 pass
             running.kill()

@@ -2,7 +2,9 @@
 
 ``python -m benchmarks.export`` writes a pyramid with noise as payloads, and exports it in new
 processes. The pyramid is in the page cache. With ``--latency 20``, its slabs come from a storage by
-formula, each read of which takes 20 ms: so ``--tiles 1000000`` needs no room for the pyramid.
+formula, each read of which takes 20 ms: so ``--tiles 1000000`` needs no room for the pyramid, and
+reads are counted. With ``--verify``, every tile is compared with the pyramid, and PMTiles are also
+verified by the program ``go-pmtiles`` or ``pmtiles``, if one is on the path.
 """
 
 from __future__ import annotations
@@ -13,18 +15,20 @@ import multiprocessing
 import random
 import resource
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.formula import SLAB, FormulaPlugin, formula_pyramid
+from benchmarks.formula import SLAB, FormulaPlugin, FormulaStorage, formula_pyramid
 from mastaba.plugins.manager import Plugins
 from mastaba.wsgi import create_application
 from mastaba_export.plan import plan
 from mastaba_export.request import ExportRequest
 from mastaba_export.run import run
+from mastaba_export.verify import verify
 from mastaba_writer.descriptor import LevelPlan
 from mastaba_writer.installation import write_installation
 from mastaba_writer.pyramids import write_pyramid
@@ -32,6 +36,8 @@ from mastaba_writer.tile_matrix_sets import web_mercator
 
 FORMATS = ("pmtiles", "mbtiles", "gpkg", "dir", "pyramid")
 LEVEL = 12
+SPAN = 8 * 1024 * 1024
+"""Bytes of a read at most."""
 
 
 def main() -> int:
@@ -45,6 +51,7 @@ def main() -> int:
         metavar="MS",
         help="read from a storage by formula that is so far away; 0 for its formula alone",
     )
+    parser.add_argument("--verify", action="store_true", help="compare every tile")
     parser.add_argument("--directory", help="of the files; a temporary one by default")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=arguments.directory) as name:
@@ -55,13 +62,18 @@ def main() -> int:
             f"{arguments.tiles:,} tiles of {arguments.size:,} bytes, slabs of {SLAB} x {SLAB}, "
             f"from {place}"
         )
-        print(f"{'format':9} {'tiles/s':>9} {'MB/s':>7} {'CPU us/tile':>12} {'MiB more':>9}")
+        print(
+            f"{'format':9} {'tiles/s':>9} {'MB/s':>7} {'CPU us/tile':>12} "
+            f"{'MiB more':>9} {'MiB':>5} {'reads':>7} {'at most':>7} {'verified':>9}"
+        )
         for form in arguments.format or FORMATS:
-            found = in_a_process(server, form, directory)
+            found = in_a_process(server, form, directory, is_verified=arguments.verify)
             rate = found["tiles"] / found["seconds"]
             print(
                 f"{form:9} {rate:9,.0f} {rate * arguments.size / 1e6:7,.0f} "
-                f"{found['cpu'] / found['tiles'] * 1e6:12,.0f} {found['memory']:9,.0f}",
+                f"{found['cpu'] / found['tiles'] * 1e6:12,.0f} {found['memory']:9,.0f} "
+                f"{found['peak']:5,.0f} {found['reads']:7,} {found['most_reads']:7,.0f} "
+                f"{found['verified']:9,}",
                 flush=True,
             )
     return 0
@@ -96,18 +108,36 @@ def written(directory: Path, tiles: int, size: int, latency: int | None) -> Path
     return write_installation(directory, layers={"IMAGES": images}, services=["wmts"])
 
 
-def in_a_process(server: Path, form: str, directory: Path) -> dict[str, Any]:
-    """Export in a new process; return its figures."""
+def in_a_process(
+    server: Path, form: str, directory: Path, *, is_verified: bool = False
+) -> dict[str, Any]:
+    """Export in a new process; return its figures.
+
+    Args:
+        server: path of the server.json.
+        form: the format.
+        directory: for the output, which is removed.
+        is_verified: whether each tile is compared with the pyramid afterwards.
+
+    Returns:
+        ``tiles``, ``seconds``, ``cpu`` seconds, ``memory`` added and ``peak`` of memory in MiB,
+        ``reads`` of the storage by formula and ``most_reads`` that are expected of it, ``verified``
+        tiles, and ``program``, what another program says of PMTiles.
+    """
     context = multiprocessing.get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=export, args=(str(server), form, str(directory), sender))
+    process = context.Process(
+        target=export, args=(str(server), form, str(directory), sender, is_verified)
+    )
     process.start()
+    # If it dies, there is nothing to wait for.
+    sender.close()
     found: dict[str, Any] = json.loads(receiver.recv())
     process.join()
     return found
 
 
-def export(server: str, form: str, directory: str, sender: Any) -> None:
+def export(server: str, form: str, directory: str, sender: Any, is_verified: bool) -> None:
     plugins = Plugins(extra={"formula": FormulaPlugin()})
     site = create_application(server, plugins).site
     request = ExportRequest.from_inputs({"layer": "IMAGES", "format": form})
@@ -115,19 +145,45 @@ def export(server: str, form: str, directory: str, sender: Any) -> None:
     out = Path(directory) / f"out-{form}{made.extension}"
     before = peak()
     cpu, begin = time.process_time(), time.perf_counter()
+    FormulaStorage.reads.clear()
     result = run(made, out)
+    slabs = -(-result.tiles // SLAB**2)
     figures = {
         "tiles": result.tiles,
         "seconds": time.perf_counter() - begin,
         "cpu": time.process_time() - cpu,
         "memory": peak() - before,
+        "peak": peak(),
+        "reads": len(FormulaStorage.reads),
+        "most_reads": 2 * slabs + sum(FormulaStorage.reads) / SPAN,
+        "verified": 0,
+        "program": "",
     }
+    if is_verified:
+        figures["verified"] = verify(made, out, deep=True).compared
+        figures["program"] = said_by_program(out) if form == "pmtiles" else ""
     sender.send(json.dumps(figures))
     if out.is_dir():
         shutil.rmtree(out)
     else:
         out.unlink()
     shutil.rmtree(out.with_suffix(""), ignore_errors=True)
+
+
+def said_by_program(path: Path) -> str:
+    """Let go-pmtiles verify a file; return what it says, or an empty text if it is absent.
+
+    Raises:
+        SystemExit: it finds a fault.
+    """
+    program = shutil.which("go-pmtiles") or shutil.which("pmtiles")
+    if program is None:
+        return ""
+    done = subprocess.run([program, "verify", path], capture_output=True, text=True, check=False)
+    said = (done.stdout + done.stderr).strip()
+    if done.returncode:
+        raise SystemExit(said)
+    return said
 
 
 def peak() -> float:

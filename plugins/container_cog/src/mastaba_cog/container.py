@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from math import isclose
 from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
@@ -169,11 +170,16 @@ def _opened(source: Source, options: Mapping[str, Any], context: Context) -> Ope
     photometric = "rgb" if channels > 2 else "gray"
     # With alpha, pixels without data are transparent.
     nodata = 0.0 if publication.adds_alpha and way != STORED else publication.nodata
+    # Overviews are means, which belong to areas.
+    is_post = ground.is_post and isclose(
+        ordered[-1].matrix.cell_size, ground.cell_size, rel_tol=1e-6
+    )
+    registration = "post" if is_post else "area"
     pyramid = Pyramid(
         stem,
         matching.tile_matrix_set,
         tile_format,
-        RasterSpecification(channels, (nodata,) * channels, photometric),
+        RasterSpecification(channels, (nodata,) * channels, photometric, registration),
         MappingProxyType({level.matrix.id: level for level in ordered}),
         generation,
         bbox=_box(ground, full),

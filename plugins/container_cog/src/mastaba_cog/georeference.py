@@ -28,12 +28,14 @@ class Ground:
         crs: of the position.
         x, y: outer corner of the first pixel, CRS units.
         cell_size: side of a pixel, CRS units.
+        is_post: whether a value belongs to the middle of its pixel.
     """
 
     crs: CRS
     x: float
     y: float
     cell_size: float
+    is_post: bool = False
 
 
 def ground_of(geotiff: GeoTiff, crs: str | None) -> Ground:
@@ -53,10 +55,11 @@ def ground_of(geotiff: GeoTiff, crs: str | None) -> Ground:
         raise CogError("its first row is the southernmost one", _WARP)
     if abs(width - height) > _SQUARE * width:
         raise CogError(f"its pixels are not square: {width:g} × {height:g}", _WARP)
-    if position.keys.get(_RASTER_TYPE) == _POINT:
+    is_post = position.keys.get(_RASTER_TYPE) == _POINT
+    if is_post:
         # The position is that of the middle of the first pixel.
         x, y = x - width / 2, y + width / 2
-    return Ground(_crs(position, crs), x, y, width)
+    return Ground(_crs(position, crs), x, y, width, is_post)
 
 
 def _corner(position: Position) -> tuple[float, float, float, float]:

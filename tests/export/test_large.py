@@ -1,0 +1,33 @@
+"""Exports of very many tiles from a distant storage: reads, memory, and every tile."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from benchmarks.export import in_a_process, written
+
+pytestmark = pytest.mark.thorough
+
+TILES = int(os.environ.get("MASTABA_EXPORT_TILES", "100000"))
+SIZE = int(os.environ.get("MASTABA_EXPORT_TILE_BYTES", "2000"))
+"""A million tiles of 40000 bytes need 40 GB of room and an hour."""
+LATENCY = 20
+"""Milliseconds of each read."""
+
+
+@pytest.mark.parametrize("format", ["pmtiles", "mbtiles"])
+def test_many_tiles(tmp_path: Path, format: str) -> None:
+    server = written(tmp_path, TILES, SIZE, LATENCY)
+    try:
+        found = in_a_process(server, format, tmp_path, is_verified=True)
+        assert found["tiles"] == found["verified"] >= TILES
+        assert found["reads"] <= found["most_reads"]
+        assert found["peak"] <= 300
+        if format == "pmtiles" and (shutil.which("go-pmtiles") or shutil.which("pmtiles")):
+            assert "Completed verify" in found["program"]
+    finally:
+        # The files are large.
+        shutil.rmtree(tmp_path, ignore_errors=True)
