@@ -101,6 +101,7 @@ def test_layer(tiny: Client) -> None:
         "tables": [],
         "stylesheet": "",
         "downloads": [],
+        "times": None,
         "sources": [
             {
                 "id": "tms",
