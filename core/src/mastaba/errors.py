@@ -190,7 +190,11 @@ class TileOutOfRangeError(RequestError):
 
 
 class TileNotFoundError(RequestError):
-    """The tile is inside the limits of the layer, but not stored. Its report has the headers."""
+    """The tile is inside the limits of the layer, but not stored.
+
+    Attributes:
+        headers: of its report, name and value each.
+    """
 
     def __init__(self, message: str, headers: Sequence[tuple[str, str]] = ()) -> None:
         super().__init__(message)

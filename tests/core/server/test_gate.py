@@ -280,7 +280,9 @@ class Recorder:
     def request_meters(self, site: Any) -> Any:
         return self
 
-    def tile(self, grant: Any, group: Any, response: Any, service: str, virtual: str) -> None:
+    def tile(
+        self, grant: Any, group: Any, response: Any, service: str, virtual: str, place: Any = None
+    ) -> None:
         self.tiles.append((grant.principal.id, group and group.layer, response.status))
 
     def request(self, environ: Mapping[str, Any], status: int, size: int | None) -> None:
