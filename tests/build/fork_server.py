@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout, suppress
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -27,7 +27,6 @@ from tests.forked import become_new, exit_with
 import mastaba_build
 from mastaba.commands.main import main
 from mastaba.plugins import manager
-from mastaba.plugins.manager import Plugins
 from mastaba_build.work.reports import Reports
 
 REPOSITORY = Path(__file__).parents[2]
@@ -158,7 +157,9 @@ def serve() -> None:
     # Each process would search all installed distributions.
     found = list(manager.installed())
     manager.installed = lambda: iter(found)
-    Plugins()
+    # The parser of each command needs the modules of all.
+    with redirect_stdout(None), suppress(SystemExit):
+        main(["--help"])
     modules = [module.name for module in walk_packages(mastaba_build.__path__, "mastaba_build.")]
     programs = [f"distributed.cli.dask_{role}" for role in ("scheduler", "worker")]
     has_dask = find_spec("distributed") is not None

@@ -193,7 +193,7 @@ class TileNotFoundError(RequestError):
     """The tile is inside the limits of the layer, but not stored.
 
     Attributes:
-        headers: further ones of the report.
+        headers: of its report, name and value each.
     """
 
     def __init__(self, message: str, headers: Sequence[tuple[str, str]] = ()) -> None:

@@ -8,6 +8,7 @@ import random
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -105,12 +106,13 @@ def test_the_antimeridian_is_in_the_middle_of_an_area() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seed", "name"),
+    ("seed", "name", "every"),
     [
-        (1, "TIFF_ZIP_FLOAT32"),
-        pytest.param(0, "TIFF_JPG_UINT8", marks=pytest.mark.thorough),
+        (1, "TIFF_ZIP_FLOAT32", 4),
+        pytest.param(0, "TIFF_JPG_UINT8", 1, marks=pytest.mark.thorough),
+        pytest.param(1, "TIFF_ZIP_FLOAT32", 1, marks=pytest.mark.thorough),
         *(
-            pytest.param(seed, name, marks=pytest.mark.thorough)
+            pytest.param(seed, name, 1, marks=pytest.mark.thorough)
             for seed in range(40)
             for number, name in enumerate(FORMATS)
             if (seed // 8 + seed + number) % 3 == 0
@@ -118,7 +120,7 @@ def test_the_antimeridian_is_in_the_middle_of_an_area() -> None:
     ],
 )
 def test_no_answer_changes_with_the_pixels_outside(
-    seed: int, name: str, open_world: OpenWorld
+    seed: int, name: str, every: int, open_world: OpenWorld
 ) -> None:
     polygons = area(seed)
     kernel = KERNELS[(seed + 4) % len(KERNELS)]
@@ -129,7 +131,7 @@ def test_no_answer_changes_with_the_pixels_outside(
         return
     public, changed = Client(one.application), Client(other.application)
     differences = 0
-    for path, body in addresses(name):
+    for path, body in islice(addresses(name), 0, None, every):
         answers = [answer(client, path, body) for client in (first, second)]
         assert answers[0].status_code == answers[1].status_code, path
         assert answers[0].status_code < 500, path
@@ -137,7 +139,7 @@ def test_no_answer_changes_with_the_pixels_outside(
         if seed < 2:
             differences += answer(public, path, body).data != answer(changed, path, body).data
     # Otherwise, equal answers would show nothing.
-    assert seed >= 2 or differences > 50
+    assert seed >= 2 or differences > 50 / every
 
 
 def _content(response: Any) -> Any:
