@@ -24,7 +24,8 @@ OPTIONS: dict[str, Any] = {
     "services": ("health", "wmts"),
     "services_overrides": {"admin": ADMIN},
 }
-READERS = 6
+READERS = 50
+REPLACED = 200
 TILE = (
     "/wmts?SERVICE=WMTS&REQUEST=GetTile&VERSION=1.0.0&LAYER=ORTHO&STYLE=normal&FORMAT=image/png"
     "&TILEMATRIXSET=PM&TILEMATRIX=2&TILEROW=1&TILECOL=2&TIME="
@@ -100,7 +101,8 @@ def readers(server: Server, year: str) -> Iterator[list[tuple[int, Colour | None
         connection = server.connect()
         while not done.is_set():
             found.append(tile(connection, year))
-            done.wait(0.002)
+            # The changes need the processors too.
+            done.wait(0.05)
         connection.close()
 
     threads = [threading.Thread(target=read) for _ in range(READERS)]
@@ -138,24 +140,27 @@ def serve(source: Any) -> Iterator[Callable[[], Server]]:
 
 
 @pytest.mark.thorough
+@pytest.mark.timeout(1800)
 def test_all_workers_serve_a_variant_replaced_before_it_was_opened(
     source: Any, serve: Callable[[], Server]
 ) -> None:
-    for number in range(8):
-        source.write(f"20{number:02}", (9, 9, number))
+    for number in range(REPLACED):
+        source.write(f"2{number:03}", (9, 9, number))
     server = serve()
     workers = list(server.connect_to_all().values())
-    for number in range(8):
-        year, colour = f"20{number:02}", (200, number, 10)
+    others = [server.connect() for _ in range(READERS)]
+    for number in range(REPLACED):
+        year, colour = f"2{number:03}", (200, number, 10)
         source.write(year, colour)
         # Requests meet at the variant that nobody has opened.
-        connections = [*workers, *(server.connect() for _ in range(READERS))]
+        connections = [*workers, *others]
         with ThreadPoolExecutor(len(connections)) as pool:
             answers = list(pool.map(partial(tile, year=year), connections))
         assert set(answers) == {(200, colour)}
 
 
 @pytest.mark.thorough
+@pytest.mark.timeout(1800)
 def test_values_are_added_replaced_and_removed_while_they_are_read(
     source: Any, serve: Callable[[], Server]
 ) -> None:

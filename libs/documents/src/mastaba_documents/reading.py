@@ -20,6 +20,7 @@ _MAX_VALUES: Final = 1_000_000
 _MAX_DEPTH: Final = 64
 _LONGEST_NUMBER: Final = 10_000
 _LARGEST: Final = sys.float_info.max
+_SMALL: Final = 1 << 62
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
 _TOO_DEEP: Final = f"is nested deeper than {_MAX_DEPTH} levels"
 _TOO_MANY: Final = f"has more than {_MAX_VALUES:,} values"
@@ -219,13 +220,19 @@ def _cleaned(value: Any, path: str, depth: int, done: dict[int, Any]) -> Any:
     done[id(value)] = None
     if isinstance(value, dict):
         done[id(value)] = {
-            str(key): _cleaned(item, f"{path}.{key}", depth + 1, done)
+            str(key): item if _is_clean(item) else _cleaned(item, f"{path}.{key}", depth + 1, done)
             for key, item in value.items()
             if item is not None
         }
     else:
         done[id(value)] = [
-            _cleaned(item, f"{path}[{position}]", depth + 1, done)
+            item if _is_clean(item) else _cleaned(item, f"{path}[{position}]", depth + 1, done)
             for position, item in enumerate(value)
         ]
     return done[id(value)]
+
+
+def _is_clean(value: Any) -> bool:
+    """Return whether a value needs no look of its own, as most strings and integers do not."""
+    kind = type(value)
+    return (kind is str and value.isascii()) or (kind is int and -_SMALL < value < _SMALL)

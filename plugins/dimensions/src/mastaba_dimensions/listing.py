@@ -111,8 +111,9 @@ def _problem_of(row: Any) -> str:
 
 
 def _are_limits(value: Any) -> bool:
-    is_list = isinstance(value, list) and len(value) == 4
-    return is_list and all(type(one) is int and 0 <= one < 2**53 for one in value)
+    if not isinstance(value, list) or list(map(type, value)) != [int] * 4:
+        return False
+    return bool(min(value) >= 0 and max(value) < 2**53)
 
 
 def _matching(

@@ -31,7 +31,7 @@ from mastaba_dimensions.axes import Axis, NumberAxis, TextAxis, TimeAxis, Value
 from mastaba_dimensions.declared import declared
 from mastaba_dimensions.grammar import SECOND, Time, parse_number, parse_time
 from mastaba_dimensions.listing import Row, rows_of
-from mastaba_dimensions.opening import Opener, ReplacedError, Variant, united, widened
+from mastaba_dimensions.opening import Opener, ReplacedError, Variant, widened
 from mastaba_dimensions.pixels import ranges_of
 from mastaba_dimensions.runs import (
     interval_of,
@@ -666,13 +666,16 @@ def _axis(
 
 def _limits(rows: Sequence[Row]) -> dict[str, TileLimits]:
     """Return the tile limits of all variants together; none if a variant does not say them."""
-    found: dict[str, TileLimits] = {}
     if not all(row.get("levels") for row in rows):
-        return found
+        return {}
+    known: dict[str, list[Sequence[int]]] = {}
     for row in rows:
         for name, limits in row["levels"].items():
-            own = TileLimits(*limits)
-            found[name] = united(found[name], own) if name in found else own
+            known.setdefault(name, []).append(limits)
+    found = {}
+    for name, listed in known.items():
+        first_row, last_row, first_col, last_col = zip(*listed, strict=True)
+        found[name] = TileLimits(min(first_row), max(last_row), min(first_col), max(last_col))
     return found
 
 
