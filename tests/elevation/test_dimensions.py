@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urljoin
 
 import pytest
 from tests.series import series_document, write_value
@@ -30,8 +31,16 @@ def client(
         variant["pyramids"] = [{"path": str(path)}]
     levels = {"bottom_level": "3", "top_level": "2"}
     document["pyramids"] = [{**document["variants"][-1]["pyramids"][0], **levels}]
+    forecast = {**document, "dimensions": [{"name": "time", "default": "none"}]}
+    facades = {"ign": {"default_resource": "DEM"}, "google": {"dataset": "NONE"}, "tileserver": {}}
+    settings = {"datasets": [{"id": "BOTH", "layers": ["DEM", "NONE"]}], "facades": facades}
     return open_client(
-        write_installation(directory, layers={"DEM": document}, services=["elevation"])
+        write_installation(
+            directory,
+            layers={"DEM": document, "NONE": forecast},
+            services=["elevation", "terrain"],
+            services_overrides={"elevation": settings},
+        )
     )
 
 
@@ -86,3 +95,56 @@ def test_native(client: Client) -> None:
     for query, value in (("", 3.0), ("&time=1950", 1.0)):
         answer = client.get(f"/elevation/points?{_POINT}&dataset=DEM{query}")
         assert json.loads(answer.data)["results"][0]["elevation"] == value, answer.text
+
+
+@pytest.mark.parametrize("name", ["DEM", "BOTH"])
+@pytest.mark.parametrize("in_name", [True, False])
+def test_terrain(client: Client, name: str, in_name: bool) -> None:
+    """Each value has tiles and documents of its own, which name it in their addresses."""
+    shown = set()
+    for time in _TIMES:
+        path = f"/terrain/{name};time={time}" if in_name else f"/terrain/{name}"
+        query = "" if in_name else f"?time={time}"
+        tile = client.get(f"{path}/mapbox/3/4/2.png{query}")
+        assert tile.status_code == 200, tile.text
+        shown.add(tile.data)
+        (template,) = _read(client, f"{path}/mapbox.json{query}")["tiles"]
+        address = template.format(z=3, x=4, y=2).partition("/terrain/")[2]
+        assert client.get(f"/terrain/{address}").data == tile.data
+    assert len(shown) == 3
+    latest = client.get(f"/terrain/{name}/mapbox/3/4/2.png").data if name == "DEM" else tile.data
+    assert latest == tile.data
+
+
+@pytest.mark.parametrize("query", ["DEM/mesh/layer.json?time={}", "DEM;time={}/mesh/layer.json"])
+def test_mesh(client: Client, query: str) -> None:
+    versions, meshes = set(), set()
+    for time in _TIMES:
+        path = f"/terrain/{query.format(time)}"
+        document = _read(client, path)
+        versions.add(document["version"])
+        level = document["available"][document["maxzoom"]][0]
+        address = document["tiles"][0].format(
+            z=document["maxzoom"], x=level["startX"], y=level["startY"], version="1"
+        )
+        tile = client.get(urljoin(path, address))
+        assert tile.status_code == 200, tile.text
+        meshes.add(tile.data)
+    assert len(versions) == len(meshes) == 3
+
+
+@pytest.mark.parametrize("time", ["1066", "yesterday", "1950/"])
+def test_refused_terrain(client: Client, time: str) -> None:
+    status = client.get(f"/terrain/DEM/mapbox/3/4/2.png?time={time}").status_code
+    assert status == (200 if time == "1950/" else 400)
+
+
+def test_protocols_without_values(client: Client) -> None:
+    """They have the default; without one they say that a value is missing."""
+    ign = "/elevation/1.0/calcul/alti/rest/elevation.json?lon=20&lat=40&zonly=true"
+    assert _read(client, ign)["elevations"] == [3.0]
+    for path in (f"{ign}&resource=NONE", "/elevation/v1/NONE?locations=40,20"):
+        answer = client.get(path)
+        assert answer.status_code == 400, answer.text
+        assert "time" in answer.text
+    assert _read(client, "/elevation/v1/DEM?locations=40,20")["results"][0]["elevation"] == 3.0

@@ -84,7 +84,7 @@ class Google(Facade):
         if len(set(names)) < len(names):
             raise InvalidParameterError("a dataset is named twice", "dataset")
         found = [self.context.datasets.get(name) for name in names]
-        datasets = [dataset for dataset in found if dataset is not None]
+        datasets = [self.context.datasets.default(one) for one in found if one is not None]
         if len(datasets) < len(names):
             raise InvalidParameterError(
                 f"there is no dataset {printable(','.join(names))}", "dataset"

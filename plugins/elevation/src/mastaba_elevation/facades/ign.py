@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
@@ -76,7 +77,7 @@ class Ign(Facade):
         if found is None:
             text = f"{printable(name)} is not an accepted resource"
             raise InvalidParameterError(text, "resource")
-        return found
+        return self.context.datasets.default(found)
 
     def _points(self, parameters: Parameters, form: str, request: Request) -> Response:
         lon, lat = positions_of(parameters)
@@ -98,7 +99,7 @@ class Ign(Facade):
         """Return, for each layer, what its measures have in common and its heights by point."""
         found = []
         for layer, vertical in zip(dataset.layers, dataset.verticals, strict=True):
-            alone = self.context.datasets[layer.id]
+            alone = replace(self.context.datasets[layer.layer.id], layers=(layer,))
             heights = self.context.queries.points(alone, lon, lat, WGS84, options).heights
             common = {
                 "source_name": vertical.source or layer.id,

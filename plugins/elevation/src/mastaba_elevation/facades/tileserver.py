@@ -48,7 +48,7 @@ class Tileserver(Facade):
         found = self.context.datasets.get(identifier)
         if found is None:
             raise UnknownNameError("Data not found", "id")
-        return found
+        return self.context.datasets.default(found)
 
     def _one(self, request: Request, dataset: Dataset, z: str, x: str, y: str) -> Response:
         zoom = self._zoom(dataset, Parameters({"z": z}).integer("z", None, 0, _FINEST))

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from mastaba.api.catalogue import CRS84, WGS84, BoundingBox
 from mastaba.api.documents import Fault, Severity
@@ -14,6 +15,7 @@ from mastaba.api.web import printable
 from mastaba.errors import ConfigurationError, NoSuchValueError, UnknownNameError
 from mastaba_elevation.queries.levels import HeightLayer
 from mastaba_elevation.queries.vertical import KEY, Vertical, vertical_of
+from mastaba_ows.dimensions import requested_values
 from mastaba_render.api.crs import CRSOffer
 
 if TYPE_CHECKING:
@@ -190,6 +192,53 @@ class Datasets(Mapping[str, Dataset]):
             layers, verticals = zip(*members, strict=True)
             found.append(replace(dataset, layers=layers, verticals=verticals))
         return found
+
+    def default(self, dataset: Dataset) -> Dataset:
+        """Return a dataset at the default of its dimensions, for protocols without values.
+
+        The layers themselves are the default, unless its rule is ``now`` or ``none``.
+
+        Raises:
+            MissingDimensionError: the rule is ``none``.
+            OverloadedError: the value cannot be opened at the moment.
+        """
+        return self.at(dataset, {})[0] if dataset.dimensions else dataset
+
+    def addressed(self, identifier: str, values: Mapping[str, str]) -> Dataset:
+        """Return the dataset at the values in its name, and in the parameters of a request.
+
+        Its identifier contains the values, unless they are the default of the layers. A name may
+        have values, ``ID;time=1950``, if it is that of a single layer; those of stacks have them
+        in the same form.
+
+        Args:
+            values: parameters of the request; others than dimensions are ignored.
+
+        Raises:
+            UnknownNameError: there is no such dataset.
+            MissingDimensionError, InvalidDimensionError, NoSuchValueError: the values are refused.
+            OverloadedError: a value cannot be opened at the moment.
+        """
+        name, *items = identifier.split(";", 8) if identifier not in self._found else [identifier]
+        whole, own = self._found.get(name), {}
+        if items and whole is not None and name not in self._single:
+            pairs = [item.partition("=") for item in items]
+            own = {key: unquote(value) for key, _, value in pairs}
+            if not own.keys() <= whole.dimensions.keys():
+                return self.named(identifier)
+        else:
+            whole = self.qualified(identifier)
+        assert whole is not None
+        dimensions = whole.dimensions
+        if not dimensions or "~" in whole.id:
+            return whole
+        own = {**requested_values(values, dimensions.values()), **own}
+        found = self.at(whole, own)[0]
+        if found.layers == whole.layers:
+            return whole
+        layers = [item.layer for item in found.layers]
+        at = next((one.key.removeprefix(one.id) for one in layers if one.key != one.id), "")
+        return replace(found, id=whole.id.partition(";")[0] + at)
 
     def only(self) -> Dataset | None:
         """Return the dataset if there is exactly one."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import quote
 
 from mastaba.api.web import anchor
 from mastaba_elevation.terrain.coverage import Coverage, coverage_of
+from mastaba_server.threads.recent import Recent
 
 if TYPE_CHECKING:
     from mastaba.api.services import ServiceSettings, Site
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from mastaba_elevation.terrain.settings import Settings
 
 Headers = list[tuple[str, str]]
+
+_MOST_COVERAGES: Final = 512
+"""Datasets, at their values and in their sets, whose tiles are remembered."""
 
 FORMATS: Final = {"png": "image/png", "webp": "image/webp"}
 """Media types by file name extension."""
@@ -44,11 +48,11 @@ class Context:
         self.settings = settings
         self.datasets = datasets
         self.formats = [name for name, kind in FORMATS.items() if kind in site.encoders]
-        self._coverages: dict[tuple[str, str], Coverage] = {}
+        self._coverages: Recent[Coverage] = Recent(_MOST_COVERAGES)
 
     def uri(self, dataset: Dataset) -> str:
         """Return the public address of a dataset."""
-        return f"{self.service.endpoint_uri}/{quote(dataset.id, safe='')}"
+        return f"{self.service.endpoint_uri}/{segment(dataset)}"
 
     def coverage(self, dataset: Dataset, tile_matrix_set: str | None = None) -> Coverage:
         """Return where a dataset has tiles in a set.
@@ -59,15 +63,24 @@ class Context:
         Raises:
             UnknownNameError: the dataset has no tiles in this set.
         """
-        key = dataset.id, tile_matrix_set or ""
+        key = identity_of(dataset), tile_matrix_set or ""
         found = self._coverages.get(key)
         if found is None:
             # Two threads may compute it at the same time; both results are equal.
             equivalences = self.site.catalogue.settings.equivalences
-            found = self._coverages[key] = coverage_of(
-                dataset, tile_matrix_set, equivalences, self.settings.overzoom
-            )
+            found = coverage_of(dataset, tile_matrix_set, equivalences, self.settings.overzoom)
+            found = self._coverages.add(key, found)
         return found
+
+
+def segment(dataset: Dataset) -> str:
+    """Return the part of a path that names a dataset and its values."""
+    return quote(dataset.id, safe=";=")
+
+
+def identity_of(dataset: Dataset) -> Hashable:
+    """Return what tells a dataset, at its values, from others and from its earlier contents."""
+    return dataset.id, *((item.layer.key, item.layer.generation) for item in dataset.layers)
 
 
 class Resource(ABC):

@@ -91,7 +91,7 @@ class TerrainService(Service):
         elif not path:
             response = self._start.respond(request)
         else:
-            dataset = self._datasets.named(path[0])
+            dataset = self._datasets.addressed(path[0], request.query)
             resource = self._routes.get(path[1]) if len(path) > 1 else None
             if resource is None:
                 raise unknown_path()

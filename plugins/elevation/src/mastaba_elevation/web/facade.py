@@ -86,11 +86,14 @@ class Facade(ABC):
     def default_dataset(self, name: str | None) -> Dataset | None:
         """Return the dataset that a setting names; by default the first one.
 
+        It is at the default of its dimensions; see `Datasets.default` for errors.
+
         Returns:
             None if there is none.
         """
         datasets = self.context.datasets
-        return next(iter(datasets.values()), None) if name is None else datasets.get(name)
+        found = next(iter(datasets.values()), None) if name is None else datasets.get(name)
+        return None if found is None else datasets.default(found)
 
 
 def unknown_path() -> UnknownPathError:

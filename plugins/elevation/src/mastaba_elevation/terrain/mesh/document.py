@@ -23,8 +23,13 @@ _TILES: Final = 64
 """Tiles of the coarsest level of a layer whose versions are looked at."""
 
 
-def layer_json(context: Context, dataset: Dataset, tiling: Tiling, options: Options) -> Document:
+def layer_json(
+    context: Context, dataset: Dataset, tiling: Tiling, options: Options, place: str = ""
+) -> Document:
     """Return the document of a dataset.
+
+    Args:
+        place: where the tiles are, relative to the document.
 
     Raises:
         SlabFormatError, StorageError: an index of a slab cannot be read.
@@ -41,7 +46,7 @@ def layer_json(context: Context, dataset: Dataset, tiling: Tiling, options: Opti
         "version": _version(context, dataset, options),
         "format": "quantized-mesh-1.0",
         "scheme": "tms",
-        "tiles": [f"{{z}}/{{x}}/{{y}}.terrain?v={{version}}{fill}"],
+        "tiles": [f"{place}{{z}}/{{x}}/{{y}}.terrain?v={{version}}{fill}"],
         "projection": "EPSG:4326",
         "bounds": bounds(dataset),
         "minzoom": 0,

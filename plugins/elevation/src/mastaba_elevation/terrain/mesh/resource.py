@@ -16,8 +16,9 @@ from mastaba_elevation.terrain.mesh.document import NORMALS, layer_json
 from mastaba_elevation.terrain.mesh.source import MeshSource
 from mastaba_elevation.terrain.mesh.tiling import Tiling
 from mastaba_elevation.terrain.options import requested_options
-from mastaba_elevation.terrain.resource import Context, Resource
+from mastaba_elevation.terrain.resource import Context, Resource, identity_of, segment
 from mastaba_elevation.web.facade import unknown_path
+from mastaba_server.threads.recent import Recent
 
 if TYPE_CHECKING:
     from mastaba.api.web import Request, Response
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 MEDIA_TYPE: Final = "application/vnd.quantized-mesh"
 
 _EXTENSION: Final = ".terrain"
+_MOST_SOURCES: Final = 512
+"""Datasets, at their values, whose tilings are remembered."""
 _NO_GRID_REMEDY: Final = (
     "correct it, or set terrain.mesh.grids in services.json to the directory of the grid"
 )
@@ -64,38 +67,47 @@ class Mesh(Resource):
                     shifts[item.id] = shift_of(type(vertical)())
         if faults:
             raise ConfigurationError(faults)
-        equivalences = context.site.catalogue.settings.equivalences
-        self._sources = {
-            dataset.id: MeshSource(
-                dataset,
-                Tiling(dataset, own.size, own.error_factor),
-                tuple(shifts[item.id] for item in dataset.layers),
-                equivalences,
-            )
-            for dataset in context.datasets.values()
-        }
+        self._shifts = shifts
+        self._sources: Recent[MeshSource] = Recent(_MOST_SOURCES)
 
     def respond(self, request: Request, dataset: Dataset, path: list[str]) -> Response:
         if len(path) == 2 and path[1] == "layer.json":
             options = requested_options(request.query, self.context.settings.options)
-            source = self._sources[dataset.id]
-            document = layer_json(self.context, dataset, source.tiling, options)
+            source = self._source(dataset)
+            # Addresses of tiles begin at that of the document, whose name may lack the value.
+            is_named = request.path.split("/")[1] == dataset.id
+            place = "" if is_named else f"../../{segment(dataset)}/mesh/"
+            document = layer_json(self.context, dataset, source.tiling, options, place)
             return document.respond(request)
         if len(path) != 4 or not path[3].endswith(_EXTENSION):
             raise unknown_path()
         return self._tile(request, dataset, path)
 
     def offer(self, dataset: Dataset) -> str:
-        return f"mesh 0 to {self._sources[dataset.id].tiling.last}"
+        return f"mesh 0 to {self._source(dataset).tiling.last}"
 
     def links(self, dataset: Dataset) -> list[dict[str, str]]:
         return [{"rel": "mesh", "href": f"{self.context.uri(dataset)}/mesh/layer.json"}]
+
+    def _source(self, dataset: Dataset) -> MeshSource:
+        key = identity_of(dataset)
+        found = self._sources.get(key)
+        if found is None:
+            own = self.context.settings.mesh
+            source = MeshSource(
+                dataset,
+                Tiling(dataset, own.size, own.error_factor),
+                tuple(self._shifts[item.layer.id] for item in dataset.layers),
+                self.context.site.catalogue.settings.equivalences,
+            )
+            found = self._sources.add(key, source)
+        return found
 
     def _tile(self, request: Request, dataset: Dataset, path: list[str]) -> Response:
         z, x = tile_index(path[1], "z"), tile_index(path[2], "x")
         y = tile_index(path[3].removesuffix(_EXTENSION), "y")
         fill = requested_options(request.query, self.context.settings.options).fill
-        source, own = self._sources[dataset.id], self.context.settings.mesh
+        source, own = self._source(dataset), self.context.settings.mesh
         if not source.tiling.contains(z, x, y):
             raise TileOutOfRangeError("there is no such tile in this dataset", ["z", "x", "y"])
         with_normals = NORMALS in _requested_extensions(request)
