@@ -14,9 +14,14 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from mastaba.errors import MastabaError
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
     from mastaba.api.catalogue import CRS, Layer
     from mastaba.api.services import Site
     from mastaba.api.web import Document
+
+    Floats = npt.NDArray[np.float64]
 
 logger = logging.getLogger("mastaba.ows.offers")
 
@@ -79,6 +84,18 @@ class OffersSources(Protocol):
             The row without ``footprint``; None if the pixel has no source.
         """
 
+    def sources_at(
+        self, layer: Layer, x: Floats, y: Floats, crs: CRS
+    ) -> Sequence[Mapping[str, Any] | None] | None:
+        """Return the source of each point, as `source_at` does; None if the layer knows none.
+
+        Args:
+            x, y: shape (n,), x before y, units of the CRS.
+        """
+
+    def sources_path(self, layer: Layer) -> str:
+        """Return the path of the sources of a layer below the service; empty if it knows none."""
+
 
 class OffersHeatMaps(Protocol):
     """A service that knows how often areas of a layer are requested."""
@@ -121,6 +138,42 @@ def source_at(site: Site, layer: Layer, x: float, y: float, crs: CRS) -> Mapping
             source: Mapping[str, Any] = found
             return source
     return None
+
+
+def sources_at(
+    site: Site, layer: Layer, x: Floats, y: Floats, crs: CRS
+) -> Sequence[Mapping[str, Any] | None] | None:
+    """Return the source of each point; None if no service knows those of the layer.
+
+    Args:
+        x, y: shape (n,), x before y, units of the CRS.
+
+    Raises:
+        RequestError: the points are in too many tiles.
+        SlabFormatError, StorageError, OverloadedError: the sources cannot be read.
+    """
+    for service, shown in _published("sources_at", site, layer):
+        found = service.sources_at(shown if layer.key == layer.id else layer, x, y, crs)
+        if found is not None:
+            sources: Sequence[Mapping[str, Any] | None] = found
+            return sources
+    return None
+
+
+def sources_address(site: Site, layer: Layer) -> str:
+    """Return the address of the sources of a layer; empty if no service knows any.
+
+    Never raises, as `source_at`. It is the address of the view.
+    """
+    for service, shown in _published("sources_path", site, layer):
+        try:
+            path = service.sources_path(shown if layer.key == layer.id else layer)
+        except MastabaError as error:
+            logger.warning("the sources of %s cannot be read: %s", layer.key, error)
+            continue
+        if path:
+            return f"{site.catalogue.services[service.name].endpoint_uri}{path}"
+    return ""
 
 
 def heat_map(site: Site, layer: Layer) -> str:

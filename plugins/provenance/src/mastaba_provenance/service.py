@@ -179,15 +179,8 @@ class ProvenanceService(Service):
 
     def sources_at(
         self, layer: Layer, x: Floats, y: Floats, crs: CRS
-    ) -> tuple[Found, Mapping[int, Row]] | None:
-        """Return the numbers of the sources at points, and the table of these sources.
-
-        Args:
-            layer: that this service publishes, or a variant of it.
-            x, y: shape (n,), x before y, units of the CRS.
-
-        Returns:
-            None if the layer knows no sources.
+    ) -> Sequence[Mapping[str, Any] | None] | None:
+        """Return the sources of points; see `mastaba_ows.offers.OffersSources`.
 
         Raises:
             TooManyTilesError: no tile has been read.
@@ -196,16 +189,22 @@ class ProvenanceService(Service):
         known = self._known(layer)
         if known is None:
             return None
-        return self._found(known, x, y, crs), known.table.rows
+        numbers = self._found(known, x, y, crs).numbers.tolist()
+        rows = {
+            number: shown(known.table.rows[number], known.part)
+            for number in set(numbers)
+            if number in known.table.rows
+        }
+        return [rows.get(number) for number in numbers]
 
     def source_at(self, layer: Layer, x: float, y: float, crs: CRS) -> Mapping[str, Any] | None:
         """Return the source of a pixel; see `mastaba_ows.offers.OffersSources`."""
-        known = self._known(layer)
-        if known is None:
-            return None
-        found = self._found(known, np.array([x], float), np.array([y], float), crs)
-        row = known.table.rows.get(int(found.numbers[0]))
-        return None if row is None else shown(row, known.part)
+        found = self.sources_at(layer, np.array([x], float), np.array([y], float), crs)
+        return found[0] if found else None
+
+    def sources_path(self, layer: Layer) -> str:
+        """Return the path of the sources; see `mastaba_ows.offers.OffersSources`."""
+        return f"/{quote(layer.key, '')}" if self._is_known(layer) else ""
 
     def _layer(self, name: str, request: Request) -> Layer:
         """Return the layer that a name means, or a variant or version of it."""

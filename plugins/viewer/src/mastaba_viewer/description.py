@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from mastaba.api.web import Document
 from mastaba.errors import AccessError, SlabFormatError, StorageError
-from mastaba_ows.offers import heat_map
+from mastaba_ows.offers import heat_map, sources_address
 from mastaba_viewer.choices import is_offered
 from mastaba_viewer.downloads import downloads
 from mastaba_viewer.grids import grids
@@ -18,7 +18,7 @@ from mastaba_viewer.snippets import snippets
 from mastaba_viewer.sources import sources
 from mastaba_viewer.sources.heights import heights
 from mastaba_viewer.sources.stylesheets import default_stylesheet
-from mastaba_viewer.times import times
+from mastaba_viewer.times import in_catalogue, times
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import Layer, Palette, Style
@@ -60,6 +60,7 @@ def description(layer: Layer, site: Site) -> dict[str, Any]:
         "projections": projections(layer, site),
         "times": times(layer, site.catalogue),
         "heat": heat_map(site, layer),
+        "provenance": sources_address(site, in_catalogue(layer)),
     }
 
 

@@ -91,6 +91,7 @@ def layer_page(
         layers=choices.options(titles.items(), base),
         no_times=_unless(found["times"]),
         last_time=str(last),
+        no_provenance=_unless(found["provenance"]),
         compared=choices.options((titles | itself).items(), next(iter(others), layer.id)),
         styles=choices.options(styles),
         no_styles=_unless(len(styles) > 1),

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 _SOURCES: Final = (
     *("tms", "wmts", "wms", "ogcapi", "elevation", "terrain", "export", "stylesheets"),
-    "usage",
+    *("usage", "provenance"),
 )
 
 

@@ -40,6 +40,14 @@ def base_id(layer: Layer) -> str:
     return name.rsplit(";", len(layer.at))[0]
 
 
+def in_catalogue(layer: Layer) -> Layer:
+    """Return a layer of `named_layer` with the identifier that services know it by."""
+    if layer.readers is None or layer.id != layer.key:
+        return layer
+    name = layer.id.partition("~")[0]
+    return replace(layer, id=name.rsplit(";", len(layer.at))[0] if layer.at else name)
+
+
 def times(layer: Layer, catalogue: Catalogue) -> dict[str, Any] | None:
     """Return the times of a layer for the slider, or None if there is no choice."""
     base = catalogue.layers.get(base_id(layer))

@@ -3,11 +3,17 @@
 import { byId, html, render } from "./dom.js";
 
 /** Return a link, or plain text if the URL is not http(s) and could be a script. */
-const link = ({ title, url }) => (/^https?:/i.test(url) ? html`<a href=${url} rel="noopener">${title}</a>` : title);
+export const link = ({ title, url }) => (/^https?:/i.test(url) ? html`<a href=${url} rel="noopener">${title}</a>` : title);
 
-export function showAttribution(layers) {
+/**
+ * Show the attributions of layers.
+ *
+ * @param text of the sources in the view; may be empty
+ */
+export function showAttribution(layers, text = "") {
   const found = layers.map(({ attribution }) => attribution).filter(Boolean);
   const known = new Map(found.map((one) => [`${one.title} ${one.url}`, one]));
-  render([...known.values()].map((one) => html`<span>${link(one)}</span>`), byId("attribution"));
-  byId("attribution").hidden = !known.size;
+  const sources = text && html`<span id="view-sources">${text}</span>`;
+  render([...[...known.values()].map((one) => html`<span>${link(one)}</span>`), sources], byId("attribution"));
+  byId("attribution").hidden = !known.size && !text;
 }

@@ -1,9 +1,11 @@
 // Feature information: GetFeatureInfo requests of WMS, and the panel with attributes.
 
+import { link } from "./attribution.js";
 import { isNodata } from "./decoding.js";
 import { byId, html, render } from "./dom.js";
 import { fetchJson } from "./fetching.js";
 import { extentValues, fill, nearestLevel } from "./plans.js";
+import { sourceName, sourceText } from "./sourcetext.js";
 import { t } from "./texts.js";
 
 /** Pixels on each side of the position: services may search for features around it. */
@@ -44,14 +46,32 @@ export async function askElevation(layer, set, view, signal) {
   return isRoundedNodata || isNodata(value, layer.nodata) ? null : value;
 }
 
-/** Show the attributes of features ([{table, attributes}]); an empty list closes the panel. */
-export function showFeatures(features) {
-  byId("identified").hidden = !features.length;
-  if (!features.length) return;
-  const [{ table, attributes }] = features;
+/**
+ * Show the attributes of features ([{table, attributes}]), and the source of the pixel; the panel
+ * closes if there is nothing to show.
+ */
+export function showFeatures(features, source = null) {
+  byId("identified").hidden = !features.length && !source;
+  if (byId("identified").hidden) return;
+  const [{ table, attributes } = { table: sourceName(source ?? {}), attributes: [] }] = features;
   const heading = features.length > 1 ? `${table} (${t("one-of", { count: features.length })})` : table;
-  const rows = attributes.map(([name, value]) => html`<tr><th scope="row">${name}</th><td>${text(value)}</td></tr>`);
-  render(html`<h2>${heading}</h2><table><tbody>${rows}</tbody></table>`, byId("features"));
+  // The line says it for people.
+  const others = source ? attributes.filter(([name]) => name !== "source") : attributes;
+  const rows = others.map(([name, value]) => html`<tr><th scope="row">${name}</th><td>${text(value)}</td></tr>`);
+  render(html`<h2>${heading}</h2>${source && passport(source, heading)}<table><tbody>${rows}</tbody></table>`, byId("features"));
+}
+
+/** Return what is known of the source of a pixel. */
+function passport(source, heading) {
+  const { attribution, mixed } = source;
+  const name = sourceName(source);
+  const whom = attribution?.title && html`<p>© ${link(attribution)}</p>`;
+  return html`<div id="source" class="source">
+    <p>${sourceText(source)}</p>
+    ${whom}
+    ${name && name !== heading ? html`<p class="quiet">${name}</p>` : ""}
+    ${mixed ? html`<p class="quiet">${t("source-mixed")}</p>` : ""}
+  </div>`;
 }
 
 function text(value) {

@@ -1,6 +1,7 @@
 // The slider of the times of a layer. Each time is a layer of its own name, so its description has all
 // addresses and snippets.
 
+import { timeLabel } from "./dates.js";
 import { byId, say } from "./dom.js";
 import { ShownLayer } from "./shown.js";
 import { fetchLayer } from "./site.js";
@@ -9,15 +10,6 @@ import { t } from "./texts.js";
 
 /** Milliseconds for which a time is shown. */
 const SHOWN = 1200;
-const FORMS = { 7: { year: "numeric", month: "long" }, 10: { dateStyle: "long" } };
-
-/** Return a time for reading, in its precision: 1950, June 1950, June 17, 1950. */
-export function timeLabel(text) {
-  const form = /^\d{4}(-\d\d){1,2}$/.test(text) && FORMS[text.length];
-  const { lang } = document.documentElement;
-  if (form) return new Date(text).toLocaleDateString(lang, { ...form, timeZone: "UTC" });
-  return text.replace("T", " ").replace(/Z$/, " UTC");
-}
 
 export class Times {
   /** @param page with `become(layer)` */

@@ -40,7 +40,7 @@ class Points(Found):
     Attributes:
         domain: ``Point``, ``MultiPoint``, ``PointSeries`` or ``Trajectory``.
         x, y, heights: shape (n,); NaN without a height.
-        columns: further values by parameter: numbers, or texts and None.
+        columns: further values by parameter: numbers, texts, or sources; None without one.
         times: Unix seconds of a trajectory or series.
     """
 
@@ -48,7 +48,7 @@ class Points(Found):
     x: Floats
     y: Floats
     heights: Floats
-    columns: dict[str, list[float | None] | list[str | None]]
+    columns: dict[str, list[Any]]
     times: Floats | None = None
 
     @property

@@ -53,13 +53,16 @@ from mastaba_elevation.edr.names import (
     MEDIA_TYPES,
     OPENAPI,
     OUTPUT,
+    PARAMETERS,
     POSITION,
     RADIUS,
     RESOLUTION,
+    SOURCES,
     TRAJECTORY,
     collection_uri,
 )
 from mastaba_elevation.edr.openapi import api_page, definition
+from mastaba_elevation.edr.sources import have_sources, source_columns
 from mastaba_elevation.edr.table import table
 from mastaba_elevation.edr.trajectory import walked
 from mastaba_elevation.edr.written import coverage_pieces, feature_pieces, table_pieces
@@ -222,7 +225,7 @@ class Edr(Facade):
         found = Found(
             dataset,
             crs,
-            q.names_of(parameters, name),
+            q.names_of(parameters, name, self._known(dataset)),
             f"{collection_uri(self.uri, dataset)}/{name}",
             self.context.settings.decimals,
         )
@@ -239,6 +242,10 @@ class Edr(Facade):
                 points = series([points, *others], times)
             return self._written(request, points, form)
         return self._grid(request, parameters, found, name, form)
+
+    def _known(self, dataset: Dataset) -> tuple[str, ...]:
+        """Return the parameters of a collection."""
+        return PARAMETERS + (SOURCES if have_sources(self.context.site, dataset) else ())
 
     def _points(self, parameters: Parameters, found: Found, name: str) -> Points:
         """Return the answer to a query for points."""
@@ -262,6 +269,7 @@ class Edr(Facade):
             LAYER: [layers[n] if n >= 0 else None for n in samples.layers.tolist()],
         }
         asked = {key: values for key, values in columns.items() if key in found.names}
+        asked |= source_columns(self.context.site, found, x, y, samples)
         return Points(
             found.dataset,
             found.crs,

@@ -20,12 +20,15 @@ from mastaba_elevation.edr.names import (
     OUTPUT,
     RADIUS,
     RESOLUTION,
+    SOURCE,
+    SOURCE_DATE,
     UNITS,
     Link,
     collection_uri,
     crs_names,
     link,
 )
+from mastaba_elevation.edr.sources import have_sources
 from mastaba_ows.crs import CRS84_URI
 
 if TYPE_CHECKING:
@@ -41,12 +44,20 @@ _MOST_TIMES: Final = 500
 _EPOCH: Final = "1970-01-01T00:00:00Z"
 
 
-def parameter_names(dataset: Dataset) -> dict[str, Any]:
-    """Return the parameters of a collection: heights, and what explains them."""
+def parameter_names(dataset: Dataset, *, has_sources: bool = True) -> dict[str, Any]:
+    """Return the parameters of a collection: heights, and what explains them.
+
+    Args:
+        has_sources: whether its sources are known.
+    """
     metre = {"label": "metre", "symbol": {"value": "m", "type": UCUM}}
     unit = metre
     if dataset.unit != "m":
         unit = {"label": dataset.unit, "symbol": {"value": dataset.unit, "type": UCUM}}
+    sources = {
+        SOURCE: _category(SOURCE, "Source", "Survey that a height comes from"),
+        SOURCE_DATE: _category(SOURCE_DATE, "Date of the source", "When it was surveyed"),
+    }
     return {
         ELEVATION: _parameter(
             ELEVATION, "Elevation", f"Heights: {dataset.vertical.text}", unit, _ALTITUDE
@@ -65,6 +76,18 @@ def parameter_names(dataset: Dataset) -> dict[str, Any]:
             "data-type": "string",
             "observedProperty": {"label": "Layer"},
         },
+        **(sources if has_sources else {}),
+    }
+
+
+def _category(name: str, label: str, description: str) -> dict[str, Any]:
+    return {
+        "type": "Parameter",
+        "id": name,
+        "label": label,
+        "description": description,
+        "data-type": "integer",
+        "observedProperty": {"label": label},
     }
 
 
@@ -125,7 +148,9 @@ def collection_document(
         },
         "crs": crs_names(dataset),
         "output_formats": list(OUTPUT[CUBE]),
-        "parameter_names": parameter_names(dataset),
+        "parameter_names": parameter_names(
+            dataset, has_sources=have_sources(context.site, dataset)
+        ),
     }
     if dataset.keywords:
         content["keywords"] = list(dataset.keywords)

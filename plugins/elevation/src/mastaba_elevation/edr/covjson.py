@@ -10,13 +10,15 @@ import numpy as np
 from mastaba.api.catalogue import CRS
 from mastaba_elevation.edr.answers import Cells, Points
 from mastaba_elevation.edr.collection import parameter_names
-from mastaba_elevation.edr.names import ELEVATION, LAYER
+from mastaba_elevation.edr.names import ELEVATION, LAYER, SOURCES
+from mastaba_elevation.edr.sources import coded
 from mastaba_elevation.queries.datasets import Dataset
 from mastaba_elevation.queries.grids import Axis
 from mastaba_elevation.web.numbers import rounded
 from mastaba_ows.crs import crs_uri
 
 _XY: Final = ["x", "y"]
+_TYPES: Final = {LAYER: "string"} | dict.fromkeys(SOURCES, "integer")
 _TIMES: Final[dict[str, Any]] = {
     "coordinates": ["t"],
     "system": {"type": "TemporalRS", "calendar": "Gregorian"},
@@ -26,10 +28,16 @@ _TIMES: Final[dict[str, Any]] = {
 def coverage(found: Points | Cells) -> dict[str, Any]:
     """Return a coverage; of a grid, without its values."""
     domain, ranges = _cells(found) if isinstance(found, Cells) else _points(found)
+    parameters = {name: _parameter(found.dataset, name) for name in found.names}
+    if isinstance(found, Points):
+        for name in found.columns.keys() & set(SOURCES):
+            ranges[name]["values"], meaning = coded(name, ranges[name]["values"])
+            parameters[name]["observedProperty"] |= meaning["observedProperty"]
+            parameters[name]["categoryEncoding"] = meaning["categoryEncoding"]
     return {
         "type": "Coverage",
         "domain": domain,
-        "parameters": {name: _parameter(found.dataset, name) for name in found.names},
+        "parameters": parameters,
         "ranges": {name: ranges[name] for name in found.names},
     }
 
@@ -68,7 +76,7 @@ def _points(found: Points) -> tuple[dict[str, Any], dict[str, Any]]:
     ranges = {
         name: {
             "type": "NdArray",
-            "dataType": "string" if name == LAYER else "float",
+            "dataType": _TYPES.get(name, "float"),
             **shape,
             "values": values,
         }

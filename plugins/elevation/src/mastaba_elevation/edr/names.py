@@ -51,7 +51,11 @@ ELEVATION: Final = "elevation"
 DISTANCE: Final = "distance"
 RESOLUTION: Final = "resolution"
 LAYER: Final = "layer"
+SOURCE: Final = "source"
+SOURCE_DATE: Final = "source_date"
 PARAMETERS: Final = (ELEVATION, DISTANCE, RESOLUTION, LAYER)
+SOURCES: Final = (SOURCE, SOURCE_DATE)
+"""Further parameters of collections whose sources are known."""
 
 
 def link(href: str, rel: str, media_type: str, title: str, **more: Any) -> Link:

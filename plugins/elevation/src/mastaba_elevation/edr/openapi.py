@@ -17,10 +17,12 @@ from mastaba_elevation.edr.names import (
     PARAMETERS,
     POSITION,
     RADIUS,
+    SOURCES,
     TRAJECTORY,
     UNITS,
     crs_names,
 )
+from mastaba_elevation.edr.sources import have_sources
 from mastaba_elevation.queries.datasets import middle
 from mastaba_elevation.queries.taps import METHODS
 from mastaba_elevation.web.pages import template
@@ -151,7 +153,10 @@ def _query(context: Context, identifier: str, query: str) -> Part:
         ]
     if query in (AREA, RADIUS):
         own.append(_parameter("stats", "Statistics instead of heights", {"type": "boolean"}))
-    names = {"type": "array", "items": _words(list(PARAMETERS))}
+    known = list(PARAMETERS)
+    if query in (POSITION, TRAJECTORY) and have_sources(context.site, dataset):
+        known += SOURCES
+    names = {"type": "array", "items": _words(known)}
     own += [
         _parameter("crs", "CRS of coordinates and answer", _words(crs_names(dataset))),
         _parameter("parameter-name", "Values to return", names),

@@ -72,8 +72,13 @@ def crs_of(parameters: Parameters, dataset: Dataset) -> CRS:
     return requested_crs(text, dataset.crs)
 
 
-def names_of(parameters: Parameters, query: str) -> tuple[str, ...]:
+def names_of(
+    parameters: Parameters, query: str, known: Sequence[str] = PARAMETERS
+) -> tuple[str, ...]:
     """Return the requested parameters.
+
+    Args:
+        known: those of the collection.
 
     Raises:
         InvalidParameterError: one of them is unknown.
@@ -82,9 +87,9 @@ def names_of(parameters: Parameters, query: str) -> tuple[str, ...]:
     if value in (None, "", []):
         return (ELEVATION, DISTANCE) if query == TRAJECTORY else (ELEVATION,)
     words = value if isinstance(value, list) else parameters.text("parameter-name").split(",")
-    names = [word.strip() if isinstance(word, str) else "" for word in words[: len(PARAMETERS) + 1]]
+    names = [word.strip() if isinstance(word, str) else "" for word in words[: len(known) + 1]]
     for name in names:
-        if name not in PARAMETERS:
+        if name not in known:
             message = f"there is no parameter {printable(name)}"
             raise InvalidParameterError(message, "parameter-name")
     return tuple(dict.fromkeys(names))

@@ -7,6 +7,7 @@ from typing import Any
 
 from mastaba_elevation.edr.answers import Points
 from mastaba_elevation.edr.names import ELEVATION
+from mastaba_elevation.edr.sources import cell_of
 from mastaba_elevation.web.numbers import rounded
 
 
@@ -19,7 +20,9 @@ def table(found: Points) -> str:
         **found.columns,
     }
     lines = [",".join(columns)]
-    lines += [",".join(map(_field, row)) for row in zip(*columns.values(), strict=True)]
+    lines += [
+        ",".join(map(_field, map(cell_of, row))) for row in zip(*columns.values(), strict=True)
+    ]
     return "\r\n".join(lines) + "\r\n"
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -9,7 +11,12 @@ import numpy as np
 
 from mastaba.api.catalogue import WGS84
 from mastaba.api.web import Response, message, printable
-from mastaba.errors import InvalidParameterError, MissingParameterError, public_message
+from mastaba.errors import (
+    InvalidParameterError,
+    MastabaError,
+    MissingParameterError,
+    public_message,
+)
 from mastaba_elevation.errors import TooMuchError
 from mastaba_elevation.facades.ign_forms import (
     DECIMALS,
@@ -28,10 +35,16 @@ from mastaba_elevation.queries.sampling import SamplingOptions
 from mastaba_elevation.web.facade import Facade, status_of, unknown_path
 from mastaba_elevation.web.numbers import JSON, json_document, number, to_json
 from mastaba_elevation.web.parameters import Parameters, parameters_of
+from mastaba_ows.offers import sources_at
 
 if TYPE_CHECKING:
+    from mastaba.api.catalogue import Layer
     from mastaba.api.web import Request
     from mastaba_elevation.queries.datasets import Dataset
+
+logger = logging.getLogger("mastaba.elevation.ign")
+
+Row = Mapping[str, Any]
 
 _PREFIXES: Final = (["1.0", "calcul", "alti", "rest"], ["calcul", "alti", "rest"])
 
@@ -108,9 +121,23 @@ class Ign(Facade):
                 "title": layer.layer.title,
             }
             known = np.flatnonzero(~np.isnan(heights)).tolist()
-            values = [(index, {"z": number(heights[index], DECIMALS)}) for index in known]
+            sources = self._sources(layer.layer, lon[known], lat[known])
+            values = [
+                (index, {"z": number(heights[index], DECIMALS), **_own(row)})
+                for index, row in zip(known, sources, strict=True)
+            ]
             found.append((common, values))
         return found
+
+    def _sources(self, layer: Layer, lon: Floats, lat: Floats) -> Sequence[Row | None]:
+        """Return the source of each point; None where it is not known."""
+        try:
+            found = sources_at(self.context.site, layer, lon, lat, WGS84)
+        except MastabaError as error:
+            # Heights are an answer without them.
+            logger.warning("the sources of %s cannot be read: %s", layer.key, error)
+            found = None
+        return [None] * len(lon) if found is None else found
 
     def _line(self, parameters: Parameters, form: str, request: Request) -> Response:
         lon, lat = positions_of(parameters)
@@ -149,3 +176,15 @@ class Ign(Facade):
         if path:
             raise unknown_path()
         return json_document(resources(datasets, request.query_string)).respond(request)
+
+
+def _own(row: Row | None) -> dict[str, Any]:
+    """Return what a measure says of the source of its pixel, instead of that of the layer."""
+    if row is None:
+        return {}
+    accuracy = row.get("accuracy")
+    return {
+        "source_name": str(row.get("title") or row["id"]),
+        "source_measure": "Pixel value",
+        **({} if accuracy is None else {"acc": accuracy}),
+    }

@@ -14,6 +14,7 @@ import { showLegend, showRange } from "../legend.js";
 import { cellAt } from "../levels.js";
 import { MapView } from "../mapview.js";
 import { Overlays } from "../overlays.js";
+import { askSource, Provenance } from "../provenance.js";
 import { cellIn, learn, viewIn } from "../projections.js";
 import { showReadout } from "../readout.js";
 import { showRequests } from "../requests.js";
@@ -40,10 +41,14 @@ class LayerPage extends ShownLayer {
     this.start = start;
     this.retries = 0;
     this.question = new AbortController();
-    this.overlays = new Overlays(this.view, () => this.attribute());
+    this.overlays = new Overlays(this.view, () => {
+      this.attribute();
+      this.provenance.moved();
+    });
     this.basemap = bindBasemap(this.view, basemap, () => this.attribute());
     this.tools = new ElevationTools(this, layers);
     this.updateReadout = showReadout(this.view, this.set, (place, signal) => this.elevationAt(place, signal));
+    this.provenance = new Provenance(this, () => this.attribute());
     bindTaking(this);
     bindSheet();
     goTo(this.view, (place) => this.cellAt(place));
@@ -234,7 +239,7 @@ class LayerPage extends ShownLayer {
 
   attribute() {
     const overlays = [...this.overlays.shown.values()].map(({ layer }) => layer);
-    showAttribution([this.layer, ...overlays, ...this.basemap()]);
+    showAttribution([this.layer, ...overlays, ...this.basemap()], this.provenance?.text);
     this.write();
   }
 
@@ -286,6 +291,7 @@ class LayerPage extends ShownLayer {
     this.tools.limitContours();
     this.write();
     showRequests(this);
+    this.provenance.moved();
     this.followCompare();
   }
 
@@ -312,6 +318,11 @@ class LayerPage extends ShownLayer {
     return [this, ...this.overlays.shown.values()].reverse().flatMap(({ tiles }) => tiles ?? []);
   }
 
+  /** Descriptions of the layers of the map, the uppermost first. */
+  get shownLayers() {
+    return [this, ...this.overlays.shown.values()].reverse().map(({ layer }) => layer);
+  }
+
   async elevationAt(place, signal) {
     const { layer, choice, view, set } = this;
     const values = this.allTiles.map((tiles) => tiles.valueAt?.(place, view) ?? null);
@@ -330,12 +341,15 @@ class LayerPage extends ShownLayer {
     const { layer, view, set } = this;
     const found = this.allTiles.flatMap((tiles) => tiles.featuresAt?.(view.map, pixel) ?? []);
     showFeatures(found);
-    const there = this.viewIn(set, place);
-    if (found.length || !there || !infoTemplate(layer, set)) return;
     this.question = new AbortController();
     const { signal } = this.question;
-    const answer = await askFeatures(layer, set, there, signal).catch(() => []);
-    if (!signal.aborted) showFeatures(answer);
+    const there = this.viewIn(set, place);
+    const isAsked = !found.length && there && infoTemplate(layer, set);
+    const [features, source] = await Promise.all([
+      isAsked ? askFeatures(layer, set, there, signal).catch(() => []) : found,
+      askSource(this.shownLayers, place, view.crs, signal).catch(() => null),
+    ]);
+    if (!signal.aborted) showFeatures(features, source);
   }
 }
 
