@@ -297,3 +297,11 @@ def test_mutated_heads_are_read_or_refused(count: int) -> None:
                 reader.decoder.decode(tile.read())
         except MastabaError:
             pass
+
+
+@pytest.mark.parametrize("overviews", ["NONE", "AUTO"])
+def test_a_large_file_without_overviews_is_reported(tmp_path: Path, overviews: str) -> None:
+    values = np.zeros((32, 4500, 1), np.uint8)
+    data = by_gdal(tmp_path, values, COMPRESS="DEFLATE", OVERVIEWS=overviews)
+    text = "\n".join(opened(Storage(data)).report)
+    assert ("add overviews, or slabs above" in text) is (overviews == "NONE")

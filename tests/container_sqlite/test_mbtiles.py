@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import os
 import sqlite3
+import time
 from pathlib import Path
 
 import pytest
@@ -71,6 +73,16 @@ def test_a_replaced_file_is_served_at_once(tmp_path: Path) -> None:
     assert client.get(address).data == before.data
     path.unlink()
     assert client.get(address).status_code == 503
+
+
+@pytest.mark.parametrize("age", [5, 3600])
+def test_a_young_file_is_warned_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, age: int
+) -> None:
+    path = write_mbtiles(tmp_path / "a.mbtiles", web_tiles())
+    os.utime(path, (time.time() - age,) * 2)
+    client_of(tmp_path / "site", A={"path": str(path)})
+    assert ("less than a minute ago" in caplog.text) is (age < 60)
 
 
 def test_rows_from_the_top_and_a_view(tmp_path: Path) -> None:

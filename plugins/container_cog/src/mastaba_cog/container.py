@@ -62,6 +62,8 @@ _EXACT: Final = frozenset({"uint8", "int8", "uint16", "int16", "float16", "float
 _TIFF_FLOAT32: Final = TileFormat(
     "TIFF_SPLICED_FLOAT32", Codec.RAW, "float32", "image/tiff", "tif", ("tiff",), None, (1,)
 )
+_COARSE: Final = 4096
+"""Pixels of an image that no map shows at once without overviews."""
 STORED, _SPLICED, _DECODED = "as stored", "spliced", "decoded"
 
 
@@ -190,6 +192,9 @@ def _opened(source: Source, options: Mapping[str, Any], context: Context) -> Ope
         f"{ground.crs.code}",
         f"levels {', '.join(pyramid.levels)}: {way}, {tile_format.media_type}",
     )
+    if len(geotiff.images) == 1 and max(full.width, full.height) > _COARSE:
+        # The message of such a map is for clients, who cannot help it.
+        report += ("no overviews: coarse maps are refused; add overviews, or slabs above",)
     if cuts:
         names = ", ".join(cut.matrix.id for cut in cuts.values())
         report += (f"levels {names}: cut from overviews with other corners, and encoded",)

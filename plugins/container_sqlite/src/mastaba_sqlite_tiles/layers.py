@@ -6,6 +6,7 @@ import os
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from time import time
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 SIGNATURE = b"SQLite format 3\0"
 GEOPACKAGES = frozenset((0x47504B47, 0x47503130, 0x47503131))
 """Values of ``application_id`` of GeoPackages: GPKG, and GP10 and GP11 of earlier versions."""
+_YOUNG = 60.0
+"""Seconds. What changes in a file that is read without locks is not seen, or seen in part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +98,17 @@ def opened_database(
         finally:
             os.close(use)
     try:
-        file.generation()
+        generation = file.generation()
     except ContainerFormatError:
         # Not read before: closing a descriptor releases the locks of this process.
         with open(file.path, "rb") as data:
             check_signature(source, data.read(16), (SIGNATURE,))
         raise
+    if path is not None and generation.is_immutable and time() - generation.modified < _YOUNG:
+        context.warning(
+            "it was written less than a minute ago, perhaps in place",
+            "write files beside their place, and rename them",
+        )
     return file
 
 
