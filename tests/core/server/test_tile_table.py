@@ -439,6 +439,41 @@ def test_access_lines_are_those_of_the_general_path(
     assert lines[0] == lines[1]
 
 
+@pytest.mark.parametrize(
+    ("kind", "address", "shown"),
+    [
+        ("full", "192.0.2.77", "192.0.2.77"),
+        ("network", "192.0.2.77", "192.0.2.0/24"),
+        ("network", "::ffff:192.0.2.77", "192.0.2.0/24"),
+        ("network", "2001:db8:1:2:3::4", "2001:db8:1::/48"),
+        ("network", "unix:", "-"),
+        ("none", "192.0.2.77", "-"),
+    ],
+)
+@pytest.mark.parametrize("style", ["json", "text"])
+def test_access_lines_shorten_addresses(
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    style: str,
+    kind: str,
+    address: str,
+    shown: str,
+) -> None:
+    caplog.set_level(logging.INFO, "mastaba.access")
+    server = {"logger": {"level": "info", "access": style, "addresses": kind}}
+    application = create_application(str(tiny_installation(tmp_path, server_overrides=server)))
+    client = {"REMOTE_ADDR": address}
+    Client(application).get(TILE[0], environ_overrides=client)
+    assert application.stored_tile(TILE[0], "", client) is not None
+    lines = [record for record in caplog.records if record.name == "mastaba.access"]
+    assert len(lines) == 2
+    for line in lines:
+        text = line.getMessage()
+        found = json.loads(text)["client"] if style == "json" else text.split()[0]
+        assert found == shown
+        assert kind == "full" or address not in text
+
+
 class Middleware:
     """A plugin whose middleware does not wrap tiles."""
 

@@ -395,6 +395,7 @@ class Site:
             of them have it, and raises `ChangeRefusedError` if none of them has.
         debug: whether responses show which process and configuration made them.
         access: format of the line for each request: ``off``, ``text`` or ``json``.
+        addresses: what it says of clients: ``full``, ``network`` or ``none``.
         request_timeout: seconds after which an unfinished request is abandoned.
         gate: decides who a client is and what it sees; None if access is not limited.
         virtual: name of the virtual service that this view is; empty for the main services.
@@ -413,6 +414,7 @@ class Site:
     submit: Callable[[Change], None] = _unchangeable
     debug: bool = False
     access: str = "off"
+    addresses: str = "full"
     request_timeout: float = 300.0
     services: dict[str, Service] = field(default_factory=dict)
     encoders: Mapping[str, Encoder] = field(default_factory=dict)

@@ -52,6 +52,7 @@ class Application(Entrance):
                 meters=meters,
                 address=address,
                 virtual_of=virtual_of if gate or site.catalogue.virtual else None,
+                addresses=site.addresses,
             )
             entry = lines.around(entry)
             if find is not None and site.access != "off":

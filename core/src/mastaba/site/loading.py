@@ -57,6 +57,7 @@ def open_site(
         reload_count=reload_count,
         debug=server.debug,
         access=server.logger.access,
+        addresses=server.logger.addresses,
         request_timeout=server.request_timeout,
         plugin_settings=server.plugins,
         encoder_settings=plugins.encoders.settings(server.plugins),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -40,6 +41,7 @@ class AccessLines:
             if it is the one in them.
         virtual_of: returns the virtual service for a path; None on a server without views, whose
             lines do not say who a client is.
+        addresses: what lines say of the address: ``full``, ``network`` or ``none``.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class AccessLines:
         meters: Sequence[Meter] = (),
         address: Callable[[Mapping[str, Any]], str] | None = None,
         virtual_of: Callable[[str], str] | None = None,
+        addresses: str = "full",
     ) -> None:
         self._is_off = style == "off"
         self._meters = meters
@@ -57,6 +60,7 @@ class AccessLines:
         self._virtual_of = virtual_of
         self._is_json = style == "json"
         self._steps = steps
+        self._addresses = addresses
 
     def around(self, application: WSGICallable) -> WSGICallable:
         """Wrap a WSGI application."""
@@ -137,6 +141,8 @@ class AccessLines:
     ) -> None:
         seconds = perf_counter() - notes.begun
         client = client or "-"
+        if self._addresses != "full":
+            client = _network(client) if self._addresses == "network" else "-"
         # A transport may leave it out of the headers of a GET request.
         method = sent.get("REQUEST_METHOD", "GET")
         path = (path if path.isascii() else utf8(path)) or "/"
@@ -188,6 +194,20 @@ def _identity(grant: object, virtual: str) -> dict[str, str]:
     if isinstance(grant, Grant):
         key, tag = "" if grant.principal.is_anonymous else grant.principal.id, grant.tag
     return {"key": key or "-", "class": tag or "-", "virtual": virtual or "-"}
+
+
+def _network(address: str) -> str:
+    """Return the network of an address, /24 or /48: it does not tell one client from another."""
+    try:
+        found = ipaddress.ip_address(address)
+    except ValueError:
+        return "-"
+    if isinstance(found, ipaddress.IPv6Address):
+        mapped = found.ipv4_mapped
+        if mapped is None:
+            return str(ipaddress.ip_network((int(found) >> 80 << 80, 48)))
+        found = mapped
+    return str(ipaddress.ip_network((int(found) >> 8 << 8, 24)))
 
 
 def _size(result: Iterable[bytes] | None) -> int | None:

@@ -25,6 +25,8 @@ class LoggerConfig:
         file_count: number of rolling files to keep; 0 keeps all.
         format: ``text`` or ``json``, for all lines.
         access: format of the line for each request: ``off``, ``text`` or ``json``.
+        addresses: what these lines say of the addresses of clients: ``full``, ``network`` or
+            ``none``.
     """
 
     output: str = "standard_error"
@@ -34,6 +36,7 @@ class LoggerConfig:
     file_count: int = 168
     format: str = "text"
     access: str = "text"
+    addresses: str = "full"
 
 
 def configure(config: LoggerConfig) -> None:
