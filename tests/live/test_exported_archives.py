@@ -73,13 +73,15 @@ def test_maplibre_draws_a_directory_of_tiles(browser: Any, url: str) -> None:
     files = {name: modules / name for name in MAPLIBRE}
     script = """
         const maplibregl = await import(`${url}/client/maplibre-gl.mjs`);
+        // MapLibre takes relative addresses for those of the page.
+        const tilejson = await (await fetch(`${url}/tilejson.json`)).json();
+        tilejson.tiles = tilejson.tiles.map((one) => `${url}/${one}`);
         const map = new maplibregl.Map({
             container: "map", interactive: false, attributionControl: false, fadeDuration: 0,
             pixelRatio: 1, canvasContextAttributes: {preserveDrawingBuffer: true},
             center: a[0], zoom: 5,
             style: {version: 8,
-                    sources: {world: {type: "raster", url: `${url}/tilejson.json`,
-                                      tileSize: 256}},
+                    sources: {world: {...tilejson, type: "raster", tileSize: 256}},
                     layers: [{id: "world", type: "raster", source: "world",
                               paint: {"raster-resampling": "nearest",
                                       "raster-fade-duration": 0}}]}});
