@@ -36,6 +36,7 @@ from mastaba.api.services import Site
 from mastaba.api.tools import create_application
 from mastaba_conformance.counting_storage import count_calls
 from mastaba_export import plan as planning
+from mastaba_export import run as running
 from mastaba_export.errors import (
     DamagedArchiveError,
     EmptyExportError,
@@ -533,3 +534,28 @@ def test_slabs_of_object_stores_are_read_once(world: Path, tmp_path: Path, forma
     # Its index, and its tiles; an absent slab is looked for before it is given up.
     assert len(counting.reads) <= 2 * slabs + 3 * absent + result.payload_bytes // 2**23
     assert not any(call.method == "read_ranges" for call in counting.reads)
+
+
+def test_the_last_check_reads_no_index(
+    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The indices of many slabs are no longer cached at the end of an export."""
+    site = opened(world)
+    counting = count_calls(site.catalogue, "IMAGES")
+    vars(counting)["is_remote"] = True
+    made = planned(site, "IMAGES", "pmtiles")
+    reads: list[int] = []
+    check = running._Run._changed
+
+    def changed(self: Any, *, resumed: bool) -> Any:
+        indices = site.catalogue.indices
+        for key in list(indices._entries):
+            indices._entries.pop(key)
+        reads.append(len(counting.reads))
+        found = check(self, resumed=resumed)
+        reads.append(len(counting.reads))
+        return found
+
+    monkeypatch.setattr(running._Run, "_changed", changed)
+    assert run(made, tmp_path / "a.pmtiles").changed == ()
+    assert reads[0] == reads[-1] > 0

@@ -429,6 +429,9 @@ class _Run:
             if not isinstance(source, StoredTiles):
                 return None
             try:
+                # Of many slabs, most indices are no longer known.
+                if source.has_version(unit.row, unit.column, entry[1]):
+                    return None
                 if resumed:
                     source.forget(unit.row, unit.column)
                 now = source.current_version(unit.row, unit.column)

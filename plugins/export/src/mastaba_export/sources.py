@@ -176,6 +176,17 @@ class StoredTiles:
         except ObjectNotFoundError:
             return ABSENT
 
+    def has_version(self, row: int, column: int, version: str) -> bool:
+        """Return whether a slab has a version, without its index.
+
+        It is false also for slabs that are links: `current_version` follows them.
+        """
+        slab, _ = self.reader.place_of(row * self.height, column * self.width)
+        try:
+            return self.reader.storage.stat(self.reader.key_of(slab)).version == version
+        except ObjectNotFoundError:
+            return version == ABSENT
+
     def forget(self, row: int, column: int) -> None:
         """Remove the index of a slab from the cache."""
         slab, _ = self.reader.place_of(row * self.height, column * self.width)
