@@ -48,6 +48,11 @@ class Collection:
         self.id = layer.key
         self._dataset = dataset
 
+    @cached_property
+    def is_vector(self) -> bool:
+        """Whether it has vector tiles."""
+        return self.layer.is_vector
+
     def offers(self, ability: str) -> bool:
         """Return whether ``tiles``, ``maps`` or ``coverages`` of the layer are offered."""
         return ("ogcapi", ability) not in self.layer.withheld

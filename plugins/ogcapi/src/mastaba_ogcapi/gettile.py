@@ -115,12 +115,16 @@ class GetTile:
             TileNotFoundError, SlabFormatError, StorageError: as in `TilePublisher.respond`.
         """
         collection = self._offered(identifier)
-        if collection.layer.is_vector:
+        if collection.is_vector:
             self._dataset.raster_collection(identifier)
-        try:
-            found, tiles = self._found(collection, request)
-        except NoSuchValueError:
-            return Response(204, [])
+        found = None
+        if collection.layer.dimensions:
+            try:
+                found, tiles = self._found(collection, request)
+            except NoSuchValueError:
+                return Response(204, [])
+        else:
+            tiles = self._tiles.layer(collection.id)
         in_matrix, tile_row, tile_col = _find(tiles, address)
         if style is None:
             publisher = in_matrix.publishers[DEFAULT_STYLE]
@@ -129,10 +133,12 @@ class GetTile:
         else:
             publisher = in_matrix.publisher(style)
         if self._is_stored(request, collection):
-            return _dated(publisher.respond(request, tile_row, tile_col), found)
+            stored = publisher.respond(request, tile_row, tile_col)
+            return _dated(stored, found) if found else stored
         check_limits(in_matrix.limits, tile_row, tile_col)
         wanted = collection.layer.default_style if style is None else collection.style(style)
         place = in_matrix, tile_row, tile_col
+        found = found or shown(self._dataset, collection, request)
         return self._drawn(request, collection, wanted, place, found)
 
     def _is_stored(self, request: Request, collection: Collection) -> bool:
