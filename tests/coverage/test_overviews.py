@@ -75,9 +75,9 @@ def test_overview_of_many_cells_is_computed_in_pieces(
         return stored(tiles, needed)
 
     monkeypatch.setattr(sampled.SampledTiles, "_stored", noted)
-    monkeypatch.setattr(sampled, "_MOST", 3000)
+    monkeypatch.setattr(sampled, "_MOST", 12_000)
     assert b"".join(answer.pieces(0, answer.size)) == whole
-    assert 1500 < largest <= 3000
+    assert 6000 < largest <= 12_000
 
 
 def test_overviews_of_classes_are_stored_values(tmp_path: Path) -> None:
