@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import logging
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
 from mastaba.api.catalogue import BoundingBox, digest_of
 from mastaba.api.documents import UnusableError
 from mastaba.api.storages import ResourcePath
 from mastaba.errors import OverloadedError
-from mastaba_server.threads.recent import Recent
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import Catalogue, Layer
@@ -27,7 +28,10 @@ Row = Mapping[str, Any]
 
 _LARGEST: Final = 1 << 24
 _MOST_BYTES: Final = 16 * 1024**2
-_MOST_TABLES: Final = 64
+_KEPT_BYTES: Final = 64 * 1024**2
+"""Of the JSON of all tables that are kept."""
+_LEAST_BYTES: Final = 1024
+"""What a table counts for at least: its key, and that a layer has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,18 +42,22 @@ class SourceTable:
         path: of the descriptor of the pyramid of numbers.
         rows: by number, ascending.
         digest: changes with the table.
+        size: bytes of its JSON.
     """
 
     path: ResourcePath
     rows: Mapping[int, Row]
     digest: str
+    size: int = 0
 
 
 class SourceTables:
     """The tables of the layers of a site, read when they are first asked for."""
 
     def __init__(self) -> None:
-        self._known: Recent[tuple[SourceTable | None]] = Recent(_MOST_TABLES)
+        self._known: OrderedDict[Any, SourceTable | None] = OrderedDict()
+        self._size = 0
+        self._lock = Lock()
 
     def table_of(self, layer: Layer, storages: StoragePool) -> SourceTable | None:
         """Return the table of a layer or variant; None if it has none.
@@ -63,15 +71,24 @@ class SourceTables:
             return None
         paths = tuple(part.path for part in reversed(layer.pyramid.parts))
         key = own if isinstance(own, str) else None, layer.pyramid.parts
-        known = self._known.get(key)
-        if known is None:
-            try:
-                found = _read(key[0], paths, storages)
-            except (ValueError, KeyError, TypeError, RecursionError) as error:
-                logger.error("the table of sources of %s cannot be used: %s", layer.key, error)
-                raise OverloadedError("the sources cannot be read at the moment") from None
-            known = self._known.add(key, (found,))
-        return known[0]
+        with self._lock:
+            if key in self._known:
+                self._known.move_to_end(key)
+                return self._known[key]
+        try:
+            found = _read(key[0], paths, storages)
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            logger.error("the table of sources of %s cannot be used: %s", layer.key, error)
+            raise OverloadedError("the sources cannot be read at the moment") from None
+        with self._lock:
+            # Another thread may have read it meanwhile.
+            if key not in self._known:
+                self._size += _size_of(found)
+            self._known[key] = found
+            while self._size > _KEPT_BYTES and len(self._known) > 1:
+                _, oldest = self._known.popitem(last=False)
+                self._size -= _size_of(oldest)
+        return found
 
 
 def numbers_of(catalogue: Catalogue, layer: Layer, table: SourceTable) -> Layer | None:
@@ -119,19 +136,23 @@ def box_of(row: Row) -> tuple[BoundingBox, ...]:
     return BoundingBox(west, south, 180.0, north), BoundingBox(-180.0, south, east, north)
 
 
+def _size_of(table: SourceTable | None) -> int:
+    return _LEAST_BYTES + (0 if table is None else table.size)
+
+
 def _read(own: str | None, paths: tuple[str, ...], storages: StoragePool) -> SourceTable | None:
     if own is not None:
         return _table(ResourcePath.parse(own), storages)
     for path in paths:
         place = ResourcePath.parse(path)
-        named = _document(place, storages).get(KEY)
+        named = _document(place, storages)[0].get(KEY)
         if named is not None:
             return _table(_beside(place, named), storages)
     return None
 
 
 def _table(path: ResourcePath, storages: StoragePool) -> SourceTable:
-    document = _document(path, storages)
+    document, size = _document(path, storages)
     rows = {}
     for row in document["sources"]:
         number = row["number"]
@@ -142,17 +163,18 @@ def _table(path: ResourcePath, storages: StoragePool) -> SourceTable:
             raise ValueError(f"{path} contains the box {box!r}")
         rows[number] = row
     ordered = {number: rows[number] for number in sorted(rows)}
-    return SourceTable(_beside(path, document["pyramid"]), ordered, digest_of(document))
+    return SourceTable(_beside(path, document["pyramid"]), ordered, digest_of(document), size)
 
 
-def _document(path: ResourcePath, storages: StoragePool) -> dict[str, Any]:
+def _document(path: ResourcePath, storages: StoragePool) -> tuple[dict[str, Any], int]:
+    """Return an object of JSON, and its bytes."""
     data = storages.read_full(path)
     if len(data) > _MOST_BYTES:
         raise ValueError(f"{path} is larger than 16 MiB")
     document = json.loads(data)
     if not isinstance(document, dict):
         raise ValueError(f"{path} is not an object")
-    return document
+    return document, len(data)
 
 
 def _beside(path: ResourcePath, name: str) -> ResourcePath:
