@@ -79,6 +79,13 @@ class OffersSources(Protocol):
             The row without ``footprint``; None if the pixel has no source.
         """
 
+    def rows_at(self, layer: Layer, x: Any, y: Any, crs: CRS) -> Sequence[Any]:
+        """Return `source_at` of n points, which are read together.
+
+        Args:
+            x, y: arrays of the shape (n,).
+        """
+
 
 def zoom_tiles(site: Site, layer: Layer) -> str:
     """Return the template of the tiles of a layer by zoom, column and row; empty if none.
@@ -114,6 +121,28 @@ def source_at(site: Site, layer: Layer, x: float, y: float, crs: CRS) -> Mapping
             source: Mapping[str, Any] = found
             return source
     return None
+
+
+def sources_at(
+    site: Site, layer: Layer, x: Any, y: Any, crs: CRS
+) -> Sequence[Mapping[str, Any] | None]:
+    """Return the sources of n pixels, each None if no service knows it. See `OffersSources`.
+
+    Never raises, as `source_at`.
+
+    Args:
+        x, y: arrays of the shape (n,), x before y, units of the CRS.
+    """
+    for service, shown in _published("rows_at", site, layer):
+        try:
+            found: Sequence[Mapping[str, Any] | None] = service.rows_at(
+                shown if layer.key == layer.id else layer, x, y, crs
+            )
+        except MastabaError as error:
+            logger.warning("the sources of pixels of %s cannot be read: %s", layer.key, error)
+            continue
+        return found
+    return [None] * len(x)
 
 
 def zooms(layer: Layer) -> tuple[int, int] | None:

@@ -200,12 +200,19 @@ class ProvenanceService(Service):
 
     def source_at(self, layer: Layer, x: float, y: float, crs: CRS) -> Mapping[str, Any] | None:
         """Return the source of a pixel; see `mastaba_ows.offers.OffersSources`."""
+        return self.rows_at(layer, np.array([x], float), np.array([y], float), crs)[0]
+
+    def rows_at(
+        self, layer: Layer, x: Floats, y: Floats, crs: CRS
+    ) -> Sequence[Mapping[str, Any] | None]:
+        """Return the sources of n pixels; see `mastaba_ows.offers.OffersSources`."""
         known = self._known(layer)
         if known is None:
-            return None
-        found = self._found(known, np.array([x], float), np.array([y], float), crs)
-        row = known.table.rows.get(int(found.numbers[0]))
-        return None if row is None else shown(row, known.part)
+            return [None] * len(x)
+        numbers = self._found(known, x, y, crs).numbers.tolist()
+        rows = known.table.rows
+        seen = {one: shown(rows[one], known.part) for one in set(numbers) if one in rows}
+        return [seen.get(number) for number in numbers]
 
     def _layer(self, name: str, request: Request) -> Layer:
         """Return the layer that a name means, or a variant or version of it."""

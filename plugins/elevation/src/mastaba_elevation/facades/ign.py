@@ -28,8 +28,11 @@ from mastaba_elevation.queries.sampling import SamplingOptions
 from mastaba_elevation.web.facade import Facade, status_of, unknown_path
 from mastaba_elevation.web.numbers import JSON, json_document, number, to_json
 from mastaba_elevation.web.parameters import Parameters, parameters_of
+from mastaba_ows.offers import sources_at
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from mastaba.api.web import Request
     from mastaba_elevation.queries.datasets import Dataset
 
@@ -107,8 +110,12 @@ class Ign(Facade):
                 "acc": accuracy_of(vertical),
                 "title": layer.layer.title,
             }
-            known = np.flatnonzero(~np.isnan(heights)).tolist()
-            values = [(index, {"z": number(heights[index], DECIMALS)}) for index in known]
+            known = np.flatnonzero(~np.isnan(heights))
+            sources = sources_at(self.context.site, layer.layer, lon[known], lat[known], WGS84)
+            values = [
+                (index, {"z": number(heights[index], DECIMALS), **_measured(source)})
+                for index, source in zip(known.tolist(), sources, strict=True)
+            ]
             found.append((common, values))
         return found
 
@@ -149,3 +156,14 @@ class Ign(Facade):
         if path:
             raise unknown_path()
         return json_document(resources(datasets, request.query_string)).respond(request)
+
+
+def _measured(source: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return what a measure says of the source of its pixel; empty if that is unknown.
+
+    Then the layer has one source and accuracy, which are a ``Fixed value``.
+    """
+    if source is None:
+        return {}
+    found = {"source_name": source.get("title") or source["id"], "source_measure": "Pixel value"}
+    return found | ({"acc": source["accuracy"]} if "accuracy" in source else {})
