@@ -20,7 +20,7 @@ SIZE = 100
 the fourth lies on the upper half of the first one."""
 PLACES = ((0, 0, SIZE), (SIZE, 0, SIZE), (2 * SIZE + 20, 0, SIZE), (0, 0, SIZE // 2))
 DATES = ("1998", "2021-05", "2019-04/2023-09", "2023-07-01")
-SERVICES = ("provenance", "wms", "wmts")
+SERVICES = ("provenance", "wms", "wmts", "elevation")
 
 
 def position(column: float, row: float) -> tuple[float, float]:
@@ -54,6 +54,8 @@ def make_pyramid(folder: Path) -> Path:
             dataset.write(np.full((1, height, SIZE), 10 * (number + 1), np.float32))
         entry = {"path": str(path), "date": DATES[number], "group": f"G{number % 2}"}
         entries.append({**entry, "attribution": "A" if number % 2 else "B & <C>"})
+        if number == 0:
+            entries[-1]["accuracy"] = 0.4
     options = {"bottom": str(LEVEL), "top": str(LEVEL - 1), "interpolation": "nn"}
     return built(plan_in(folder, *entries, **options, provenance=True, format="zip"))
 
@@ -63,6 +65,7 @@ def write(folder: Path, descriptor: Path, **more: Any) -> Path:
     fields = {"resampling": "nn", "get_feature_info": {"type": "PYRAMID"}}
     map_ = layer_document(descriptor, title="Map", **fields)
     layers = {"MAP": map_, "PLAIN": {**map_, "title": "Plain", "provenance": False}}
+    more.setdefault("services_overrides", {"elevation": {"facades": {"ign": {}}}})
     return write_installation(folder, layers=layers, services=SERVICES, **more)
 
 

@@ -275,3 +275,18 @@ def test_nothing_is_told_of_what_an_area_hides(
     )
     shares = client.get("/provenance/MAP/view").json["sources"]
     assert [(one["number"], one["share"]) for one in shares] == [(first, 1.0)]
+
+
+def test_measures_of_heights(client: Client) -> None:
+    """IGN's altimetry names the source of each pixel, and its accuracy if that is known."""
+    places = [(10.5, 75.5), (150.5, 20.5), (10.5, 20.5)]
+    lon, lat = ("|".join(map(str, axis)) for axis in zip(*(degrees(*at) for at in places)))  # noqa: B905
+    path = "/elevation/1.0/calcul/alti/rest/elevation.json?measures=true&resource="
+    answer = client.get(f"{path}MAP&lon={lon}&lat={lat}")
+    assert answer.status_code == 200, answer.text
+    measures = [point["measures"][0] for point in answer.json["elevations"]]
+    assert [one["source_name"] for one in measures] == ["sheet0.tif", "sheet1.tif", "sheet3.tif"]
+    assert {one["source_measure"] for one in measures} == {"Pixel value"}
+    assert [one["acc"] for one in measures] == [0.4, "", ""]
+    plain = client.get(f"{path}PLAIN&lon={lon}&lat={lat}").json["elevations"][0]["measures"][0]
+    assert (plain["source_name"], plain["source_measure"]) == ("PLAIN", "Fixed value")

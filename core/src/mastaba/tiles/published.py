@@ -389,9 +389,10 @@ class Tiles:
         if layer is None:
             raise UnknownNameError(f"there is no {self.noun} {printable(identifier)}", "layer")
         if layer.readers is not None:
-            tiles = self._variants.get(layer.key)
+            key = layer.key, layer.cache_control
+            tiles = self._variants.get(key)
             if tiles is None or tiles.layer is not layer:
-                tiles = self._variants.add(layer.key, LayerTiles(layer, self))
+                tiles = self._variants.add(key, LayerTiles(layer, self))
             return tiles
         # What the name alone means, unless the clock decides.
         return self._tiles.setdefault(layer.id, LayerTiles(layer, self))

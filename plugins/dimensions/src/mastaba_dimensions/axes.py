@@ -30,11 +30,13 @@ class Found(NamedTuple):
         values: their numbers, newest first; at least one.
         is_list: whether the text is a list, whose items must all be shown.
         is_nearest: whether a nearest value was taken.
+        is_named: whether the text names the value, so that others do not change what it means.
     """
 
     values: Sequence[int]
     is_list: bool = False
     is_nearest: bool = False
+    is_named: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,22 +107,23 @@ class Axis(ABC, Generic[S]):
         if len(items) == 1:
             return self._item(text)
         found: dict[int, None] = {}
-        is_nearest = False
+        is_nearest, is_named = False, True
         for item in items:
             one = self._item(item)
+            is_named = is_named and one.is_named
             found.update(dict.fromkeys(one.values))
             is_nearest = is_nearest or one.is_nearest
         ranks = {
             value.number: rank for rank, value in enumerate(self.values) if value.number in found
         }
-        return Found(sorted(found, key=lambda number: -ranks[number]), True, is_nearest)
+        return Found(sorted(found, key=lambda number: -ranks[number]), True, is_nearest, is_named)
 
     def _item(self, text: str) -> Found:
         known = self._texts.get(text)
         if known is not None:
             return Found((known.number,))
         if text == "current" and self.dimension.kind == "time":
-            return Found((self.newest.number,))
+            return Found((self.newest.number,), is_named=False)
         if "/" not in text:
             return self._one(text)
         first, last, *step = text.split("/")
@@ -144,7 +147,8 @@ class Axis(ABC, Generic[S]):
         """Return the values from a position to another one, newest first."""
         if start >= end:
             raise self._none(text)
-        return Found([value.number for value in reversed(self.values[start:end])])
+        numbers = [value.number for value in reversed(self.values[start:end])]
+        return Found(numbers, is_named=False)
 
     def _invalid(self, text: str) -> InvalidDimensionError:
         name = self.dimension.name
@@ -188,13 +192,14 @@ class TimeAxis(Axis[Time]):
             return Found((within.number,))
         inside, in_part = self._met(start, end)
         if inside:
-            return Found([value.number for value in reversed(inside)])
+            return Found([value.number for value in reversed(inside)], is_named=False)
         if in_part:
-            return Found((max(in_part, key=lambda one: _overlap(one, start, end)).number,))
+            most = max(in_part, key=lambda one: _overlap(one, start, end))
+            return Found((most.number,), is_named=False)
         if self.dimension.nearest:
             found = self.nearest(time)
             if self._is_tolerated(found.means, start, end):
-                return Found((found.number,), is_nearest=True)
+                return Found((found.number,), is_nearest=True, is_named=False)
         raise self._none(text)
 
     def _shortest_around(self, start: int, end: int) -> Value[Time] | None:
@@ -269,7 +274,7 @@ class TimeAxis(Axis[Time]):
             ]
         if not met:
             raise self._none(text)
-        return Found([value.number for value in met])
+        return Found([value.number for value in met], is_named=False)
 
     def _end_of(self, text: str, whole: str) -> Time | None:
         if text in _OPEN:
@@ -336,7 +341,7 @@ class NumberAxis(Axis[Decimal]):
             found = self.nearest(number)
             tolerance = self.tolerance
             if not isinstance(tolerance, Decimal) or abs(found.means - number) <= tolerance:
-                return Found((found.number,), is_nearest=True)
+                return Found((found.number,), is_nearest=True, is_named=False)
         raise self._none(text)
 
     def nearest(self, means: Decimal) -> Value[Decimal]:
@@ -368,7 +373,7 @@ class NumberAxis(Axis[Decimal]):
         ]
         if not met:
             raise self._none(text)
-        return Found(met)
+        return Found(met, is_named=False)
 
 
 def _is_multiple(distance: Decimal, step: Decimal) -> bool:

@@ -42,6 +42,7 @@ from mastaba_dimensions.runs import (
 )
 from mastaba_dimensions.schema import LAYER_SCHEMA
 from mastaba_ows.dimensions import Dimension, DimensionValues, Note
+from mastaba_server.threads.recent import Recent
 
 _ABSENT: Final = ("", "default", "undefined", "null")
 _KNOWN: Final = 4096
@@ -49,6 +50,8 @@ _KNOWN_LENGTH: Final = 200
 _SAFE: Final = ":.+"
 _MOST_CHANGES: Final = 64
 """Changed variants; more are reported as a change of the whole layer."""
+_PASSING: Final = 64
+"""Variants of which a form for passing answers is kept."""
 _FINAL: Final = "max-age=604800, s-maxage=31536000"
 
 Numbers = tuple[int, ...]
@@ -56,12 +59,17 @@ Numbers = tuple[int, ...]
 
 
 class Choice(NamedTuple):
-    """What values mean: variants, newest first, or none for the default; see `Resolved`."""
+    """What values mean: variants, newest first, or none for the default; see `Resolved`.
+
+    Attributes:
+        is_named: whether the request names the variants. Otherwise another one may answer it later.
+    """
 
     variants: Sequence[Variant]
     notes: tuple[Note, ...] = ()
     is_lasting: bool = True
     ranges: Mapping[str, Sequence[tuple[float, float]]] = MappingProxyType({})
+    is_named: bool = True
 
 
 class Series(VariantTable):
@@ -101,6 +109,7 @@ class Series(VariantTable):
         names = source.document.get("names", {})
         self._spelt = {"template": names} if isinstance(names, str) else dict(names)
         self._known: dict[tuple[Any, ...], Choice] = {}
+        self._passing: Recent[tuple[Layer, Layer]] = Recent(_PASSING)
         self.layer = self._described(source, rows)
         self.opener = Opener(source, self.layer)
 
@@ -367,9 +376,24 @@ class Series(VariantTable):
     def resolve(self, values: Mapping[str, str], most: int = 1) -> Resolved:
         found = self.choose(values, most)
         if not found.variants:
-            return Resolved((self.layer,), *found[1:])
+            return Resolved((self.layer,), *found[1:4])
         layers = tuple(self.opener.get(one, self.refresh) for one in found.variants)
-        return Resolved(layers, *found[1:])
+        if not found.is_named:
+            layers = tuple(map(self._as_passing, layers))
+        return Resolved(layers, *found[1:4])
+
+    def _as_passing(self, layer: Layer) -> Layer:
+        """Return a variant for a request that another one may answer later.
+
+        That the variant will not change is no reason to keep such an answer.
+        """
+        if layer.cache_control != _FINAL:
+            return layer
+        known = self._passing.get(layer.key)
+        if known is None or known[0] is not layer:
+            usual = replace(layer, cache_control=self.layer.cache_control)
+            known = self._passing.add(layer.key, (layer, usual))
+        return known[1]
 
     def choose(self, values: Mapping[str, str], most: int = 1) -> Choice:
         """Return what `resolve` does, but open nothing."""
@@ -517,6 +541,7 @@ class _Search:
         self._most = most
         self._notes: list[Note] = []
         self._is_lasting = True
+        self._is_named = True
 
     def run(self, given: Mapping[str, str], missing: Sequence[Dimension]) -> Choice:
         """Return the variants; errors are those of `VariantTable.resolve`."""
@@ -534,6 +559,7 @@ class _Search:
                     reason = f"only one value of {dimension.name} can be shown"
                     raise InvalidDimensionError(reason, dimension.name)
                 several = dimension, found.is_list
+            self._is_named = self._is_named and found.is_named
             if found.is_nearest:
                 self._is_lasting = False
                 self._note(dimension, found.values[0], "nearest")
@@ -554,11 +580,14 @@ class _Search:
             index = self._dimensions.index(dimension)
             self._note(dimension, series._rows[rows[0]][0][index], "nearest")
         variants = [series._variant(row) for row in rows]
-        return Choice(variants, tuple(dict.fromkeys(self._notes)), self._is_lasting)
+        is_named = self._is_named and not self._notes
+        notes = tuple(dict.fromkeys(self._notes))
+        return Choice(variants, notes, self._is_lasting, is_named=is_named)
 
     def _find(self, axis: Axis[Any], dimension: Dimension, text: str) -> Any:
         if text == "current" and dimension.default == "now":
             self._is_lasting = False
+            self._is_named = False
             number = self._series._default_value(dimension, axis).number
             return axis.find(self._series._texts[dimension.name][number])
         return axis.find(text)
