@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 from tests.access.identification.conftest import Credentials
 from tests.live.processes import Mastaba, changed, free_port
-from tests.provenance.conftest import SIZE, make_pyramid, write
+from tests.provenance.conftest import SIZE, make_pyramid
 from tests.viewer.browser import Page, live_in_chromium
 from tests.viewer.conftest import Serving
+
+from mastaba_writer.installation import layer_document, write_installation
 
 pytestmark = live_in_chromium
 
@@ -23,7 +25,7 @@ RULES = {"default": "deny", "rules": [{"name": "all", "who": ["group:partners"],
 @pytest.fixture(scope="module")
 def descriptor(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = make_pyramid(tmp_path_factory.mktemp("sheets"))
-    table = path.with_name("map.sources.json")
+    table = path.with_name(json.loads(path.read_text())["provenance"])
     document = json.loads(table.read_text())
     for row in document["sources"]:
         row |= {"gsd": 0.2, "licence": "etalab-2.0"}
@@ -45,7 +47,12 @@ def install(folder: Path, descriptor: Path, url: str) -> Path:
     addresses = {
         name: {"endpoint_uri": f"{url}/{name}", "root_path": f"/{name}"} for name in SERVICES
     }
-    return write(folder, descriptor, services=SERVICES, services_overrides=addresses)
+    fields = {"resampling": "nn", "get_feature_info": {"type": "PYRAMID"}}
+    sheets = layer_document(descriptor, title="Map", **fields)
+    layers = {"MAP": sheets, "PLAIN": {**sheets, "title": "Plain", "provenance": False}}
+    return write_installation(
+        folder, layers=layers, services=SERVICES, services_overrides=addresses
+    )
 
 
 @pytest.fixture
