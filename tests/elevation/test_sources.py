@@ -27,7 +27,7 @@ TEXTS = [DATES[sheet] for sheet in SHEETS]
 def client(tmp_path_factory: pytest.TempPathFactory, open_client: Callable[[Path], Client]) -> Any:
     """The dataset MAP, whose sources are known, and PLAIN, the same without."""
     descriptor = make_pyramid(tmp_path_factory.mktemp("sheets"))
-    table = descriptor.with_name("map.sources.json")
+    table = descriptor.with_name(json.loads(descriptor.read_text())["provenance"])
     document = json.loads(table.read_text())
     for row in document["sources"]:
         if row["id"] == "sheet1.tif":

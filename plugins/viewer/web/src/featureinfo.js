@@ -66,7 +66,7 @@ function passport(source, heading) {
   const { attribution, mixed } = source;
   const name = sourceName(source);
   const whom = attribution?.title && html`<p>© ${link(attribution)}</p>`;
-  return html`<div id="source" class="source">
+  return html`<div id="passport" class="source">
     <p>${sourceText(source)}</p>
     ${whom}
     ${name && name !== heading ? html`<p class="quiet">${name}</p>` : ""}

@@ -16,6 +16,8 @@ import { t } from "./texts.js";
 const REST = 400;
 /** Footprints in one answer. */
 const MOST = 1000;
+/** Lines of views that are kept. */
+const MOST_TEXTS = 50;
 /** Digits of degrees in requests. */
 const DIGITS = 6;
 
@@ -40,6 +42,7 @@ export class Provenance {
     this.page = page;
     this.onText = onText;
     this.text = "";
+    this.texts = new Map();
     this.question = new AbortController();
     this.footprints = new VectorSource({ wrapX: false });
     this.drawn = new VectorLayer({
@@ -82,7 +85,7 @@ export class Provenance {
     byId("footprints-field").hidden = !layer.provenance;
     const asked = shownLayers.filter(({ provenance }) => provenance);
     const [texts, footprints] = await Promise.all([
-      Promise.all(asked.map((one) => this.viewText(one, signal))),
+      Promise.all(asked.map((one) => this.viewText(one))),
       isOn && layer.provenance ? this.sources(layer, signal) : null,
     ]);
     if (signal.aborted) return;
@@ -102,11 +105,23 @@ export class Provenance {
   }
 
   /** Return the line of attribution of the view; empty without an answer. */
-  async viewText(layer, signal) {
+  viewText(layer) {
     const query = this.queryOf(layer);
     if (!query) return "";
-    const answer = await fetchJson(`${layer.provenance}/view?${query}`, { signal }).catch(() => null);
-    return answer?.text ?? "";
+    const url = `${layer.provenance}/view?${query}`;
+    // Redrawing asks again, and a view is dear.
+    if (!this.texts.has(url)) {
+      if (this.texts.size >= MOST_TEXTS) this.texts.clear();
+      const asked = fetchJson(url).then(({ text }) => text);
+      this.texts.set(
+        url,
+        asked.catch(() => {
+          this.texts.delete(url);
+          return "";
+        }),
+      );
+    }
+    return this.texts.get(url);
   }
 
   async sources(layer, signal) {

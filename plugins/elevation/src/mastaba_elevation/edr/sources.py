@@ -41,7 +41,10 @@ def source_columns(
             known = sources_at(site, layer.layer, x[here], y[here], found.crs) or ()
             for index, row in zip(here.tolist(), known, strict=False):
                 rows[index] = row
-    columns = {SOURCE: rows, SOURCE_DATE: [row and _date(row) for row in rows]}
+    columns: dict[str, list[Any]] = {
+        SOURCE: rows,
+        SOURCE_DATE: [row and _date(row) for row in rows],
+    }
     return {name: values for name, values in columns.items() if name in found.names}
 
 
