@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.access.identification.conftest import Credentials
 from tests.live.processes import Mastaba, changed, free_port
-from tests.provenance.conftest import SIZE, make_pyramid
+from tests.provenance.conftest import CELL, SIZE, make_pyramid, position
 from tests.viewer.browser import Page, live_in_chromium
 from tests.viewer.conftest import Serving
 
@@ -112,12 +112,12 @@ def test_the_attribution_names_the_sources_of_the_view(page: Page) -> None:
     # Once, although several events say that the map has moved.
     page.page.wait_for_timeout(1000)
     assert len([one for one in page.requests if "/view?" in one]) == 1
-    x, y = place(page, 1.5 * SIZE, 50)
-    page.page.mouse.move(x, y)
-    for _ in range(2):
-        page.page.mouse.dblclick(x, y)
-        page.settle()
-    page.wait_for("document.getElementById('view-sources')?.textContent === '© A 2023'")
+    # Only the third sheet, at the left edge.
+    width = page.page.locator("#map").bounding_box()["width"]
+    x, y = position(2.5 * SIZE + width / 2, SIZE / 2)
+    page.open(f"MAP#at={x},{y},{CELL}")
+    page.wait_for("document.getElementById('view-sources')?.textContent.startsWith('© B & <C> ')")
+    assert "A 2" not in line.inner_text()
 
 
 def test_layers_without_sources_ask_nothing(page: Page) -> None:
