@@ -102,6 +102,7 @@ def test_layer(tiny: Client) -> None:
         "stylesheet": "",
         "downloads": [],
         "heat": "",
+        "provenance": "",
         "times": None,
         "sources": [
             {
