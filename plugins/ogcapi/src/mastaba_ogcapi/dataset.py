@@ -16,9 +16,9 @@ from mastaba.errors import (
     UnknownPathError,
 )
 from mastaba_ogcapi.coverages.settings import coverage_settings, is_offered
-from mastaba_ogcapi.dimensions import Shown
 from mastaba_ogcapi.formats import MapFormat, MapFormats
 from mastaba_ogcapi.registered import registered_name
+from mastaba_ogcapi.shown import Shown
 from mastaba_ows.errors import GoneError
 from mastaba_ows.offers import Stylesheet, stylesheets
 from mastaba_render.api.crs import CRSOffer

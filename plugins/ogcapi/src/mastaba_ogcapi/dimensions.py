@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from mastaba.errors import InvalidParameterError
 from mastaba_ogcapi import params
+from mastaba_ogcapi.shown import Shown
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import Layer
@@ -24,21 +25,6 @@ _GREGORIAN: Final = "http://www.opengis.net/def/uom/ISO-8601/0/Gregorian"
 _TIME: Final = "time"
 _TIME_AXES: Final = (_TIME, "datetime", "t")
 """Names of the axis of time, in lower case (OGC API Maps, 20-058; OGC API Tiles, 20-057)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """What the values in a request mean.
-
-    Attributes:
-        layers: newest first.
-        ranges: pixel values that a map shows; empty for all.
-        cached: the layers, with the Cache-Control of the request.
-    """
-
-    layers: tuple[Layer, ...]
-    ranges: tuple[tuple[float, float], ...] = ()
-    cached: tuple[Layer, ...] = ()
 
 
 def shown(dataset: Dataset, collection: Collection, request: Request, most: int = 1) -> Shown:

@@ -15,8 +15,9 @@ from mastaba.api.tiles import (
 )
 from mastaba.api.web import Request, Response, printable
 from mastaba.errors import NoSuchValueError, UnknownNameError, UnsupportedFormatError
-from mastaba_ogcapi.dimensions import Shown, datetime_header, shown
+from mastaba_ogcapi.dimensions import datetime_header, shown
 from mastaba_ogcapi.negotiation import ANYTHING, normalized, preferred
+from mastaba_ogcapi.shown import Shown
 from mastaba_ogcapi.tilesets import VECTOR_TILES
 from mastaba_ows.errors import NotAcceptableError
 
