@@ -27,7 +27,7 @@ from mastaba_access.keystore.form import new_id, new_key
 TILE = "/tms/~{}/1.0.0/RGB_JPG/4/9/6.jpg"
 MIB = 1024 * 1024
 WORKERS = 2
-WRONG = int(os.environ.get("MASTABA_WRONG_KEYS", "10000"))
+WRONG = int(os.environ.get("MASTABA_WRONG_KEYS", "1500"))
 """Wrong keys, and addresses, of each attack."""
 
 

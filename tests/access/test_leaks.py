@@ -23,7 +23,7 @@ from tests.tiny import tiny_installation
 
 pytestmark = [pytest.mark.live, pytest.mark.thorough, pytest.mark.timeout(86_400)]
 
-VIEWS, LAYERS, REQUESTS = map(int, os.environ.get("MASTABA_LEAKS", "10,40,400").split(","))
+VIEWS, LAYERS, REQUESTS = map(int, os.environ.get("MASTABA_LEAKS", "5,20,200").split(","))
 """Views, layers, and requests of each view; the bar of the specification is 50,200,20000."""
 UNCOMPARED = ("date", "age", "x-varnish")
 """Headers that differ between two answers about the same."""

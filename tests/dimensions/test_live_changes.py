@@ -25,7 +25,8 @@ OPTIONS: dict[str, Any] = {
     "services_overrides": {"admin": ADMIN},
 }
 READERS = 50
-REPLACED = 200
+REPLACED = int(os.environ.get("MASTABA_REPLACED", "60"))
+"""Times that a variant is replaced; 200 were tried."""
 TILE = (
     "/wmts?SERVICE=WMTS&REQUEST=GetTile&VERSION=1.0.0&LAYER=ORTHO&STYLE=normal&FORMAT=image/png"
     "&TILEMATRIXSET=PM&TILEMATRIX=2&TILEROW=1&TILECOL=2&TIME="

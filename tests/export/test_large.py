@@ -11,7 +11,7 @@ from benchmarks.export import in_a_process, written
 
 pytestmark = pytest.mark.thorough
 
-TILES = int(os.environ.get("MASTABA_EXPORT_TILES", "100000"))
+TILES = int(os.environ.get("MASTABA_EXPORT_TILES", "20000"))
 SIZE = int(os.environ.get("MASTABA_EXPORT_TILE_BYTES", "2000"))
 """A million tiles of 40000 bytes need 40 GB of room and an hour."""
 LATENCY = 20
