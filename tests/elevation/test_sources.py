@@ -136,7 +136,7 @@ def test_measures_of_ign(client: Client) -> None:
         "Survey 1",
         *(f"sheet{sheet}.tif" for sheet in SHEETS[1:]),
     ]
-    assert [one["acc"] for one in found] == [0.4, 9.0, 9.0, 9.0]
+    assert [one["acc"] for one in found] == [0.4, 9.0, 9.0, 0.4]
     assert {one["source_measure"] for one in found} == {"Pixel value"}
     assert {one["title"] for one in found} == {"Map"}
     plain = measures("PLAIN")

@@ -18,9 +18,10 @@ from mastaba.api.services import Site
 from mastaba.api.web import OPERATION, Request, Response
 from mastaba.commands.main import main
 from mastaba.wsgi import create_application
+from mastaba_usage.blocks import Block
 from mastaba_usage.cells import HEAT_SUFFIX, SUFFIX
 from mastaba_usage.database import Database
-from mastaba_usage.heat import Block, opacity
+from mastaba_usage.heat import opacity
 from mastaba_usage.heat_tiles import Place, tile
 from mastaba_usage.meter import UsageMeter
 from mastaba_usage.process import Counters
