@@ -260,7 +260,7 @@ def test_box_by_keyboard(page: Page) -> None:
     page.page.keyboard.press("Enter")
     for key in ("ArrowRight", "ArrowDown"):
         page.page.keyboard.press(key)
-        page.page.wait_for_timeout(300)
+        page.page.wait_for_timeout(1000)
     page.page.keyboard.press("Enter")
     page.page.locator("#download-area").wait_for()
     corners = [float(page.page.input_value(f"[data-corner='{i}']")) for i in range(4)]
