@@ -33,7 +33,7 @@ cog_validate = pytest.importorskip("rio_cogeo.cogeo").cog_validate
 
 SYSTEM_PYTHON = "/usr/bin/python3"
 VALIDATOR = "osgeo_utils.samples.validate_cloud_optimized_geotiff"
-JPEG_DECODERS = 16
+JPEG_DECODERS = 32
 """How much two decoders of JPEG may differ: geotiff.js repeats colours, others interpolate them."""
 
 
