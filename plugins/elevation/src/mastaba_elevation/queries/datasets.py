@@ -40,8 +40,6 @@ class Dataset:
         nodata_height: height for holes where a format knows no nodata.
         described: what is known of the vertical CRS of the first layer, for answers.
         crs: codes of the CRSs of requests, the native one of the first layer first.
-        cache_controls: Cache-Control of answers to requests that may later mean other values; None
-            for those of the layers.
     """
 
     id: str
@@ -57,7 +55,6 @@ class Dataset:
     nodata_height: float = 0.0
     keywords: tuple[str, ...] = ()
     attributions: tuple[tuple[str, str], ...] = field(default=())
-    cache_controls: tuple[str | None, ...] | None = None
 
     @property
     def vertical(self) -> Vertical:
@@ -180,11 +177,8 @@ class Datasets(Mapping[str, Dataset]):
         if not several:
             return [dataset]
         catalogue = self._site.catalogue
-        resolved = catalogue.resolve(several[0].layer.key, values, most)
-        is_exact = resolved.is_lasting and not resolved.notes
-        own = None if is_exact else tuple(item.layer.cache_control for item in dataset.layers)
         found = []
-        for layer in resolved.layers:
+        for layer in catalogue.resolve(several[0].layer.key, values, most).layers:
             members = []
             for item, vertical in zip(dataset.layers, dataset.verticals, strict=True):
                 shown = layer if item is several[0] else item.layer
@@ -196,7 +190,7 @@ class Datasets(Mapping[str, Dataset]):
                 height = item if shown is item.layer else HeightLayer(shown, self._site)
                 members.append((height, vertical))
             layers, verticals = zip(*members, strict=True)
-            found.append(replace(dataset, layers=layers, verticals=verticals, cache_controls=own))
+            found.append(replace(dataset, layers=layers, verticals=verticals))
         return found
 
     def default(self, dataset: Dataset) -> Dataset:

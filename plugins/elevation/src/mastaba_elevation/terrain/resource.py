@@ -132,7 +132,7 @@ def caching(dataset: Dataset) -> Headers:
     from mastaba_render.api.maps import drawn_keys  # loads the renderer
 
     layers = [item.layer for item in dataset.layers]
-    values = set(dataset.cache_controls or (layer.cache_control for layer in layers))
+    values = {layer.cache_control for layer in layers}
     agreed = values.pop() if len(values) == 1 else "no-cache"
     fields = [header for layer in layers for header in layer.headers] + drawn_keys(layers)
     return [("Cache-Control", agreed), *fields] if agreed else fields
