@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 import sys
 import tracemalloc
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from typing import Any
 import pytest
 from tests.access.identification.conftest import Credentials
 from tests.live.processes import Mastaba, changed, free_port
+from tests.sizes import sized
 from tests.tiny import tiny_installation
 from werkzeug.test import Client
 
@@ -27,7 +27,7 @@ from mastaba_access.keystore.form import new_id, new_key
 TILE = "/tms/~{}/1.0.0/RGB_JPG/4/9/6.jpg"
 MIB = 1024 * 1024
 WORKERS = 2
-WRONG = int(os.environ.get("MASTABA_WRONG_KEYS", "1500"))
+WRONG = sized(1500, 10_000)
 """Wrong keys, and addresses, of each attack."""
 
 

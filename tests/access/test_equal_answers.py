@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import statistics
 import sys
 import time
@@ -11,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.sizes import sized
 from tests.tiny import tiny_installation
 from werkzeug.test import create_environ
 
@@ -79,8 +79,7 @@ def calls_of(work: Callable[[], object]) -> int:
     return min(counts)
 
 
-# 10,000 were tried.
-REQUESTED = int(os.environ.get("MASTABA_MEDIANS", "2500"))
+REQUESTED = sized(2500, 10_000)
 
 
 @pytest.mark.thorough

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import random
 import re
 import secrets
@@ -19,12 +18,13 @@ from tests.access.checking_fronts import FRONTS, PREFIX
 from tests.access.identification.conftest import Credentials
 from tests.live.client import Answer, ask
 from tests.live.processes import Mastaba, changed, free_port, public_folder, wait_until
+from tests.sizes import sized
 from tests.tiny import tiny_installation
 
 pytestmark = [pytest.mark.live, pytest.mark.thorough, pytest.mark.timeout(86_400)]
 
-VIEWS, LAYERS, REQUESTS = map(int, os.environ.get("MASTABA_LEAKS", "5,20,200").split(","))
-"""Views, layers, and requests of each view; the bar of the specification is 50,200,20000."""
+VIEWS, LAYERS, REQUESTS = sized((5, 20, 200), (50, 200, 20_000))
+"""Views, layers, and requests of each view."""
 UNCOMPARED = ("date", "age", "x-varnish")
 """Headers that differ between two answers about the same."""
 KINDS = ("RGB_PNG", "RGB_JPG", "GREY_PNG", "FLOAT32_ZIP", "VECTOR")

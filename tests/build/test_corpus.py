@@ -22,6 +22,7 @@ from rasterio.errors import NotGeoreferencedWarning, RasterioError
 from rasterio.warp import Resampling, reproject
 from tests.build.conftest import plan_in
 from tests.build.ground import grid, read_tiles
+from tests.sizes import sized
 
 from mastaba.api.catalogue import BoundingBox, TileLimits
 from mastaba_build.errors import BuildError
@@ -214,14 +215,13 @@ def check_pixels(plan: Plan, path: Path) -> None:
 
 
 def cases() -> Iterator[ParameterSet]:
-    """Yield each file with one set, or with all of them if ``MASTABA_CORPUS_SETS`` is ``all``.
+    """Yield each file with one set; with all of them if tests have their full sizes.
 
     Together, the files are built in each set.
     """
-    has_all = os.environ.get("MASTABA_CORPUS_SETS") == "all"
     for number, name in enumerate(FILES):
         marks = [] if name in QUICK else [pytest.mark.thorough]
-        for set_name in SETS if has_all else (SETS[number % len(SETS)],):
+        for set_name in sized((SETS[number % len(SETS)],), SETS):
             yield pytest.param(name, set_name, marks=marks)
 
 

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from tests.sizes import sized
 
 from mastaba.errors import ContainerFormatError, StorageUnavailableError
 from mastaba_sqlite_tiles.database import DatabaseFile, close_connections
@@ -49,7 +50,8 @@ def test_a_replaced_file_is_another_generation(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("replacements", "readers"), [(12, 4), pytest.param(200, 50, marks=pytest.mark.thorough)]
+    ("replacements", "readers"),
+    [(12, 4), pytest.param(*sized((40, 20), (200, 50)), marks=pytest.mark.thorough)],
 )
 def test_nothing_is_mixed_while_a_file_is_replaced(
     tmp_path: Path, replacements: int, readers: int

@@ -6,7 +6,6 @@ Each file is validated by two programs, and read by GDAL, rasterio, tifffile and
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ import numpy as np
 import pytest
 from tests.coverage.ground import FORMATS, ORIGIN, TILE, Ground, written
 from tests.live.browsers import web_clients
+from tests.sizes import sized
 
 from mastaba_coverage import CoveragePlan, TiffOptions, layout
 from mastaba_writer.tile_encoder import encode_tile
@@ -57,7 +57,7 @@ def ground(
 
 
 # By default, areas are in classic files and posts in big ones.
-KINDS = ("classic", "big") if "MASTABA_ALL_READERS" in os.environ else ("",)
+KINDS = sized(("",), ("classic", "big"))
 
 
 @pytest.fixture(params=KINDS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import resource
 from collections.abc import Callable, Iterator
@@ -13,6 +12,7 @@ from urllib.parse import quote
 
 import pytest
 from tests.series import series_document, write_value
+from tests.sizes import sized
 from werkzeug.test import Client
 
 from mastaba_writer.installation import write_installation
@@ -22,7 +22,7 @@ OpenClient = Callable[[Path], Client]
 SERVICES = ("wms", "wmts", "tms", "ogcapi", "elevation", "history", "provenance", "viewer")
 YEARS = ("1950", "1975", "2023")
 MIB = 1 << 20
-COUNT = int(os.environ.get("MASTABA_HOSTILE", "2000"))
+COUNT = sized(1000, 10_000)
 """Requests of the thorough tests; 10,000 were tried."""
 LONGEST_PATH = 4000
 """Longer texts go into queries: no server passes on longer paths."""

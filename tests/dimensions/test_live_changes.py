@@ -18,6 +18,7 @@ from PIL import Image
 from tests.admin.conftest import SECRET, Server, ask
 from tests.dimensions.conftest import YEARS, replaced, with_stack, with_template
 from tests.series import colour_of, write_value
+from tests.sizes import sized
 
 ADMIN = {"enabled": True, "secret": SECRET}
 OPTIONS: dict[str, Any] = {
@@ -25,7 +26,7 @@ OPTIONS: dict[str, Any] = {
     "services_overrides": {"admin": ADMIN},
 }
 READERS = 50
-REPLACED = int(os.environ.get("MASTABA_REPLACED", "60"))
+REPLACED = sized(30, 200)
 """Times that a variant is replaced; 200 were tried."""
 TILE = (
     "/wmts?SERVICE=WMTS&REQUEST=GetTile&VERSION=1.0.0&LAYER=ORTHO&STYLE=normal&FORMAT=image/png"

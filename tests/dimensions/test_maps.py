@@ -13,6 +13,7 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 from tests.series import series_installation
+from tests.sizes import sized
 from werkzeug.test import Client
 
 from mastaba_writer.installation import layer_document
@@ -138,7 +139,8 @@ def several(rng: random.Random) -> tuple[list[str], str]:
 
 
 @pytest.mark.parametrize(
-    ("single", "multiple"), [(6, 6), pytest.param(500, 200, marks=pytest.mark.thorough)]
+    ("single", "multiple"),
+    [(6, 6), pytest.param(*sized((100, 40), (500, 200)), marks=pytest.mark.thorough)],
 )
 def test_maps_of_values_are_those_of_layers_merged(
     tmp_path: Path, open_client: OpenClient, single: int, multiple: int

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 
 import pytest
 from benchmarks.export import in_a_process, written
+from tests.sizes import sized
 
 pytestmark = pytest.mark.thorough
 
-TILES = int(os.environ.get("MASTABA_EXPORT_TILES", "20000"))
-SIZE = int(os.environ.get("MASTABA_EXPORT_TILE_BYTES", "2000"))
-"""A million tiles of 40000 bytes need 40 GB of room and an hour."""
+TILES = sized(20_000, 1_000_000)
+SIZE = sized(2000, 25_000)
+"""Bytes of a tile. The full size needs 50 GB of room and an hour."""
 LATENCY = 20
 """Milliseconds of each read."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 import random
 import threading
 import time
@@ -19,6 +18,7 @@ from tests.build.conftest import built, plan_in
 from tests.build.ground import read_payloads
 from tests.build.test_history import CHEAP, updated
 from tests.build.test_updates import FIRST, SIDE, write_sheet
+from tests.sizes import sized
 from werkzeug.test import Client
 
 from mastaba.api.catalogue import digest_of
@@ -30,7 +30,7 @@ from mastaba_writer.installation import write_installation
 pytestmark = pytest.mark.thorough
 
 READERS = 50
-PUBLICATIONS = int(os.environ.get("MASTABA_PUBLICATIONS", "100"))
+PUBLICATIONS = sized(40, 500)
 """500 were tried."""
 LAST = SIDE * SIDE - 1
 LEVEL = str(CHEAP["bottom"])

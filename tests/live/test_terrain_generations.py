@@ -22,6 +22,7 @@ from PIL import Image
 from tests.elevation import quantized_mesh
 from tests.live.client import ask
 from tests.live.processes import Mastaba, changed, free_port, public_folder, wait_until
+from tests.sizes import sized
 
 from mastaba_writer.installation import layer_document, write_installation
 from mastaba_writer.pyramids import LevelPlan, write_pyramid
@@ -29,7 +30,7 @@ from mastaba_writer.tile_matrix_sets import web_mercator
 
 pytestmark = pytest.mark.live
 
-REQUESTS = 10_000
+REQUESTS = sized(3000, 10_000)
 RELOADS = 10
 CLIENTS = 4
 ZOOM, ROW, COLUMN = 14, 5888, 8480

@@ -23,6 +23,7 @@ import pytest
 from benchmarks.coverages import write_heights
 from tests.coverage.ground import Ground, made
 from tests.live.processes import REPOSITORY
+from tests.sizes import sized
 from tests.support.ports import free_port
 
 pytestmark = [pytest.mark.live, pytest.mark.thorough]
@@ -187,8 +188,8 @@ def test_files_are_never_a_mixture_of_two_versions(ground: Ground, server: Serve
         old = again.data
 
 
-SIDE = int(os.environ.get("MASTABA_DOWNLOAD_SIDE", "8000"))
-"""Cells of a side of the large download: 40000 for 6.5 GB."""
+SIDE = sized(8000, 40_000)
+"""Cells of a side of the large download."""
 SECONDS = 50
 """Of the large download without interruptions; its rate is limited, so that it can be killed."""
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from tests.live.processes import Mastaba, changed, free_port, wait_until
+from tests.sizes import sized
 from tests.tiny import tiny_installation
 
 from mastaba_server.log.access_lines import AccessLines
@@ -28,7 +29,7 @@ pytestmark = [
     ),
 ]
 
-REQUESTS = 10_000
+REQUESTS = sized(3000, 10_000)
 KILLS = 3
 PATHS = (
     "/tms/1.0.0/RGB_PNG/3/4/2.png",

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import pytest
 from tests.access.identification.conftest import Credentials
 from tests.live.processes import Mastaba, Process, accepts, changed, free_port, program, wait_until
+from tests.sizes import sized
 from tests.tiny import tiny_installation
 
 from mastaba.commands.main import main
@@ -26,10 +27,8 @@ from mastaba_usage.roll_up import roll_up
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(14_400)]
 
-GIVEN = os.environ.get("MASTABA_USAGE_REQUESTS")
-"""Requests of each run; the bar of the specification is a million."""
-REQUESTS = int(GIVEN or 20_000)
-REQUESTS_WITH_KILLS = int(GIVEN or 5_000)
+REQUESTS = sized(20_000, 1_000_000)
+REQUESTS_WITH_KILLS = sized(5_000, 1_000_000)
 CLIENTS = 4
 RELOADS = 4
 KILLS = 10

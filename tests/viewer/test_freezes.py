@@ -7,7 +7,6 @@ change it much: a task may wait for the graphics card, or for its turn.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import numpy as np
 import pytest
 from pyproj import Transformer
 from tests.live.processes import wait_until
+from tests.sizes import sized
 from tests.viewer import ground
 from tests.viewer.browser import DESKTOP, live_in_chromium
 
@@ -64,7 +64,7 @@ CRSS = (
 
 LAYERS = ("EARTH", "RELIEF", "LINES")
 
-EVERY = 1 if os.environ.get("MASTABA_FREEZES") == "all" else len(LAYERS)
+EVERY = sized(len(LAYERS), 1)
 """Each projection is tried with one of the layers, or with all of them."""
 
 PLACE = (4.49, 50.8)

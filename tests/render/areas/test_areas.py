@@ -27,6 +27,7 @@ from tests.render.areas.pair import (
 )
 from tests.render.areas.truth import area, box, certain, geojson, star
 from tests.render.ground import KERNELS
+from tests.sizes import sized
 from werkzeug.test import Client
 
 from mastaba.model.bbox import BoundingBox
@@ -40,7 +41,8 @@ from mastaba_render.areas.projected import projected
 
 OpenWorld = Callable[..., World]
 
-SEEDS = [1, 5, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(40))]
+TRIED = sized((*range(0, 40, 2), 39), tuple(range(40)))
+SEEDS = [1, 5, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in TRIED)]
 NODATA = {"TIFF_RAW_FLOAT32": -99999.0, "TIFF_ZIP_FLOAT32": -99999.0}
 # One with nodata, one with alpha, and one whose pixels are not exact.
 QUICK = ("TIFF_ZIP_FLOAT32", "TIFF_PNG_UINT8", "TIFF_JPG_UINT8")
@@ -113,9 +115,9 @@ def test_the_antimeridian_is_in_the_middle_of_an_area() -> None:
         pytest.param(1, "TIFF_ZIP_FLOAT32", 1, marks=pytest.mark.thorough),
         *(
             pytest.param(seed, name, 1, marks=pytest.mark.thorough)
-            for seed in range(40)
+            for seed in TRIED
             for number, name in enumerate(FORMATS)
-            if (seed // 8 + seed + number) % 6 == 0
+            if sized((seed // 8 + seed + number) % 6 == 0, True)
         ),
     ],
 )
