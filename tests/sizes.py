@@ -1,0 +1,16 @@
+"""Sizes of tests: smaller for each change, and as large as the product promises on request."""
+
+from __future__ import annotations
+
+import os
+from typing import Final, TypeVar
+
+FULL: Final = os.environ.get("MASTABA_SIZES") == "full"
+"""Whether tests have their full sizes; some then take hours."""
+
+T = TypeVar("T")
+
+
+def sized(usual: T, full: T) -> T:
+    """Return the size of a test: `full` if the variable ``MASTABA_SIZES`` is ``full``."""
+    return full if FULL else usual
