@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 import tracemalloc
+from contextlib import suppress
 from pathlib import Path
 from time import process_time
 from typing import Any
 
 import numpy as np
 import pyarrow as arrow
+import pyogrio
 import pyproj
 import pytest
 import shapely
@@ -85,6 +88,26 @@ def geoparquet(path: Path, **columns: list[Any]) -> bytes:
     return path.read_bytes()
 
 
+def flatgeobuf(
+    path: Path, shapes: list[Any] | None = None, index: str = "YES", **columns: list[Any]
+) -> bytes:
+    """Write a table with GDAL."""
+    pyogrio.raw.write(
+        path,
+        geometry=np.array([wkb(one.box) for one in SHEETS] if shapes is None else shapes, object),
+        field_data=[
+            np.array(values, object if isinstance(values[0], str) else None)
+            for values in columns.values()
+        ],
+        fields=list(columns),
+        crs="EPSG:32631",
+        driver="FlatGeobuf",
+        geometry_type="Unknown",
+        layer_options={"SPATIAL_INDEX": index},
+    )
+    return path.read_bytes()
+
+
 def stac() -> bytes:
     features = [
         {
@@ -111,6 +134,8 @@ def table_of(kind: str, folder: Path) -> bytes:
         case "GTI":
             geopackage(folder / "t.gpkg", SHEETS)
             return (folder / "t.gpkg").read_bytes()
+        case "FlatGeobuf":
+            return flatgeobuf(folder / "t.fgb", location=[one.name for one in SHEETS])
         case "VRT":
             second = vrt_source(SHEETS[1], "ComplexSource", "<NODATA>-9999</NODATA>")
             return vrt(vrt_source(SHEETS[0]), second)
@@ -123,12 +148,62 @@ def table_of(kind: str, folder: Path) -> bytes:
             return geoparquet(folder / "t.parquet", assets=assets)
 
 
-@pytest.mark.parametrize("kind", ["GeoJSON", "STAC", "GTI", "VRT", "GeoParquet", "STAC-GeoParquet"])
+@pytest.mark.parametrize(
+    "kind", [*("GeoJSON", "STAC", "GTI", "VRT", "FlatGeobuf", "GeoParquet", "STAC-GeoParquet")]
+)
 def test_all_formats_are_the_same_mosaic(folder: Path, kind: str) -> None:
     path = folder / kind
     path.write_bytes(table_of(kind, folder))
     pixels = mosaic_pixels(opened(path))
     np.testing.assert_array_equal(pixels[:128, :256], PIXELS)
+
+
+@pytest.mark.parametrize("index", ["YES", "NO"])
+def test_rows_of_a_flatgeobuf(tmp_path: Path, index: str) -> None:
+    ring = [(0, 0), (5, 0), (5, 7)]
+    shapes = [
+        shapely.Point(1, 2),
+        shapely.Polygon(ring, [[(1, 1), (2, 1), (2, 2)]]),
+        shapely.MultiPolygon([shapely.box(0, 0, 1, 1), shapely.box(8, 9, 10, 11)]),
+        shapely.GeometryCollection([shapely.Point(3, 3), shapely.box(-1, -2, 0, 0)]),
+        shapely.force_3d(shapely.LineString(ring), 9.0),
+    ]
+    if index == "NO":  # GDAL does not write features without a geometry into an index.
+        shapes.append(None)
+    names = [f"{number}.tif" for number in range(len(shapes))]
+    data = flatgeobuf(
+        tmp_path / "t.fgb",
+        [None if shape is None else shapely.to_wkb(shape) for shape in shapes],
+        index,
+        location=names,
+        year=[2000 + number for number in range(len(shapes))],
+        nodata=[0.5] * len(shapes),
+        other=["é" * 300] * len(shapes),
+    )
+    rows = rows_of(data, Wanted(sort_field="year", descends=True))
+    found = dict(zip(rows.locations, zip(rows.boxes, rows.keys, strict=True), strict=True))
+    for number, (name, shape) in enumerate(zip(names, shapes, strict=True)):
+        box, year = found[name]
+        assert year == 2000 + number
+        assert math.isnan(box[0]) if shape is None else box == shape.bounds
+    assert (rows.crs, rows.descends) == ("EPSG:32631", True)
+    assert list(rows.facts.values()) == [{"nodata": 0.5}] * len(shapes)
+    with pytest.raises(CogError, match="no column 'month'"):
+        rows_of(data, Wanted(sort_field="month"))
+
+
+@pytest.mark.thorough
+def test_changed_flatgeobufs_are_read_or_refused(tmp_path: Path) -> None:
+    chance = np.random.default_rng(4)
+    data = flatgeobuf(tmp_path / "t.fgb", location=[one.name for one in SHEETS], order=[1, 2])
+    for _ in range(20_000):
+        changed = bytearray(data)
+        for place in chance.integers(8, len(data), chance.integers(1, 9)):
+            changed[place] = chance.integers(256)
+        with suppress(CogError):
+            rows_of(bytes(changed[: chance.integers(8, len(data) + 1)]), Wanted())
+        with suppress(CogError):
+            rows_of(bytes(changed), Wanted())
 
 
 def test_order_of_a_geopackage_is_that_of_its_metadata(tmp_path: Path) -> None:
@@ -251,7 +326,8 @@ HOSTILE = {
     "no band": vrt(SOURCE.replace("<SourceBand>1<", "<SourceBand>mask,1<")),
     "SQLite without tables": b"SQLite format 3\0" + bytes(4096),
     "Parquet without end": b"PAR1" + bytes(4096),
-    "FlatGeobuf": b"fgb\x03fgb\x00" + bytes(100),
+    "FlatGeobuf of zeros": b"fgb\x03fgb\x00" + bytes(100),
+    "FlatGeobuf of another version": b"fgb\x02fgb\x00" + bytes(100),
     "another file": b"\x89PNG\r\n\x1a\n" + bytes(100),
     "nothing": b"",
 }

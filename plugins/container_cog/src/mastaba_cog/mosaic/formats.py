@@ -33,6 +33,12 @@ def _geopackage(data: bytes, wanted: Wanted) -> Rows:
     return rows_of_geopackage(data, wanted)
 
 
+def _flatgeobuf(data: bytes, wanted: Wanted) -> Rows:
+    from mastaba_cog.mosaic.flatgeobuf import rows_of_flatgeobuf
+
+    return rows_of_flatgeobuf(data, wanted)
+
+
 def _geoparquet(data: bytes, wanted: Wanted) -> Rows:
     from mastaba_cog.mosaic.geoparquet import rows_of_geoparquet
 
@@ -44,6 +50,7 @@ _READERS: Final[Mapping[bytes, Callable[[bytes, Wanted], Rows]]] = {
     b"<": _vrt,
     b"SQLite format 3\0": _geopackage,
     b"PAR1": _geoparquet,
+    b"fgb": _flatgeobuf,
 }
 SIGNATURES: Final = tuple(_READERS)
 
@@ -62,10 +69,7 @@ def rows_of(data: bytes, wanted: Wanted) -> Rows:
                 reason = f"it has {len(data)} bytes of text, more than {_LARGEST_TEXT}"
                 raise CogError(reason, "write it as a GeoPackage or GeoParquet")
             return reader(data, wanted)
-    if data.startswith(b"fgb"):
-        remedy = "convert it: ogr2ogr index.gpkg index.fgb"
-        raise CogError("it is a FlatGeobuf, which is not read", remedy)
     if not data:
         raise CogError("the table is empty", "write it again")
     reason = f"it is {kind_of(data)}, not a table of files"
-    raise CogError(reason, "name a GeoJSON, GeoPackage, GeoParquet or VRT")
+    raise CogError(reason, "name a GeoJSON, GeoPackage, GeoParquet, FlatGeobuf or VRT")
