@@ -37,32 +37,34 @@ JPEG_DECODERS = 32
 """How much two decoders of JPEG may differ: geotiff.js repeats colours, others interpolate them."""
 
 
-@pytest.fixture(scope="module", params=["area", "post"])
-def registration(request: pytest.FixtureRequest) -> str:
-    found: str = request.param
-    return found
+REGISTRATIONS = ("area", "post")
 
 
-@pytest.fixture(scope="module", params=FORMATS)
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param((name, registration), id=f"{name}-{registration}")
+        for number, name in enumerate(FORMATS)
+        for registration in sized((REGISTRATIONS[number % 2],), REGISTRATIONS)
+    ],
+)
 def ground(
-    request: pytest.FixtureRequest,
-    registration: str,
-    tmp_path_factory: pytest.TempPathFactory,
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Ground]:
-    name = request.param
+    name, registration = request.param
     channels = 1 if "FLOAT" in name else 3
     made = Ground(tmp_path_factory.mktemp("g"), name, channels, registration=registration)
     yield made
     made.close()
 
 
-# By default, areas are in classic files and posts in big ones.
+# By default, areas are in classic files and posts in big ones; each format has one of both.
 KINDS = sized(("",), ("classic", "big"))
 
 
 @pytest.fixture(params=KINDS)
-def kind(request: pytest.FixtureRequest, registration: str) -> str:
-    return request.param or {"area": "classic", "post": "big"}[registration]
+def kind(request: pytest.FixtureRequest, ground: Ground) -> str:
+    return request.param or {"area": "classic", "post": "big"}[ground.layer.registration]
 
 
 def make_file(
