@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.regular_expressions import Expression, expressions, super_linear
+from tests.sizes import sized
 
 REPOSITORY = Path(__file__).parents[1]
 
@@ -29,10 +30,9 @@ def test_expressions_of_all_sources_are_found() -> None:
     ("places", "repetitions"),
     [
         ("libs/server/src/mastaba_server/web/", 10),
-        pytest.param("", 10, marks=pytest.mark.thorough),
-        pytest.param("", 24, marks=pytest.mark.live),
+        pytest.param("", sized(10, 24), marks=pytest.mark.thorough),
     ],
-    ids=["web", "all", "all long"],
+    ids=["web", "all"],
 )
 def test_every_expression_is_linear(places: str, repetitions: int) -> None:
     # Several places have the same expression; the first is tested.

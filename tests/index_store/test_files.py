@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.sizes import sized
 
 from mastaba_index_store.files import PackDirectory, PackFiles
 from mastaba_writer.index_packs import IndexRecord, PackLayout, encode_record, make_pack
@@ -273,7 +274,10 @@ def hammer(directory: str, seed: int) -> None:
 
 @pytest.mark.parametrize(
     "count",
-    [pytest.param(20, marks=pytest.mark.thorough), pytest.param(200, marks=pytest.mark.live)],
+    [
+        pytest.param(20, marks=pytest.mark.thorough),
+        pytest.param(sized(60, 200), marks=pytest.mark.live),
+    ],
 )
 def test_processes_that_are_killed_at_any_moment_leave_no_wrong_index(
     directory: Path, count: int

@@ -27,7 +27,7 @@ from mastaba_usage.roll_up import roll_up
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(14_400)]
 
-REQUESTS = sized(20_000, 1_000_000)
+REQUESTS = sized(8_000, 1_000_000)
 REQUESTS_WITH_KILLS = sized(5_000, 1_000_000)
 CLIENTS = 4
 RELOADS = 4

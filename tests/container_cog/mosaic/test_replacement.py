@@ -18,6 +18,7 @@ from PIL import Image
 from tests.container_cog.files import reader_of
 from tests.container_cog.mosaic.ground import Sheet, X, Y, geojson, opened, sheets
 from tests.container_cog.served import add_layer, client_of
+from tests.sizes import sized
 from tests.tiny import tiny_installation
 from werkzeug.test import Client
 
@@ -30,7 +31,8 @@ def flat(name: str, left: int, top: int, value: int, size: int = 200) -> Sheet:
 
 
 @pytest.mark.parametrize(
-    ("readers", "requests"), [(4, 60), pytest.param(8, 1500, marks=pytest.mark.thorough)]
+    ("readers", "requests"),
+    [(4, 60), pytest.param(8, sized(500, 1500), marks=pytest.mark.thorough)],
 )
 def test_no_tile_mixes_versions_of_a_file(tmp_path: Path, readers: int, requests: int) -> None:
     """One file on four stored tiles of which each painted tile needs several."""
