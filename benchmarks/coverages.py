@@ -45,6 +45,10 @@ FIRST_ROW, FIRST_COL = 100, 77
 NODATA: Final = -99999.0
 ROUNDS: Final = 6
 """Times that latency is measured alone, and beside downloads."""
+RATE: Final = 100
+"""Tiles a second that are requested for latency: few, because downloads must not delay them."""
+CONNECTIONS: Final = 4
+"""Connections of their client, so that each process of the server has some."""
 COVERAGE: Final = "/ogcapi/collections/heights/coverage"
 
 Floats = npt.NDArray[np.float32]
@@ -54,7 +58,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.coverages", description=__doc__)
     parser.add_argument("--side", type=int, default=8192, help="cells of the window (%(default)d)")
     parser.add_argument("--ranges", type=int, default=500, help="random ranges (%(default)d)")
-    parser.add_argument("--seconds", type=float, default=8, help="of latency (%(default)g)")
+    parser.add_argument("--seconds", type=float, default=12, help="of latency (%(default)g)")
     parser.add_argument("--latency", action="store_true", help="measure the latency alone")
     parser.add_argument(
         "--formula",
@@ -74,9 +78,10 @@ def main() -> int:
         try:
             assert target.pid is not None
             latency = _Server(target.address, target.pid), arguments.side, arguments.seconds
+            _latency(*latency, _Load(2, "20M", server_json))
+            _latency(*latency, _Load(2, "100G", server_json))
             _latency(*latency, _Load(4, "20M"))
             _latency(*latency, _Load(4, "100G"))
-            _latency(*latency, _Load(2, "20M", server_json))
         finally:
             target.stop()
     return 0
@@ -432,7 +437,7 @@ def _latency(server: _Server, side: int, seconds: float, load: _Load) -> None:
             time.sleep(0.3 if load.job is None else 2)
             beside += _tiles_for(server, seconds / ROUNDS)
     found = {}
-    print(f"latency of tiles in ms, over one connection; beside {load}:")
+    print(f"latency of tiles in ms, {RATE} a second; beside {load}:")
     for name, times in (("alone", alone), ("beside", beside)):
         times.sort()
         found[name] = {part: 1000 * times[int(len(times) * part / 100)] for part in (50, 95, 99)}
@@ -474,12 +479,19 @@ def _repeat(command: list[str], stop: threading.Event, made: Path | None = None)
 
 
 def _tiles_for(server: _Server, seconds: float) -> list[float]:
+    """Request tiles at a steady rate; return the seconds that each took."""
     parts = urlsplit(server.address)
-    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=60)
-    level = _finest(connection)
+    connections = [
+        http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=60)
+        for _ in range(CONNECTIONS)
+    ]
+    (level,) = {_finest(connection) for connection in connections}
     source, times = random.Random(2), []
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
+    due = time.monotonic()
+    for number in range(int(seconds * RATE)):
+        due += 1 / RATE
+        time.sleep(max(0.0, due - time.monotonic()))
+        connection = connections[number % CONNECTIONS]
         row, col = source.randrange(20), source.randrange(20)
         started = time.monotonic()
         connection.request(
@@ -491,8 +503,8 @@ def _tiles_for(server: _Server, seconds: float) -> list[float]:
         response = connection.getresponse()
         response.read()
         times.append(time.monotonic() - started)
-        time.sleep(0.002)
-    connection.close()
+    for connection in connections:
+        connection.close()
     return times
 
 

@@ -7,6 +7,9 @@ import random
 import struct
 import time
 import zlib
+from bisect import bisect_right
+from functools import lru_cache
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -87,6 +90,7 @@ class FormulaHeights(Storage):
         self._wait = int(container.rpartition("-")[2]) / 1000
         self._tiles = encoded_heights()
         self._absent = build_slab([None] * SLAB**2, **_HEIGHTS)
+        self._layout = lru_cache(maxsize=1024)(self._made)
 
     @classmethod
     def open(cls, container: str, environment: Environment) -> Self:
@@ -96,47 +100,40 @@ class FormulaHeights(Storage):
         self, key: str, byte_range: ByteRange | None = None, version: str | None = None
     ) -> ObjectRead:
         time.sleep(self._wait)
-        kinds, offsets, size = self._layout(key)
+        head, kinds, offsets, size = self._layout(key)
         start, length = byte_range or ByteRange(0, size)
         stop = min(start + length, size)
-        data = bytearray(stop - start)
-        head = self._head(kinds, offsets)
-        parts = [(0, head)]
-        parts += [
-            (offset, self._tiles[kind])
-            for kind, offset in zip(kinds, offsets, strict=True)
-            if kind is not None
+        parts = [(0, head)] if start < len(head) else []
+        first = max(0, bisect_right(offsets, start) - 1)
+        for kind, offset in zip(kinds[first:], offsets[first:], strict=True):
+            if offset >= stop:
+                break
+            if kind is not None:
+                parts.append((offset, self._tiles[kind]))
+        found = [
+            memoryview(part)[max(0, start - offset) : max(0, stop - offset)]
+            for offset, part in parts
         ]
-        for offset, part in parts:
-            first, last = max(start, offset), min(stop, offset + len(part))
-            if first < last:
-                data[first - start : last - start] = memoryview(part)[
-                    first - offset : last - offset
-                ]
-        return ObjectRead(bytes(data), "1", 0)
+        return ObjectRead(b"".join(found), "1", 0)
 
     def stat(self, key: str) -> ObjectStat:
         time.sleep(self._wait)
-        return ObjectStat(self._layout(key)[2], "1", 0)
+        return ObjectStat(self._layout(key)[3], "1", 0)
 
-    def _layout(self, key: str) -> tuple[list[int | None], list[int], int]:
-        """Return what kind each tile of a slab is, where it begins, and the size of the slab."""
+    # What is made up must cost little beside what is measured: it is kept, and nothing is searched.
+    def _made(self, key: str) -> tuple[bytes, list[int | None], list[int], int]:
+        """Return the head of a slab, the kind of each tile, where it begins, and its size."""
         _, column, row = key.rsplit("_", 2)
         kinds = [
             kind_of(int(row) * SLAB + i, int(column) * SLAB + j)
             for i in range(SLAB)
             for j in range(SLAB)
         ]
-        offsets, position = [], len(self._absent)
-        for kind in kinds:
-            offsets.append(position)
-            position += 0 if kind is None else len(self._tiles[kind])
-        return kinds, offsets, position
-
-    def _head(self, kinds: list[int | None], offsets: list[int]) -> bytes:
         sizes = [0 if kind is None else len(self._tiles[kind]) for kind in kinds]
+        offsets = list(accumulate(sizes, initial=len(self._absent)))[:-1]
         index = struct.pack(f"<{2 * len(kinds)}I", *offsets, *sizes)
-        return self._absent[:HEADER_SIZE] + index + self._absent[HEADER_SIZE + len(index) :]
+        head = self._absent[:HEADER_SIZE] + index + self._absent[HEADER_SIZE + len(index) :]
+        return head, kinds, offsets, len(self._absent) + sum(sizes)
 
 
 TILE = 256

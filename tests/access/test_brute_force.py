@@ -118,6 +118,32 @@ def test_wrong_credentials_are_not_kept(tmp_path: Path) -> None:
     assert end - begin < MIB
 
 
+@pytest.mark.parametrize("hops", [1, 60])
+def test_addresses_of_clients_take_little_memory(tmp_path: Path, hops: int) -> None:
+    """Also at first, when nothing is remembered, and with long chains of front servers."""
+    overrides = access(tmp_path, Credentials(tmp_path), trusted_fronts=["127.0.0.1"])
+    path = tiny_installation(tmp_path / "i", server_overrides=overrides)
+    gate = create_application(str(path)).site.gate
+    assert isinstance(gate, RulesGate)
+
+    def client(number: int) -> str:
+        chain = ", ".join([f"10.9.9.{hop}" for hop in range(1, hops)] + [address(number)])
+        found: str = gate.client_address(
+            {"REMOTE_ADDR": "127.0.0.1", "HTTP_X_FORWARDED_FOR": chain}
+        )
+        return found
+
+    client(0)
+    tracemalloc.start()
+    try:
+        begin, _ = tracemalloc.get_traced_memory()
+        assert all(client(number) == address(number) for number in range(6000))
+        end, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert end - begin < MIB // 2
+
+
 def own_memory(pids: list[int]) -> int:
     """Return the bytes of processes that are not files: heaps, and the memory that they share."""
     total, counts = 0, False

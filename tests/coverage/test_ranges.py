@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import random
 import sys
+import threading
+import tracemalloc
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +16,11 @@ import numpy as np
 import pytest
 from tests.coverage.ground import Ground, made
 
-from mastaba.errors import ObjectChangedError
+from mastaba.errors import ObjectChangedError, SlabFormatError
 from mastaba_coverage import (
     Answer,
     Cells,
+    CoverageLimits,
     CoveragePlan,
     CoverageTooLargeError,
     Field,
@@ -24,7 +28,9 @@ from mastaba_coverage import (
     TiffLayout,
     TiffOptions,
     TileSource,
+    extract,
 )
+from mastaba_coverage.making import NICE
 
 
 @pytest.fixture(scope="module")
@@ -83,21 +89,74 @@ def test_part_reads_only_the_tiles_that_it_touches(
     assert ranges == [1]
 
 
-def test_threads_take_short_turns_while_a_piece_is_made(ground: Ground) -> None:
-    usual = sys.getswitchinterval()
+def test_pieces_for_clients_are_made_in_short_turns_by_a_thread_of_low_priority(
+    ground: Ground,
+) -> None:
+    usual, own = sys.getswitchinterval(), os.getpriority(os.PRIO_PROCESS, 0)
     turns: list[float] = []
-    answer = ground.extract(ground.whole())
+    nice: set[int] = set()
+    ways: list[None] = []
+    answer = extract(ground.whole(), CoverageLimits(), partial(ways.append, None))
     source = answer._layout.pieces
 
     def watched(start: int, end: int) -> Any:
         for piece in source(start, end):
             turns.append(sys.getswitchinterval())
+            nice.add(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
             yield piece
 
     answer._layout.pieces = watched  # type: ignore[method-assign]
     for _ in answer.pieces(0, answer.size):
         assert sys.getswitchinterval() == usual
     assert max(turns) < usual
+    assert nice == {min(19, own + NICE)}
+    assert os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) == own
+    assert len(ways) == len(turns) + 1
+
+
+def test_errors_of_pieces_for_clients_are_raised(ground: Ground) -> None:
+    answer = extract(ground.whole(), CoverageLimits(), lambda: None)
+
+    def broken(start: int, end: int) -> Iterator[bytes]:
+        yield b"first"
+        raise SlabFormatError("damaged")
+
+    answer._layout.pieces = broken  # type: ignore[method-assign]
+    pieces = answer.pieces(0, answer.size)
+    assert next(pieces) == b"first"
+    with pytest.raises(SlabFormatError):
+        next(pieces)
+
+
+class _Equal(TileSource):
+    """Tiles of equal bytes, none of them copied."""
+
+    def __init__(self, count: int, tile: bytes) -> None:
+        self.sizes = np.full(count, len(tile), np.int64)
+        self._tile = tile
+
+    def tiles(self, first: int, stop: int) -> Iterator[bytes]:
+        yield from [self._tile] * (stop - first)
+
+
+def test_making_a_piece_copies_its_bytes_once() -> None:
+    size = 200_000
+    layout = TiffLayout([TiffImage([], _Equal(64, bytes(size)))])
+    pieces = layout.pieces(0, layout.size)
+    tracemalloc.start()
+    try:
+        total = 0
+        last = next(pieces)
+        for piece in pieces:
+            total += len(last)
+            # Of bytes: this piece and the one before.
+            assert tracemalloc.get_traced_memory()[1] <= len(piece) + len(last) + 20_000
+            last = piece
+            tracemalloc.reset_peak()
+        total += len(last)
+    finally:
+        tracemalloc.stop()
+    assert total == layout.size
 
 
 def test_version_differs_for_other_cells_and_channels_but_not_by_itself(ground: Ground) -> None:

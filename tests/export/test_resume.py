@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import random
 import shutil
@@ -11,7 +12,7 @@ import subprocess
 import sys
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from mastaba_export import run as running
 from mastaba_export.errors import DataChangedError, DestinationError
 from mastaba_export.plan import ExportPlan
 from mastaba_export.run import Progress, discard, run
+from mastaba_export.sources import StoredTiles
 from mastaba_export.verify import verify
 
 DEFLATED = "deflated"
@@ -162,6 +164,87 @@ def test_ended_between_checkpoints_and_resumed_gives_the_same(
             break
     assert attempt > 2
     assert content(path) == whole(format)
+
+
+@pytest.mark.parametrize("format", ["pmtiles", "mbtiles", "pyramid", "cog"])
+def test_little_is_read_again_after_a_kill(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str
+) -> None:
+    """All that was read since the checkpoint is read again, also what was read ahead."""
+    from mastaba_export.writers import coverage
+
+    monkeypatch.setattr(coverage, "_PART", 50_000)
+    made = made_for(site, format)
+    sizes: list[int] = []
+
+    def counting(fetch: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(*args: Any) -> Any:
+            batch = fetch(*args)
+            sizes.append(batch.read)
+            return batch
+
+        return counted
+
+    monkeypatch.setattr(StoredTiles, "_current", counting(StoredTiles._current))
+    writer = coverage.CoverageWriter
+    monkeypatch.setattr(writer, "fetch", counting(writer.fetch))
+    run(made, tmp_path / f"whole{made.extension}")
+    once, largest = sum(sizes), max(sizes)
+    sizes.clear()
+    repeated = 4 * largest
+    monkeypatch.setattr(running, "_REPEATED", repeated)
+    monkeypatch.setattr(running, "_CHECKPOINT_BYTES", repeated // 2)
+    # The clock makes no checkpoint.
+    monkeypatch.setattr(running, "_CHECKPOINT_SECONDS", 1e9)
+    path = tmp_path / f"a{made.extension}"
+    chance = random.Random(3)
+    kills = 0
+    for attempt in range(50):
+        left = chance.randrange(1, 12)
+
+        def progress(_progress: Progress) -> None:
+            nonlocal left
+            left -= 1
+            if left == 0:
+                raise Killed
+
+        try:
+            run(made, path, resume=attempt > 0, progress=progress)
+        except Killed:
+            kills += 1
+        else:
+            break
+    assert kills > 1
+    assert sum(sizes) - once <= kills * repeated
+
+
+@pytest.mark.parametrize("size", [1 << 20, 10 << 20, 24 << 20, 33 << 20, 60 << 20])
+def test_large_units_are_not_read_ahead_beyond_what_may_be_repeated(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    made = planned(site, "IMAGES", "pmtiles", zoom=[5, 8])
+    read, repeated = [0], [0]
+    read_now = StoredTiles._current
+
+    def counted(*args: Any) -> Any:
+        batch = read_now(*args)
+        read[0] += size
+        return dataclasses.replace(batch, read=size)
+
+    safe = [0]
+    commit = running._Run._commit
+
+    def noted(self: Any) -> None:
+        commit(self)
+        safe[0] = self._next * size
+
+    def progress(_progress: Progress) -> None:
+        repeated[0] = max(repeated[0], read[0] - safe[0])
+
+    monkeypatch.setattr(StoredTiles, "_current", counted)
+    monkeypatch.setattr(running._Run, "_commit", noted)
+    assert run(made, tmp_path / "a.pmtiles", progress=progress).is_complete
+    assert size <= repeated[0] <= 64 << 20
 
 
 def test_what_is_compressed_is_kept(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
@@ -19,6 +17,7 @@ from mastaba_coverage.codecs import STORED, TileCodec
 from mastaba_coverage.container_block import ContainerBlock
 from mastaba_coverage.errors import CoverageTooLargeError, NotCopyableError
 from mastaba_coverage.layout import TiffImage, TiffLayout
+from mastaba_coverage.making import made_modestly
 from mastaba_coverage.sampled import SampledTiles
 from mastaba_coverage.sources import CopiedTiles, PixelTiles, TileSource, WindowTiles
 from mastaba_coverage.stored_values import StoredValues
@@ -36,41 +35,6 @@ _FEW: Final = 4096
 _SAMPLED: Final = 8
 """Tiles of each image that are read to find out whether they can be copied."""
 
-_TURN: Final = 0.0005
-"""Seconds that a thread holds the interpreter while others wait for it."""
-
-_MAKING: Final = threading.Lock()
-"""Held while a piece is made, so that downloads of a process never take more than one core."""
-
-
-class _ShortTurns:
-    """A context in which threads of this process take shorter turns than usual.
-
-    A thread that makes pieces would otherwise hold the interpreter for 5 ms while tiles, which take
-    less, wait. Threads may enter it side by side.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._count = 0
-        self._usual = 0.0
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if not self._count:
-                self._usual = sys.getswitchinterval()
-                sys.setswitchinterval(min(_TURN, self._usual))
-            self._count += 1
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._count -= 1
-            if not self._count:
-                sys.setswitchinterval(self._usual)
-
-
-_SHORT_TURNS: Final = _ShortTurns()
-
 
 class Answer(AddressableBody):
     """The file of a plan.
@@ -82,6 +46,7 @@ class Answer(AddressableBody):
         plan: what is in the file.
         limits: of this answer.
         give_way: is called before each piece is made, and returns when others have had their turn.
+            Pieces are then made by a thread of low priority. None where nobody else is served.
         note: is called when a stored JPEG tile proves to be of another kind than the others.
         heads: keeps the heads of files of many tiles; None to keep none.
 
@@ -152,10 +117,11 @@ class Answer(AddressableBody):
         pieces = self._layout.pieces(start, end)
         try:
             while True:
-                if self._give_way is not None:
-                    self._give_way()
-                with _MAKING, _SHORT_TURNS:
+                if self._give_way is None:
                     piece = next(pieces, None)
+                else:
+                    self._give_way()
+                    piece = made_modestly(pieces)
                 if piece is None:
                     return
                 yield piece

@@ -30,7 +30,7 @@ _BIG: Final = 43
 """Third byte of a BigTIFF."""
 _LEADER: Final = 4
 _TRAILER: Final = 4
-_PIECE: Final = 256 * 1024
+_PIECE: Final = 512 * 1024
 """Bytes; small tiles are sent together."""
 
 _METADATA: Final = (
@@ -165,18 +165,23 @@ class TiffLayout:
         Raises:
             ObjectChangedError, SlabFormatError, StorageError: as `TileSource.tiles`.
         """
-        waiting = bytearray()
+        waiting: list[bytes | memoryview] = []
+        size = 0
         for part in self._parts(start, end):
-            waiting += part
-            if len(waiting) < _PIECE:
-                continue
-            for first in range(0, len(waiting), LARGEST_PIECE):
-                yield bytes(waiting[first : first + LARGEST_PIECE])
-            waiting.clear()
+            for first in range(0, len(part), LARGEST_PIECE):
+                data = part
+                if len(part) > LARGEST_PIECE:
+                    data = memoryview(part)[first : first + LARGEST_PIECE]
+                if waiting and (size >= _PIECE or size + len(data) > LARGEST_PIECE):
+                    yield b"".join(waiting)
+                    waiting, size = [], 0
+                waiting.append(data)
+                size += len(data)
         if waiting:
-            yield bytes(waiting)
+            yield b"".join(waiting)
 
     def _parts(self, start: int, end: int) -> Iterator[bytes | memoryview]:
+        """Yield the bytes of a range as they are found: they are copied once, into a piece."""
         if start < len(self.head):
             yield memoryview(self.head)[start:end]
         for tiles in self._tiles:
@@ -184,19 +189,25 @@ class TiffLayout:
             stop = int(np.searchsorted(tiles.starts, end, side="left"))
             if first >= stop:
                 continue
-            found = tiles.source.tiles(first, stop)
-            for number, data in zip(range(first, stop), found, strict=True):
-                if len(data) != tiles.source.sizes[number]:
+            places = tiles.starts[first:stop].tolist(), tiles.source.sizes[first:stop].tolist()
+            for begin, size, data in zip(*places, tiles.source.tiles(first, stop), strict=True):
+                if len(data) != size:
                     raise SlabFormatError("a tile has not the size that its index says")
-                if data:
-                    block = framed(data)
-                    begin = int(tiles.starts[number])
-                    yield memoryview(block)[max(0, start - begin) : end - begin]
+                if not data:
+                    continue
+                if start <= begin and begin + size + _LEADER + _TRAILER <= end:
+                    yield from _framed(data)
+                else:
+                    yield memoryview(framed(data))[max(0, start - begin) : end - begin]
 
 
 def framed(data: bytes) -> bytes:
     """Return a tile between its size and the repetition of its last bytes."""
-    return b"".join((struct.pack("<I", len(data)), data, data[-_TRAILER:]))
+    return b"".join(_framed(data))
+
+
+def _framed(data: bytes) -> tuple[bytes, bytes, bytes]:
+    return struct.pack("<I", len(data)), data, data[-_TRAILER:]
 
 
 def _no_offsets(tiles: _Tiles) -> npt.NDArray[np.int64]:

@@ -34,7 +34,10 @@ if TYPE_CHECKING:
     from mastaba_export.sources import Batch
     from mastaba_export.writers.base import Writer
 
-_CHECKPOINT_BYTES: Final = 64 * 1024 * 1024
+_REPEATED: Final = 64 * 1024 * 1024
+"""Bytes that are read again after a kill at most, if units are not larger."""
+_CHECKPOINT_BYTES: Final = 32 * 1024 * 1024
+"""Bytes that are written after a checkpoint at most; the rest of these is read ahead."""
 _CHECKPOINT_SECONDS: Final = 5.0
 _HORIZON: Final = 1024
 """Units that are written after a checkpoint at most."""
@@ -42,8 +45,6 @@ _MOST_AHEAD: Final = 3
 """Units that are read while one is written."""
 _FURTHER: Final = 4
 """Times as many are read from a storage behind a network, as long as they are small."""
-_AHEAD_BYTES: Final = 32 * 1024 * 1024
-"""Bytes of these."""
 _LEAST_FREE: Final = 256 * 1024 * 1024
 """Bytes of the file system that stay free."""
 _STATS: Final = 16
@@ -370,12 +371,16 @@ class _Run:
             if should_stop is not None and should_stop():
                 return True
             self._pace.spend(batch.read, should_stop)
+            size = batch.payload if batch.whole is None else len(batch.whole)
+            size = max(size, batch.read)
+            if self._since and self._since + size > _CHECKPOINT_BYTES:
+                self._commit()
             self._writer.add(unit, batch)
             self._journal.note_slab(number, batch.version)
             self._next = number + 1
             self._tiles += batch.count
             self._payload += batch.payload
-            self._since += batch.payload if batch.whole is None else len(batch.whole)
+            self._since += size
             if progress is not None:
                 progress(Progress(self._next, count, self._tiles, self._payload))
             if (
@@ -390,10 +395,11 @@ class _Run:
     def _batches(self, first: int) -> Iterator[tuple[Unit, Batch]]:
         """Yield units and what was read of them; some are read ahead."""
         units = self._units(first)
-        least = most = min(self._threads, _MOST_AHEAD)
+        most = min(self._threads, _MOST_AHEAD)
         if any(_is_distant(level.source) for level in self._plan.levels):
             most = self._threads * _FURTHER
-        ahead, largest = least, 1
+        # The first ones may be smaller than the others.
+        ahead, largest = 1, 1
         waiting: deque[tuple[Unit, Future[Batch]]] = deque()
         pool = ThreadPoolExecutor(max(self._threads, most), "mastaba-export")
         try:
@@ -405,7 +411,8 @@ class _Run:
                 unit, future = waiting.popleft()
                 batch = future.result()
                 largest = max(largest, batch.read)
-                ahead = min(max(_AHEAD_BYTES // largest, least), most)
+                left = max(_REPEATED - max(_CHECKPOINT_BYTES, largest), 0)
+                ahead = min(1 + left // largest, 2 * ahead, most)
                 yield unit, batch
         finally:
             pool.shutdown(wait=True, cancel_futures=True)

@@ -21,6 +21,9 @@ FORWARDED: Final = "HTTP_FORWARDED"
 
 _LONGEST: Final = 4096
 _MOST_HOPS: Final = 32
+# What is remembered of clients; longer chains of addresses are read each time.
+_MOST_CLIENTS: Final = 1024
+_USUAL: Final = 64
 _MOST_GROUPS: Final = 1000
 _FOR: Final = re.compile(r'(?:^|;)\s*for\s*=\s*(?:"([^"\\]*)"|([^;"\s]*))\s*(?=;|$)', re.IGNORECASE)
 # For front servers that speak FastCGI; no client can send names without HTTP_.
@@ -66,7 +69,7 @@ class Fronts:
             dict.fromkeys((FORWARDED_FOR, FORWARDED, *own, _USER, _CERTIFICATE, *bare))
         )
         # The same client sends many requests.
-        self._client = lru_cache(4096)(self._client_of)
+        self._client = lru_cache(_MOST_CLIENTS)(self._client_of)
 
     @property
     def identify(self) -> bool:
@@ -96,7 +99,11 @@ class Fronts:
         first, second = headers.get(FORWARDED_FOR), headers.get(FORWARDED)
         if (first is None and second is None) or not self._is_trusted(peer):
             return peer
-        found = {self._client(peer, n, text) for n, text in enumerate((first, second)) if text}
+        found = set()
+        for number, text in enumerate((first, second)):
+            if text:
+                client = self._client if len(text) <= _USUAL else self._client_of
+                found.add(client(peer, number, text))
         # A front server writes one of them, and may let the client's own of the other kind pass.
         return found.pop() if len(found) == 1 else "" if found else peer
 
@@ -225,7 +232,7 @@ def _address(name: str) -> _Address | None:
     return found if mapped is None else mapped
 
 
-@lru_cache(4096)
+@lru_cache(256)
 def _is_within(peer: str, networks: tuple[_Network, ...]) -> bool:
     found = _address(peer)
     return found is not None and any(found in network for network in networks)
