@@ -324,6 +324,8 @@ def _add(folder: Path, listed: Sequence[str], source: Source, **fields: Any) -> 
         raise Missing(f"the layer {source.layer.id} is not in the list of layers")
     text = Path(original.strip()).read_text(encoding="utf-8")
     document = parse_document(text, original.strip(), Faults())
+    # One pyramid, whatever the time.
+    document = {key: document[key] for key in document.keys() - {"dimensions", "variants"}}
     return [
         str(
             write_document(

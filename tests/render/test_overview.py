@@ -131,6 +131,17 @@ def test_far_beyond_the_layer(fine: World, tiles_read: list[int]) -> None:
     assert sum(tiles_read) <= 16 * 16
 
 
+def test_an_overview_needs_less_memory(tmp_path: Path, tiles_read: list[int]) -> None:
+    """Within the limits of tiles, one row of the map would need a third of the level at once."""
+    world = World(tmp_path, limits={"tile_x": 100, "tile_y": 100, "source_mebibytes": 4})
+    world.add("ramp", ramp, document=FINE, levels=(LevelPlan("0", 0, COUNT - 1, 0, COUNT - 1),))
+    request = whole_map(world, "ramp", size=20)
+    image = world.site.renderer.render(request)
+    assert image.valid is None or image.valid.mean() > 0.9
+    assert 0 < sum(tiles_read) < COUNT * COUNT
+    world.close()
+
+
 def test_large_maps_are_refused_still(fine: World, tiles_read: list[int]) -> None:
     """Where an overview would be much coarser than the requested pixels."""
     with pytest.raises(InvalidParameterError, match="too big"):

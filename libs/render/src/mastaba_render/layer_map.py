@@ -223,7 +223,7 @@ class LayerMap:
         return height - height % _CELL if height > _CELL else max(1, height)
 
     def check(self, settings: MapSettings) -> None:
-        """Refuse a map that needs too many tiles.
+        """Refuse a map that needs too many tiles, or too many of their pixels at a time.
 
         If no coarser level is stored and an overview suffices, the map is drawn from it.
 
@@ -247,7 +247,12 @@ class LayerMap:
         if needs.products > max(_PRODUCTS, _PRODUCTS_PER_PIXEL * pixels):
             return False
         rows, columns = self._count
-        return columns <= settings.max_tiles_x and rows <= settings.max_tiles_y
+        if columns > settings.max_tiles_x or rows > settings.max_tiles_y:
+            return False
+        if self._bytes_of(needs.window) <= settings.max_source_bytes:
+            return True
+        strips = self._needs_of(cuts(self._height, self.strip_height))
+        return all(self._bytes_of(one.window) <= settings.max_source_bytes for one in strips)
 
     def _overviews(self) -> Iterator[OverviewPixels]:
         """Yield the overviews that may replace the coarsest level, the best one first."""
@@ -272,8 +277,7 @@ class LayerMap:
             styling += styled_pixels * styling_memory(self._style)
         if self._ranges:
             styling += drawn
-        found = [self._needs(self._inside(rows)) for rows in self._with_margin(cuts)]
-        strips = [needs for needs in found if needs is not None]
+        strips = self._needs_of(cuts)
         if not strips:
             return DrawingMemory(0, 0, max(plain, styling), drawn)
         largest = max((needs.window for needs in strips), key=self._bytes_of)
@@ -399,6 +403,11 @@ class LayerMap:
         top, bottom, _, _ = self._part
         return slice(max(rows.start, top) - top, min(rows.stop, bottom) - top)
 
+    def _needs_of(self, cuts: Sequence[slice]) -> list[Needs]:
+        """Return what ranges of rows of the styled map need, without those that need nothing."""
+        found = (self._needs(self._inside(rows)) for rows in self._with_margin(cuts))
+        return [needs for needs in found if needs is not None]
+
     def _needs(self, rows: slice) -> Needs | None:
         """Return what rows that may hold data need; None if none has a position."""
         if self._positions is None or rows.start >= rows.stop:
@@ -436,8 +445,8 @@ class PreparedMap:
         if len(layers) > 1:
             self.blank = merge([layer.blank for layer in layers])
             merging = merge_memory(self.blank) * self.strip_height * width
-        cuts = self._cuts(self.strip_height)
-        needed = [layer.memory(cuts) for layer in layers]
+        rows = cuts(height, self.strip_height)
+        needed = [layer.memory(rows) for layer in layers]
         if max(memory.source for memory in needed) > limits.max_source_bytes:
             raise _too_big()
         self.memory = (
@@ -473,20 +482,14 @@ class PreparedMap:
         Raises:
             SlabFormatError, StorageError: the data cannot be read.
         """
-        cuts = self._cuts(height or self.strip_height)
-        first, *others = [layer.strips(cuts) for layer in self._layers]
+        rows = cuts(self.height, height or self.strip_height)
+        first, *others = [layer.strips(rows) for layer in self._layers]
         return map(merge, zip(first, *others, strict=True)) if others else first
 
     def draw(self) -> MapImage:
         """Return the whole map. Raises what `strips` raises."""
         strips, notes = self.strips(), trace.local.trace
         return joined([*(strips if notes is None else notes.measured("draw", strips))], axis=0)
-
-    def _cuts(self, height: int) -> Sequence[slice]:
-        return [
-            slice(start, min(start + height, self.height))
-            for start in range(0, self.height, height)
-        ]
 
 
 class SideBySide:
@@ -535,6 +538,11 @@ def version_of(stored: StoredTiles) -> str | None:
             index = tile.index
             parts.append(f"{index.key}:{index.version}-{tile.offset:x}-{tile.length:x}")
     return " ".join(parts)
+
+
+def cuts(height: int, step: int) -> Sequence[slice]:
+    """Return the ranges of rows of strips of ``step`` rows, the last one perhaps lower."""
+    return [slice(start, min(start + step, height)) for start in range(0, height, step)]
 
 
 def _area_met(level: LevelPixels | OverviewPixels, window: Window, around: int) -> Window | None:
