@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from weakref import WeakSet
 
 import pytest
 
@@ -270,8 +271,9 @@ def test_huge_file_is_not_read_as_a_whole(storage: FileStorage, tmp_path: Path) 
 
 
 @pytest.fixture
-def limited() -> Iterator[Callable[[int], None]]:
-    """What sets the soft limit of file descriptors for a test."""
+def limited(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], None]]:
+    """What sets the soft limit of file descriptors for a test, which has them for itself."""
+    monkeypatch.setattr(DESCRIPTORS, "_files", WeakSet())
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     yield lambda limit: resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
@@ -325,3 +327,17 @@ def test_few_descriptors_are_shared(
     storage = FileStorage()
     read_files(storage, tmp_path, 150)
     assert count_open_files() == 100
+
+
+def test_several_storages_share_the_descriptors(
+    tmp_path: Path, count_open_files: Callable[[], int], limited: Callable[[int], None]
+) -> None:
+    limited(3000)
+    storage = FileStorage()
+    read_files(storage, tmp_path, 900)
+
+    other = FileStorage()
+    assert count_open_files() == (3000 - 256 - 1024) // 2
+    del other
+    read_files(storage, tmp_path, 900)
+    assert count_open_files() == 900

@@ -59,15 +59,17 @@ class Descriptors:
 
     @property
     def most_files(self) -> int:
-        """How many files may stay open."""
+        """How many files each `Files` may keep open."""
         limit = _limit()
         left = min(MOST_FILES, limit - _RESERVED - self.room)
-        return max(1, min(_FEW_FILES, limit // 2), left)
+        # A process that serves several configurations has several.
+        return max(1, min(_FEW_FILES, limit // 2), left // max(1, len(self._files)))
 
     def add_files(self, files: Files) -> None:
-        """Have files closed when there are more connections, as long as the object exists."""
+        """Share the descriptors with further files, as long as the object exists."""
         with self._lock:
             self._files.add(files)
+        self.leave_room(0)
 
     def leave_room(self, connections: int) -> None:
         """Leave descriptors for this many connections and as many again."""
