@@ -1,10 +1,18 @@
-"""Cost of dimensions: tiles of many values, and starts (``python -m benchmarks.dimensions``)."""
+"""Cost of dimensions: tiles of many values, and starts (``python -m benchmarks.dimensions``).
+
+Tiles are measured in this process, which shows what the look-up of a tile costs, and with
+``--served`` over HTTP, which shows the rate of a server. Both compare random tiles of all values
+with random tiles of one value, once every slab of all values has been read.
+"""
 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
+import os
 import random
+import shutil
 import statistics
 import sys
 import tempfile
@@ -16,24 +24,32 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.measure import run_wrk
+from benchmarks.processes import cpu_seconds, memory_of
+from benchmarks.servers import Missing, Target, plain_http
 from mastaba.wsgi import create_application
+from mastaba_server.descriptors import DESCRIPTORS
 from mastaba_writer.installation import layer_document, write_installation
 from mastaba_writer.pyramids import LevelPlan, write_pyramid
-from mastaba_writer.tile_matrix_sets import web_mercator
+from mastaba_writer.tile_matrix_sets import synthetic, web_mercator
 
 _FIRST_YEAR = 1500
-_REQUESTS = 4000
+_REQUESTS = 20_000
+_SLAB = 16
+_TILE_BYTES = 64
 _TILE = (
     "SERVICE=WMTS&REQUEST=GetTile&VERSION=1.0.0&LAYER={layer}&STYLE=normal&FORMAT=image/png"
-    "&TILEMATRIXSET=PM&TILEMATRIX={level}&TILEROW=0&TILECOL=0"
+    "&TILEMATRIXSET=DEEP&TILEMATRIX={level}&TILEROW={row}&TILECOL={column}"
 )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Print microseconds of processor time of each tile, and seconds of each start."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--values", type=int, default=200)
-    parser.add_argument("--levels", type=int, default=20)
+    parser.add_argument("--values", type=int, default=500)
+    parser.add_argument("--levels", type=int, default=40)
+    parser.add_argument("--served", action="store_true", help="also measure tiles over HTTP")
+    parser.add_argument("--workers", type=int, default=1, help="of the server (default: 1)")
     parser.add_argument("--layers", type=int, default=100)
     parser.add_argument("--dates", type=int, default=50)
     parser.add_argument("--rounds", type=int, default=5)
@@ -46,46 +62,163 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _tiles(folder: Path, options: argparse.Namespace) -> None:
     years = [str(_FIRST_YEAR + number) for number in range(options.values)]
-    paths = [_pyramid(folder, f"one_{year}", options.levels) for year in years]
-    plain = layer_document(paths[-1])
-    document = {
-        **plain,
-        "dimensions": [{"name": "time"}],
-        "variants": {"template": str(folder / "pyramids/one_{time}.json")},
-    }
-    overrides = {"cache": {"size": 10 * options.values * options.levels}}
-    layers = {"PLAIN": plain, "ORTHO": document}
-    server_json = write_installation(
-        folder, layers=layers, services=("wmts",), server_overrides=overrides
-    )
+    server_json = _series(folder, years, options.levels)
+    if options.served:
+        _served(server_json, folder, years, options)
+    DESCRIPTORS.raise_limit()
     application = create_application(str(server_json))
-    levels = [str(number) for number in range(options.levels)]
-    without = [_TILE.format(layer="PLAIN", level=level) for level in levels]
-    of_one = [_TILE.format(layer="ORTHO", level=level) + "&TIME=" + years[0] for level in levels]
-    of_all = [
-        _TILE.format(layer="ORTHO", level=level) + "&TIME=" + year
-        for year in years
-        for level in levels
-    ]
-    choose = random.Random(1).choices
-    ways = {
-        "without a value": choose(without, k=_REQUESTS),
-        "one value": choose(of_one, k=_REQUESTS),
-        f"{options.values} values": choose(of_all, k=_REQUESTS),
-    }
+    without = _queries("PLAIN", [""], options.levels)
+    of_one = _queries("ORTHO", years[:1], options.levels)
+    of_all = _queries("ORTHO", years, options.levels)
     begin = time.process_time()
-    for query in of_all[:: options.levels]:
-        _ask(application, query)
+    for year in years:
+        _ask(application, _TILE.format(layer="ORTHO", level=0, row=0, column=0) + _value(year))
     first = (time.process_time() - begin) / options.values
     print(f"{'first tile of a value':<32}{first * 1e3:8.2f} ms")
-    for query in (*without, *of_all):
+    for query in (*_all_slabs("PLAIN", [""], options.levels), *without, *of_one):
         _ask(application, query)
+    before = _resident()
+    for query in (*_all_slabs("ORTHO", years, options.levels), *of_all):
+        _ask(application, query)
+    print(f"{'slabs and levels of all values':<32}{(_resident() - before) / 2**20:+8.1f} MiB")
+    ways = {"without a value": without, "one value": of_one, f"{options.values} values": of_all}
     results: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(options.rounds):
         for name, queries in ways.items():
             results[name].append(_seconds(partial(_all, application, queries)))
     for name, seconds in results.items():
         print(f"{name:<32}{statistics.median(seconds) / _REQUESTS * 1e6:8.2f} us")
+
+
+def _served(
+    server_json: Path, folder: Path, years: Sequence[str], options: argparse.Namespace
+) -> None:
+    """Print microseconds of processor time of a tile over HTTP, and memory of each worker."""
+    target = plain_http(server_json, folder, workers=options.workers, threads=1, observed=False)
+    ways = {
+        "one value": _queries("ORTHO", years[:1], options.levels),
+        f"{options.values} values": _queries("ORTHO", years, options.levels),
+    }
+    files = {name: _paths(folder, name, queries) for name, queries in ways.items()}
+    slabs = _all_slabs("ORTHO", years, options.levels)
+    random.Random(2).shuffle(slabs)
+    every = _paths(folder, "every slab", slabs)
+    try:
+        for file in files.values():
+            _cost_of(target, file, 2.0)
+        before = memory_of(target.pid or 0).workers
+        done = 0
+        while done < 6 * len(slabs) * options.workers:
+            done += run_wrk(target.address, every, 8, 5.0)["requests"]
+        grown = (memory_of(target.pid or 0).workers - before) / options.workers
+        results: dict[str, list[float]] = {name: [] for name in ways}
+        for _ in range(options.rounds):
+            for name, file in files.items():
+                results[name].append(_cost_of(target, file, 4.0))
+    finally:
+        target.stop()
+    for name, costs in results.items():
+        print(f"{'HTTP, ' + name:<32}{statistics.median(costs):8.2f} us")
+    print(f"{'HTTP, memory of all values':<32}{grown / 2**20:+8.1f} MiB")
+
+
+def _cost_of(target: Target, file: Path, seconds: float) -> float:
+    """Return the microseconds of processor time that the server takes for a request."""
+    pid = target.pid or 0
+    before = cpu_seconds(pid)
+    result = run_wrk(target.address, file, 8, seconds)
+    if result["errors"]:
+        raise Missing(f"{result['errors']} requests failed")
+    return (cpu_seconds(pid) - before) / result["requests"] * 1e6
+
+
+def _paths(folder: Path, name: str, queries: Sequence[str]) -> Path:
+    """Write paths for requests.lua."""
+    file = folder / f"{name}.txt"
+    file.write_text("".join(f"/wmts?{query}\t\n" for query in queries), "ascii")
+    return file
+
+
+def _value(year: str) -> str:
+    return f"&TIME={year}" if year else ""
+
+
+def _queries(layer: str, years: Sequence[str], levels: int) -> list[str]:
+    """Return requests for random tiles."""
+    chooser = random.Random(1)
+    return [
+        _TILE.format(
+            layer=layer,
+            level=chooser.randrange(levels),
+            row=chooser.randrange(_SLAB),
+            column=chooser.randrange(_SLAB),
+        )
+        + _value(chooser.choice(years))
+        for _ in range(_REQUESTS)
+    ]
+
+
+def _all_slabs(layer: str, years: Sequence[str], levels: int) -> list[str]:
+    """Return a request for a tile of each slab."""
+    return [
+        _TILE.format(layer=layer, level=level, row=1, column=1) + _value(year)
+        for year in years
+        for level in range(levels)
+    ]
+
+
+def _resident() -> int:
+    """Return the resident memory of this process in bytes."""
+    pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def _series(folder: Path, years: Sequence[str], levels: int) -> Path:
+    """Write a layer of many values, with a whole slab on each level; return its server.json.
+
+    Tiles are only some bytes, because the server sends them without looking at them.
+    """
+    pyramids = folder / "pyramids"
+    pyramids.mkdir(parents=True)
+    deep = synthetic(
+        "DEEP",
+        crs="EPSG:3857",
+        origin=(0, 4_000_000),
+        cell_sizes=[1000 * 0.9**level for level in range(levels)],
+        matrix_sizes=[(_SLAB, _SLAB)] * levels,
+    )
+    write_pyramid(
+        pyramids,
+        "model",
+        tile_matrix_set=deep,
+        format="TIFF_PNG_UINT8",
+        channels=3,
+        levels=[
+            LevelPlan(str(level), 0, _SLAB - 1, 0, _SLAB - 1) for level in reversed(range(levels))
+        ],
+        tile=lambda level, row, column: f"{level} {row} {column}".encode().ljust(_TILE_BYTES),
+        tiles_per_width=_SLAB,
+        tiles_per_height=_SLAB,
+        tables=(),
+    )
+    text = (pyramids / "model.json").read_text("utf-8")
+    (pyramids / "model.json").unlink()
+    for year in years:
+        shutil.copytree(pyramids / "model", pyramids / f"one_{year}")
+        (pyramids / f"one_{year}.json").write_text(text.replace("model", f"one_{year}"), "utf-8")
+    plain = layer_document(pyramids / f"one_{years[-1]}.json", tile_matrix_sets={"DEEP": deep})
+    document = {
+        **plain,
+        "dimensions": [{"name": "time"}],
+        "variants": {"template": str(pyramids / "one_{time}.json")},
+    }
+    return write_installation(
+        folder,
+        layers={"PLAIN": plain, "ORTHO": document},
+        services=("wmts",),
+        tile_matrix_sets={"DEEP": deep},
+        server_overrides={"cache": {"size": 2 * len(years) * levels, "validity": 3600}},
+    )
 
 
 def _all(application: Any, queries: Sequence[str]) -> None:
@@ -131,7 +264,11 @@ def _starts(folder: Path, options: argparse.Namespace) -> None:
     for _ in range(options.rounds):
         for name, server_json in made.items():
             path = str(server_json)
+            # As the command: it collects no garbage until the configuration is loaded.
+            gc.collect()
+            gc.disable()
             results[name].append(_seconds(partial(create_application, path)))
+            gc.enable()
     for name, seconds in results.items():
         print(f"{'start, ' + name:<32}{statistics.median(seconds):8.2f} s")
 

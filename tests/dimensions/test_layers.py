@@ -7,7 +7,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import pytest
 from tests.dimensions.conftest import (
@@ -21,6 +21,7 @@ from tests.dimensions.conftest import (
 from tests.series import LEVELS, rewrite_layer, series_installation, write_value
 from werkzeug.test import Client
 
+from mastaba import hookimpl
 from mastaba.catalogue import Catalogue
 from mastaba.config.load import load_catalogue
 from mastaba.config.pyramids import PyramidLoader
@@ -40,8 +41,10 @@ from mastaba.tiles.published import Tiles
 from mastaba.wsgi import create_application
 from mastaba_documents.faults import Faults
 from mastaba_server.web.request import Request
+from mastaba_storage.base import ByteRange, ObjectRead, ObjectStat, Storage
 from mastaba_storage.environment import Environment
-from mastaba_writer.installation import layer_document
+from mastaba_storage.file import FileStorage
+from mastaba_writer.installation import layer_document, write_installation
 from mastaba_writer.pyramids import LevelPlan
 
 
@@ -126,6 +129,69 @@ def test_a_stack_says_where_tiles_are_without_opening_them(tmp_path: Path) -> No
     assert layer.levels_id == "PM_2_4"
     assert layer.native_bbox.xmin < loaded_box(catalogue)
     assert catalogue.opened.values() == []
+
+
+class Shelf(Storage):
+    """The files of this machine as objects; stacks are read only when three reads wait."""
+
+    name = "shelf"
+    container_field: ClassVar[str | None] = "shelf_name"
+    stacks: ClassVar[list[str]] = []
+    meeting: ClassVar[threading.Barrier | None] = None
+
+    @classmethod
+    def open(cls, container: str, environment: Environment) -> Self:
+        return cls(container)
+
+    def read(
+        self, key: str, byte_range: ByteRange | None = None, version: str | None = None
+    ) -> ObjectRead:
+        if key.endswith(".stack.json"):
+            self.stacks.append(key)
+            assert self.meeting is not None
+            self.meeting.wait(60)
+        return FileStorage().read(f"/{key}", byte_range, version)
+
+    def stat(self, key: str) -> ObjectStat:
+        return FileStorage().stat(f"/{key}")
+
+
+def test_stacks_in_an_object_storage_are_read_in_parallel_and_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Shelf, "stacks", [])
+    monkeypatch.setattr(Shelf, "meeting", threading.Barrier(3))
+    path = write_value(tmp_path, "ortho_2023", (1, 2, 3))
+    row = {"at": {"time": "2023"}, "path": str(path), "generation": "0123456789ab"}
+    layers = {}
+    for name in ("A", "B", "C"):
+        stack = tmp_path / f"{name}.stack.json"
+        stack.write_text(json.dumps({"variants": [row]}), "utf-8")
+        variants = {"stack": f"shelf://all{stack}"}
+        layers[name] = {
+            **layer_document(path),
+            "dimensions": [{"name": "time"}],
+            "variants": variants,
+        }
+    # What is not a stack does not disturb the others.
+    layers["D"] = {**layers["A"], "variants": {"stack": 1}}
+
+    class Plugin:
+        @hookimpl
+        def register_storages(self) -> list[type[Storage]]:
+            return [Shelf]
+
+    server_json = write_installation(tmp_path, layers=layers, services=())
+    plugins, faults = Plugins(extra={"shelf": Plugin()}), Faults()
+    server = load_server(str(server_json), plugins, faults)
+    catalogue = load_catalogue(server, plugins, Environment(), faults)
+
+    assert sorted(catalogue.layers) == ["A", "B", "C"]
+    assert sorted(name.rpartition("/")[2] for name in Shelf.stacks) == [
+        "A.stack.json",
+        "B.stack.json",
+        "C.stack.json",
+    ]
 
 
 def loaded_box(catalogue: Catalogue) -> float:

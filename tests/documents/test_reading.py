@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from mastaba_documents import reading
 from mastaba_documents.faults import Faults
 from mastaba_documents.reading import parse_document
 
@@ -14,6 +15,15 @@ def test_an_integer_of_many_digits_is_reported_at_its_place(digits: int) -> None
     assert parse_document(f'{{"a": [1, -{"9" * digits}]}}', "a.json", faults) is None
     (fault,) = faults.all
     assert (fault.path, fault.reason) == ("$.a[1]", "is too large, or not a number")
+
+
+def test_integers_of_a_list_are_not_looked_at_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[object] = []
+    monkeypatch.setattr(reading, "_is_clean", lambda value: looks.append(value))
+    faults = Faults()
+    parsed = parse_document('{"a": [1, 2, 3, 4], "b": [true, 1]}', "a.json", faults)
+    assert parsed == {"a": [1, 2, 3, 4], "b": [True, 1]}
+    assert not {2, 3, 4} & {look for look in looks if isinstance(look, int)}
 
 
 def test_an_integer_of_many_digits_in_yaml_is_reported_without_advice_for_programs() -> None:

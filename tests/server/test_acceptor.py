@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from mastaba_server.descriptors import DESCRIPTORS
 from mastaba_server.processes.balance import Balance
 from mastaba_server.processes.control import WorkerLink
 from mastaba_server.processes.handover import Gate
@@ -147,3 +148,17 @@ def test_a_connection_announced_to_a_process_that_hangs_is_found(
     if woken.is_alive():  # the server was faster, and nobody was woken
         connect(listener, opened)
         woken.join(120)
+
+
+def test_open_files_give_way_to_connections(
+    listener: socket.socket, opened: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(DESCRIPTORS, "room", 2)
+    process = opened.enter_context(closing(Process(listener)))
+    process.acceptor.begin()
+    rooms = []
+    for _ in range(3):
+        connect(listener, opened)
+        assert process.take_announced()
+        rooms.append(DESCRIPTORS.room)
+    assert rooms == [2, 2, 4]

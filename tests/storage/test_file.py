@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import resource
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from weakref import WeakSet
 
 import pytest
 
+from mastaba_server.descriptors import DESCRIPTORS
 from mastaba_storage import file
 from mastaba_storage.base import ByteRange
 from mastaba_storage.errors import (
@@ -265,3 +268,76 @@ def test_huge_file_is_not_read_as_a_whole(storage: FileStorage, tmp_path: Path) 
     with pytest.raises(StorageError, match="too large"):
         storage.read(str(path))
     assert storage.read(str(path), ByteRange(5, 2)).data == b"\0\0"
+
+
+@pytest.fixture
+def limited(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], None]]:
+    """What sets the soft limit of file descriptors for a test, which has them for itself."""
+    monkeypatch.setattr(DESCRIPTORS, "_files", WeakSet())
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    yield lambda limit: resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def read_files(storage: FileStorage, folder: Path, count: int) -> None:
+    for number in range(count):
+        path = folder / str(number)
+        path.write_bytes(b"0123456789")
+        storage.read(str(path), ByteRange(2, 3))
+
+
+def test_as_many_files_stay_open_as_the_process_may_have(
+    tmp_path: Path, count_open_files: Callable[[], int], limited: Callable[[int], None]
+) -> None:
+    limited(2000)
+    storage = FileStorage()
+    read_files(storage, tmp_path, 900)
+    assert count_open_files() == 2000 - 256 - 1024
+
+    # Servers raise their limit after the first reads.
+    limited(3000)
+    read_files(storage, tmp_path, 900)
+    assert count_open_files() == 900
+
+
+def test_connections_take_descriptors_from_open_files(
+    tmp_path: Path,
+    count_open_files: Callable[[], int],
+    limited: Callable[[int], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(DESCRIPTORS, "room", DESCRIPTORS.room)
+    limited(3000)
+    storage = FileStorage()
+    read_files(storage, tmp_path, 900)
+
+    DESCRIPTORS.leave_room(1025)
+    assert count_open_files() == 3000 - 256 - 2050
+    assert storage.read(str(tmp_path / "0"), ByteRange(2, 3)).data == b"234"
+
+    # However many connections there are.
+    DESCRIPTORS.leave_room(9000)
+    assert count_open_files() == 512
+
+
+def test_few_descriptors_are_shared(
+    tmp_path: Path, count_open_files: Callable[[], int], limited: Callable[[int], None]
+) -> None:
+    limited(200)
+    storage = FileStorage()
+    read_files(storage, tmp_path, 150)
+    assert count_open_files() == 100
+
+
+def test_several_storages_share_the_descriptors(
+    tmp_path: Path, count_open_files: Callable[[], int], limited: Callable[[int], None]
+) -> None:
+    limited(3000)
+    storage = FileStorage()
+    read_files(storage, tmp_path, 900)
+
+    other = FileStorage()
+    assert count_open_files() == (3000 - 256 - 1024) // 2
+    del other
+    read_files(storage, tmp_path, 900)
+    assert count_open_files() == 900

@@ -88,6 +88,16 @@ class VariantTable(ABC):
     refresh: Callable[[str], VariantTable | None] | None = None
 
     @classmethod
+    def documents(cls, descriptor: Any, file: str) -> Iterable[str]:
+        """Return the paths of the documents that `open` will read, which are read in parallel.
+
+        Args:
+            descriptor: of a layer, as read and not validated.
+            file: where it was read.
+        """
+        return ()
+
+    @classmethod
     @abstractmethod
     def open(cls, source: VariantSource) -> VariantTable | None:
         """Return the table of a layer; None if its descriptor has no dimensions."""

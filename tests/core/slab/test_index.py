@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import struct
 
 import pytest
@@ -43,6 +44,40 @@ def test_tiles_may_be_in_any_order() -> None:
 def test_tile_of_size_0_is_absent_regardless_of_its_offset() -> None:
     index = make_index(make_slab([0, 5000], [0, 0]), 2)
     assert [index.tile(0), index.tile(1)] == [None, None]
+
+
+def test_index_of_tiles_in_order_takes_half_the_memory() -> None:
+    tiles = [b"a" * 5, None, b"b" * 16, None]
+    slab = build_slab(tiles, format="TIFF_PBF_MVT")
+    in_order = make_index(slab, 4)
+    shared = make_index(make_slab([2080] * 4, [5] * 4), 4)
+    assert in_order.nbytes == 4 * 5
+    assert shared.nbytes == 8 * 4
+
+    assert [in_order.tile(number) is None for number in range(4)] == [False, True, False, True]
+    assert [shared.tile(number) for number in range(4)] == [(2080, 5)] * 4
+
+
+def test_index_in_half_the_memory_contains_every_tile() -> None:
+    chooser = random.Random(1)
+    for count in (2, 16, 256, 2000):
+        lengths = [chooser.choice([0, 1, 15, 16, 17, 700]) for _ in range(count)]
+        tiles = [b"x" * length or None for length in lengths]
+        slab = build_slab(tiles, format="TIFF_PBF_MVT", tiles_per_width=count, tiles_per_height=1)
+        index = make_index(slab, count)
+        numbers = struct.unpack_from(f"<{2 * count}I", slab, 2048)
+        stored = [
+            (offset, size) if size else None
+            for offset, size in zip(numbers[:count], numbers[count:], strict=True)
+        ]
+        assert index.tiles(range(count)) == stored
+
+
+def test_damaged_size_does_not_hide_the_tiles_after_it() -> None:
+    index = make_index(make_slab([2080, 2096, 2112], [5, 2**32 - 1, 7]), 3)
+    assert (index.tile(0), index.tile(2)) == ((2080, 5), (2112, 7))
+    with pytest.raises(SlabFormatError, match="tile 1"):
+        index.tile(1)
 
 
 def test_bytes_after_the_index_are_ignored() -> None:

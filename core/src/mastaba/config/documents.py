@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, Final
 
@@ -12,9 +14,10 @@ from mastaba.plugins.manager import Plugins
 from mastaba.storage_pool import StoragePool
 from mastaba_documents.faults import Faults, FileFaults, UnusableError
 from mastaba_documents.reading import decoded, parse_document, started_at
-from mastaba_storage.base import ByteRange
+from mastaba_storage.base import ByteRange, ObjectRead
 from mastaba_storage.path import ResourcePath
 
+_READS: Final = 16
 _TIFF_MAGICS: Final = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 
 
@@ -38,6 +41,23 @@ class DocumentReader:
         self.pool = pool
         self._plugins = plugins
         self._validators: dict[str, SchemaValidator] = {}
+        self._fetched: dict[ResourcePath, ObjectRead | MastabaError] = {}
+
+    def fetch(self, paths: Iterable[ResourcePath]) -> None:
+        """Read documents in object storages in parallel, for the next call of `text` for each.
+
+        Those of an earlier call that `text` did not ask for are forgotten.
+        """
+        wanted = [path for path in dict.fromkeys(paths) if path.storage != "file"]
+        # Starts no more threads than there are paths.
+        with ThreadPoolExecutor(_READS, "mastaba-fetch") as threads:
+            self._fetched = dict(zip(wanted, threads.map(self._attempt, wanted), strict=True))
+
+    def _attempt(self, path: ResourcePath) -> ObjectRead | MastabaError:
+        try:
+            return self.pool.open_path(path).read(path.key)
+        except MastabaError as error:
+            return error
 
     def silent(self, pool: StoragePool | None = None) -> DocumentReader:
         """Return a reader of the same or other storages with records of its own."""
@@ -56,7 +76,9 @@ class DocumentReader:
         """Return the text of a file or object."""
         faults, named = FileFaults(self.faults, str(path)), f"it is named by {named_by}"
         try:
-            read = self.pool.open_path(path).read(path.key)
+            read = self._fetched.pop(path, None) or self._attempt(path)
+            if isinstance(read, MastabaError):
+                raise read
         except ObjectNotFoundError as error:
             self.source.failed(path, error)
             reason = f"does not exist; {named}{started_at(str(path))}"

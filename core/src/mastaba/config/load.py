@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from types import MappingProxyType
+from typing import Any
 
 from mastaba.catalogue import Catalogue, LoadedLayer, in_order
 from mastaba.config.documents import DocumentReader
@@ -78,10 +79,16 @@ def load_catalogue(
         listed = _listed_layers(server, reader)
     named = {**(listed or {}), **_kept("kept_layers", known.services, plugins, faults)}
     loaded: dict[str, LoadedLayer] = {}
+    reader.fetch(path for path, _ in named.values())
+    documents: dict[str, Any] = {}
     for identifier, (path, named_by) in named.items():
         with suppress(UnusableError):
-            document = reader.document(path, named_by)
-            loaded[identifier] = loader.load(identifier, document, str(path))
+            documents[identifier] = reader.document(path, named_by)
+    reader.fetch(_of_variants(documents, named, plugins))
+    for identifier, document in documents.items():
+        with suppress(UnusableError):
+            loaded[identifier] = loader.load(identifier, document, str(named[identifier][0]))
+    reader.fetch(())
     if services is None or listed is None:
         pool.close()
         raise ConfigurationError(faults.errors)
@@ -124,6 +131,22 @@ def _store(server: ServerConfig, plugins: Plugins, faults: Faults) -> IndexStore
                 remedy = "correct the settings; until then the server works without the store"
                 faults.warning(server.file, f"$.plugins.{plugin}", reason, remedy)
     return None
+
+
+def _of_variants(
+    documents: Mapping[str, Any],
+    named: Mapping[str, tuple[ResourcePath, str]],
+    plugins: Plugins,
+) -> Iterator[ResourcePath]:
+    """Yield the documents that tables of variants will read, by the descriptors of layers."""
+    for identifier, document in documents.items():
+        if not isinstance(document, dict) or "variants" not in document:
+            continue
+        for kind in plugins.dimensions.values():
+            for path in kind.documents(document, str(named[identifier][0])):
+                # Whoever reads it reports that it is malformed.
+                with suppress(ValueError):
+                    yield ResourcePath.parse(path)
 
 
 def _as_it_was(

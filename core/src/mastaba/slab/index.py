@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-from array import array
 from collections.abc import Iterable
+from struct import Struct, error
 from typing import ClassVar, Final
 
 from mastaba.containers.tile_index import TileIndex
@@ -17,6 +16,10 @@ MAX_TILE_SIZE: Final = 64 * 1024 * 1024
 """Bytes. A larger tile is treated as damage before any memory is allocated for it."""
 
 _TIFF_MAGIC = b"II*\0"
+_NUMBER = Struct("<I").unpack_from
+_PAIR = Struct("<II").unpack_from
+_MOST_PACKED = 1024
+"""Tiles. Packing the index of a larger slab would delay the requests that wait for it."""
 
 
 def index_length(tile_count: int) -> int:
@@ -31,7 +34,7 @@ class SlabIndex(TileIndex):
     """
 
     word: ClassVar[str] = "slab"
-    __slots__ = ("_end", "_offsets", "_sizes")
+    __slots__ = ("_count", "_end", "_table")
 
     def __init__(
         self,
@@ -56,16 +59,17 @@ class SlabIndex(TileIndex):
             )
         if not data.startswith(_TIFF_MAGIC):
             raise SlabFormatError(f"slab {self.name}: does not begin with a slab header")
-        values = array("I", data[HEADER_SIZE : index_length(tile_count)])
-        if sys.byteorder == "big":
-            values.byteswap()
-        self._offsets, self._sizes = values[:tile_count], values[tile_count:]
+        table = data[HEADER_SIZE : index_length(tile_count)]
+        packed = _packed(table, tile_count) if tile_count <= _MOST_PACKED else b""
+        self._table = packed or table
+        # 0: the table is packed.
+        self._count = 0 if packed else tile_count
         self._end = index_length(tile_count)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of offsets and sizes."""
-        return 8 * len(self._sizes)
+        """Bytes of offsets and sizes, half as many if they are packed."""
+        return len(self._table)
 
     def tile(self, number: int) -> tuple[int, int] | None:
         """Return the offset and size of a tile, or None if the slab does not contain it.
@@ -73,10 +77,15 @@ class SlabIndex(TileIndex):
         Raises:
             SlabFormatError: the entry is invalid.
         """
-        size = self._sizes[number]
+        if self._count:
+            (offset,) = _NUMBER(self._table, 4 * number)
+            (size,) = _NUMBER(self._table, 4 * (self._count + number))
+        else:
+            begin, following = _PAIR(self._table, 4 * number)
+            offset = begin & ~15
+            size = (following & ~15) - (begin & 15) - offset
         if size == 0:
             return None
-        offset = self._offsets[number]
         if offset < self._end or size > MAX_TILE_SIZE:
             raise SlabFormatError(
                 f"slab {self.name}: tile {number} has offset {offset} and size {size}"
@@ -85,3 +94,29 @@ class SlabIndex(TileIndex):
 
     def tiles(self, numbers: Iterable[int]) -> list[tuple[int, int] | None]:
         return [self.tile(number) for number in numbers]
+
+
+def _packed(table: bytes, tile_count: int) -> bytes:
+    """Return an index in half the bytes, if the tiles are stored as by the reference program.
+
+    That is in the order of their numbers, each at the next multiple of 16. The result has a 32-bit
+    number for each tile: its offset, plus the 0 to 15 bytes between its end and the next tile; and
+    a last number, the end of all. It is empty if tiles are stored otherwise.
+    """
+    numbers = Struct(f"<{tile_count}I")
+    offsets, sizes = numbers.unpack_from(table), numbers.unpack_from(table, 4 * tile_count)
+    place = next((offset for offset, size in zip(offsets, sizes, strict=True) if size), 0)
+    if place % 16:
+        return b""
+    packed = []
+    for offset, size in zip(offsets, sizes, strict=True):
+        begin = place
+        if size:
+            if offset != begin:
+                return b""
+            place = (begin + size + 15) & ~15
+        packed.append(place - size)
+    try:
+        return Struct(f"<{tile_count + 1}I").pack(*packed, place)
+    except error:
+        return b""  # a damaged index, with an end beyond 4 GiB

@@ -213,6 +213,8 @@ def _cleaned(value: Any, path: str, depth: int, done: dict[int, Any]) -> Any:
         raise _InvalidValueError(path, f"is a {type(value).__name__}, which JSON does not have")
     if depth == _MAX_DEPTH:
         raise _InvalidValueError("$", _TOO_DEEP)
+    if type(value) is list and _are_small_integers(value):
+        return value
     if id(value) in done:
         if done[id(value)] is None:
             raise _InvalidValueError(path, "contains itself")
@@ -230,6 +232,13 @@ def _cleaned(value: Any, path: str, depth: int, done: dict[int, Any]) -> Any:
             for position, item in enumerate(value)
         ]
     return done[id(value)]
+
+
+def _are_small_integers(values: list[Any]) -> bool:
+    """Return whether values are like tile limits, most of a long list of variants, and clean."""
+    if set(map(type, values)) != {int}:
+        return False
+    return bool(min(values) > -_SMALL and max(values) < _SMALL)
 
 
 def _is_clean(value: Any) -> bool:

@@ -7,7 +7,7 @@ caller gives up after some time.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from mastaba_server.threads.bounded_calls import BoundedCalls
 from mastaba_storage.base import ByteRange, ObjectRead, ObjectStat
@@ -15,6 +15,9 @@ from mastaba_storage.errors import StorageUnavailableError
 from mastaba_storage.file import FileStorage
 
 R = TypeVar("R")
+
+_OPEN_FILES: Final = 512
+"""Of each mount point."""
 
 
 class DistantFiles(FileStorage):
@@ -28,7 +31,7 @@ class DistantFiles(FileStorage):
     is_remote = True
 
     def __init__(self, mount: str, seconds: float | None) -> None:
-        super().__init__()
+        super().__init__(open_files=_OPEN_FILES)
         self._mount = mount
         self._calls = BoundedCalls(seconds)
 

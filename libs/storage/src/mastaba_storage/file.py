@@ -11,6 +11,7 @@ from contextlib import suppress
 from time import monotonic, time
 from typing import ClassVar, Final, Self
 
+from mastaba_server.descriptors import DESCRIPTORS
 from mastaba_server.errors import reason_of
 from mastaba_storage.base import MAX_WHOLE, ByteRange, ObjectRead, ObjectStat, Storage
 from mastaba_storage.environment import Environment
@@ -22,7 +23,6 @@ from mastaba_storage.errors import (
     StorageUnavailableError,
 )
 
-_OPEN_FILES: Final = 512
 _ATTEMPTS: Final = 3
 """Attempts to read a file that is being written."""
 _TRUSTED: Final = 0.1
@@ -87,18 +87,23 @@ class FileStorage(Storage):
     replaced, further ranges therefore still come from the same version. A file that is modified in
     place is detected: immediately if it became shorter or was last modified less than 2 s ago,
     otherwise within 0.1 s.
+
+    Args:
+        open_files: how many files stay open; None for `Descriptors.most_files` of the process.
     """
 
     name = "file"
     container_field: ClassVar[str | None] = None
     is_remote = False
 
-    def __init__(self, container: str = "", open_files: int = _OPEN_FILES) -> None:
+    def __init__(self, container: str = "", open_files: int | None = None) -> None:
         super().__init__(container)
         self._open_files = open_files
         self._files: OrderedDict[str, OpenFile] = OrderedDict()
         self._latest = threading.local()
         self._lock = threading.Lock()
+        if open_files is None:
+            DESCRIPTORS.add_files(self)
 
     @classmethod
     def open(cls, container: str, environment: Environment) -> Self:
@@ -164,6 +169,11 @@ class FileStorage(Storage):
             self._files.clear()
         self._latest = threading.local()
 
+    def close_surplus(self) -> None:
+        """Close the files that were opened first, if more are open than may stay open."""
+        with self._lock:
+            self._evict()
+
     def _own(self, key: str, version: str) -> OpenFile | None:
         """Return the file that this thread opened last, if it is this version.
 
@@ -179,9 +189,14 @@ class FileStorage(Storage):
         with self._lock:
             self._files.pop(key, None)
             self._files[key] = file
-            while len(self._files) > self._open_files:
-                self._files.popitem(last=False)
+            self._evict()
         return file
+
+    def _evict(self) -> None:
+        # Asked each time: a server raises its limit of descriptors after its first reads.
+        most = self._open_files or DESCRIPTORS.most_files
+        while len(self._files) > most:
+            self._files.popitem(last=False)
 
     def _opened(self, key: str) -> OpenFile:
         try:

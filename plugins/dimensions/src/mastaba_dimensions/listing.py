@@ -40,6 +40,18 @@ def rows_of(source: VariantSource, dimensions: Iterable[Dimension]) -> list[Row]
     return list(_stamped(source, _matching(source, template, dimensions), "$.variants.template"))
 
 
+def stack_of(descriptor: Mapping[str, Any], file: str) -> str | None:
+    """Return the path of the stack that the descriptor of a layer names, or None.
+
+    Args:
+        descriptor: not validated.
+        file: where it was read.
+    """
+    variants = descriptor.get("variants")
+    path = variants.get("stack") if isinstance(variants, dict) else None
+    return beside(path, file) if isinstance(path, str) else None
+
+
 def beside(path: str, file: str) -> str:
     """Return a path that begins at a document."""
     if "://" in path or os.path.isabs(path):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
@@ -30,7 +30,7 @@ from mastaba.errors import MastabaError
 from mastaba_dimensions.axes import Axis, NumberAxis, TextAxis, TimeAxis, Value
 from mastaba_dimensions.declared import declared
 from mastaba_dimensions.grammar import SECOND, Time, parse_number, parse_time
-from mastaba_dimensions.listing import Row, rows_of
+from mastaba_dimensions.listing import Row, rows_of, stack_of
 from mastaba_dimensions.opening import Opener, ReplacedError, Variant, widened
 from mastaba_dimensions.pixels import ranges_of
 from mastaba_dimensions.runs import (
@@ -77,6 +77,12 @@ class Series(VariantTable):
 
     name = "series"
     layer_schema: ClassVar[Mapping[str, Any]] = LAYER_SCHEMA
+
+    @classmethod
+    def documents(cls, descriptor: Any, file: str) -> Iterable[str]:
+        """Return the path of the stack; see `VariantTable.documents`."""
+        stack = stack_of(descriptor, file)
+        return () if stack is None else (stack,)
 
     @classmethod
     def open(cls, source: VariantSource) -> Series | None:

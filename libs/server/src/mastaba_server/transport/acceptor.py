@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import itertools
 import math
-import resource
 import select
 import socket
 import threading
@@ -13,6 +12,7 @@ import time
 from collections.abc import Callable, Sized
 from contextlib import suppress
 
+from mastaba_server.descriptors import DESCRIPTORS
 from mastaba_server.processes.balance import Balance
 from mastaba_server.processes.handover import Handover
 
@@ -25,9 +25,6 @@ _NAP = 0.0005
 # Seconds without the end of a connection after which those that begin are expected to stay.
 _SETTLED = 0.02
 _MAX_UNCLAIMED = 64
-_MAX_CONNECTIONS = 10_000
-# Descriptors for uses other than connections, such as the files of slabs.
-_RESERVED = 256
 
 
 class Acceptor:
@@ -69,7 +66,8 @@ class Acceptor:
             self._takers.append(handover.take)
         self._bell = -1 if balance is None else balance.fileno()
         self.sources = {self._bell, *(source.fileno() for source in self._shared)} - {-1}
-        self._most_connections = _most_connections()
+        DESCRIPTORS.raise_limit()
+        self._most_connections = DESCRIPTORS.most_connections
         # When this process first left the present connection to an emptier one.
         self._left_at: float | None = None
         self._closed_at = -math.inf
@@ -153,9 +151,12 @@ class Acceptor:
 
     def _accepted(self) -> socket.socket | None:
         """Return the next connection to the listening socket; None if there is none."""
-        if len(self._connections) >= self._most_connections:
+        count = len(self._connections)
+        if count >= self._most_connections:
             self._relieve("there are too many")
             return None
+        if count >= DESCRIPTORS.room:
+            DESCRIPTORS.leave_room(count)
         try:
             return self._listener.accept()[0]
         except (BlockingIOError, ConnectionAbortedError):
@@ -189,15 +190,3 @@ class Acceptor:
         # The connection is announced again until it is taken.
         time.sleep(_NAP)
         return True
-
-
-def _most_connections() -> int:
-    """Raise the descriptor limit if possible; return how many connections this process may have."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _MAX_CONNECTIONS + _RESERVED
-    if soft == resource.RLIM_INFINITY:
-        return _MAX_CONNECTIONS
-    if soft < wanted:
-        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    return max(1, min(_MAX_CONNECTIONS, soft - min(_RESERVED, soft // 2)))
