@@ -310,6 +310,18 @@ def test_a_descriptor_replaced_before_it_is_opened_is_loaded_again(tmp_path: Pat
     assert [(one.layer, one.variant) for one in changes] == [("ORTHO", "ORTHO;time=1950")]
 
 
+def test_a_descriptor_replaced_after_the_layer_was_loaded_again(tmp_path: Path) -> None:
+    serving = Serving(with_template(tmp_path))
+    before = serving.catalogue
+    replaced(tmp_path, "1950", (200, 10, 10))
+    before.resolve("ORTHO", {"time": "1950"})
+    replaced(tmp_path, "1975", (10, 200, 10))
+    generation = json.loads((tmp_path / "pyramids/ortho_1975.json").read_text())
+    layer = before.resolve("ORTHO", {"time": "1975"}).layer
+    assert layer.pyramid.generation == digest_of(generation)
+    assert serving.catalogue.resolve("ORTHO", {"time": "1975"}).layer is layer
+
+
 def test_a_variant_removed_before_it_is_opened_does_not_exist(tmp_path: Path) -> None:
     serving = Serving(with_template(tmp_path))
     (tmp_path / "pyramids/ortho_1950.json").unlink()

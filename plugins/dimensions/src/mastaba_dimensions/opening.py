@@ -137,9 +137,10 @@ class Opener:
         if refresh is None or depth == _DEPTH:
             raise _unavailable()
         with self._lock:
-            renewal = self._renewal
+            renewal, is_new = self._renewal, False
             if renewal is None or renewal.has_failed:
-                renewal = self._renewal = Renewal(partial(refresh, self._layer.id))
+                renewal, is_new = Renewal(partial(refresh, self._layer.id)), True
+                self._renewal = renewal
         table = renewal.result(_WAIT)
         if table is None:
             if renewal.has_failed:
@@ -148,7 +149,8 @@ class Opener:
         found = table.find(variant.key)
         if found is None:
             raise NoSuchValueError("the layer has no such value any more", next(iter(variant.at)))
-        if found.stamp == variant.stamp:
+        # An earlier table may be older than this replacement; the next one then is not.
+        if found.stamp == variant.stamp and (is_new or table.opener is self):
             # Otherwise each request would load the layer again.
             table.opener._rest(found, "its pyramid is another one than the layer lists")
             raise _unavailable()
