@@ -50,9 +50,7 @@ STATE = {
     "mastaba_cog.mosaic.table.Rows": "rows of one table, 1,000,000 at most",
     "mastaba_cog.mosaic.vrt._Reader": "sources of one document, of 64 MiB at most",
     "mastaba_dimensions.axes": "values of the configuration",
-    "mastaba_dimensions.series.Series._axes": "values of the configuration",
-    "mastaba_dimensions.series.Series._positions": "variants of the configuration",
-    "mastaba_dimensions.series.Series._with": "variants of the configuration",
+    "mastaba_dimensions.table.ValueTable._with": "variants of the configuration",
     "mastaba_dimensions.opening.Opener._opening": "variants that are being opened",
     "mastaba_metrics.table": "the table of each scoreboard, and its counters",
 }

@@ -456,7 +456,7 @@ def test_the_clock_moves_the_default_in_documents(
     )
     client = open_client(path)
     for moment, default in ((1704067201, "T00:00:00Z"), (1704090000, "T06:00:00Z")):
-        monkeypatch.setattr("mastaba_dimensions.series.time.time", lambda moment=moment: moment)
+        monkeypatch.setattr("mastaba_dimensions.table.time.time", lambda moment=moment: moment)
         for service in ("wms", "wmts"):
             for _ in range(2):
                 data = client.get(f"/{service}?SERVICE={service}&REQUEST=GetCapabilities").data

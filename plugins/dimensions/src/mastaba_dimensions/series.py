@@ -2,46 +2,28 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final
 from urllib.parse import quote
 
-from mastaba.api.catalogue import (
-    Attribution,
-    BoundingBox,
-    Layer,
-    Pyramid,
-    TileLimits,
-    digest_of,
-)
-from mastaba.api.dimensions import (
-    InvalidDimensionError,
-    MissingDimensionError,
-    Resolved,
-    VariantSource,
-    VariantTable,
-)
+from mastaba.api.catalogue import Attribution, BoundingBox, Layer, Pyramid, digest_of
+from mastaba.api.dimensions import Resolved, VariantSource, VariantTable
 from mastaba.errors import MastabaError
-from mastaba_dimensions.axes import Axis, NumberAxis, TextAxis, TimeAxis, Value
-from mastaba_dimensions.declared import declared
-from mastaba_dimensions.grammar import SECOND, Time, parse_number, parse_time
+from mastaba_dimensions.declared import Declared, declared
+from mastaba_dimensions.documented import documented
+from mastaba_dimensions.grammar import parse_time
 from mastaba_dimensions.listing import Row, rows_of, stack_of
 from mastaba_dimensions.opening import Opener, ReplacedError, Variant, widened
 from mastaba_dimensions.pixels import ranges_of
-from mastaba_dimensions.runs import (
-    interval_of,
-    number_runs,
-    smallest_step,
-    time_runs,
-    uniform_times,
-)
+from mastaba_dimensions.runs import interval_of
 from mastaba_dimensions.schema import LAYER_SCHEMA
-from mastaba_ows.dimensions import Dimension, DimensionValues, Note
+from mastaba_dimensions.search import Choice, chosen
+from mastaba_dimensions.table import Numbers, ValueTable, limits_of, time_of
+from mastaba_ows.dimensions import DimensionValues, Note
 from mastaba_server.threads.recent import Recent
 
 _ABSENT: Final = ("", "default", "undefined", "null")
@@ -53,23 +35,6 @@ _MOST_CHANGES: Final = 64
 _PASSING: Final = 64
 """Variants of which a form for passing answers is kept."""
 _FINAL: Final = "max-age=604800, s-maxage=31536000"
-
-Numbers = tuple[int, ...]
-"""The number of a value of each dimension of variants."""
-
-
-class Choice(NamedTuple):
-    """What values mean: variants, newest first, or none for the default; see `Resolved`.
-
-    Attributes:
-        is_named: whether the request names the variants. Otherwise another one may answer it later.
-    """
-
-    variants: Sequence[Variant]
-    notes: tuple[Note, ...] = ()
-    is_lasting: bool = True
-    ranges: Mapping[str, Sequence[tuple[float, float]]] = MappingProxyType({})
-    is_named: bool = True
 
 
 class Series(VariantTable):
@@ -94,43 +59,31 @@ class Series(VariantTable):
     def __init__(self, source: VariantSource) -> None:
         self._declared = declared(source)
         self.dimensions = tuple(one.dimension for one in self._declared)
-        of_variants = [one for one in self.dimensions if not one.of_pixels]
-        listed = rows_of(source, of_variants) if source.listing is None else source.listing
-        rows = [row for row in listed if _has_all(row, of_variants, source)]
-        if of_variants and not rows:
-            source.refuse("$.variants", "there are none", "list the pyramids of the values")
-        self._names = [one.name for one in of_variants]
+        listed = source.listing
+        if listed is None:
+            of_variants = [one for one in self.dimensions if not one.of_pixels]
+            listed = rows_of(source, of_variants)
+        self._table = ValueTable.of(listed, self._declared, source)
         self._identifier = source.layer.id
-        self._axes: dict[str, Axis[Any]] = {}
-        for one in self._declared:
-            if not one.dimension.of_pixels:
-                name = one.dimension.name
-                texts = list(dict.fromkeys(row["at"][name] for row in rows))
-                self._axes[name] = _axis(one.dimension, texts, one.tolerance, source)
-        self._rows: list[tuple[Numbers, Row]] = []
-        self._positions: dict[Numbers, int] = {}
-        self._with: dict[tuple[int, int], list[int]] = {}
-        for row in rows:
-            self._add(row, source)
         names = source.document.get("names", {})
         self._spelt = {"template": names} if isinstance(names, str) else dict(names)
         self._known: dict[tuple[Any, ...], Choice] = {}
         self._passing: Recent[tuple[Layer, Layer]] = Recent(_PASSING)
-        self.layer = self._described(source, rows)
+        self.layer = self._described(source)
         self.opener = Opener(source, self.layer)
 
-    def _described(self, source: VariantSource, rows: Sequence[Row]) -> Layer:
+    def _described(self, source: VariantSource) -> Layer:
         """Return the layer with its dimensions, its default value, and the extent of all."""
-        values = [[row["at"], row["pyramids"], row["stamp"]] for row in rows]
-        layer, position = source.layer, self._default_position()
+        values = [[row["at"], row["pyramids"], row["stamp"]] for row in self.listing]
+        layer, position = source.layer, self._table.default_position()
         layer = replace(
             layer, dimensions=self.dimensions, generation=digest_of(layer.generation, values)
         )
         if position is not None:
             default = self._variant(position)
             layer = replace(layer, at=default.at, interval=default.interval)
-            self._check_default(default, source)
-        limits = _limits(rows)
+            _check_default(default, source)
+        limits = limits_of(self._table.rows)
         return widened(layer, limits, source.document.get("bbox")) if limits else layer
 
     def moved(self, loader: Any) -> Series:
@@ -155,7 +108,8 @@ class Series(VariantTable):
             ValueError: a limit is no time.
             OverloadedError: the default cannot be opened at the moment.
         """
-        axis = self._axes.get("time")
+        table = self._table
+        axis = table.axes.get("time")
         if axis is None:
             return self.layer, self.layer.readers, self
         begin, end = (parse_time(one) if one else None for one in (first, last))
@@ -167,11 +121,11 @@ class Series(VariantTable):
             if (begin is None or one.means.start >= begin.start)
             and (end is None or one.means.end <= end.end)
         }
-        index = self._names.index("time")
-        rows = [row for row in self._rows if row[0][index] in kept]
+        index = table.index("time")
+        rows = [row for row in table.rows if row[0][index] in kept]
         if not rows:
             return None
-        if len(rows) == len(self._rows):
+        if len(rows) == len(table.rows):
             return self.layer, self.layer.readers, self
         other = self._of(rows)
         layer, readers = other._shown_default(self.layer)
@@ -180,50 +134,40 @@ class Series(VariantTable):
         return layer, readers, other
 
     def _of(self, rows: list[tuple[Numbers, Row]]) -> Series:
-        """Return a table of some rows; the texts of values stay."""
+        """Return a series of some variants; the texts of values stay."""
         other = copy(self)
-        other.__dict__["_texts"] = self._texts
-        # What this table has worked out names rows that the other one does not have.
+        # What this one has worked out names variants that the other one does not have.
         for name, value in vars(Series).items():
-            if isinstance(value, cached_property) and name != "_texts":
+            if isinstance(value, cached_property):
                 other.__dict__.pop(name, None)
         other._known = {}
-        other._rows, other._positions, other._with = rows, {}, {}
-        for position, (numbers, _) in enumerate(rows):
-            other._positions[numbers] = position
-            for index, number in enumerate(numbers):
-                other._with.setdefault((index, number), []).append(position)
         other._declared = [self._declared_for(one, rows) for one in self._declared]
         other.dimensions = tuple(one.dimension for one in other._declared)
-        other._axes = {
-            name: axis.among({numbers[index] for numbers, _ in rows})
-            for index, (name, axis) in enumerate(self._axes.items())
-        }
+        of_variants = [one for one in other.dimensions if not one.of_pixels]
+        other._table = self._table.among(rows, of_variants)
         return other
 
-    def _declared_for(self, one: Any, rows: list[tuple[Numbers, Row]]) -> Any:
+    def _declared_for(self, one: Declared, rows: list[tuple[Numbers, Row]]) -> Declared:
         """Return a dimension with a default that some rows have."""
         dimension = one.dimension
         if dimension.of_pixels or dimension.default in ("latest", "earliest", "now", "none"):
             return one
         if dimension.default != "current":
-            index = self._names.index(dimension.name)
-            number = self._axes[dimension.name].find(dimension.default).values[0]
+            index = self._table.index(dimension.name)
+            number = self._table.axes[dimension.name].find(dimension.default).values[0]
             if any(numbers[index] == number for numbers, _ in rows):
                 return one
         return replace(one, dimension=replace(dimension, default="latest"))
 
     def _shown_default(self, whole: Layer) -> tuple[Layer, Any]:
         """Return the layer of the default of this table and its readers."""
-        position = self._default_position()
+        table = self._table
+        position = table.default_position()
         if position is None:
             # `now` and `none`: the layer shows the newest value to those who ask for no value.
-            axis = self._axes["time"]
-            index = self._names.index("time")
-            position = self._with[index, axis.newest.number][-1]
+            position = table.having("time", table.axes["time"].newest.number)[-1]
         variant = self._variant(position)
         opened = self.opener.get(variant, self.refresh)
-        rows = [row for _, row in self._rows]
         layer = replace(
             self.opener.alone(opened),
             key=whole.key,
@@ -233,55 +177,21 @@ class Series(VariantTable):
             cache_control=whole.cache_control,
             dimensions=self.dimensions,
             tile_limits=MappingProxyType({}),
-            generation=digest_of(whole.generation, [row["at"] for row in rows]),
+            generation=digest_of(whole.generation, [row["at"] for row in self.listing]),
         )
-        limits = _limits(rows)
+        limits = limits_of(table.rows)
         return self.opener.widened(layer, limits) if limits else layer, opened.readers
-
-    def _add(self, row: Row, source: VariantSource) -> None:
-        numbers = tuple(self._numbers[name][row["at"][name]] for name in self._names)
-        position = len(self._rows)
-        if self._positions.setdefault(numbers, position) != position:
-            shown = ", ".join(f"{name} {row['at'][name]}" for name in self._names)
-            source.refuse("$.variants", f"two variants have {shown}", "remove one of them")
-        self._rows.append((numbers, row))
-        for index, number in enumerate(numbers):
-            self._with.setdefault((index, number), []).append(position)
-
-    @cached_property
-    def _numbers(self) -> dict[str, dict[str, int]]:
-        """Number of each value of a dimension by its text in the descriptor."""
-        return {
-            name: {value.spelt: value.number for value in axis.values}
-            for name, axis in self._axes.items()
-        }
-
-    @cached_property
-    def _texts(self) -> dict[str, list[str]]:
-        """Text of each value of a dimension by its number."""
-        return {
-            name: [one.text for one in sorted(axis.values, key=lambda value: value.number)]
-            for name, axis in self._axes.items()
-        }
-
-    @cached_property
-    def _ranks(self) -> dict[str, dict[int, int]]:
-        """Rank of each value of a dimension by its number, the oldest first."""
-        return {
-            name: {value.number: rank for rank, value in enumerate(axis.values)}
-            for name, axis in self._axes.items()
-        }
 
     @property
     def listing(self) -> list[Row]:
         """The variants as JSON."""
-        return [row for _, row in self._rows]
+        return [row for _, row in self._table.rows]
 
     # ---------------------------------------------------------------- variants
 
     def variants(self) -> Sequence[Variant]:
         """Return all variants."""
-        return [self._variant(position) for position in range(len(self._rows))]
+        return [self._variant(position) for position in range(len(self._table.rows))]
 
     def find(self, key: str) -> Variant | None:
         """Return the variant with a key, or None."""
@@ -290,14 +200,11 @@ class Series(VariantTable):
 
     @cached_property
     def _by_key(self) -> dict[str, int]:
-        return {self._variant(position).key: position for position in range(len(self._rows))}
+        return {one.key: position for position, one in enumerate(self.variants())}
 
     def _variant(self, position: int) -> Variant:
-        numbers, row = self._rows[position]
-        at = {
-            name: self._texts[name][number]
-            for name, number in zip(self._names, numbers, strict=True)
-        }
+        _, row = self._table.rows[position]
+        at = self._table.at(position)
         named = "".join(f";{name}={quote(text, _SAFE)}" for name, text in at.items())
         changes: dict[str, Any] = {}
         if "title" in row:
@@ -309,9 +216,8 @@ class Series(VariantTable):
         if "cache_control" in row or row.get("final"):
             changes["cache_control"] = row.get("cache_control", _FINAL)
         interval = None
-        if "time" in self._axes:
-            spelt = row["at"]["time"]
-            found = _time_of(spelt)
+        if "time" in at:
+            found = time_of(row["at"]["time"])
             interval = None if found is None else interval_of(found)
         return Variant(
             f"{self._identifier}{named}", at, row["pyramids"], row["stamp"], changes, interval
@@ -319,16 +225,16 @@ class Series(VariantTable):
 
     def named(self, name: str) -> Mapping[str, str] | None:
         position = self._further.get(name)
-        return None if position is None else self._variant(position).at
+        return None if position is None else self._table.at(position)
 
     @cached_property
     def _further(self) -> dict[str, int]:
         """Variants by their further layer names."""
         template = self._spelt.get("template", "")
         found: dict[str, int] = {}
-        for position in range(len(self._rows) if template else 0):
+        for position in range(len(self._table.rows) if template else 0):
             name = template
-            for key, text in self._variant(position).at.items():
+            for key, text in self._table.at(position).items():
                 name = name.replace(f"{{{key}}}", text)
             found.setdefault(name, position)
         return found
@@ -381,12 +287,13 @@ class Series(VariantTable):
 
     def resolve(self, values: Mapping[str, str], most: int = 1) -> Resolved:
         found = self.choose(values, most)
+        notes, is_lasting, ranges = found.notes, found.is_lasting, found.ranges
         if not found.variants:
-            return Resolved((self.layer,), *found[1:4])
+            return Resolved((self.layer,), notes, is_lasting, ranges)
         layers = tuple(self.opener.get(one, self.refresh) for one in found.variants)
         if not found.is_named:
             layers = tuple(map(self._as_passing, layers))
-        return Resolved(layers, *found[1:4])
+        return Resolved(layers, notes, is_lasting, ranges)
 
     def _as_passing(self, layer: Layer) -> Layer:
         """Return a variant for a request that another one may answer later.
@@ -428,290 +335,40 @@ class Series(VariantTable):
                         notes.append(Note(dimension, one.default_text, "default"))
             elif not is_absent:
                 given[dimension.name] = text
-        found = self._chosen(given, most)
-        return found._replace(ranges=ranges, notes=(*found.notes, *notes))
-
-    def _chosen(self, given: Mapping[str, str], most: int) -> Choice:
-        of_variants = [one for one in self.dimensions if not one.of_pixels]
-        missing = [one for one in of_variants if one.name not in given]
-        for one in missing:
-            if one.default == "none":
-                raise MissingDimensionError(f"the layer needs a value of {one.name}", one.name)
-        is_plain = all(
-            text == "current" and self._dimension(name).default == "current"
-            for name, text in given.items()
+        found = chosen(self._table, given, most)
+        return found._replace(
+            variants=tuple(map(self._variant, found.rows)),
+            ranges=ranges,
+            notes=(*found.notes, *notes),
         )
-        if is_plain and not any(one.default == "now" for one in missing):
-            return Choice(
-                (), tuple(Note(one, self._default_text(one), "default") for one in missing)
-            )
-        return _Search(self, of_variants, most).run(given, missing)
-
-    def _dimension(self, name: str) -> Dimension:
-        return next(one for one in self.dimensions if one.name == name)
-
-    # ---------------------------------------------------------------- defaults
-
-    def _default_value(self, dimension: Dimension, axis: Axis[Any]) -> Value[Any]:
-        """Return the value for requests without one, of those on an axis."""
-        rule = dimension.default
-        if rule in ("latest", "current", "none"):
-            return axis.newest
-        if rule == "earliest":
-            return axis.values[0]
-        if rule == "now":
-            assert isinstance(axis, TimeAxis)
-            return axis.not_after(int(time.time() * SECOND))
-        whole = self._axes[dimension.name]
-        number = whole.find(rule).values[0]
-        named = next(value for value in whole.values if value.number == number)
-        return next((one for one in axis.values if one is named), axis.nearest(named.means))
-
-    def _default_text(self, dimension: Dimension) -> str:
-        """Return the text of the default in documents."""
-        if dimension.default == "none":
-            return ""
-        if dimension.default == "current":
-            return "current"
-        return self._default_value(dimension, self._axes[dimension.name]).text
-
-    def _default_position(self) -> int | None:
-        """Return the variant that the layer shows without values; None if it is none of them."""
-        if not self._names or any(
-            one.default in ("current", "none", "now") for one in self.dimensions
-        ):
-            return None
-        left = set(range(len(self._rows)))
-        for index, name in enumerate(self._names):
-            numbers = {self._rows[position][0][index] for position in left}
-            axis = self._axes[name].among(numbers)
-            number = self._default_value(self._dimension(name), axis).number
-            left &= set(self._with[index, number])
-        return min(left)
-
-    def _check_default(self, default: Variant, source: VariantSource) -> None:
-        shown = [entry["path"] for entry in source.document["pyramids"]]
-        if shown != [entry["path"] for entry in default.pyramids]:
-            named = ", ".join(f"{name} {text}" for name, text in default.at.items())
-            reason = f"is not the pyramid of the default value ({named})"
-            remedy = 'name that pyramid; for another one, write "default": "current"'
-            source.warning("$.pyramids", reason, remedy)
 
     # ---------------------------------------------------------------- documents
 
     def values(self, limit: int = 500) -> Sequence[DimensionValues]:
         return [self._documented(one, limit) for one in self._declared]
 
-    def _documented(self, one: Any, limit: int) -> DimensionValues:
+    def _documented(self, one: Declared, limit: int) -> DimensionValues:
         dimension = one.dimension
         if dimension.of_pixels:
             return DimensionValues(dimension, one.default_text, (), one.values, (one.values,))
         known = self._shown.get((dimension.name, limit))
         if known is None:
-            known = self._shown[dimension.name, limit] = self._shown_values(dimension, limit)
-        return replace(known, default=self._default_text(dimension))
+            known = documented(dimension, self._table.axes[dimension.name], limit)
+            self._shown[dimension.name, limit] = known
+        return replace(known, default=self._table.default_text(dimension))
 
     @cached_property
     def _shown(self) -> dict[tuple[str, int], DimensionValues]:
         return {}
 
-    def _shown_values(self, dimension: Dimension, limit: int) -> DimensionValues:
-        axis = self._axes[dimension.name]
-        intervals: Sequence[tuple[str, str]] = ()
-        if isinstance(axis, TimeAxis):
-            values: Sequence[Value[Any]] = axis.values
-            runs = time_runs(values)
-            uniform = uniform_times(values)
-            intervals = [interval_of(value.means) for value in values]
-        else:
-            values = sorted(axis.values, key=lambda value: value.number)
-            is_number = isinstance(axis, NumberAxis)
-            runs = number_runs(values) if is_number else [(one.text, "") for one in values]
-            uniform = [value.text for value in values]
-        texts = [value.text for value in values]
-        extent, nearest = ",".join(text for text, _ in runs), dimension.nearest
-        if len(runs) > limit and isinstance(axis, TimeAxis):
-            extent, nearest = f"{texts[0]}/{texts[-1]}/{smallest_step(values)}", True
-        if len(uniform) > limit:
-            uniform = [text for text, _ in runs] if len(runs) <= limit else [extent]
-        step = runs[0][1] if len(runs) == 1 else ""
-        return DimensionValues(dimension, "", texts, extent, uniform, step, intervals, nearest)
 
-
-class _Search:
-    """The search for the variants of one request."""
-
-    def __init__(self, series: Series, dimensions: Sequence[Dimension], most: int) -> None:
-        self._series = series
-        self._dimensions = dimensions
-        self._most = most
-        self._notes: list[Note] = []
-        self._is_lasting = True
-        self._is_named = True
-
-    def run(self, given: Mapping[str, str], missing: Sequence[Dimension]) -> Choice:
-        """Return the variants; errors are those of `VariantTable.resolve`."""
-        series = self._series
-        left: list[int] | None = None
-        several: tuple[Dimension, bool] | None = None
-        for index, dimension in enumerate(self._dimensions):
-            text = given.get(dimension.name)
-            if text is None:
-                continue
-            axis = self._axis(index, dimension, left)
-            found = self._find(axis, dimension, text)
-            if len(found.values) > 1:
-                if found.is_list and not dimension.multiple:
-                    reason = f"only one value of {dimension.name} can be shown"
-                    raise InvalidDimensionError(reason, dimension.name)
-                several = dimension, found.is_list
-            self._is_named = self._is_named and found.is_named
-            if found.is_nearest:
-                self._is_lasting = False
-                self._note(dimension, found.values[0], "nearest")
-            values = found.values
-            if len(values) > 1 and not dimension.multiple:
-                values = values[:1]
-                self._note(dimension, values[0], "nearest")
-            rows = [row for number in values for row in series._with.get((index, number), ())]
-            left = rows if left is None else [row for row in rows if row in set(left)]
-        rows = self._complete(left, missing)
-        rows.sort(key=self._age, reverse=True)
-        if len(rows) > self._most:
-            dimension, is_list = several or (self._dimensions[0], False)
-            if is_list and self._most > 1:
-                reason = f"at most {self._most} values of {dimension.name} can be shown at once"
-                raise InvalidDimensionError(reason, dimension.name)
-            rows = rows[: self._most]
-            index = self._dimensions.index(dimension)
-            self._note(dimension, series._rows[rows[0]][0][index], "nearest")
-        variants = [series._variant(row) for row in rows]
-        is_named = self._is_named and not self._notes
-        notes = tuple(dict.fromkeys(self._notes))
-        return Choice(variants, notes, self._is_lasting, is_named=is_named)
-
-    def _find(self, axis: Axis[Any], dimension: Dimension, text: str) -> Any:
-        if text == "current" and dimension.default == "now":
-            self._is_lasting = False
-            self._is_named = False
-            number = self._series._default_value(dimension, axis).number
-            return axis.find(self._series._texts[dimension.name][number])
-        return axis.find(text)
-
-    def _axis(self, index: int, dimension: Dimension, left: list[int] | None) -> Axis[Any]:
-        """Return the values of a dimension that the variants left have."""
-        axis = self._series._axes[dimension.name]
-        if left is None:
-            return axis
-        return axis.among({self._series._rows[row][0][index] for row in left})
-
-    def _complete(self, left: list[int] | None, missing: Sequence[Dimension]) -> list[int]:
-        """Return the variants with the default of each dimension that the request left out."""
-        series = self._series
-        rows = list(range(len(series._rows))) if left is None else left
-        groups = [rows]
-        absent = [self._dimensions.index(one) for one in missing]
-        if missing and left is not None:
-            by_values: dict[Numbers, list[int]] = {}
-            for row in rows:
-                numbers = series._rows[row][0]
-                key = tuple(n for index, n in enumerate(numbers) if index not in absent)
-                by_values.setdefault(key, []).append(row)
-            groups = list(by_values.values())
-        for index in absent:
-            dimension = self._dimensions[index]
-            groups = [self._with_default(index, dimension, group) for group in groups]
-        return [row for group in groups for row in group]
-
-    def _with_default(self, index: int, dimension: Dimension, group: list[int]) -> list[int]:
-        series = self._series
-        axis = self._axis(index, dimension, group)
-        kind = "default"
-        if dimension.default == "now":
-            self._is_lasting = False
-            value = series._default_value(dimension, axis)
-        else:
-            wanted = series._default_value(dimension, series._axes[dimension.name])
-            value = wanted
-            if wanted not in axis.values:
-                value, kind = axis.nearest(wanted.means), "nearest"
-        self._note(dimension, value.number, kind)
-        return [row for row in group if series._rows[row][0][index] == value.number]
-
-    def _note(self, dimension: Dimension, number: int, kind: str) -> None:
-        text = self._series._texts[dimension.name][number]
-        self._notes.append(Note(dimension, text, kind))
-
-    def _age(self, row: int) -> tuple[int, ...]:
-        numbers = self._series._rows[row][0]
-        return tuple(
-            self._series._ranks[dimension.name][number]
-            for dimension, number in zip(self._dimensions, numbers, strict=True)
-        )
-
-
-def _has_all(row: Row, dimensions: Sequence[Dimension], source: VariantSource) -> bool:
-    missing = [one.name for one in dimensions if not row["at"].get(one.name)]
-    further = row["at"].keys() - {one.name for one in dimensions}
-    if missing or further:
-        name = (missing or sorted(further))[0]
-        word = "no value" if missing else "a value"
-        reason = f"the variant {row['pyramids'][0]['path']} has {word} of {name}"
-        source.refuse("$.variants", reason, "give each variant one value of each dimension")
-    return True
-
-
-def _time_of(text: str) -> Time | None:
-    """Return what the time of a variant denotes: a time, or a pair of times."""
-    first, slash, last = text.partition("/")
-    one, other = parse_time(first), parse_time(last) if slash else None
-    if not slash or one is None:
-        return one
-    return None if other is None or other.end <= one.start else Time(one.start, other.end, None)
-
-
-_PARSERS: Final[Mapping[str, Callable[[str], object]]] = {
-    "time": _time_of,
-    "number": parse_number,
-    "text": str,
-}
-
-
-def _axis(
-    dimension: Dimension, texts: Sequence[str], tolerance: object, source: VariantSource
-) -> Axis[Any]:
-    parse = _PARSERS[dimension.kind]
-    means = [parse(text) for text in texts]
-    for text, found in zip(texts, means, strict=True):
-        if found is None or len(text) > 200:
-            reason = f"{text[:60]!r} is not a value of {dimension.name}"
-            source.refuse("$.variants", reason, f"write a {dimension.kind}")
-    taken = {text for text in texts if "/" not in text}
-    values = []
-    for number, (text, found) in enumerate(zip(texts, means, strict=True)):
-        start = text.partition("/")[0] if dimension.kind == "time" else text
-        shown = text if start in taken and start != text else start
-        taken.add(shown)
-        values.append(Value(number, shown, text, found))
-    kinds = {"time": TimeAxis, "number": NumberAxis, "text": TextAxis}
-    kind: Any = kinds[dimension.kind]
-    axis: Axis[Any] = kind(dimension, values, tolerance)
-    return axis
-
-
-def _limits(rows: Sequence[Row]) -> dict[str, TileLimits]:
-    """Return the tile limits of all variants together; none if a variant does not say them."""
-    if not all(row.get("levels") for row in rows):
-        return {}
-    known: dict[str, list[Sequence[int]]] = {}
-    for row in rows:
-        for name, limits in row["levels"].items():
-            known.setdefault(name, []).append(limits)
-    found = {}
-    for name, listed in known.items():
-        first_row, last_row, first_col, last_col = zip(*listed, strict=True)
-        found[name] = TileLimits(min(first_row), max(last_row), min(first_col), max(last_col))
-    return found
+def _check_default(default: Variant, source: VariantSource) -> None:
+    shown = [entry["path"] for entry in source.document["pyramids"]]
+    if shown != [entry["path"] for entry in default.pyramids]:
+        named = ", ".join(f"{name} {text}" for name, text in default.at.items())
+        reason = f"is not the pyramid of the default value ({named})"
+        remedy = 'name that pyramid; for another one, write "default": "current"'
+        source.warning("$.pyramids", reason, remedy)
 
 
 def _slabs_of(pyramid: Pyramid) -> set[tuple[str, int, int]]:
