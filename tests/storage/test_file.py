@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import resource
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -271,12 +270,11 @@ def test_huge_file_is_not_read_as_a_whole(storage: FileStorage, tmp_path: Path) 
 
 
 @pytest.fixture
-def limited(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], None]]:
-    """What sets the soft limit of file descriptors for a test, which has them for itself."""
+def limited(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """What sets the limit of file descriptors for a test, which has them for itself."""
     monkeypatch.setattr(DESCRIPTORS, "_files", WeakSet())
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    yield lambda limit: resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
-    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    # Not that of the process: other tests have files open.
+    return lambda limit: monkeypatch.setattr("mastaba_server.descriptors._limit", lambda: limit)
 
 
 def read_files(storage: FileStorage, folder: Path, count: int) -> None:
