@@ -31,6 +31,15 @@ live_in_chromium = [
 ]
 
 
+_EXPECTED = (
+    # The map library reads canvases to find features; Chromium knows a faster way.
+    "willReadFrequently",
+    # Pages are put together without a GPU.
+    "GPU stall due to ReadPixels",
+)
+"""Parts of messages that are no faults."""
+
+
 class Page:
     """One page and the problems that occur in it.
 
@@ -56,8 +65,7 @@ class Page:
         self.page.on("response", self._response)
 
     def _console(self, entry: Any) -> None:
-        # The map library reads canvases to find features; Chromium knows a faster way.
-        if entry.type in ("error", "warning") and "willReadFrequently" not in entry.text:
+        if entry.type in ("error", "warning") and not any(one in entry.text for one in _EXPECTED):
             self.faults.append(entry.text)
 
     def _request(self, request: Any) -> None:
