@@ -134,6 +134,27 @@ class Killed(BaseException):
     """Stands for a kill: nothing may catch it."""
 
 
+def run_with_kills(made: Any, path: Path, seed: int, most_units: int) -> int:
+    """Export, killed each time after up to ``most_units`` units; return the number of kills."""
+    chance = random.Random(seed)
+    for kills in range(50):
+        left = chance.randint(1, most_units)
+
+        def progress(_progress: Progress) -> None:
+            nonlocal left
+            left -= 1
+            if left == 0:
+                raise Killed
+
+        try:
+            run(made, path, resume=kills > 0, progress=progress)
+        except Killed:
+            assert not path.exists()
+        else:
+            return kills
+    raise AssertionError("it does not come to its end")
+
+
 @pytest.mark.parametrize("format", FORMATS)
 def test_ended_between_checkpoints_and_resumed_gives_the_same(
     site: Site, tmp_path: Path, whole: Any, monkeypatch: pytest.MonkeyPatch, format: str
@@ -146,23 +167,7 @@ def test_ended_between_checkpoints_and_resumed_gives_the_same(
     monkeypatch.setattr(compressed, "_PART", 1_000_000)
     made = made_for(site, format)
     path = tmp_path / f"{format}{made.extension}"
-    chance = random.Random(1)
-    for attempt in range(40):
-        left = chance.randrange(1, 9)
-
-        def progress(_progress: Progress) -> None:
-            nonlocal left
-            left -= 1
-            if left == 0:
-                raise Killed
-
-        try:
-            run(made, path, resume=attempt > 0, progress=progress)
-        except Killed:
-            assert not path.exists()
-        else:
-            break
-    assert attempt > 2
+    assert run_with_kills(made, path, 1, 8) > 2
     assert content(path) == whole(format)
 
 
@@ -196,24 +201,7 @@ def test_little_is_read_again_after_a_kill(
     monkeypatch.setattr(running, "_CHECKPOINT_BYTES", repeated // 2)
     # The clock makes no checkpoint.
     monkeypatch.setattr(running, "_CHECKPOINT_SECONDS", 1e9)
-    path = tmp_path / f"a{made.extension}"
-    chance = random.Random(3)
-    kills = 0
-    for attempt in range(50):
-        left = chance.randrange(1, 12)
-
-        def progress(_progress: Progress) -> None:
-            nonlocal left
-            left -= 1
-            if left == 0:
-                raise Killed
-
-        try:
-            run(made, path, resume=attempt > 0, progress=progress)
-        except Killed:
-            kills += 1
-        else:
-            break
+    kills = run_with_kills(made, tmp_path / f"a{made.extension}", 3, 11)
     assert kills > 1
     assert sum(sizes) - once <= kills * repeated
 
