@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from tests.forked import USUALLY_COLLECTED_AFTER
+from tests.live.browsers import CHROMIUM, launched
 from tests.live.network import unchanged_network
 from tests.support.sampling import mark_unsampled
 from tests.tiny import changed_slabs, folders, tiny_installation
@@ -35,7 +36,6 @@ REPOSITORY = Path(__file__).parents[1]
 OpenClient = Callable[[Path], Client]
 Serving = Callable[[Callable[[str], Path]], AbstractContextManager[str]]
 
-CHROMIUM = Path("/usr/bin/chromium")
 
 LIVE_TIMEOUT = 600
 """Seconds for a live test with its fixtures; pyproject.toml has the limit of the others."""
@@ -343,19 +343,9 @@ def browser() -> Iterator[Any]:
         pytest.skip(f"{CHROMIUM} is not installed")
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     with playwright.sync_playwright() as running:
-        opened = running.chromium.launch(
-            executable_path=str(CHROMIUM),
-            args=[
-                "--no-sandbox",
-                "--use-angle=swiftshader",
-                "--enable-unsafe-swiftshader",
-                "--disable-background-networking",
-                # Only WebGL is for the software renderer: it takes five times as long for the rest.
-                "--disable-accelerated-2d-canvas",
-                "--disable-gpu-compositing",
-                "--disable-gpu-rasterization",
-            ],
-        )
+        # Only WebGL is for the software renderer: it takes five times as long for the rest.
+        unaccelerated = ("accelerated-2d-canvas", "gpu-compositing", "gpu-rasterization")
+        opened = launched(running.chromium, *(f"--disable-{name}" for name in unaccelerated))
         yield opened
         opened.close()
 

@@ -22,6 +22,8 @@ MAPLIBRE = (
     "maplibre-gl-worker.mjs",
 )
 
+CHROMIUM = Path("/usr/bin/chromium")
+
 Pixels = npt.NDArray[np.uint8]
 
 ENCODED = """
@@ -32,6 +34,20 @@ ENCODED = """
     };
 """
 """A function in scripts. Playwright takes most of a second for the numbers of an image."""
+
+
+def launched(chromium: Any, *arguments: str) -> Any:
+    """Start Chromium with a software renderer for WebGL; return Playwright's browser."""
+    return chromium.launch(
+        executable_path=str(CHROMIUM),
+        args=[
+            "--no-sandbox",
+            "--use-angle=swiftshader",
+            "--enable-unsafe-swiftshader",
+            "--disable-background-networking",
+            *arguments,
+        ],
+    )
 
 
 def web_clients(name: str = "web_clients") -> Path:

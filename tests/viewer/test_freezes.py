@@ -15,6 +15,7 @@ from urllib.parse import quote
 import numpy as np
 import pytest
 from pyproj import Transformer
+from tests.live.browsers import launched
 from tests.live.processes import wait_until
 from tests.sizes import sized
 from tests.viewer import ground
@@ -111,26 +112,34 @@ def world(tmp_path_factory: pytest.TempPathFactory, serving: Any) -> Iterator[st
 
 
 @pytest.fixture(scope="module")
-def most(browser: Any) -> float:
+def accelerated(browser: Any) -> Iterator[Any]:
+    """Return a browser whose main thread does not draw canvases itself, as on most machines."""
+    opened = launched(browser.browser_type)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="module")
+def most(accelerated: Any) -> float:
     """Return `MOST` for the processor of this machine, if it is slower.
 
     The shortest of some equal tasks: the others share the processor's caches with other programs.
     """
     times = []
     for _ in range(3):
-        watched = Watched(browser, BLANK)
+        watched = Watched(accelerated, BLANK)
         watched.page.evaluate(PACE_TASK)
         times.append(watched.longest())
     return MOST * max(1.0, min(times) / PACE)
 
 
 @pytest.fixture
-def watch(browser: Any) -> Iterator[Watch]:
+def watch(accelerated: Any) -> Iterator[Watch]:
     """Return a function that opens a page whose tasks are recorded."""
     opened: list[Watched] = []
 
     def open_page(url: str) -> Watched:
-        opened.append(Watched(browser, url))
+        opened.append(Watched(accelerated, url))
         return opened[-1]
 
     yield open_page
