@@ -36,7 +36,6 @@ REPOSITORY = Path(__file__).parents[1]
 OpenClient = Callable[[Path], Client]
 Serving = Callable[[Callable[[str], Path]], AbstractContextManager[str]]
 
-
 LIVE_TIMEOUT = 600
 """Seconds for a live test with its fixtures; pyproject.toml has the limit of the others."""
 

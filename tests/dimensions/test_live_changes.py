@@ -27,7 +27,7 @@ OPTIONS: dict[str, Any] = {
 }
 READERS = 50
 REPLACED = sized(30, 200)
-"""Times that a variant is replaced; 200 were tried."""
+"""Times that a variant is replaced."""
 TILE = (
     "/wmts?SERVICE=WMTS&REQUEST=GetTile&VERSION=1.0.0&LAYER=ORTHO&STYLE=normal&FORMAT=image/png"
     "&TILEMATRIXSET=PM&TILEMATRIX=2&TILEROW=1&TILECOL=2&TIME="

@@ -31,7 +31,6 @@ pytestmark = pytest.mark.thorough
 
 READERS = 50
 PUBLICATIONS = sized(40, 500)
-"""500 were tried."""
 LAST = SIDE * SIDE - 1
 LEVEL = str(CHEAP["bottom"])
 CELL = 156543.03392804097 / 2 ** int(CHEAP["bottom"])

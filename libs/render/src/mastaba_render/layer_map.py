@@ -251,7 +251,7 @@ class LayerMap:
             return False
         if self._bytes_of(needs.window) <= settings.max_source_bytes:
             return True
-        strips = self._needs_of(cuts(self._height, self.strip_height))
+        strips = self._needs_of(row_ranges(self._height, self.strip_height))
         return all(self._bytes_of(one.window) <= settings.max_source_bytes for one in strips)
 
     def _overviews(self) -> Iterator[OverviewPixels]:
@@ -445,8 +445,8 @@ class PreparedMap:
         if len(layers) > 1:
             self.blank = merge([layer.blank for layer in layers])
             merging = merge_memory(self.blank) * self.strip_height * width
-        rows = cuts(height, self.strip_height)
-        needed = [layer.memory(rows) for layer in layers]
+        cuts = row_ranges(height, self.strip_height)
+        needed = [layer.memory(cuts) for layer in layers]
         if max(memory.source for memory in needed) > limits.max_source_bytes:
             raise _too_big()
         self.memory = (
@@ -482,8 +482,8 @@ class PreparedMap:
         Raises:
             SlabFormatError, StorageError: the data cannot be read.
         """
-        rows = cuts(self.height, height or self.strip_height)
-        first, *others = [layer.strips(rows) for layer in self._layers]
+        cuts = row_ranges(self.height, height or self.strip_height)
+        first, *others = [layer.strips(cuts) for layer in self._layers]
         return map(merge, zip(first, *others, strict=True)) if others else first
 
     def draw(self) -> MapImage:
@@ -540,7 +540,7 @@ def version_of(stored: StoredTiles) -> str | None:
     return " ".join(parts)
 
 
-def cuts(height: int, step: int) -> Sequence[slice]:
+def row_ranges(height: int, step: int) -> Sequence[slice]:
     """Return the ranges of rows of strips of ``step`` rows, the last one perhaps lower."""
     return [slice(start, min(start + step, height)) for start in range(0, height, step)]
 

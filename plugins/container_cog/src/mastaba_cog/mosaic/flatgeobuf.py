@@ -57,10 +57,10 @@ def _rows(data: memoryview, wanted: Wanted) -> Rows:
     location = next((one for one in _LOCATIONS if one in names), None)
     if location is None:
         raise CogError('it has no column "location"', _REMEDY)
-    sort_field = wanted.sort_field or "order"
-    if wanted.sort_field is not None and sort_field not in names:
-        raise CogError(f"it has no column {sort_field[:40]!r}", "correct the sort field")
-    read = {location, sort_field, *COLUMNS}
+    sort_field = wanted.sorted_by(names)
+    read = {location, *COLUMNS}
+    if sort_field is not None:
+        read.add(sort_field)
     count = _number(header, root, 8, _U64)
     if count > MOST_ROWS:
         raise CogError(f"it has more than {MOST_ROWS:,} rows", "divide it")
@@ -73,7 +73,8 @@ def _rows(data: memoryview, wanted: Wanted) -> Rows:
         root = _target(feature, 0)
         box, left = _box(feature, root, left)
         facts = _properties(feature, root, columns, read)
-        rows.add(facts.get(location), box, facts.get(sort_field), facts)
+        key = None if sort_field is None else facts.get(sort_field)
+        rows.add(facts.get(location), box, key, facts)
     return rows
 
 

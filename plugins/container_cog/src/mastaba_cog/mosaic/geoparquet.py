@@ -49,9 +49,7 @@ def _rows(file: Any, wanted: Wanted) -> Rows:
     location = next((one for one in (*_LOCATIONS, "assets") if one in names), None)
     if location is None:
         raise CogError('it has no column "path"', _REMEDY)
-    sort_field = wanted.sort_field or ("order" if "order" in names else None)
-    if sort_field is not None and sort_field not in names:
-        raise CogError(f"it has no column {sort_field[:40]!r}", "correct the sort field")
+    sort_field = wanted.sorted_by(names)
     facts = [one for one in COLUMNS if one in names]
     read = list(dict.fromkeys([location, column, *facts, *([sort_field] if sort_field else [])]))
     _check_size(metadata, read)

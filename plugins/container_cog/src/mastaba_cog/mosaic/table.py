@@ -47,6 +47,17 @@ class Wanted:
     asset: str | None = None
     layer: str | None = None
 
+    def sorted_by(self, columns: Collection[str]) -> str | None:
+        """Return the column by which rows are sorted, or None.
+
+        Raises:
+            CogError: the wanted one is absent.
+        """
+        name = self.sort_field or ("order" if "order" in columns else None)
+        if name is not None and name not in columns:
+            raise CogError(f"it has no column {name[:40]!r}", "correct the sort field")
+        return name
+
 
 @dataclass(slots=True)
 class Rows:
