@@ -8,10 +8,7 @@ from the first tiles of the client, before any wrong key.
 from __future__ import annotations
 
 import argparse
-import http.client
 import json
-import os
-import random
 import shutil
 import subprocess
 import sys
@@ -21,8 +18,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
 
+from benchmarks.client import Answers, ask_steadily
 from benchmarks.processes import memory_of
 from benchmarks.servers import Missing, plain_http
 from mastaba_access.keystore.form import new_id, new_key
@@ -82,25 +79,22 @@ def _measure(folder: Path, options: argparse.Namespace) -> None:
         _tiles(target.address, key, 1, options.tiles)
         before = memory_of(target.pid).own
         attacks = {"alone": 0, "one address": 1, f"{_MANY:,} addresses": _MANY}
-        times: dict[str, list[float]] = {name: [] for name in attacks}
+        tiles = {name: Answers() for name in attacks}
         shown = dict.fromkeys(attacks, 0.0)
         for _ in range(options.rounds):
             for name, addresses in attacks.items():
                 with _attack(target.address, paths, addresses, options) as rate:
-                    times[name] += _tiles(target.address, key, options.seconds, options.tiles)
+                    tiles[name].latencies += _tiles(
+                        target.address, key, options.seconds, options.tiles
+                    )
                 shown[name] += rate[0] / options.rounds
         grown = (memory_of(target.pid).own - before) / WORKERS / 1024
     finally:
         target.stop()
     print(f"{'':<18}{'wrong/s':>9}{'p50 ms':>9}{'p95 ms':>9}{'p99 ms':>9}{'p95 ratio':>11}")
-    alone = sorted(times["alone"])
-    for name, found in times.items():
-        found.sort()
-        shares = [
-            1000 * one[int(len(one) * part)] for one in (found,) for part in (0.5, 0.95, 0.99)
-        ]
-        ratio = found[int(len(found) * 0.95)] / alone[int(len(alone) * 0.95)]
-        figures = "".join(f"{one:>9.2f}" for one in shares)
+    for name, found in tiles.items():
+        figures = "".join(f"{1000 * found.percentile(part):>9.2f}" for part in (0.5, 0.95, 0.99))
+        ratio = found.percentile(0.95) / tiles["alone"].percentile(0.95)
         print(f"{name:<18}{shown[name]:>9,.0f}{figures}{ratio:>11.2f}")
     print(f"memory of a worker: {grown:,.0f} KiB more than before the first wrong key")
 
@@ -137,29 +131,18 @@ def _attack(
 
 def _tiles(address: str, key: str, seconds: float, rate: int) -> list[float]:
     """Request a tile at a steady rate over two connections for each worker."""
-    parts = urlsplit(address)
-    connections = [
-        http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=60)
-        for _ in range(2 * WORKERS)
-    ]
-    times = []
-    source = random.Random(os.getpid())
-    due = time.monotonic()
-    for number in range(int(seconds * rate)):
+    answers = ask_steadily(
+        address,
+        [TILE.format(key)] * int(seconds * rate),
+        rate=rate,
+        connections=2 * WORKERS,
+        headers={"X-Forwarded-For": "192.0.2.1"},
         # Not in step with the attack.
-        due += source.uniform(0.5, 1.5) / rate
-        time.sleep(max(0.0, due - time.monotonic()))
-        connection = connections[number % len(connections)]
-        started = time.perf_counter()
-        connection.request("GET", TILE.format(key), headers={"X-Forwarded-For": "192.0.2.1"})
-        response = connection.getresponse()
-        response.read()
-        times.append(time.perf_counter() - started)
-        if response.status != http.client.OK:
-            raise Missing(f"a tile is answered with status {response.status}")
-    for connection in connections:
-        connection.close()
-    return times
+        spread=0.5,
+    )
+    if answers.errors:
+        raise Missing(answers.first_error)
+    return answers.latencies
 
 
 if __name__ == "__main__":

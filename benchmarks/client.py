@@ -7,9 +7,10 @@ which takes a large part of the CPU time of a run if responses are slow.
 from __future__ import annotations
 
 import http.client
+import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
@@ -31,6 +32,14 @@ class Answers:
     errors: int = 0
     first_error: str = ""
     elapsed: float = 0.0
+
+    def add(self, path: str, error: str, seconds: float) -> None:
+        """Add a response; the error is empty if it is correct."""
+        if error:
+            self.errors += 1
+            self.first_error = self.first_error or f"{path}: {error}"
+        else:
+            self.latencies.append(seconds)
 
     def percentile(self, part: float) -> float:
         """Return the latency in seconds that this fraction of the responses does not exceed."""
@@ -62,11 +71,7 @@ def ask(
             error = _fault(connection, path, media_type)
             taken = time.perf_counter() - started
             with lock:
-                if error:
-                    answers.errors += 1
-                    answers.first_error = answers.first_error or f"{path}: {error}"
-                else:
-                    answers.latencies.append(taken)
+                answers.add(path, error, taken)
         connection.close()
 
     threads = [threading.Thread(target=work) for _ in range(connections)]
@@ -79,10 +84,48 @@ def ask(
     return answers
 
 
-def _fault(connection: http.client.HTTPConnection, path: str, media_type: str) -> str:
+def ask_steadily(
+    address: str,
+    paths: Iterable[str],
+    *,
+    rate: float,
+    connections: int,
+    headers: Mapping[str, str] | None = None,
+    spread: float = 0.0,
+) -> Answers:
+    """Request paths one after another, over keep-alive connections in turn.
+
+    Args:
+        rate: requests a second, if the server is as fast.
+        spread: part of the time between two requests by which it may be shorter or longer.
+    """
+    host = urlsplit(address).netloc
+    opened = [http.client.HTTPConnection(host, timeout=_PATIENCE) for _ in range(connections)]
+    for connection in opened:
+        connection.connect()
+    answers, chance = Answers(), random.Random()
+    begin = due = time.perf_counter()
+    for number, path in enumerate(paths):
+        due += chance.uniform(1 - spread, 1 + spread) / rate
+        time.sleep(max(0.0, due - time.perf_counter()))
+        started = time.perf_counter()
+        error = _fault(opened[number % connections], path, "", headers)
+        answers.add(path, error, time.perf_counter() - started)
+    answers.elapsed = time.perf_counter() - begin
+    for connection in opened:
+        connection.close()
+    return answers
+
+
+def _fault(
+    connection: http.client.HTTPConnection,
+    path: str,
+    media_type: str,
+    headers: Mapping[str, str] | None = None,
+) -> str:
     """Send a request; return the error in the response, or an empty text."""
     try:
-        connection.request("GET", path)
+        connection.request("GET", path, headers=headers or {})
         response = connection.getresponse()
         body = response.read()
     except (OSError, http.client.HTTPException) as error:

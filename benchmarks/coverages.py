@@ -32,6 +32,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks import plugins
+from benchmarks.client import Answers, ask_steadily
 from benchmarks.formula import SLAB, TILE, by_formula, encoded_heights, heights, kind_of
 from benchmarks.processes import cpu_seconds, memory_of
 from benchmarks.servers import plain_http
@@ -427,23 +428,20 @@ class _Load:
 def _latency(server: _Server, side: int, seconds: float, load: _Load) -> None:
     """Print the latency of tiles alone and under a load, in turns."""
     address = f"{server.address}{COVERAGE}?{_subset(side)}&compression=none"
-    alone: list[float] = []
-    beside: list[float] = []
-    _tiles_for(server, seconds / ROUNDS)
+    alone, beside = Answers(), Answers()
+    _tiles_for(server, side, seconds / ROUNDS)
     for _ in range(ROUNDS):
-        alone += _tiles_for(server, seconds / ROUNDS)
+        alone.latencies += _tiles_for(server, side, seconds / ROUNDS)
         with load.running(address):
             # An export has to start.
             time.sleep(0.3 if load.job is None else 2)
-            beside += _tiles_for(server, seconds / ROUNDS)
-    found = {}
+            beside.latencies += _tiles_for(server, side, seconds / ROUNDS)
     print(f"latency of tiles in ms, {RATE} a second; beside {load}:")
-    for name, times in (("alone", alone), ("beside", beside)):
-        times.sort()
-        found[name] = {part: 1000 * times[int(len(times) * part / 100)] for part in (50, 95, 99)}
-        shown = ", ".join(f"p{part} {value:.2f}" for part, value in found[name].items())
-        print(f"  {name}: {shown}, {len(times)} tiles")
-    ratios = (found["beside"][part] / found["alone"][part] for part in (50, 95, 99))
+    parts = (50, 95, 99)
+    for name, answers in (("alone", alone), ("beside", beside)):
+        shown = ", ".join(f"p{part} {1000 * answers.percentile(part / 100):.2f}" for part in parts)
+        print(f"  {name}: {shown}, {len(answers.latencies)} tiles")
+    ratios = (beside.percentile(part / 100) / alone.percentile(part / 100) for part in parts)
     print("  ratios: " + ", ".join(f"{ratio:.2f}" for ratio in ratios))
 
 
@@ -478,39 +476,25 @@ def _repeat(command: list[str], stop: threading.Event, made: Path | None = None)
         stop.wait(0.05)
 
 
-def _tiles_for(server: _Server, seconds: float) -> list[float]:
+def _tiles_for(server: _Server, side: int, seconds: float) -> list[float]:
     """Request tiles at a steady rate; return the seconds that each took."""
-    parts = urlsplit(server.address)
-    connections = [
-        http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=60)
-        for _ in range(CONNECTIONS)
+    level, source, count = _finest(server), random.Random(2), min(20, side // TILE)
+    paths = [
+        "/wmts?SERVICE=WMTS&REQUEST=GetTile&VERSION=1.0.0&LAYER=heights&STYLE=normal"
+        f"&TILEMATRIXSET=GRID&TILEMATRIX={level}"
+        f"&TILEROW={source.randrange(count)}&TILECOL={source.randrange(count)}"
+        "&FORMAT=image/x-bil;bits=32"
+        for _ in range(int(seconds * RATE))
     ]
-    (level,) = {_finest(connection) for connection in connections}
-    source, times = random.Random(2), []
-    due = time.monotonic()
-    for number in range(int(seconds * RATE)):
-        due += 1 / RATE
-        time.sleep(max(0.0, due - time.monotonic()))
-        connection = connections[number % CONNECTIONS]
-        row, col = source.randrange(20), source.randrange(20)
-        started = time.monotonic()
-        connection.request(
-            "GET",
-            "/wmts?SERVICE=WMTS&REQUEST=GetTile&VERSION=1.0.0&LAYER=heights&STYLE=normal"
-            f"&TILEMATRIXSET=GRID&TILEMATRIX={level}&TILEROW={row}&TILECOL={col}"
-            "&FORMAT=image/x-bil;bits=32",
-        )
-        response = connection.getresponse()
-        response.read()
-        times.append(time.monotonic() - started)
-    for connection in connections:
-        connection.close()
-    return times
+    answers = ask_steadily(server.address, paths, rate=RATE, connections=CONNECTIONS)
+    if answers.errors:
+        raise SystemExit(answers.first_error)
+    return answers.latencies
 
 
-def _finest(connection: http.client.HTTPConnection) -> str:
-    connection.request("GET", "/ogcapi/tileMatrixSets/GRID?f=json")
-    document: dict[str, Any] = json.loads(connection.getresponse().read())
+def _finest(server: _Server) -> str:
+    with server.get("/ogcapi/tileMatrixSets/GRID?f=json") as response:
+        document: dict[str, Any] = json.loads(response.read())
     return str(min(document["tileMatrices"], key=lambda one: one["cellSize"])["id"])
 
 

@@ -77,10 +77,11 @@ def _tiles(folder: Path, options: argparse.Namespace) -> None:
     print(f"{'first tile of a value':<32}{first * 1e3:8.2f} ms")
     for query in (*_all_slabs("PLAIN", [""], options.levels), *without, *of_one):
         _ask(application, query)
-    before = _resident()
+    before = memory_of(os.getpid()).resident
     for query in (*_all_slabs("ORTHO", years, options.levels), *of_all):
         _ask(application, query)
-    print(f"{'slabs and levels of all values':<32}{(_resident() - before) / 2**20:+8.1f} MiB")
+    grown = memory_of(os.getpid()).resident - before
+    print(f"{'slabs and levels of all values':<32}{grown / 2**20:+8.1f} MiB")
     ways = {"without a value": without, "one value": of_one, f"{options.values} values": of_all}
     results: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(options.rounds):
@@ -165,12 +166,6 @@ def _all_slabs(layer: str, years: Sequence[str], levels: int) -> list[str]:
         for year in years
         for level in range(levels)
     ]
-
-
-def _resident() -> int:
-    """Return the resident memory of this process in bytes."""
-    pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def _series(folder: Path, years: Sequence[str], levels: int) -> Path:
