@@ -22,10 +22,12 @@ from tests.forked import Mastaba
 from tests.support.ports import free_port
 from werkzeug.test import Client, TestResponse
 
+from mastaba.api.web import SizedBody
 from mastaba_elevation.edr import written
 from mastaba_elevation.queries import grids
-from mastaba_elevation.web import large
-from mastaba_server import body
+from mastaba_elevation.web import numbers
+from mastaba_server import body as server_body
+from mastaba_server.web import large
 
 CUBE = "/elevation/edr/collections/world/cube"
 PATIENCE = 120.0
@@ -80,7 +82,7 @@ def test_large_answer_has_the_headers_of_a_small_one(
     client: Client, monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:
     monkeypatch.setattr(large, "IN_MEMORY", 1 << 16)
-    monkeypatch.setattr(body, "IN_MEMORY", 1 << 16)
+    monkeypatch.setattr(server_body, "IN_MEMORY", 1 << 16)
     query = cube(120, form)
     plain = client.get(CUBE, query_string=query)
     assert plain.status_code == 200
@@ -112,6 +114,60 @@ def test_large_answers_of_other_protocols_go_to_a_file_too(open_with: Open) -> N
     assert len(json.loads(response.data)["results"]) == len(line)
     same = post(client, "/elevation/points", body, headers={"Accept-Encoding": "gzip"})
     assert gzip.decompress(same.data) == response.data
+
+
+LINE = [[-50 + k * 0.02, 10 + k % 2] for k in range(2500)]
+OTHERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "profile of IGN": (
+        "/elevation/1.0/calcul/alti/rest/elevationLine.json",
+        {
+            "resource": "stack",
+            "lon": "|".join(str(place[0]) for place in LINE),
+            "lat": "|".join(str(place[1]) for place in LINE),
+            "sampling": 5000,
+        },
+    ),
+    "profile of swisstopo": (
+        "/elevation/rest/services/profile.json?sr=2154&nb_points=5000",
+        {"type": "LineString", "coordinates": [[900100, 6599900], [901000, 6599000]]},
+    ),
+    "statistics as GeoJSON": (
+        "/elevation/edr/collections/world/area",
+        {
+            "coords": "POLYGON(("
+            + ",".join(f"{x} {y}" for x, y in [*LINE, (0, 80), LINE[0]])
+            + "))",
+            "stats": "true",
+            "f": "GeoJSON",
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize(("path", "body"), OTHERS.values(), ids=OTHERS)
+def test_large_answers_go_to_a_file(
+    client: Client, monkeypatch: pytest.MonkeyPatch, path: str, body: dict[str, Any]
+) -> None:
+    plain = post(client, path, body)
+    assert plain.status_code in (200, 203), plain.data[:300]
+    files = []
+    spooled = large.spooled
+
+    def noted(pieces: Any) -> Any:
+        files.append(spooled(pieces))
+        return files[-1]
+
+    monkeypatch.setattr(large, "spooled", noted)
+    for module in (large, numbers, server_body):
+        monkeypatch.setattr(module, "IN_MEMORY", 1 << 15)
+    again = post(client, path, body)
+    assert again.data == plain.data
+    assert len(again.data) > 1 << 15
+    (file,) = files
+    assert isinstance(file, SizedBody)
+    packed = post(client, path, body, headers={"Accept-Encoding": "gzip"})
+    assert gzip.decompress(packed.data) == plain.data
+    assert len(files) == 2
 
 
 class Leaving:

@@ -9,13 +9,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.elevation.conftest import VERTICAL, post, read
+from tests.elevation.conftest import VERTICAL, OpenClient, post, read
 from tests.elevation.world import ALPS, plain_sample
 from tests.test_tile_path import noted_calls
 from werkzeug.test import Client, create_environ
 
 from mastaba.wsgi import create_application
 from mastaba_conformance.tiny_installation import tiny_installation
+from mastaba_elevation.queries.ground import GEOD
+from mastaba_writer.installation import layer_document, write_installation
 
 ROOT = "/elevation"
 HERE = (900400.0, 6599700.0)
@@ -23,6 +25,20 @@ HERE = (900400.0, 6599700.0)
 
 def line(*points: tuple[float, float]) -> dict[str, Any]:
     return {"type": "LineString", "coordinates": [list(point) for point in points]}
+
+
+@pytest.fixture(scope="module")
+def fine(
+    ridge_pyramid: Path, tmp_path_factory: pytest.TempPathFactory, open_client: OpenClient
+) -> Client:
+    """Return a client of heights whose cells have 27 m on the ground."""
+    return open_client(
+        write_installation(
+            tmp_path_factory.mktemp("ridge"),
+            layers={"ridge": layer_document(ridge_pyramid)},
+            services=["elevation"],
+        )
+    )
 
 
 def test_start_lists_datasets_and_protocols(client: Client) -> None:
@@ -245,29 +261,39 @@ def test_small_area_has_a_value(client: Client) -> None:
     assert min(pair) <= found["mean"] <= max(pair)  # type: ignore[type-var,operator]
 
 
+def plot(west: float, south: float, side: float) -> tuple[list[tuple[float, float]], float]:
+    """Return a plot whose sides have about so many metres, and its area on the ellipsoid."""
+    up = side / 111_000
+    across = up / np.cos(np.radians(south))
+    east, north = west + across, south + up
+    area, _ = GEOD.polygon_area_perimeter(*belt_of(west, south, east, north))
+    return [(west, south), (east, south), (east, north), (west, north)], area
+
+
 @pytest.mark.parametrize("side", [1.0, 10.0, 30.0, 300.0, 30_000.0])
 @pytest.mark.parametrize("dataset", ["merc", "world"])
 def test_area_of_a_plot_is_that_of_the_ellipsoid(client: Client, dataset: str, side: float) -> None:
     """However small it is beside the pixels."""
-    from mastaba_elevation.queries.ground import GEOD
-
-    up = side / 111_000
-    across = up / np.cos(np.radians(52))
-    ring = [(10.1, 52.1), (10.1 + across, 52.1), (10.1 + across, 52.1 + up), (10.1, 52.1 + up)]
-    # Parallels are not geodesics: along them an edge has points.
-    edges = [(*a, *b) for a, b in zip(ring, ring[1:] + ring[:1], strict=True)]
-    dense = np.concatenate([np.linspace(edge[:2], edge[2:], 100)[:-1] for edge in edges])
-    wanted, _ = GEOD.polygon_area_perimeter(*dense.T.tolist())
+    ring, wanted = plot(10.1, 52.1, side)
     body = {"dataset": dataset, "geometry": polygon(ring)}
     found = read(post(client, f"{ROOT}/statistics", body))["statistics"]
     # The scale of a row is that of its middle; a cell of the world is 1.4 degrees high.
-    assert found["area"] == pytest.approx(abs(wanted), rel=0.02)
+    assert found["area"] == pytest.approx(wanted, rel=0.02)
     assert found["count"] >= 1
     whole = {"dataset": dataset, "geometry": polygon([(0, 40), (20, 40), (20, 60), (0, 60)])}
     large = read(post(client, f"{ROOT}/statistics", whole))["statistics"]
     belt, _ = GEOD.polygon_area_perimeter(*belt_of(0, 40, 20, 60))
     if dataset == "world":
         assert large["area"] == pytest.approx(abs(belt), rel=2e-3)
+
+
+@pytest.mark.parametrize("side", [1.0, 10.0, 300.0, 3000.0])
+def test_area_of_a_plot_over_fine_cells_is_exact(fine: Client, side: float) -> None:
+    ring, wanted = plot(6.52, 45.05, side)
+    body = {"dataset": "ridge", "geometry": polygon(ring)}
+    found = read(post(fine, f"{ROOT}/statistics", body))["statistics"]
+    assert found["level"] == "12"
+    assert found["area"] == pytest.approx(wanted, rel=1e-4)
 
 
 def belt_of(west: float, south: float, east: float, north: float) -> tuple[Any, Any]:

@@ -69,8 +69,10 @@ def test_values_in_names_and_queries(client: Client, dataset: str) -> None:
     for time, height in _HEIGHTS.items():
         assert _height(client, f"/terrain/{dataset}/{_TILE}?time={time}") == height
         assert _height(client, f"/terrain/{dataset};time={time}/{_TILE}") == height
-    # The name precedes the query, and the nearest value is shown.
-    assert _height(client, f"/terrain/{dataset};time=1950/{_TILE}?time=2023") == 100
+        assert _height(client, f"/terrain/{dataset};time={time}/{_TILE}?time={time}-01") == height
+    # The nearest value is shown, but no other than that of the name.
+    assert client.get(f"/terrain/{dataset};time=1950/{_TILE}?time=2023").status_code == 400
+    assert _height(client, f"/terrain/{dataset};time=1950/{_TILE}?time=default") == 100
     assert _height(client, f"/terrain/{dataset}/{_TILE}?time=1974") == 200
     assert client.get(f"/terrain/{dataset}/{_TILE}?time=yesterday").status_code == 400
     assert client.get(f"/terrain/{dataset};height=3/{_TILE}").status_code == 404

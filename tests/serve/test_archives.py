@@ -12,6 +12,7 @@ import rasterio.shutil
 from rasterio.io import MemoryFile
 from rasterio.transform import Affine
 from tests.conftest import OpenClient
+from tests.container_pmtiles.test_archives import PNG, archive
 from tests.container_sqlite.ground import picture, web_tiles, write_geopackage, write_mbtiles
 from tests.export.ground import planned
 from tests.serve.test_command import failure
@@ -151,7 +152,7 @@ def test_what_cannot_be_opened_is_said_in_one_line(
         (copy("c.tif", "VECTOR.pmtiles"), "it is a PMTiles archive"),
         (copy("d.tiff", "photo.mbtiles"), "it is an SQLite database"),
         (copy("e.mbtiles", "plan.gpkg"), "it is a GeoPackage: "),
-        (copy("e", "heights.tif"), "its suffix is none of .json, .gpkg, "),
+        (copy("e", "heights.tif"), "its suffix is not one of .json, .gpkg, "),
         (copy("f.pmtiles", "RGB_JPG.pmtiles", 17_000), "it is incomplete: it ends after 17000 "),
         (copy("g.tif", "heights.tif", 20_000), "it is incomplete: it ends after 20000 "),
         (copy("h.mbtiles", "photo.mbtiles", 9_000), "the database is damaged; "),
@@ -191,3 +192,23 @@ def test_a_folder_of_cogs_is_a_mosaic(tmp_path: Path, open_client: OpenClient) -
         tiles = [reader.locate(reader.level.limits.min_row + row, col) for col in range(4)]
         rows.append(np.concatenate([reader.decoder.decode(tile.read()) for tile in tiles], axis=1))
     np.testing.assert_array_equal(np.concatenate(rows)[..., 0], values)
+
+
+def test_archives_with_tiles_of_512_pixels_share_a_set(
+    tmp_path: Path, open_client: OpenClient
+) -> None:
+    tile = picture(1, size=512)
+    for zoom, number in ((0, 0), (3, 21)):
+        data = archive([(number, 1, len(tile), 0)], tile, kind=PNG, zooms=(zoom, zoom))
+        (tmp_path / f"zoom{zoom}.pmtiles").write_bytes(data)
+    write_mbtiles(tmp_path / "zoom5.mbtiles", {(5, 4, 2): tile})
+    files = [str(path) for path in sorted(tmp_path.iterdir())]
+    server_json = write(tmp_path / "installation", files, "http://localhost")
+    check(server_json, Plugins(), files)
+    client = open_client(server_json)
+    layers = client.application.site.catalogue.layers.values()
+    assert {layer.pyramid.tile_matrix_set.id for layer in layers} == {"WebMercatorQuad512"}
+    for layer, place in (("zoom0", "0/0/0"), ("zoom3", "3/0/0"), ("zoom5", "5/2/4")):
+        tiles = f"/ogcapi/collections/{layer}/map/tiles"
+        answer = client.get(f"{tiles}/WebMercatorQuad512/{place}")
+        assert (answer.status_code, answer.data) == (200, tile), layer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -60,7 +61,7 @@ def test_a_file_that_cannot_be_opened_is_named(
     broken = tmp_path / "broken.json"
     for text in ("{", "[]", "{}", '{"tile_matrix_set": "LAMB93", "levels": []}'):
         broken.write_text(text)
-        assert "broken.json: it is no pyramid descriptor" in failure(capsys, broken)
+        assert "broken.json: it is not a pyramid descriptor" in failure(capsys, broken)
     document = json.loads(good.read_text())
     document["format"] = "TIFF_NO_SUCH"
     broken.write_text(json.dumps(document))
@@ -68,6 +69,53 @@ def test_a_file_that_cannot_be_opened_is_named(
     plain = tmp_path / "plain.txt"
     plain.write_text("neither a pyramid nor an archive")
     assert f"{plain}: " in failure(capsys, plain)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("", "'': the path is empty"),
+        ("s3://", "'s3://' is not of the form s3://container/name"),
+        ("s3://bucket", "is not of the form s3://container/name"),
+        ("a\nb.tif", r"'a\nb.tif': its path has several lines, or is not UTF-8; rename it"),
+        ("a\rb.tif", r"'a\rb.tif': its path has several lines, or is not UTF-8; rename it"),
+        ("\udcff.tif", r"'\udcff.tif': its path has several lines, or is not UTF-8; rename it"),
+        ("a\x1b[31mb.tif", r"a\x1b[31mb.tif: there is no such file"),
+        ("/dev/zero", "/dev/zero: it is not a regular file"),
+    ],
+)
+def test_odd_names_are_refused_in_one_line(
+    name: str, reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    message = failure(capsys, name)
+    assert reason in message
+    assert message.strip().isprintable()
+
+
+def test_pipes_are_refused_without_waiting(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for suffix in ("tif", "pmtiles", "mbtiles", "json"):
+        os.mkfifo(tmp_path / f"a.{suffix}")
+        message = failure(capsys, tmp_path / f"a.{suffix}")
+        assert f"a.{suffix}: it is not a regular file" in message
+
+
+@pytest.mark.parametrize("suffix", ["tif", "pmtiles", "mbtiles", "gpkg", "json"])
+def test_empty_and_truncated_files_are_refused_in_one_line(
+    suffix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    heads = {
+        "tif": b"II*\0\x08\0\0\0\xff",
+        "pmtiles": b"PMTiles\x03" + bytes(50),
+        "json": b'{"format":',
+    }
+    for data in (b"", heads.get(suffix, b"SQLite format 3\0" + bytes(30))):
+        path = tmp_path / f"a.{suffix}"
+        path.write_bytes(data)
+        message = failure(capsys, path)
+        assert message.startswith(f"mastaba serve: {path}: ")
+        assert message.strip().isprintable()
 
 
 def test_files_are_served_until_they_are_stopped(pyramids: Path, tmp_path: Path) -> None:

@@ -6,11 +6,15 @@ import socket
 import threading
 from collections import defaultdict
 from contextlib import nullcontext
+from http.client import HTTPResponse
 from typing import Any
 
 import pytest
+from tests.support.transport import Client, request
 
 from mastaba_server.messages import CLIENT
+from mastaba_server.transport.fastcgi.connection import FastCGIConnection
+from mastaba_server.transport.http import HTTPConnection
 
 
 class Maps:
@@ -140,16 +144,46 @@ class Steps:
         return []
 
 
+class OverFastCGI:
+    """How a client sends a request and reads its answer."""
+
+    protocol = FastCGIConnection
+
+    @staticmethod
+    def begin(client: Client, path: str, name: str, *, keep: bool = True) -> None:
+        client.send(request({"PATH_INFO": path, "QUERY_STRING": name}, keep=keep))
+
+    @staticmethod
+    def status(client: Client) -> str:
+        return client.answer().status
+
+
+class OverHTTP:
+    """The same over HTTP."""
+
+    protocol = HTTPConnection
+
+    @staticmethod
+    def begin(client: Client, path: str, name: str, *, keep: bool = True) -> None:
+        close = "" if keep else "Connection: close\r\n"
+        client.send(f"GET {path}?{name} HTTP/1.1\r\nHost: x\r\n{close}\r\n".encode())
+
+    @staticmethod
+    def status(client: Client) -> str:
+        answer = HTTPResponse(client.socket)
+        answer.begin()
+        assert answer.read() == b""
+        return f"{answer.status} {answer.reason}"
+
+
 @pytest.mark.parametrize("family", [socket.AF_UNIX, socket.AF_INET])
+@pytest.mark.parametrize("over", [OverFastCGI, OverHTTP])
 def test_the_hangup_of_a_client_is_not_that_of_the_next_with_its_descriptor(
-    serve: Any, protocol: Any, family: int
+    serve: Any, over: type[OverFastCGI | OverHTTP], family: int
 ) -> None:
     steps = Steps()
-    served = serve(steps, threads=1, family=family)
-
-    def begin(client: Any, path: str, name: str, *, keep: bool = True) -> None:
-        params = {"PATH_INFO": path, "QUERY_STRING": name}
-        client.send(protocol.request(params, keep=keep))
+    served = serve(steps, threads=1, family=family, protocol=over.protocol)
+    begin, status = over.begin, over.status
 
     def begun(name: str) -> None:
         assert steps.entered[name].wait(120)
@@ -159,7 +193,7 @@ def test_the_hangup_of_a_client_is_not_that_of_the_next_with_its_descriptor(
         # Registered: their next requests are events, and hold the only thread that waits.
         steps.opened["known"].set()
         begin(client, "/", "known")
-        client.answer()
+        assert status(client) == "200 OK"
     begin(gone, "/map", "gone", keep=False)
     begun("gone")
     begin(first, "/", "first")
@@ -170,17 +204,17 @@ def test_the_hangup_of_a_client_is_not_that_of_the_next_with_its_descriptor(
     begin(staying, "/map", "staying")
     gone.socket.shutdown(socket.SHUT_WR)
     steps.opened["first"].set()
-    first.answer()
+    assert status(first) == "200 OK"
     begun("second")
     steps.opened["gone"].set()
     # Its event still waits behind that of the listening socket.
-    assert gone.answer().status == "200 OK"
+    assert status(gone) == "200 OK"
     begun("staying")
     steps.opened["second"].set()
-    second.answer()
+    assert status(second) == "200 OK"
     # Answered after the event of the client that has gone.
     steps.opened["last"].set()
     begin(second, "/", "last")
-    second.answer()
+    assert status(second) == "200 OK"
     steps.opened["staying"].set()
-    assert staying.answer().status == "200 OK"
+    assert status(staying) == "200 OK"

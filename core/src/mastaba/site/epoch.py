@@ -20,10 +20,10 @@ from mastaba.errors import MastabaError
 from mastaba.plugins.manager import Plugins
 from mastaba.services.base import Site
 from mastaba.services.change import Change, layer_changes
-from mastaba.site.announcement import announce
 from mastaba.site.application import Application
 from mastaba.site.updates import SiteUpdates
 from mastaba_server.log.destination import begin_batches
+from mastaba_server.processes import announcement
 from mastaba_server.processes.allocator import keep_freed_memory, return_freed_memory
 from mastaba_server.processes.balance import Balance
 from mastaba_server.processes.control import Change as ChangeMessage
@@ -160,7 +160,7 @@ class SiteEpoch(Epoch):
         self._announced = site.catalogue
         changes = layer_changes(before, site.catalogue)
         calls = self._plugins.announcements(site, changes) if changes else None
-        return functools.partial(announce, calls) if calls else None
+        return functools.partial(announcement.announce, calls) if calls else None
 
     def companions(self) -> list[Callable[[], None]]:
         site = self.site

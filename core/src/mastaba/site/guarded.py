@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from mastaba.errors import AccessError
+from mastaba.errors import AccessError, UnknownPathError, public_message
 from mastaba.services.addresses import TilePaths, TileQueries
 from mastaba.services.base import Service, Site
+from mastaba.services.statuses import status_of
 from mastaba.site.site_application import Routes, SiteApplication, StartResponse
 from mastaba.site.tile_table import (
     AllHeaders,
@@ -23,7 +24,7 @@ from mastaba.site.tile_table import (
     known,
 )
 from mastaba_server.access.caching import secure
-from mastaba_server.access.door import VISIT, Visit
+from mastaba_server.access.door import IN_PATH, VISIT, Visit
 from mastaba_server.access.gate import Meter, Spending
 from mastaba_server.access.principal import GRANT, Grant
 from mastaba_server.access.refusals import refusal_headers
@@ -129,24 +130,35 @@ class ViewApplication(SiteApplication):
         return _ViewRoutes(site)
 
     def _answer(self, environ: dict[str, Any]) -> Response:
-        error = environ.get(GRANT)
-        if not isinstance(error, Exception) or environ["REQUEST_METHOD"] == "OPTIONS":
+        grant, method = environ.get(GRANT), environ["REQUEST_METHOD"]
+        error = grant if isinstance(grant, Exception) and method != "OPTIONS" else None
+        if error is None and IN_PATH not in environ:
             return super()._answer(environ)
         path = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
         service, below = self._routes.find(utf8(path).removesuffix("/"))
         if service is None:
-            status = error.status if isinstance(error, AccessError) else 500
-            report = plain_error(
-                status, "Refused", str(error) if status < 500 else "Internal issue"
-            )
+            if error is None:
+                return super()._answer(environ)
+            report = plain_error(status_of(error), "Refused", public_message(error))
             return self._with_status_of(error, report, environ)
-        if service.sees_refusals:
+        if IN_PATH in environ and not service.takes_credential_at(below):
+            # For everybody, whatever the credential is. The segment keeps the path from being bare.
+            error, below = UnknownPathError("there is nothing at this path"), f"/~{below}"
+        elif error is None or service.sees_refusals:
             return super()._answer(environ)
         environ["mastaba.service"] = service.name, below
-        method = environ["REQUEST_METHOD"]
         query = environ.get("QUERY_STRING", "")
         request = Request("GET" if method == "HEAD" else method, below, query, environ)
         return self._report(error, request, service)
+
+    def _report(self, error: Exception, request: Request, service: Service) -> Response:
+        principal = getattr(request.environ.get(GRANT), "principal", None)
+        is_known = principal is not None and not principal.is_anonymous
+        if isinstance(error, AccessError) and error.status == 401 and is_known:
+            # Before the report is written: it may contain the status.
+            more = error.challenges, error.retry_after, error.headers
+            error = AccessError(str(error), 403, *more)
+        return super()._report(error, request, service)
 
     def _with_status_of(
         self, error: Exception, report: Response, environ: Mapping[str, Any]
@@ -154,11 +166,7 @@ class ViewApplication(SiteApplication):
         if not isinstance(error, AccessError):
             return super()._with_status_of(error, report, environ)
         report.status = error.status
-        gate, grant = self.site.gate, environ.get(GRANT)
-        principal = getattr(grant, "principal", None)
-        if report.status == 401 and principal is not None and not principal.is_anonymous:
-            report.status = 403
-        report.headers += refusal_headers(error, report.status, gate, environ)
+        report.headers += refusal_headers(error, report.status, self.site.gate, environ)
         return report
 
     def _all_headers(

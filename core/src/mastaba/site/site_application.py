@@ -9,6 +9,7 @@ from typing import Any
 
 from mastaba.errors import (
     ClientGoneError,
+    NotAcceptableError,
     OverloadedError,
     RequestError,
     SlabFormatError,
@@ -34,6 +35,8 @@ from mastaba_server.web.text import utf8
 logger = logging.getLogger("mastaba.request")
 
 _NO_SERVICE = ("", "")
+_RETRY_STORAGE = "10"
+"""Seconds after which another attempt makes sense when a storage has failed."""
 
 StartResponse = Callable[[str, Headers], Any]
 
@@ -193,7 +196,7 @@ class SiteApplication:
             response = service.respond(request)
             if DOCUMENT in environ and response.status in (200, 304):
                 self._document(response, service)
-                if self._table and (answer := environ[DOCUMENT]):
+                if self._table and service.is_viewed and (answer := environ[DOCUMENT]):
                     self._table.add_document(
                         environ,
                         lambda sent: self._document(answer(sent), service),
@@ -227,7 +230,9 @@ class SiteApplication:
         if isinstance(error, ClientGoneError):
             return Response(CLIENT_GONE, [])
         if isinstance(error, MovedError):
-            return moved(request, service.settings.endpoint_uri, error.before, error.after)
+            found = moved(request, service.settings.endpoint_uri, error.before, error.after)
+            if found is not None:
+                return found
         if isinstance(error, StorageError | SlabFormatError):
             logger.error("%s: %s", _described(request, service), error)
         elif not isinstance(error, RequestError | OverloadedError):
@@ -235,7 +240,7 @@ class SiteApplication:
         try:
             report = service.error_response(error, request)
             report = self._with_status_of(error, report, request.environ)
-            if isinstance(error, TileNotFoundError):
+            if isinstance(error, TileNotFoundError | NotAcceptableError):
                 report.headers += error.headers
             return for_people(report, public_message(error), request, self.site, service)
         except Exception as second:
@@ -254,6 +259,8 @@ class SiteApplication:
         if report.status >= 400 and isinstance(error, OverloadedError):
             report.status = 503
             report.headers.append(("Retry-After", str(error.retry_after)))
+        elif report.status == 503 and isinstance(error, StorageError):
+            report.headers.append(("Retry-After", _RETRY_STORAGE))
         return report
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import logging
+import os
 import threading
+import time
 from dataclasses import replace
 
 from mastaba.catalogue import Catalogue, in_order
@@ -21,6 +23,8 @@ from mastaba.site.logs import log_faults
 from mastaba.variants import VariantTable
 from mastaba_documents.faults import Faults, UnusableError
 from mastaba_server.processes.control import WorkerLink
+from mastaba_server.processes.scoreboard import Obstacle
+from mastaba_server.processes.turns import Turn
 
 logger = logging.getLogger("mastaba")
 
@@ -49,6 +53,7 @@ class SiteUpdates:
         self.source = source or Source()
         self._lock = threading.Lock()
         self._link: WorkerLink | None = None
+        self._turn = Turn() if plugins.dimensions and hasattr(os, "memfd_create") else None
         application.site.submit = self.submit
         self._adopt()
 
@@ -56,6 +61,27 @@ class SiteUpdates:
         """Send changes to the supervisor from now on, and follow those that it makes."""
         self._link = link
         link.follow(lambda change: self.follow(Change.from_json(change)))
+        if self._turn is not None:
+            threading.Thread(target=self._watch, args=(self._turn,), daemon=True).start()
+
+    def _watch(self, turn: Turn) -> None:
+        """Load layers again whose lists of variants have changed."""
+        while True:
+            time.sleep(1)
+            if turn.take():
+                self.look()
+
+    def look(self) -> None:
+        """Load layers again whose lists of variants have changed, and report those with errors."""
+        for name, table in self._application.site.catalogue.variants.items():
+            try:
+                if table.is_outdated():
+                    self._refresh(name)
+            except Exception as error:  # noqa: BLE001 - the next look may succeed
+                logger.error("the variants of the layer %s cannot be read: %s", name, error)
+        site = self._application.site
+        is_faulty = any(table.is_faulty for table in site.catalogue.variants.values())
+        site.scoreboard.report(Obstacle.VARIANTS, is_faulty)
 
     def _adopt(self) -> None:
         for table in self._application.site.catalogue.variants.values():
@@ -132,7 +158,7 @@ class SiteUpdates:
             return replace(old, settings=replace(old.settings, enabled=enabled))
         if change.virtual:
             if "v" in old.layers:
-                raise ChangeRefusedError("faulty", "the layer v has the addresses of all of them")
+                raise ChangeRefusedError("faulty", "the layer v uses their addresses")
             virtual = {key: one for key, one in old.virtual.items() if key != change.virtual}
             if change.action is not Action.DELETE_VIRTUAL:
                 name = change.virtual

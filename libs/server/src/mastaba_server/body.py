@@ -91,6 +91,22 @@ Body = bytes | SizedBody
 """Body of a response."""
 
 
+def head_of(pieces: Iterator[bytes]) -> tuple[list[bytes], bool]:
+    """Take the pieces that are kept in memory: until they have more than `IN_MEMORY` bytes.
+
+    Returns:
+        these pieces, and whether they are all.
+    """
+    head: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        head.append(piece)
+        size += len(piece)
+        if size > IN_MEMORY:
+            return head, False
+    return head, True
+
+
 def spooled(pieces: Iterable[bytes]) -> Body:
     """Return a body composed of pieces.
 
@@ -105,14 +121,8 @@ def spooled(pieces: Iterable[bytes]) -> Body:
         the errors of iterating over ``pieces``.
     """
     rest = iter(pieces)
-    head: list[bytes] = []
-    size = 0
-    for piece in rest:
-        head.append(piece)
-        size += len(piece)
-        if size > IN_MEMORY:
-            break
-    else:
+    head, is_all = head_of(rest)
+    if is_all:
         return b"".join(head)
     try:
         body = SpooledBody()

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, nullcontext
 from time import monotonic
 from typing import Any, Protocol
 
-from mastaba_server.access.principal import GRANT
+from mastaba_server.access.clients import client_of
 from mastaba_server.errors import ClientGoneError, OverloadedError
 from mastaba_server.messages import Client
 
@@ -52,16 +52,8 @@ def begin(
 
 
 def who() -> str:
-    """Return whose request it is: the principal, or the address of an anonymous client.
-
-    It is empty if that is unknown.
-    """
-    if _local.request is None:
-        return ""
-    principal = getattr(_local.environ.get(GRANT), "principal", None)
-    if principal is None or principal.is_anonymous:
-        return _local.environ.get("REMOTE_ADDR") or ""
-    return f"{principal.kind}:{principal.id}"
+    """Return whose request it is; see `mastaba_server.access.clients.client_of`."""
+    return "" if _local.request is None else client_of(_local.environ)
 
 
 def end() -> None:

@@ -63,11 +63,11 @@ class MovedError(RequestError):
     """A name in the request means another name at the moment, under which it must be sent again.
 
     Args:
-        before, after: the part of the name that differs, as in the request, decoded.
+        before, after: the name as in the request, and the other one, decoded.
     """
 
     def __init__(self, before: str, after: str) -> None:
-        super().__init__(f"{before} is {after} at the moment")
+        super().__init__(f"{before} is {after} at the moment: request that one")
         self.before = before
         self.after = after
 
@@ -86,6 +86,25 @@ class UnsupportedOperationError(RequestError):
 
 class UnknownPathError(RequestError):
     """Nothing is served at this path."""
+
+
+class NotAcceptableError(RequestError):
+    """The client accepts no form in which the resource can be sent.
+
+    Args:
+        message: what it would have to accept.
+        parameter: the parameter that says what it accepts, or None.
+        headers: of the report, name and value each.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        parameter: str | None = None,
+        headers: Sequence[tuple[str, str]] = (),
+    ) -> None:
+        super().__init__(message, parameter)
+        self.headers = headers
 
 
 class RequestTooLargeError(RequestError):

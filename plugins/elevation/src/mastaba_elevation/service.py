@@ -18,6 +18,7 @@ from mastaba_elevation.settings import FACADES, SETTINGS_SCHEMA, Settings
 from mastaba_elevation.web.facade import Context, Facade, unknown_path
 from mastaba_elevation.web.numbers import json_document
 from mastaba_elevation.web.pages import Section, error_page, page, page_response, wants_page
+from mastaba_ows.parameters import whole_number
 
 _CLASSES: Final = {
     "edr": "mastaba_elevation.edr.api:Edr",
@@ -83,8 +84,8 @@ class ElevationService(Service):
         query = request.query_string.lower()
         # Upper estimates, by the separators of positions and the length of a body.
         positions = sum(map(query.count, (",", "|", "%2c", "%7c")))
-        sent = _number(request.environ.get("CONTENT_LENGTH") or "") // _PER_POINT
-        asked = (_number(request.query.get(name, "")) for name in _COUNTS)
+        sent = (request.content_length or 0) // _PER_POINT
+        asked = (whole_number(request.query.get(name, "")) or 0 for name in _COUNTS)
         points = max(positions, sent, *asked)
         return 1 + min(points, self._limits.points) // _POINTS
 
@@ -161,8 +162,3 @@ def _load(place: str) -> type[Facade]:
     module, _, name = place.partition(":")
     found: type[Facade] = getattr(import_module(module), name)
     return found
-
-
-def _number(text: str) -> int:
-    """Return a number that a client has written; 0 for anything else."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 0

@@ -8,6 +8,8 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mastaba.errors import escaped
+
 if TYPE_CHECKING:
     from argparse import ArgumentParser, _SubParsersAction
 
@@ -71,5 +73,5 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _failed(reason: str) -> int:
-    sys.stderr.write(f"mastaba serve: {reason}\n")
+    sys.stderr.write(f"mastaba serve: {escaped(reason)}\n")
     return 1

@@ -37,12 +37,14 @@ def write(folder: Path, files: Sequence[str], public_url: str) -> Path:
         public_url: start of the public addresses.
 
     Raises:
-        InvalidFileError: a file does not exist, has the name of another, or is a descriptor whose
-            tile matrix set needs a configuration; or a folder has no GeoTIFFs, or too many.
+        InvalidFileError: a file does not exist, has the name of another or one that no layer can
+            have, or is a descriptor whose tile matrix set needs a configuration; or a folder has
+            no GeoTIFFs, or too many.
         OSError: the installation cannot be written.
     """
     layers: dict[str, Mapping[str, Any]] = {}
     for file in files:
+        _require_writable(file)
         name = identifier_of(file)
         if name in layers:
             raise InvalidFileError(f"{file}: another file has the name {name!r}; rename one")
@@ -54,6 +56,17 @@ def write(folder: Path, files: Sequence[str], public_url: str) -> Path:
         public_url=public_url,
         services_overrides=_REPROJECTION,
     )
+
+
+def _require_writable(file: str) -> None:
+    """Refuse a path that no document can contain."""
+    try:
+        path = _path_of(file)
+    except ValueError as error:
+        raise InvalidFileError(f"{file!r}: {error}") from None
+    # Lists of layers are lines in UTF-8.
+    if path.splitlines() != [path] or path.encode(errors="replace").decode() != path:
+        raise InvalidFileError(f"{file!r}: its path has several lines, or is not UTF-8; rename it")
 
 
 def identifier_of(file: str) -> str:
@@ -91,7 +104,7 @@ def _reason(file: str, server_json: Path, plugins: Plugins, faults: Sequence[Fau
     suffixes = [one for found in plugins.containers.declared("suffixes").values() for one in found]
     known = (".json", *sorted(suffixes))
     if not path.lower().endswith(known) and any(one.file == path for one in own):
-        return f"its suffix is none of {', '.join(known)}"
+        return f"its suffix is not one of {', '.join(known)}"
     descriptor = server_json.parent / "layers" / f"{name}.json"
     named_by = f"; it is named by pyramids[0].path of {descriptor}"
     reasons = []
@@ -122,7 +135,8 @@ def _layer(file: str, folder: Path) -> Mapping[str, Any]:
     if is_local and Path(file).is_dir():
         return {"pyramids": [{"path": str(_table(Path(file), folder)), "container": "mosaic"}]}
     if is_local and not Path(file).is_file():
-        raise InvalidFileError(f"{file}: there is no such file")
+        reason = "it is not a regular file" if Path(file).exists() else "there is no such file"
+        raise InvalidFileError(f"{file}: {reason}")
     path = _path_of(file)
     if path.lower().endswith(_TABLES):
         return {"pyramids": [{"path": path, "container": "mosaic"}]}
@@ -134,7 +148,7 @@ def _layer(file: str, folder: Path) -> Mapping[str, Any]:
         return layer_document(Path(path), title=identifier_of(file))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         what = "is not JSON" if isinstance(error, json.JSONDecodeError) else f"{error}"
-        reason = f"it is no pyramid descriptor of a common tile matrix set ({what})"
+        reason = f"it is not a pyramid descriptor of a common tile matrix set ({what})"
         raise InvalidFileError(f"{file}: {reason}; serve it with a configuration") from None
 
 

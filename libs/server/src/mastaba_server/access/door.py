@@ -24,6 +24,9 @@ from mastaba_server.web.response import ADDRESSES, Response
 VISIT: Final = "mastaba.visit"
 """Key of the WSGI environment for the `Visit` of a request."""
 
+IN_PATH: Final = "mastaba.credential_in_path"
+"""Key of the WSGI environment if a segment for a credential was taken out of the path."""
+
 _IN_ADDRESSES: Final = frozenset((Form.PATH, Form.QUERY))
 # The address as the client has sent it, in the words of other servers.
 _COPIES: Final = (
@@ -166,12 +169,15 @@ class Door:
                 if _SIGNED in kept.lower():
                     visit, kept = self._with_signed_links(visit, kept)
             environ[GRANT] = visit.grant
+        except AccessError as error:
+            # Its frames know the environment: a cycle, which only the garbage collector would end.
+            environ[GRANT] = error.with_traceback(None)
         except Exception as error:  # noqa: BLE001 - reported by the addressed service
             environ[GRANT] = error
         environ[VISIT] = visit
         environ[ADDRESSES] = visit.addresses
         if below is not path:
-            environ["SCRIPT_NAME"], environ["PATH_INFO"] = "", below
+            environ["SCRIPT_NAME"], environ["PATH_INFO"], environ[IN_PATH] = "", below, True
         environ["QUERY_STRING"] = kept
         for key in self._removed:
             environ.pop(key, None)

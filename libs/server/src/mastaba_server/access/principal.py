@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -10,6 +11,9 @@ from typing import Any, Final, NamedTuple
 
 GRANT: Final = "mastaba.grant"
 """Key of the WSGI environment for the `Grant` of a request, or the error of one without."""
+
+_LIKE_OTHERS: Final = re.compile("[0-9a-z]{8}|anonymous|unknown|removed|other|-|.*:.*", re.DOTALL)
+"""Names of users that usage could mistake for keys, for other principals or for sums."""
 
 PEER: Final = "mastaba.peer"
 """Key of the WSGI environment for the address of the connection; REMOTE_ADDR is the client's."""
@@ -69,6 +73,8 @@ class Principal:
         own: grants of a key of its own, such as ``layers``, ``services`` and ``area``.
         scope: limits that a signed address adds, by the keys of its payload.
         issuer: principal for whom an address is signed, or None.
+        account: name under which its requests are logged and counted: the id of its owner, behind
+            the kind if it could be that of another principal.
     """
 
     id: str
@@ -83,11 +89,29 @@ class Principal:
     own: Mapping[str, Any] = field(default_factory=dict, hash=False)
     scope: Mapping[str, Any] = field(default_factory=dict, hash=False)
     issuer: Principal | None = None
+    account: str = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        owner = self.owner
+        is_clear = owner.kind == "user" and not _LIKE_OTHERS.fullmatch(owner.id)
+        account = owner.id if is_clear or owner.kind in ("anonymous", "key") else owner.named
+        # Found once: each tile that is counted asks for it.
+        object.__setattr__(self, "account", account)
 
     @property
     def is_anonymous(self) -> bool:
         """Whether the client has shown no credential."""
         return self.kind == "anonymous"
+
+    @property
+    def owner(self) -> Principal:
+        """Who is responsible for its requests: the issuer of a signed address, or itself."""
+        return self.issuer or self
+
+    @property
+    def named(self) -> str:
+        """The kind and the id, which no other principal has."""
+        return f"{self.kind}:{self.id}"
 
 
 @dataclass(slots=True, eq=False)

@@ -192,7 +192,7 @@ def _identity(grant: object, virtual: str) -> dict[str, str]:
     """Return the fields of a line that say who asked, without a credential."""
     key = tag = ""
     if isinstance(grant, Grant):
-        key, tag = "" if grant.principal.is_anonymous else grant.principal.id, grant.tag
+        key, tag = "" if grant.principal.is_anonymous else grant.principal.account, grant.tag
     return {"key": key or "-", "class": tag or "-", "virtual": virtual or "-"}
 
 

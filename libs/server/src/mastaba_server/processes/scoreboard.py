@@ -40,6 +40,7 @@ class Obstacle(StrEnum):
         RULES: likewise, a change of the rules of access.
         CELLS: usage is counted, but not for each layer.
         TABLES: the table of a mosaic has errors; the one before is served.
+        VARIANTS: likewise, the list of the variants of a layer that is watched.
     """
 
     DRAINING = "the server is about to stop"
@@ -49,6 +50,7 @@ class Obstacle(StrEnum):
     RULES = "the file of access rules has errors: the rules before them stay in use"
     CELLS = "the cells of usage have run out: layers are counted together"
     TABLES = "the table of a mosaic cannot be used: the one before it stays in use"
+    VARIANTS = "the list of the values of a layer cannot be used: the one before it stays in use"
 
 
 @dataclass(frozen=True, slots=True)

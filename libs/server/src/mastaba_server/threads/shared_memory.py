@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import mmap
 import os
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -36,8 +38,20 @@ class SharedMemory:
     def locked(self) -> Iterator[mmap.mmap]:
         """Return the memory, which no other process or thread changes meanwhile."""
         with self._lock.get():
-            fcntl.lockf(self._file, fcntl.LOCK_EX)
+            self._take()
             try:
                 yield self.memory
             finally:
                 fcntl.lockf(self._file, fcntl.LOCK_UN)
+
+    def _take(self) -> None:
+        while True:
+            try:
+                fcntl.lockf(self._file, fcntl.LOCK_EX)
+                return
+            except OSError as error:
+                # The kernel takes threads of a process for one: those of two processes that hold a
+                # lock each, and wait for that of the other, look like a deadlock.
+                if error.errno != errno.EDEADLK:
+                    raise
+            time.sleep(0.001)

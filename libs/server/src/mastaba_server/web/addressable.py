@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import threading
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -12,15 +11,20 @@ from typing import Any, Final
 
 from werkzeug.http import parse_etags
 
+from mastaba_server.access.clients import client_of
 from mastaba_server.body import CutShortError, SizedBody
 from mastaba_server.errors import OverloadedError, ServerError
 from mastaba_server.messages import CLIENT, Client
-from mastaba_server.web.conditional import byte_range, etag_matches
+from mastaba_server.web.conditional import byte_range, is_known
 from mastaba_server.web.request import Request
 from mastaba_server.web.response import Headers, Response
 
 LARGEST_PIECE: Final = 1024 * 1024
 """Bytes. A part of at most this size is not counted by `Streams`."""
+_OF_CACHES: Final = frozenset(
+    ("Cache-Control", "Content-Location", "Expires", "Surrogate-Key", "Vary")
+)
+"""Headers of 200 that 304 has too (RFC 9110, 15.4.5), beside ETag."""
 
 
 class AddressableBody(ABC):
@@ -53,8 +57,8 @@ class Streams:
 
     Args:
         most: bodies at a time.
-        of_client: bodies at a time for one client address. Where all clients have a loopback
-            address, a front server does not say who they are; only ``most`` holds then.
+        of_client: bodies at a time for one client; see `mastaba_server.access.clients.client_of`.
+            Where that is unknown, only ``most`` holds.
     """
 
     def __init__(self, most: int = 2, of_client: int = 1) -> None:
@@ -64,14 +68,14 @@ class Streams:
         self._running: Counter[str] = Counter()
 
     def take(self, client: str) -> None:
-        """Count one more body for a client.
+        """Count one more body for a client; empty for an unknown one.
 
         Raises:
             OverloadedError: there are as many as there may be.
         """
         with self._lock:
             is_many = self._running.total() >= self._most
-            if is_many or (_is_told(client) and self._running[client] >= self._of_client):
+            if is_many or (client and self._running[client] >= self._of_client):
                 raise OverloadedError("too many downloads are running", retry_after=30)
             self._running[client] += 1
 
@@ -103,8 +107,8 @@ def addressable_response(
         return Response(412, [])
     of_all = [("ETag", etag)] if etag else []
     of_all.append(("Accept-Ranges", "bytes" if etag else "none"))
-    if etag and etag_matches(sent.get("HTTP_IF_NONE_MATCH"), etag):
-        return Response(304, of_all)
+    if etag and is_known(sent, etag):
+        return Response(304, [*of_all, *(item for item in headers if item[0] in _OF_CACHES)])
     headers = headers + of_all
     method = sent["REQUEST_METHOD"]
     start, end, status = 0, body.size, 200
@@ -119,7 +123,7 @@ def addressable_response(
             headers.append(("Content-Range", f"bytes {start}-{end - 1}/{body.size}"))
     counted = None
     if method != "HEAD" and end - start > LARGEST_PIECE:
-        counted = streams, sent.get("REMOTE_ADDR") or ""
+        counted = streams, client_of(sent)
     return Response(status, headers, _Part(body, start, end, sent.get(CLIENT), counted))
 
 
@@ -141,8 +145,8 @@ class _Part(SizedBody):
         self._ended: list[Callable[[int], None]] = []
         self._sent = 0
         if counted is not None:
-            streams, address = counted
-            streams.take(address)
+            streams, whose = counted
+            streams.take(whose)
             self._counted = counted
 
     def __len__(self) -> int:
@@ -174,8 +178,8 @@ class _Part(SizedBody):
             self._ended.pop()(self._sent)
         counted, self._counted = self._counted, None
         if counted is not None:
-            streams, address = counted
-            streams.release(address)
+            streams, whose = counted
+            streams.release(whose)
 
     def __del__(self) -> None:
         # A response that is not sent is not closed either.
@@ -189,11 +193,3 @@ def _if_match(sent: Mapping[str, Any], etag: str | None) -> bool:
         return True
     wanted = parse_etags(text)
     return wanted.star_tag or (etag is not None and wanted.is_strong(etag.strip('"')))
-
-
-def _is_told(address: str) -> bool:
-    """Return whether an address says who the client is."""
-    try:
-        return not ipaddress.ip_address(address).is_loopback
-    except ValueError:
-        return False

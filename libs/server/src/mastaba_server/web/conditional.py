@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 from werkzeug.http import http_date, parse_date, parse_etags
 
@@ -20,6 +21,19 @@ def etag_matches(if_none_match: str | None, etag: str) -> bool:
     if if_none_match == etag:
         return True
     return parse_etags(if_none_match).contains_weak(etag.strip('"'))
+
+
+def is_known(sent: Mapping[str, Any], etag: str) -> bool:
+    """Return whether a client has an answer with an ETag (given in quotes) already.
+
+    Only GET and HEAD are answered with 304 then (RFC 9110, 13.1.2). A POST is a query in its body,
+    so the ETag of its answer is not that of the address.
+
+    Args:
+        sent: WSGI environment of the request.
+    """
+    is_read = sent.get("REQUEST_METHOD", "GET") in ("GET", "HEAD")
+    return is_read and etag_matches(sent.get("HTTP_IF_NONE_MATCH"), etag)
 
 
 def not_modified_since(if_modified_since: str | None, modified: float | None) -> bool:

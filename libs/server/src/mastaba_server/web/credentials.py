@@ -9,7 +9,7 @@ from threading import Lock
 from typing import Any, Final
 from urllib.parse import quote
 
-from mastaba_server.body import SizedBody, SpooledBody, spooled
+from mastaba_server.body import SpooledBody, spooled
 from mastaba_server.web.response import Document, Response, is_text
 from mastaba_server.web.text import decode
 
@@ -153,10 +153,11 @@ class Addresses:
             response.body = self.text(body)
         elif isinstance(body, SpooledBody) and any(self._mark in part for part in _joined(body)):
             with suppress(OSError):
-                response.body = spooled(self._pieces(body))
+                response.body = spooled(self.pieces(body))
             body.close()
 
-    def _pieces(self, body: SizedBody) -> Iterator[bytes]:
+    def pieces(self, body: Iterable[bytes]) -> Iterator[bytes]:
+        """Yield the parts of a text with the addresses written."""
         size, rest = len(self._mark), b""
         for piece in body:
             data = rest + piece

@@ -59,15 +59,20 @@ class Request:
         text: str = self.environ.get("CONTENT_TYPE") or ""
         return text.partition(";")[0].strip().lower()
 
+    @property
+    def content_length(self) -> int | None:
+        """Declared bytes of the body; None if the client does not say, as in a chunked body."""
+        declared: str = self.environ.get("CONTENT_LENGTH") or ""
+        # Truncated, since Python refuses to convert thousands of digits.
+        return int(declared[:20]) if declared.isascii() and declared.isdigit() else None
+
     def body(self) -> bytes:
         """Read the body.
 
         Raises:
             RequestTooLargeError: its declared or actual length exceeds 1 MiB.
         """
-        declared = self.environ.get("CONTENT_LENGTH") or ""
-        # Truncated, since Python refuses to convert thousands of digits.
-        length = int(declared[:20]) if declared.isascii() and declared.isdigit() else None
+        length = self.content_length
         if length is not None and length > MAX_BODY:
             raise RequestTooLargeError("the body is larger than 1 MiB")
         stream = self.environ["wsgi.input"]

@@ -17,7 +17,7 @@ from werkzeug.http import parse_accept_header
 
 from mastaba_server.body import Body
 from mastaba_server.messages import Headers as Headers
-from mastaba_server.web.conditional import etag_matches
+from mastaba_server.web.conditional import is_known
 from mastaba_server.web.request import Request
 
 DOCUMENT: Final = "mastaba.document"
@@ -202,7 +202,7 @@ class Document:
         compress = document._is_worth_compressing and accepts_coding(sent, "gzip")
         etag = f'"{document._hash}-gz"' if compress else f'"{document._hash}"'
         headers = [("ETag", etag), ("Vary", "Accept-Encoding, Accept")]
-        if etag_matches(sent.get("HTTP_IF_NONE_MATCH"), etag):
+        if is_known(sent, etag):
             return Response(304, headers)
         headers.append(("Content-Type", media_type))
         headers.append(("Content-Disposition", content_disposition(media_type, document.file_name)))
@@ -234,19 +234,46 @@ def plain_error(status: int, error: str, description: str) -> Response:
     return message(status, text, "application/json")
 
 
-def moved(request: Request, endpoint_uri: str, before: str, after: str) -> Response:
-    """Return a redirect, for a minute, to the address with a part of a name replaced.
+def moved(request: Request, endpoint_uri: str, before: str, after: str) -> Response | None:
+    """Return a redirect, for a minute, to the address with a name replaced.
 
     Args:
         endpoint_uri: public address of the service.
-        before, after: the part, decoded.
+        before, after: the name, decoded.
+
+    Returns:
+        None if the name is no segment of the path, and in no list of the query: a redirect would
+        lead to the same address, for example if the body of the request contains the name.
     """
-    address = endpoint_uri + quote(request.path.replace(before, after), safe=_UNRESERVED)
-    if request.query_string:
-        pairs = parse_qsl(request.query_string, keep_blank_values=True, errors="replace")
-        query = [(name, value.replace(before, after)) for name, value in pairs]
-        address += f"?{urlencode(query, safe=_UNRESERVED, quote_via=quote)}"
+    path, query = _renamed(request.path, before, after), request.query_string
+    address = endpoint_uri + quote(path, safe=_UNRESERVED)
+    is_same = path == request.path
+    if query:
+        pairs = parse_qsl(query, keep_blank_values=True, errors="replace")
+        found = [(name, _renamed(value, before, after)) for name, value in pairs]
+        address += f"?{urlencode(found, safe=_UNRESERVED, quote_via=quote)}"
+        is_same = is_same and found == pairs
+    if is_same:
+        return None
     return Response(307, [("Location", address), ("Cache-Control", "max-age=60")])
+
+
+def _renamed(text: str, before: str, after: str) -> str:
+    """Return a path, or a list of names, with a name replaced.
+
+    Other names may begin or end with it. In a path, it may be followed by an extension.
+    """
+    return "/".join(
+        ",".join(_name(one, before, after) for one in segment.split(","))
+        for segment in text.split("/")
+    )
+
+
+def _name(text: str, before: str, after: str) -> str:
+    name, point, extension = text.rpartition(".")
+    if name == before and extension.isalpha():
+        return f"{after}{point}{extension}"
+    return after if text == before else text
 
 
 def accepts_coding(headers: Mapping[str, Any], coding: str) -> bool:

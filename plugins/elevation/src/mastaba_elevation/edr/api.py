@@ -12,11 +12,10 @@ import numpy as np
 
 from mastaba.api.catalogue import WGS84
 from mastaba.api.web import (
-    STATUS_LINES,
     Document,
     Response,
     content_disposition,
-    message,
+    problem,
     spooled,
 )
 from mastaba.errors import InvalidParameterError, NoSuchValueError, public_message
@@ -72,11 +71,12 @@ from mastaba_elevation.queries.sampling import SamplingOptions, resolutions
 from mastaba_elevation.queries.taps import METHODS
 from mastaba_elevation.web.facade import Context, Facade, status_of, unknown_path
 from mastaba_elevation.web.geometry import LINES, POINTS, Geometry
-from mastaba_elevation.web.large import in_pieces, large_response
 from mastaba_elevation.web.numbers import json_document, json_response, rounded, to_json
 from mastaba_elevation.web.pages import page_response, wants_page
 from mastaba_elevation.web.parameters import Parameters, parameters_of
 from mastaba_render.api.encoders import Raster
+from mastaba_server.web.large import large_response
+from mastaba_server.web.pieces import in_pieces
 
 if TYPE_CHECKING:
     from mastaba.api.web import Request
@@ -130,17 +130,10 @@ class Edr(Facade):
     def error_response(self, error: Exception, request: Request) -> Response:
         status = status_of(error)
         text = public_message(error)
-        phrase = STATUS_LINES[status].partition(" ")[2]
-        content = {
-            "type": _TYPES.get(status, "ServerError"),
-            "title": phrase,
-            "status": status,
-            "detail": text,
-            # Required by the schema of exceptions of EDR.
-            "code": str(status),
-            "description": text,
-        }
-        return message(status, to_json(content), JSON)
+        kind = _TYPES.get(status, "ServerError")
+        # Required by the schema of exceptions of EDR.
+        more = {"code": str(status), "description": text}
+        return problem(status, text, kind=kind, more=more, media_type=JSON)
 
     def _document(self, path: tuple[str, ...]) -> Document:
         match path:

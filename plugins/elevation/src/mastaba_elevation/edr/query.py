@@ -10,7 +10,7 @@ import numpy as np
 
 from mastaba.api.catalogue import CRS, BoundingBox
 from mastaba.api.web import preferred_media_type, printable
-from mastaba.errors import InvalidParameterError, MissingParameterError
+from mastaba.errors import InvalidParameterError, MissingParameterError, NotAcceptableError
 from mastaba_elevation.edr.names import (
     COVERAGE,
     DISTANCE,
@@ -23,7 +23,6 @@ from mastaba_elevation.edr.names import (
 )
 from mastaba_elevation.web.crs import requested_crs
 from mastaba_elevation.web.wkt import read_wkt
-from mastaba_ows.errors import NotAcceptableError
 from mastaba_ows.parameters import decimal
 
 if TYPE_CHECKING:
@@ -213,6 +212,6 @@ def positions_of(parameters: Parameters, name: str, most: int) -> int:
     """Return the number of positions along an axis; 0 for the stored resolution.
 
     Raises:
-        InvalidParameterError: it is not a whole number from 0 to ``most``.
+        InvalidParameterError: it is not an integer from 0 to ``most``.
     """
     return parameters.integer(name, 0, 0, most)

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from mastaba.api.catalogue import WGS84
 from mastaba.api.web import Response, message, printable
-from mastaba.errors import InvalidParameterError, RequestError, UnknownPathError, public_message
+from mastaba.errors import (
+    AccessError,
+    InvalidParameterError,
+    RequestError,
+    UnknownPathError,
+    public_message,
+)
 from mastaba_elevation.errors import TooMuchError
 from mastaba_elevation.facades.google_forms import geojson, results
 from mastaba_elevation.facades.locations import locations_of
@@ -51,6 +57,9 @@ class Google(Facade):
     def error_response(self, error: Exception, request: Request) -> Response:
         if isinstance(error, UnknownPathError):
             status, code = 404, "NOT_FOUND"
+        elif isinstance(error, AccessError):
+            status = error.status
+            code = "OVER_QUERY_LIMIT" if status == 429 else "REQUEST_DENIED"
         elif isinstance(error, TooMuchError) and request.path.startswith("/maps/"):
             status, code = 400, "OVER_QUERY_LIMIT"
         elif isinstance(error, RequestError):

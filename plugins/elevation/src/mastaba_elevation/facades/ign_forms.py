@@ -11,9 +11,10 @@ from mastaba.errors import InvalidParameterError, MissingParameterError
 from mastaba_elevation.facades.ign_resources import accuracy_of
 from mastaba_elevation.facades.ign_xml import XML, elevations_xml
 from mastaba_elevation.queries.ground import Floats
-from mastaba_elevation.web.large import in_pieces, large_response
 from mastaba_elevation.web.numbers import json_response, rounded
 from mastaba_ows.parameters import decimal
+from mastaba_server.web.large import large_response
+from mastaba_server.web.pieces import in_pieces
 
 if TYPE_CHECKING:
     from mastaba.api.web import Request, Response

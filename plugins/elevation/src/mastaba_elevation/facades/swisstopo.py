@@ -20,8 +20,9 @@ from mastaba_elevation.facades.swisstopo_request import (
 from mastaba_elevation.queries.sampling import SamplingOptions
 from mastaba_elevation.queries.taps import METHODS
 from mastaba_elevation.web.facade import Facade, status_of, unknown_path
-from mastaba_elevation.web.large import in_pieces, large_response
 from mastaba_elevation.web.numbers import JSON, json_response, to_json
+from mastaba_server.web.large import large_response
+from mastaba_server.web.pieces import in_pieces
 
 if TYPE_CHECKING:
     from mastaba.api.web import Request

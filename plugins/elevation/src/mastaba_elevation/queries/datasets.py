@@ -10,9 +10,15 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from mastaba.api.catalogue import CRS84, WGS84, BoundingBox
+from mastaba.api.dimensions import NO_VALUE
 from mastaba.api.documents import Fault, Severity
 from mastaba.api.web import printable
-from mastaba.errors import ConfigurationError, NoSuchValueError, UnknownNameError
+from mastaba.errors import (
+    ConfigurationError,
+    InvalidDimensionError,
+    NoSuchValueError,
+    UnknownNameError,
+)
 from mastaba_elevation.queries.levels import HeightLayer
 from mastaba_elevation.queries.vertical import KEY, Vertical, vertical_of
 from mastaba_ows.dimensions import requested_values
@@ -232,8 +238,11 @@ class Datasets(Mapping[str, Dataset]):
         dimensions = whole.dimensions
         if not dimensions or "~" in whole.id:
             return whole
-        own = {**requested_values(values, dimensions.values()), **own}
-        found = self.at(whole, own)[0]
+        asked = requested_values(values, dimensions.values())
+        found = self.at(whole, {**asked, **own})[0]
+        others = {name for name in own.keys() & asked.keys() if asked[name].lower() not in NO_VALUE}
+        if others and _keys(found) != _keys(self.at(whole, {**own, **asked})[0]):
+            raise InvalidDimensionError("the name of the dataset has another value", min(others))
         if found.layers == whole.layers:
             return whole
         layers = [item.layer for item in found.layers]
@@ -323,3 +332,7 @@ def middle(dataset: Dataset) -> tuple[float, float]:
     # Coarser levels may cover more, but with holes.
     box = layer.crs.transform_bbox(finest.matrix.bbox_of(finest.limits), WGS84)
     return (box.xmin + box.xmax) / 2.0, (box.ymin + box.ymax) / 2.0
+
+
+def _keys(dataset: Dataset) -> list[str]:
+    return [item.layer.key for item in dataset.layers]

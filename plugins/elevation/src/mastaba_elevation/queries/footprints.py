@@ -150,7 +150,7 @@ def affordable(
         if resolution is not None:
             break
     if is_known:
-        raise TooMuchError("the area is too large; ask for a coarser resolution or a smaller area")
+        raise TooMuchError("the area is too large; request a coarser resolution or a smaller area")
 
 
 def _wanted(found: list[Footprint], resolution: float | None) -> list[Footprint]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property, reduce
+from itertools import count
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from mastaba.api.catalogue import WGS84, BoundingBox
+from mastaba.api.containers import may_retry
 from mastaba.api.web import check_wanted
 from mastaba.errors import ObjectChangedError
 from mastaba_elevation.errors import TooMuchError
@@ -32,9 +34,6 @@ if TYPE_CHECKING:
 
 GROUP: Final = 64
 """Decoded tiles held at a time, besides those of the shared cache."""
-
-_ATTEMPTS: Final = 4
-"""Maximum reads of tiles whose slabs are replaced repeatedly."""
 
 _FAR: Final = 1e12
 """Pixels; positions further away are on no level, and would not be exact."""
@@ -83,7 +82,7 @@ class Budget:
             TooMuchError: they are too many.
         """
         if not self.fits(tiles, tile_size):
-            raise TooMuchError("the query needs too many tiles; ask for fewer or closer points")
+            raise TooMuchError("the query needs too many tiles; request fewer or closer points")
         self.tiles -= tiles
         self.size -= tiles * tile_size
 
@@ -293,7 +292,7 @@ class HeightLevel:
         from mastaba_render.api.maps import Window
 
         window = Window(top, bottom, left, right)
-        for _ in range(_ATTEMPTS):
+        for attempt in count(1):
             stored = self._pixels.stored(window, self._around)
             before = Sources.of(stored).version
             mosaic = self._pixels.read(window, self._around, stored)
@@ -301,7 +300,10 @@ class HeightLevel:
             if before is None or Sources.of(stored).version == before:
                 found: npt.NDArray[np.float32] = mosaic.pixels[:, :, 0]
                 return found if mosaic.valid is None else np.where(mosaic.valid, found, self.nodata)
-        raise ObjectChangedError("the slabs of a query are replaced while they are read")
+            changed = ObjectChangedError("the slabs of a query are replaced while they are read")
+            if not may_retry(changed, attempt):
+                raise changed
+        raise AssertionError("unreachable: the last attempt returns or raises")
 
 
 def _centred(across: Floats, down: Floats) -> tuple[Floats, Floats]:

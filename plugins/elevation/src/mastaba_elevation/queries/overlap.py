@@ -151,4 +151,4 @@ def _crossings(
 
 
 def _too_complicated() -> TooMuchError:
-    return TooMuchError("the polygon is too complicated; ask for a simpler one")
+    return TooMuchError("the polygon is too complicated; request a simpler one")

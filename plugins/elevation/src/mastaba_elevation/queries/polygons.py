@@ -309,4 +309,4 @@ def check_pieces(count: int) -> None:
         TooMuchError: they have more than `MOST_PIECES`.
     """
     if count > MOST_PIECES:
-        raise TooMuchError("the polygon has too many edges; ask for a simpler one")
+        raise TooMuchError("the polygon has too many edges; request a simpler one")

@@ -197,7 +197,7 @@ class Queries:
         if found is None:
             return None
         if not budget.fits(found.tiles, found.level.tile_size):
-            raise TooMuchError("the area is too large; ask for a smaller one")
+            raise TooMuchError("the area is too large; request a smaller one")
         same = self._equivalences.equal(crs.code, found.layer.crs.code)
         return grid_over(box, crs, found, most, same=same)
 

@@ -6,14 +6,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from mastaba.api.web import Response
-from mastaba.errors import AccessError, UnknownPathError
+from mastaba.api import web
+from mastaba.errors import UnknownPathError
 from mastaba_elevation.errors import TooMuchError
-from mastaba_ows.errors import STATUSES, entry_of
+from mastaba_ows.errors import STATUSES
 
 if TYPE_CHECKING:
     from mastaba.api.services import ServiceSettings, Site
-    from mastaba.api.web import Request
+    from mastaba.api.web import Request, Response
     from mastaba_elevation.queries.datasets import Dataset, Datasets
     from mastaba_elevation.queries.queries import Queries
     from mastaba_elevation.settings import Settings
@@ -23,7 +23,7 @@ _STATUSES: Final = {**STATUSES, TooMuchError: 413}
 
 def status_of(error: Exception) -> int:
     """Return the HTTP status of an error, for protocols that set no other one."""
-    return error.status if isinstance(error, AccessError) else entry_of(error, _STATUSES)
+    return web.status_of(error, _STATUSES)
 
 
 class Context:

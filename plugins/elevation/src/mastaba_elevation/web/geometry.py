@@ -62,7 +62,7 @@ class Geometry:
             measures: whether the last coordinate is M.
 
         Raises:
-            InvalidParameterError: a part has too few points, or a coordinate is no place.
+            InvalidParameterError: a part has too few points, or a coordinate is out of range.
         """
         found = list(parts)
         least = _LEAST.get(kind, 1)
@@ -71,7 +71,7 @@ class Geometry:
             raise InvalidParameterError(message, parameter)
         # In this form the condition also refuses NaN.
         if not all((np.abs(part) <= _LARGEST).all() for part in found):
-            raise InvalidParameterError(f"{parameter} has a coordinate that is no place", parameter)
+            raise InvalidParameterError(f"{parameter} has a coordinate out of range", parameter)
         last = np.concatenate([part[:, -1] for part in found]) if measures else None
         plane = [np.ascontiguousarray(part[:, :2]) for part in found]
         if kind in POLYGONS:

@@ -10,7 +10,8 @@ import orjson
 
 from mastaba.api.web import Document
 from mastaba_elevation.queries.ground import Floats
-from mastaba_elevation.web.large import IN_MEMORY, in_pieces, large_response
+from mastaba_server.web.large import IN_MEMORY, large_response
+from mastaba_server.web.pieces import in_pieces
 
 if TYPE_CHECKING:
     from mastaba.api.web import Request, Response

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from jinja2 import Environment, PackageLoader
 
-from mastaba.api.web import STATUS_LINES, Document, Response, preferred_media_type
+from mastaba.api.web import Document, Response, phrase, preferred_media_type
 from mastaba.errors import public_message
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def error_page(request: Request, error: Exception, report: Response, start: str)
         report: the error in the form of the protocol; the page has its status and no other header.
         start: address of the service.
     """
-    title = STATUS_LINES[report.status].partition(" ")[2]
+    title = phrase(report.status)
     document = page(title, public_message(error), (), start)
     headers = [("Content-Type", document.media_type), ("Vary", "Accept"), *_HEADERS]
     return Response(report.status, headers, document.body)

@@ -76,10 +76,10 @@ class Parameters:
     def integer(
         self, name: str, default: int | None = None, low: int = 0, high: int = 2**31
     ) -> int:
-        """Return a whole number from ``low`` to ``high``. Raises the errors of `text`."""
+        """Return an integer from ``low`` to ``high``. Raises the errors of `text`."""
         value = self.number(name, default, low, high)
         if value != int(value):
-            raise InvalidParameterError(f"{name} is not a whole number", name)
+            raise InvalidParameterError(f"{name} must be an integer", name)
         return int(value)
 
     def flag(self, name: str) -> bool:

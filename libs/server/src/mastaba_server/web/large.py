@@ -8,23 +8,22 @@ from hashlib import blake2b
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from mastaba.api.web import (
+from mastaba_server.body import IN_MEMORY as IN_MEMORY
+from mastaba_server.body import SizedBody, head_of, spooled
+from mastaba_server.cancellation import check
+from mastaba_server.web.conditional import is_known
+from mastaba_server.web.response import (
+    ADDRESSES,
+    DOCUMENT,
     Document,
     Response,
-    SizedBody,
     accepts_coding,
-    check_wanted,
     content_disposition,
-    spooled,
 )
 
 if TYPE_CHECKING:
-    from mastaba.api.web import Request
+    from mastaba_server.web.request import Request
 
-IN_MEMORY: Final = 1024 * 1024
-"""Bytes of an answer that is kept in memory."""
-
-_PIECE: Final = 256 * 1024
 _FAST: Final = 1
 """Level of gzip; better ones take several times as long."""
 _GZIP: Final = 16 + zlib.MAX_WBITS
@@ -40,19 +39,20 @@ def large_response(request: Request, pieces: Iterable[bytes], media_type: str) -
         ClientGoneError, OverloadedError: the answer is no longer wanted.
     """
     digest = blake2b(digest_size=9)
-    rest = _checked(pieces)
-    head: list[bytes] = []
-    for piece in rest:
-        head.append(piece)
-        if sum(map(len, head)) > IN_MEMORY:
-            break
-    else:
+    rest = while_wanted(pieces)
+    head, is_all = head_of(rest)
+    if is_all:
         return Document(b"".join(head), media_type).respond(request)
-    # It also says that caches treat the answer as a document.
-    Document(b"", media_type).respond(request)
+    # Caches treat it as a document; the server cannot answer the next request from it.
+    request.environ[DOCUMENT] = None
+
+    whole: Iterable[bytes] = chain(head, rest)
+    if ADDRESSES in request.environ:
+        # Compressed bodies cannot be changed later.
+        whole = request.environ[ADDRESSES].pieces(whole)
 
     def hashed() -> Iterator[bytes]:
-        for piece in chain(head, rest):
+        for piece in whole:
             digest.update(piece)
             yield piece
         head.clear()
@@ -61,7 +61,7 @@ def large_response(request: Request, pieces: Iterable[bytes], media_type: str) -
     body = spooled(_compressed(hashed()) if compress else hashed())
     etag = f'"{digest.hexdigest()}-gz"' if compress else f'"{digest.hexdigest()}"'
     headers = [("ETag", etag), ("Vary", "Accept-Encoding, Accept")]
-    if _is_known(request, etag):
+    if is_known(request.environ, etag):
         if isinstance(body, SizedBody):
             body.close()
         return Response(304, headers)
@@ -74,15 +74,10 @@ def large_response(request: Request, pieces: Iterable[bytes], media_type: str) -
     return Response(200, headers, body)
 
 
-def in_pieces(data: bytes) -> Iterator[bytes]:
-    """Yield parts of an answer that is in memory."""
-    for start in range(0, len(data), _PIECE):
-        yield data[start : start + _PIECE]
-
-
-def _checked(pieces: Iterable[bytes]) -> Iterator[bytes]:
+def while_wanted(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield pieces; errors of `large_response`."""
     for piece in pieces:
-        check_wanted()
+        check()
         yield piece
 
 
@@ -91,8 +86,3 @@ def _compressed(pieces: Iterable[bytes]) -> Iterator[bytes]:
     for piece in pieces:
         yield packer.compress(piece)
     yield packer.flush()
-
-
-def _is_known(request: Request, etag: str) -> bool:
-    known = request.environ.get("HTTP_IF_NONE_MATCH", "").split(",")
-    return any(item.strip().removeprefix("W/") in (etag, "*") for item in known)

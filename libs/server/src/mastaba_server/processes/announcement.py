@@ -1,4 +1,4 @@
-"""Reports changed layers to plugins, in a process of its own."""
+"""Reports changes of what is served to plugins, in a process or thread of its own."""
 
 from __future__ import annotations
 
