@@ -21,8 +21,11 @@ import pytest
 import rasterio
 from rasterio.transform import Affine
 from tests.build.ground import grid, noise, read_tiles, write_raster
+from tests.documents.test_reading import BY_ALIASES, MOST_MEMORY
+from tests.support.memory import peak_of
 
 from mastaba.api.catalogue import TILE_FORMATS
+from mastaba.commands.main import main
 from mastaba_build.errors import PlanError
 from mastaba_build.pixels.stored import slab_index
 from mastaba_build.plan.plan import Plan
@@ -99,6 +102,18 @@ def test_missing_and_foreign_files_are_named(tmp_path: Path, command: Command) -
     (tmp_path / "bad.json").write_text('{"name": "a b", "output": "x", "sources": [], "foo": 1}')
     fails(command("--config", tmp_path / "bad.json"), 2, "sources", "foo", "name")
     assert not output.exists()
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("text", BY_ALIASES.values(), ids=BY_ALIASES)
+def test_configuration_whose_aliases_would_fill_the_memory_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    (tmp_path / "a.yaml").write_text(text)
+    status, peak = peak_of(lambda: main(["build", "--config", str(tmp_path / "a.yaml")]))
+    assert status == 2
+    assert "by its aliases" in capsys.readouterr().err
+    assert peak < MOST_MEMORY
 
 
 def test_a_truncated_source_fails_its_slabs_and_can_be_repaired(

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from io import StringIO
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from zipfile import ZipFile
 
 import numpy as np
@@ -16,13 +17,14 @@ import pyproj
 import pytest
 import rasterio
 from _pytest.mark import ParameterSet
+from affine import Affine
 from rasterio._err import CPLE_BaseError
 from rasterio.enums import ColorInterp
 from rasterio.errors import NotGeoreferencedWarning, RasterioError
 from rasterio.warp import Resampling, reproject
 from tests.build.conftest import plan_in
 from tests.build.ground import grid, read_tiles
-from tests.sizes import sized
+from tests.sizes import FULL, sized
 
 from mastaba.api.catalogue import BoundingBox, TileLimits
 from mastaba_build.errors import BuildError
@@ -43,11 +45,36 @@ FILES = sorted(
 SETS = ("PM", "4326", "own", "native")
 QUICK = ("MapServer/msautotest/gdal/data/5band.vrt", "rasterio/tests/data/rgb4.tif")
 """Small files for the quick tests."""
+LARGE = (
+    "martin/tests/fixtures/cog/usda_naip_512_jpeg_z5.tif",
+    "martin/tests/fixtures/cog/usda_naip_512_webp_z5.tif",
+    "rio-cogeo/tests/fixtures/image_web_z5_z11.tif",
+)
+"""A third of the processor time of all files: only with full sizes."""
 MOST_TILES = 140
 """Tiles of the finest level. Larger rasters are built with a coarser level, and compared too."""
 COARSER_TILES = 64
 """Tiles of this level."""
-NO_DATA = -99999
+SLACK = 1 / 16
+"""Pixels of the source by which a position may be wrong."""
+ADDED = "its errors along rows and columns add up"
+HORIZON = "pixels beside the horizon are lost"
+TOLERATED = {
+    "MapServer/msautotest/wxs/data/input_contour_rotated_pole.tif": (2 * SLACK, 0, ADDED),
+    "MapServer/msautotest/wxs/data/input_rot_pole_lon_lat_space_lon0_beyond_180.tif": (
+        2 * SLACK,
+        0,
+        ADDED,
+    ),
+    "MapServer/msautotest/wxs/data/polar_stereo.tif": (2 * SLACK, 0, ADDED),
+    "rio-cogeo/tests/fixtures/image_171px.tif": (2 * SLACK, 0, ADDED),
+    "rio-cogeo/tests/fixtures/image_north.tif": (2 * SLACK, 0, ADDED),
+    "rio-cogeo/tests/fixtures/image_geos.tif": (SLACK, 1700, HORIZON),
+    "rasterio/tests/data/goes.tif": (SLACK, 1700, HORIZON),
+}
+"""Files with another slack, or with wrong pixels: their number, of a million, and the reason."""
+ROUNDING = 1e-6
+"""Of values in single precision."""
 
 pytestmark = pytest.mark.skipif(not FILES, reason="the corpus is not here")
 
@@ -124,41 +151,90 @@ def check_refusal(path: Path, reason: str) -> None:
     assert len(reason.replace(str(path), "")) > 20, reason
 
 
-def expected_of(path: Path, transform: Any, crs: str, shape: tuple[int, int]) -> Any:
-    """Return values and validity of the first band, as GDAL's nearest neighbour gives them."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotGeoreferencedWarning)
-        with rasterio.open(gdal_name(path)) as dataset:
-            values = dataset.read(1).astype(np.float64)
-            valid = dataset.read_masks(1) > 0
-            alphas = [i for i, one in enumerate(dataset.colorinterp, 1) if one == ColorInterp.alpha]
-            if alphas:
-                valid &= dataset.read(alphas[0]) > 0
-            if dataset.nodata is not None and dataset.count > 1:
-                # Colours have no data if all of them are nodata.
-                valid = dataset.dataset_mask() > 0
-            valid &= np.isfinite(values)
-            where = {"src_transform": dataset.transform, "src_crs": dataset.crs}
-    where |= {"dst_transform": transform, "dst_crs": crs, "resampling": Resampling.nearest}
-    drawn, found = np.zeros(shape), np.zeros(shape, np.uint8)
-    reproject(np.where(valid, values, 0), drawn, tolerance=0, **where)
-    reproject(valid.astype(np.uint8), found, tolerance=0, **where)
-    return drawn, found > 0
+class Reference:
+    """A raster as GDAL's nearest neighbour draws it, with positions that are wrong by a part.
+
+    Args:
+        path: of the raster.
+        bands: those that are drawn.
+        slack: pixels of the raster by which a position may be wrong.
+        shape, transform, crs: of the image.
+
+    Attributes:
+        always, ever: where there is data for all of these positions, and for some of them.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        bands: Sequence[int],
+        slack: float,
+        shape: tuple[int, int],
+        transform: Any,
+        crs: str,
+    ) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NotGeoreferencedWarning)
+            with rasterio.open(gdal_name(path)) as dataset:
+                self._bands = dataset.read(list(bands))
+                valid = dataset.read_masks(1) > 0
+                colours = enumerate(dataset.colorinterp, 1)
+                alphas = [band for band, one in colours if one == ColorInterp.alpha]
+                if alphas:
+                    valid &= dataset.read(alphas[0]) > 0
+                if dataset.nodata is not None and dataset.count > 1:
+                    # Colours have no data if all of them are nodata.
+                    valid = dataset.dataset_mask() > 0
+                self._source, source_crs = dataset.transform, dataset.crs
+        self._valid = valid & np.isfinite(self._bands).all(axis=0)
+        self._shifts = list(product((-slack, slack), repeat=2))
+        self._shape = shape
+        self._where = {"src_crs": source_crs, "dst_crs": crs, "dst_transform": transform}
+        least, most = self._extremes(self._valid.astype(np.uint8))
+        self.always, self.ever = least > 0, most > 0
+
+    def bands(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield the lowest and highest values of each band."""
+        for band in self._bands:
+            yield self._extremes(np.where(self._valid, band, 0).astype(np.float64))
+
+    def _extremes(self, image: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        least, most = np.empty((2, *self._shape), image.dtype)
+        for number, shift in enumerate(self._shifts):
+            drawn = np.zeros(self._shape, image.dtype)
+            reproject(
+                image,
+                drawn,
+                src_transform=self._source @ Affine.translation(*shift),
+                resampling=Resampling.nearest,
+                tolerance=0,
+                **self._where,
+            )
+            for found, extreme in ((least, np.minimum), (most, np.maximum)):
+                found[:] = extreme(found, drawn) if number else drawn
+        return least, most
 
 
-def around(image: np.ndarray, valid: np.ndarray, lowest: bool) -> np.ndarray:
-    """Return the extremes of the valid pixels among each pixel and those beside it."""
-    fill = np.inf if lowest else -np.inf
-    padded = np.pad(np.where(valid, image, fill), 1, constant_values=fill)
-    parts = [
-        padded[row : row + image.shape[0], column : column + image.shape[1]]
-        for row in range(3)
-        for column in range(3)
-    ]
-    return np.minimum.reduce(parts) if lowest else np.maximum.reduce(parts)
+class Wrong(NamedTuple):
+    """Pixels of a build that GDAL draws in another way.
+
+    Attributes:
+        lost: without data, though GDAL has some there.
+        extra: with data, where GDAL has none.
+        wrong: with a value that is not one of those around it.
+        drawn: of GDAL, with data.
+    """
+
+    lost: int
+    extra: int
+    wrong: int
+    drawn: int
 
 
-def check_pixels(plan: Plan, path: Path) -> None:
+NONE = Wrong(0, 0, 0, 0)
+
+
+def wrong_pixels(plan: Plan, path: Path, slack: float) -> Wrong:
     """Compare the finest level with that of GDAL, also beside the tiles that the file may touch."""
     level = plan.levels[0]
     matrix, own = level.matrix, level.limits
@@ -173,11 +249,13 @@ def check_pixels(plan: Plan, path: Path) -> None:
     with rasterio.open(gdal_name(path)) as dataset:
         is_own = plan.configuration.tile_matrix_set == "own"
         crs = dataset.crs.to_wkt() if is_own else proj_crs(plan.crs.code).to_wkt()
+    source = plan.sources[0]
     try:
-        expected, valid = expected_of(path, transform, crs, (rows, columns))
+        expected = Reference(path, source.bands, slack, (rows, columns), transform, crs)
     except CPLE_BaseError:
-        return  # GDAL cannot draw it
-    image = np.zeros((rows, columns, plan.pixel_type.channels))
+        return NONE  # GDAL cannot draw it
+    pixels = plan.pixel_type
+    image = np.zeros((rows, columns, pixels.channels))
     found = np.zeros((rows, columns), bool)
     for (identifier, row, column), tile in read_tiles(
         Path(plan.configuration.output.path("map.json"))
@@ -186,32 +264,29 @@ def check_pixels(plan: Plan, path: Path) -> None:
             top, left = (row - limits.min_row) * 256, (column - limits.min_col) * 256
             part = np.s_[top : top + 256, left : left + 256]
             image[part] = tile
-            nodata = np.array(plan.pixel_type.nodata, tile.dtype)
+            nodata = np.array(pixels.nodata, tile.dtype)
             found[part] = (tile != nodata).any(axis=2)
-            if plan.pixel_type.has_alpha:
+            if pixels.has_alpha:
                 found[part] = tile[:, :, -1] > 0
-    # One pixel more or less at borders, where positions differ by a part of a pixel.
-    inner = around(valid.astype(float), np.ones_like(valid), lowest=True) > 0
-    outer = around(valid.astype(float), np.ones_like(valid), lowest=False) > 0
-    source = plan.sources[0]
-    is_same = not source.palette and source.scale is None
-    if is_same and plan.pixel_type.has_alpha is (source.alpha is not None):
-        white = np.zeros_like(valid)
-        if not plan.pixel_type.has_alpha:
-            white = around(expected, valid, lowest=False) == plan.pixel_type.nodata[0]
-        lost = inner & ~found & ~white
-        assert lost.sum() <= 2e-4 * valid.sum(), f"{lost.sum()} of {valid.sum()} lost"
-    extra = found & ~outer
+    extra = found & ~expected.ever
     if plan.crs.is_geographic:  # sets wider than a turn show the world again
         extra[:, int(360 / matrix.cell_size) :] = False
-    assert extra.sum() <= 2e-4 * max(1, valid.sum()), f"{extra.sum()} where GDAL has none"
-    if is_same:
-        low = around(expected, valid, lowest=True) - 1e-3
-        high = around(expected, valid, lowest=False) + 1e-3
-        both = found & inner
-        wrong = both & ((image[:, :, 0] < low) | (image[:, :, 0] > high))
-        # Positions may be wrong by 1/16 source pixel, and pixels may be larger than those.
-        assert wrong.sum() <= 5e-3 * max(1, both.sum()), f"{wrong.sum()} of {both.sum()} wrong"
+    lost = expected.always & ~found
+    wrong = np.zeros_like(found)
+    is_same = not source.palette and source.scale is None
+    colours = pixels.channels - pixels.has_alpha
+    if is_same and colours == len(source.bands):
+        # Data with the value of nodata cannot be told from it.
+        is_nodata = np.full_like(found, not pixels.has_alpha)
+        for number, (low, high) in enumerate(expected.bands()):
+            low, high = low - ROUNDING * (1 + abs(low)), high + ROUNDING * (1 + abs(high))
+            values, nodata = image[:, :, number], pixels.nodata[number]
+            wrong |= found & expected.always & ((values < low) | (values > high))
+            is_nodata &= (low <= nodata) & (nodata <= high)
+        lost &= ~is_nodata
+    elif not (pixels.has_alpha and source.alpha is not None):
+        lost[:] = False
+    return Wrong(int(lost.sum()), int(extra.sum()), int(wrong.sum()), int(expected.ever.sum()))
 
 
 def cases() -> Iterator[ParameterSet]:
@@ -220,6 +295,8 @@ def cases() -> Iterator[ParameterSet]:
     Together, the files are built in each set.
     """
     for number, name in enumerate(FILES):
+        if name in LARGE and not FULL:
+            continue
         marks = [] if name in QUICK else [pytest.mark.thorough]
         for set_name in sized((SETS[number % len(SETS)],), SETS):
             yield pytest.param(name, set_name, marks=marks)
@@ -254,4 +331,7 @@ def test_a_file_is_right_or_refused(name: str, set_name: str, tmp_path: Path) ->
     plan = planned(path, tmp_path, set_name, interpolation="nn", format=lossless, **limit)
     assert isinstance(plan, Plan)
     assert build(plan, Reports(StringIO(), errors)), errors.getvalue()
-    check_pixels(plan, path)
+    slack, most, _ = TOLERATED.get(name, (SLACK, 0, ""))
+    counts = wrong_pixels(plan, path, slack)
+    print(name, set_name, counts)
+    assert max(counts.lost, counts.extra, counts.wrong) <= most * counts.drawn / 1e6, counts

@@ -263,8 +263,8 @@ def test_prune_keeps_what_is_pinned_or_was_published_lately(
     assert states == dict(zip("12345", ("pruned", "kept", "kept", "pruned", "kept"), strict=True))
     with pytest.raises(PlanError, match="pinned by ann"):
         build(plan_of(few, **CHEAP), Reports(StringIO(), StringIO()), replace=True)
-    assert unpin(store, "map", 2, "bob") == 0
-    assert unpin(store, "map", 2) == 1
+    assert unpin(store, "map", 2, "bob") == (0, [])
+    assert unpin(store, "map", 2) == (1, [])
     with pytest.raises(PlanError, match="publish another one first"):
         withdraw(store, "map", 5)
     shown = fork_server.run("pyramid", "withdraw", "map", "2", *out).stdout
@@ -291,6 +291,13 @@ def test_a_join_pins_its_sources(
     # The descriptor of a version that is no longer published.
     joined(tmp_path / "third", tmp_path / "out/map_1.json", name="third")
     assert len(document(tmp_path, "map.pins.json")) == 2
+    # Only its name removes the pin of a pyramid that links.
+    pin(store, "map", 1, "ann")
+    third = str(tmp_path / "third/third.json")
+    assert unpin(store, "map", 1) == (1, [str(whole), third])
+    assert prune(store, "map", 1, linked_days=0).versions == 0
+    assert unpin(store, "map", 1, str(whole)) == (1, [])
+    assert [one["by"] for one in document(tmp_path, "map.pins.json")] == [third]
 
 
 def test_a_copy_has_a_history_of_its_own(
@@ -392,7 +399,7 @@ def test_pruned_in_any_order_and_killed_in_between(
             linking[whole] = current, read_payloads(whole)
         if linking and chance.random() < 0.3:
             whole = chance.choice(sorted(linking))
-            assert unpin(store, "map", linking.pop(whole)[0], str(whole)) == 1
+            assert unpin(store, "map", linking.pop(whole)[0], str(whole)) == (1, [])
         keep = chance.randint(1, 4)
         calls["left"] = chance.randint(0, 12)
         with suppress(KilledError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import rasterio
 from tests.build.conftest import Build
@@ -42,3 +43,20 @@ def test_export_of_the_box_of_a_source_is_the_source(
         assert found.tags()["AREA_OR_POINT"] == source.tags()["AREA_OR_POINT"]
         # The cell of the set is a decimal number; that of one second is not.
         assert found.transform.almost_equals(source.transform, precision=1e-9)
+
+
+def test_cells_beyond_the_antimeridian_are_exported_once(tmp_path: Path, build_of: Build) -> None:
+    """The last tiles of the set reach beyond it, because no whole number of tiles goes around."""
+    cell = 0.01
+    values = raster(tmp_path / "a.tif", 178.5, 10, cell, "EPSG:4326")
+    descriptor = build_of(tmp_path / "a.tif", tile_matrix_set="native", server=str(tmp_path / "s"))
+    out = tmp_path / "out.tif"
+    with opened_descriptor(str(descriptor), Plugins()) as (site, layer):
+        run(plan(ExportRequest.from_inputs({"layer": layer, "format": "tif"}), site), out)
+    with rasterio.open(out) as found:
+        assert found.width == 36_000
+        stored = found.read(1)
+    assert (stored != -99999).sum() == (values != -99999).sum()
+    stored = stored[(stored != -99999).any(axis=1)]
+    assert np.array_equal(stored[:, -150:], values[:, :150])
+    assert np.array_equal(stored[:, :150], values[:, 150:])

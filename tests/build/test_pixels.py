@@ -177,8 +177,10 @@ def test_nodata_never_mixes_with_data(tmp_path: Path, build_of: Build) -> None:
     "kernel",
     [
         "lanczos_2",
-        pytest.param("bicubic", marks=pytest.mark.thorough),
-        pytest.param("lanczos_4", marks=pytest.mark.thorough),
+        *(
+            pytest.param(kernel, marks=pytest.mark.thorough)
+            for kernel in ("nn", "linear", "bicubic", "lanczos_3", "lanczos_4")
+        ),
     ],
 )
 @pytest.mark.parametrize(("crs", "size"), [("EPSG:2154", 37.0), ("EPSG:3857", 53.0)])

@@ -149,7 +149,7 @@ def test_pixels_have_the_number_of_their_source(tmp_path: Path, has_alpha: bool)
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("has_alpha", [False, True])
 @pytest.mark.parametrize(
-    ("count", "tiles", "size"), [(14, 2, 300), sized((100, 4, 2000), (500, 8, 10_000))]
+    ("count", "tiles", "size"), [(14, 2, 300), sized((50, 3, 1000), (500, 8, 10_000))]
 )
 def test_numbers_stay_right_in_updates_and_joins(
     tmp_path: Path, has_alpha: bool, count: int, tiles: int, size: int

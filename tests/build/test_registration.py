@@ -15,6 +15,7 @@ import rasterio
 import rasterio.shutil
 from tests.build.conftest import Build
 from tests.build.ground import grid, read_tiles, write_raster
+from tests.build.test_corpus import CORPUS, FILES
 from tests.build.test_join import headed, joined
 
 from mastaba_build.plan.plan import Plan
@@ -155,3 +156,19 @@ def test_joined_pyramids_and_heads_keep_it(tmp_path: Path, build_of: Build) -> N
     headed(tmp_path / "out", "whole", "12")
     assert declared(whole) == "post"
     assert declared(tmp_path / "out/whole_2.json") == "post"
+
+
+@pytest.mark.skipif(not FILES, reason="the corpus is not here")
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("rio-cogeo/tests/fixtures/image_north.tif", "post"),
+        ("rasterio/tests/data/byte.tif", "area"),
+    ],
+)
+def test_real_files_say_what_their_values_are(
+    plan_of: Callable[..., Plan], name: str, expected: str
+) -> None:
+    with rasterio.open(CORPUS / name) as dataset:
+        assert (dataset.tags().get("AREA_OR_POINT") == "Point") == (expected == "post")
+    assert plan_of(CORPUS / name).registration == expected

@@ -135,3 +135,21 @@ def test_a_small_build_loads_no_server(tmp_path: Path) -> None:
         "assert status == 0; assert not loaded & sys.modules.keys(), loaded & sys.modules.keys()"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.thorough
+def test_pixels_outside_of_a_photo_are_transparent(tmp_path: Path, build_of: Build) -> None:
+    descriptor = build_of(sheet(tmp_path), format="png", channels=4, **options())
+    tiles = np.concatenate(list(read_tiles(descriptor).values()))
+    outside = tiles[:, :, 3] == 0
+    assert 0.1 < outside.mean() < 0.9
+    assert (tiles[~outside][:, 3] == 255).mean() > 0.99
+
+
+def test_slabs_of_a_small_photo_are_small(tmp_path: Path, build_of: Build) -> None:
+    """Each has room for 64 tiles, and few: they are little more than their tiles."""
+    source = sheet(tmp_path)
+    descriptor = build_of(source, format="png", **options())
+    tiles = sum(len(data) for data in read_payloads(descriptor).values())
+    levels = len(json.loads(descriptor.read_text())["levels"])
+    assert 0 < tiles <= stored_bytes(descriptor) <= tiles + 4 * levels * (2048 + 64 * 16)

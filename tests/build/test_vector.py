@@ -24,7 +24,7 @@ from mastaba_build.config.configuration import configuration_of
 from mastaba_build.errors import PlanError
 from mastaba_build.plan.plan import Plan
 from mastaba_build.vector import features as features_module
-from mastaba_build.vector.features import is_features
+from mastaba_build.vector.formats import is_features
 from mastaba_build.work.build import build
 from mastaba_build.work.plans import plan_of
 from mastaba_build.work.reports import Reports
@@ -288,7 +288,7 @@ def test_zooms_can_be_chosen(tiles: Tiles, tmp_path: Path, plan_for: Callable[..
         ({"tile_matrix_set": "2154_1m"}, "Web Mercator quad tree"),
         ({"top": "7"}, "has zooms 0 to 6, not 7 to 6"),
         ({"top": "x"}, "is not a zoom"),
-        ({"format": "png"}, "vector tiles stay vector tiles"),
+        ({"format": "png"}, "vector tiles cannot be converted"),
         ({"channels": 3}, "channels: has no meaning"),
         ({"masks": True}, "masks: has no meaning"),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import struct
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -154,6 +155,45 @@ def by_tifffile(values: Pixels, **options: Any) -> bytes:
     return stream.getvalue()
 
 
+def geotiff(
+    path: Path, values: Pixels, edit: Callable[[Any], None] | None = None, **options: Any
+) -> tuple[bytes, Pixels]:
+    """Return a file of GDAL in tiles of 64 pixels, and its pixels as GDAL reads them.
+
+    Args:
+        edit: called with the file that is being written.
+    """
+    profile = {
+        **_profile(values, "EPSG:32631", (500000.0, 4600000.0, 10.0)),
+        "tiled": True,
+        "blockxsize": 64,
+        "blockysize": 64,
+        **options,
+    }
+    target = path / "gdal.tif"
+    with rasterio.open(target, "w", **profile) as dataset:
+        dataset.write(np.moveaxis(values, 2, 0))
+        if edit is not None:
+            edit(dataset)
+    with rasterio.open(target) as dataset:
+        return target.read_bytes(), np.moveaxis(dataset.read(), 0, 2)
+
+
+def _profile(values: Pixels, crs: str, corner: tuple[float, float, float]) -> dict[str, Any]:
+    """Return what rasterio writes: easting, northing and cell size of the upper left corner."""
+    x, y, cell = corner
+    rows, columns, bands = values.shape
+    return {
+        "driver": "GTiff",
+        "width": columns,
+        "height": rows,
+        "count": bands,
+        "dtype": values.dtype,
+        "crs": crs,
+        "transform": Affine(cell, 0, x, 0, -cell, y),
+    }
+
+
 def stored_tiles(data: bytes) -> dict[tuple[str, int, int], bytes]:
     """Return what clients get of a file of JPEG or WebP tiles, by level, row and column.
 
@@ -195,18 +235,7 @@ def by_gdal(
     **options: Any,
 ) -> bytes:
     """Return a COG, with the mask of data if one is given."""
-    x, y, cell = corner
-    rows, columns, bands = values.shape
-    profile = {
-        "driver": "GTiff",
-        "width": columns,
-        "height": rows,
-        "count": bands,
-        "dtype": values.dtype,
-        "crs": crs,
-        "transform": Affine(cell, 0, x, 0, -cell, y),
-        "nodata": nodata,
-    }
+    profile = {**_profile(values, crs, corner), "nodata": nodata}
     source, target = path / "source.tif", path / "cog.tif"
     with rasterio.Env(GDAL_TIFF_INTERNAL_MASK=True):
         with rasterio.open(source, "w", **profile) as dataset:

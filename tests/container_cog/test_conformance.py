@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from tests.container_cog.files import by_gdal, ground, stored_tiles
+from tests.container_cog.test_hostile import HEADS
 
 from mastaba_cog.container import CogContainer
 from mastaba_conformance.containers import ContainerTests, Place
@@ -16,6 +17,9 @@ class _Cogs(ContainerTests):
     container = CogContainer
     head_length = 1024
     writing: ClassVar[Mapping[str, Any]]
+
+    def corpus(self, path: Path) -> Mapping[str, bytes]:
+        return {name: make() for name, make in HEADS.items()}
 
     def make(self, path: Path, generation: int) -> Mapping[Place, bytes]:
         values = ground("uint8", 3, (200, 230), seed=generation)

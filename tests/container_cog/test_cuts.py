@@ -14,7 +14,7 @@ from tests.container_cog.files import Storage, ground, opened, reader_of
 from tests.container_cog.served import add_layer, addresses, client_of, cog_of, images_of
 from tests.tiny import tiny_installation
 
-from mastaba_containers.sets import web_mercator_quad
+from mastaba_containers.sets import web_mercator_set
 
 ROW, COL = 5, 9
 """Of the first tile at level 4: odd, so that no overview begins with a tile."""
@@ -60,7 +60,7 @@ def test_pixels_are_those_of_the_overviews(
         mask[300:700, 100:640] = 0
     data = cog_beside(tmp_path, values, mask=mask, **options)
     images = images_of(data)
-    found = opened(Storage(data), (web_mercator_quad(),), overviews="cut")
+    found = opened(Storage(data), (web_mercator_set(256),), overviews="cut")
     assert list(found.pyramid.levels) == ["2", "3", "4"]
     assert any("cut from overviews" in line for line in found.report)
     for level, (top, left) in PLACES.items():
@@ -86,7 +86,7 @@ def test_a_tile_takes_four_reads_and_keeps_to_one_version(tmp_path: Path) -> Non
         for seed in (1, 2)
     ]
     storage = Storage(files[0])
-    found = opened(storage, (web_mercator_quad(),), overviews="cut")
+    found = opened(storage, (web_mercator_set(256),), overviews="cut")
     reader = reader_of(found, "3")
     place = 3, 5  # in the middle of four tiles
     reader.locate(*place).read()
@@ -132,4 +132,4 @@ def test_overviews_of_a_jpeg_are_cut_and_encoded(tmp_path: Path) -> None:
 def test_tiles_that_are_cut_cannot_be_tiff(tmp_path: Path) -> None:
     data = cog_beside(tmp_path, ground("float32", 1, (1024, 1024)), COMPRESS="DEFLATE")
     with pytest.raises(Exception, match="cut cannot be sent as TIFF"):
-        opened(Storage(data), (web_mercator_quad(),), overviews="cut", format="tiff")
+        opened(Storage(data), (web_mercator_set(256),), overviews="cut", format="tiff")

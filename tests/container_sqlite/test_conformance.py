@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import sqlite3
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 
 from tests.container_sqlite.ground import picture, write_geopackage, write_mbtiles
@@ -12,10 +14,46 @@ from mastaba_conformance.containers import ContainerTests, Place
 from mastaba_sqlite_tiles.geopackage import GeoPackage
 from mastaba_sqlite_tiles.mbtiles import MBTiles
 
+# What views may not do, instead of the table of tiles.
+VIEWS = {
+    "a recursive view": "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
+    "SELECT 1 AS zoom_level, i AS tile_column, 0 AS tile_row, x'89504e47' AS tile_data FROM n",
+    "a blob of 1 GB": "SELECT zoom_level, tile_column, tile_row, zeroblob(1000000000) AS tile_data "
+    "FROM stored",
+    "a file": "SELECT zoom_level, tile_column, tile_row, readfile('/etc/passwd') AS tile_data "
+    "FROM stored",
+    "an extension": "SELECT zoom_level, tile_column, tile_row, load_extension('x') AS tile_data "
+    "FROM stored",
+    "itself": "SELECT * FROM tiles",
+    "an endless value": "SELECT zoom_level, tile_column, tile_row, (WITH RECURSIVE n(i) AS "
+    "(SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n) AS tile_data FROM stored",
+    "a table-valued function": "SELECT zoom_level, tile_column, tile_row, name AS tile_data "
+    "FROM stored, pragma_database_list",
+    "tables without an index": "SELECT a.zoom_level, a.tile_column, a.tile_row, a.tile_data "
+    "FROM stored AS a, stored AS b, stored AS c, stored AS d, stored AS e, stored AS f",
+}
+
 
 class TestMBTiles(ContainerTests):
     container = MBTiles
     head_length = 512
+
+    def corpus(self, path: Path) -> Mapping[str, bytes]:
+        found = {}
+        for name, view in VIEWS.items():
+            self.make(path, 0)
+            with closing(sqlite3.connect(path)) as database:
+                database.executescript(
+                    "ALTER TABLE tiles RENAME TO stored; PRAGMA writable_schema = ON;"
+                )
+                statement = f"CREATE VIEW tiles AS {view}"
+                database.execute(
+                    "INSERT INTO sqlite_master VALUES ('view', 'tiles', 'tiles', 0, ?)",
+                    (statement,),
+                )
+                database.commit()
+            found[name] = path.read_bytes()
+        return found
 
     def make(self, path: Path, generation: int) -> Mapping[Place, bytes]:
         tiles = {

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import subprocess
+import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 from tests.sizes import sized
 
 from mastaba.errors import ContainerFormatError, StorageUnavailableError
-from mastaba_sqlite_tiles.database import DatabaseFile, close_connections
+from mastaba_sqlite_tiles import database
+from mastaba_sqlite_tiles.database import DatabaseFile, _opened
 
 FIND = "SELECT value FROM facts WHERE id = ?"
 
 
-def write(path: Path, value: str, *more: str) -> Path:
+def write(path: Path, value: str, *more: str, age: float = 0) -> Path:
     part = path.with_name(f"{path.name}.{threading.get_ident()}")
     part.unlink(missing_ok=True)
     connection = sqlite3.connect(part)
@@ -29,6 +36,7 @@ def write(path: Path, value: str, *more: str) -> Path:
         connection.execute(statement)
     connection.commit()
     connection.close()
+    os.utime(part, (time.time() - age,) * 2)
     part.replace(path)
     return path
 
@@ -49,14 +57,16 @@ def test_a_replaced_file_is_another_generation(tmp_path: Path) -> None:
     assert second.version != first.version
 
 
+@pytest.mark.parametrize("is_calm", [False, True])
 @pytest.mark.parametrize(
     ("replacements", "readers"),
     [(12, 4), pytest.param(*sized((40, 20), (200, 50)), marks=pytest.mark.thorough)],
 )
 def test_nothing_is_mixed_while_a_file_is_replaced(
-    tmp_path: Path, replacements: int, readers: int
+    tmp_path: Path, replacements: int, readers: int, *, is_calm: bool
 ) -> None:
-    path = write(tmp_path / "a", "0")
+    """Calm files are replaced several times before they are examined again."""
+    path = write(tmp_path / "a", "0", age=3600 if is_calm else 0)
     file = DatabaseFile(str(path), "a")
     versions: dict[str, set[str]] = {}
     stop = threading.Event()
@@ -74,7 +84,7 @@ def test_nothing_is_mixed_while_a_file_is_replaced(
     with ThreadPoolExecutor(readers) as pool:
         runs = [pool.submit(read) for _ in range(readers)]
         for number in range(replacements):
-            write(path, "x" * number)
+            write(path, "x" * number, age=3000 - number if is_calm else 0)
             stop.wait(0.04)
         stop.set()
         for run in runs:
@@ -92,7 +102,7 @@ def test_a_write_ahead_log_is_read(tmp_path: Path) -> None:
     assert not file.generation().is_immutable
     writer.execute("UPDATE facts SET value = 'new'")
     assert file.one(FIND, (1,))[1] == ("new",)
-    close_connections()
+    _opened.drop()
     writer.close()
 
 
@@ -128,7 +138,7 @@ def test_each_thread_of_each_process_has_its_own_connection(tmp_path: Path) -> N
                 is_right = file.one(FIND, (1,))[1] == ("one",)
                 os._exit(0 if is_right and count == 0 and descriptors(path) == 1 else 1)
             assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    close_connections()
+    _opened.drop()
     assert descriptors(path) == 0
 
 
@@ -183,3 +193,84 @@ def test_damaged_files_are_refused(tmp_path: Path) -> None:
 def test_a_missing_file_is_unavailable(tmp_path: Path) -> None:
     with pytest.raises(StorageUnavailableError):
         DatabaseFile(str(tmp_path / "a"), "a").generation()
+
+
+def test_a_calm_file_is_examined_ten_times_a_second(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / "a", "old")
+    os.utime(path, (1e9, 1e9))
+    now, looks, stat = 1000.0, [0], os.stat
+    monkeypatch.setattr(database, "monotonic", lambda: now)
+
+    def counted(*arguments: Any, **options: Any) -> os.stat_result:
+        looks[0] += 1
+        return stat(*arguments, **options)
+
+    file = DatabaseFile(str(path), "a")
+    statement = "SELECT value FROM facts"
+    file.one(statement, ()), file.one(statement, ())
+    monkeypatch.setattr(os, "stat", counted)
+    for _ in range(10):
+        assert file.one(statement, ())[1] == ("old",)
+    assert looks == [0]
+    new = write(tmp_path / "b", "new")
+    os.utime(new, (2e9, 2e9))
+    new.rename(path)
+    # This thread has the old file open. Another one opens it, and finds the new one.
+    assert file.one(statement, ())[1] == ("old",)
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(file.one, statement, ()).result()[1] == ("new",)
+    assert file.one(statement, ())[1] == ("new",)
+    now += 0.2
+    path.unlink()
+    with pytest.raises(StorageUnavailableError):
+        file.one(statement, ())
+
+
+def test_a_young_file_is_examined_each_time(tmp_path: Path) -> None:
+    """It may still be written in place."""
+    path = write(tmp_path / "a", "old")
+    file = DatabaseFile(str(path), "a")
+    statement = "SELECT value FROM facts"
+    for number in range(5):
+        write(tmp_path / "b", str(number)).rename(path)
+        assert file.one(statement, ())[1] == (str(number),)
+
+
+def test_what_is_no_regular_file_is_not_opened(tmp_path: Path) -> None:
+    path = write(tmp_path / "a", "old")
+    file = DatabaseFile(str(path), "a")
+    assert file.one(FIND, (1,))[1] == ("old",)
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "pipe").replace(path)
+    for one in (file, DatabaseFile(str(path), "a"), DatabaseFile(str(tmp_path), "a")):
+        with pytest.raises(StorageUnavailableError, match="it is not a regular file"):
+            one.one(FIND, (1,))
+
+
+@pytest.mark.parametrize("has_log", [True, False])
+def test_a_write_ahead_log_in_a_directory_that_is_not_writable(
+    has_log: bool, tmp_path: Path
+) -> None:
+    """In a process without the rights of root, to which every directory is writable."""
+    path = write(tmp_path / "a", "one", "PRAGMA journal_mode = WAL")
+    program = (
+        "import os, sys\n"
+        "from mastaba.errors import StorageUnavailableError\n"
+        "from mastaba_sqlite_tiles.database import DatabaseFile\n"
+        "if os.geteuid() == 0: os.setuid(65534)\n"
+        "try: DatabaseFile(sys.argv[1], 'a').one('SELECT value FROM facts', ())\n"
+        "except StorageUnavailableError as error: print(error)\n"
+    )
+    with closing(sqlite3.connect(path)) as writer, TemporaryDirectory() as folder:
+        writer.execute("UPDATE facts SET value = 'two'")
+        writer.commit()
+        for end in ("", "-wal") if has_log else ("",):
+            Path(folder, f"a{end}").write_bytes(Path(f"{path}{end}").read_bytes())
+        # The directories of pytest are for its user only.
+        Path(folder).chmod(0o555)
+        words = [sys.executable, "-c", program, f"{folder}/a"]
+        printed = subprocess.run(words, check=True, capture_output=True, text=True).stdout
+        Path(folder).chmod(0o755)
+    assert "its directory must be writable; otherwise run PRAGMA journal_mode=DELETE" in printed

@@ -6,6 +6,7 @@ import gzip
 import os
 import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -161,3 +162,13 @@ def test_another_file_with_this_suffix(tmp_path: Path, caplog: pytest.LogCapture
     path = tmp_path / "a.mbtiles"
     path.write_bytes(b"II*\0" + bytes(5000))
     assert "GeoTIFF" in refusal(tmp_path / "site", caplog, {"path": str(path)})
+
+
+def test_rows_of_odd_zooms_hide_no_others(tmp_path: Path) -> None:
+    tiles = {(zoom, 0, 0): picture(zoom) for zoom in range(3)}
+    path = write_mbtiles(tmp_path / "a.mbtiles", tiles)
+    with closing(sqlite3.connect(path)) as database, database:
+        for zoom in (-5, 0.5, 1.25, 1.5, 2**62, 1e300, "x", None):
+            database.execute("INSERT INTO tiles VALUES (?, 1, 1, x'00')", (zoom,))
+    site = application(tmp_path / "site", A={"path": str(path)}).site
+    assert list(site.catalogue.layers["A"].pyramid.levels) == ["0", "1", "2"]

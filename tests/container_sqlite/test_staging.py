@@ -194,7 +194,7 @@ def test_processes_and_threads_get_one_version(tmp_path: Path, store: ObjectServ
 
     def replacing() -> int:
         turn = 0
-        while not stop.wait(0.15):
+        while not stop.wait(0.05):
             turn += 1
             store.put("maps", "a.mbtiles", both[turn % 2])
             for site in sites:

@@ -170,7 +170,7 @@ class LooseTiles(Container):
 def own_set(document: dict[str, Any], context: Context) -> TileMatrixSet:
     """Return a set with the matrices of another one, under its own name."""
     plain = next(one for one in context.known_sets() if one.id == "PM")
-    return TileMatrixSet.of(document["own_set"], plain.crs, plain.matrices.values(), "", "", (), "")
+    return TileMatrixSet.of(document["own_set"], plain.crs, plain.matrices.values(), "Own")
 
 
 @hookimpl

@@ -40,7 +40,7 @@ OWN = {
 }
 
 
-def fault_of(folder: Path, *entries: Entry) -> Fault:
+def fault_of(folder: Path, *entries: Entry, plugins: Plugins | None = None) -> Fault:
     """Return the fault of a layer with these entries, beside layers that are served."""
     server = tiny_installation(folder / "site")
     document = {"title": "Bad", "abstract": "", "pyramids": [*entries]}
@@ -48,7 +48,7 @@ def fault_of(folder: Path, *entries: Entry) -> Fault:
     layer.write_text(json.dumps(document))
     with (folder / "site/layers.txt").open("a") as file:
         file.write(f"{layer}\n")
-    faults, plugins = Faults(), Plugins()
+    faults, plugins = Faults(), plugins or Plugins()
     config = load_server(str(server), plugins, faults)
     catalogue = load_catalogue(config, plugins, Environment(), faults)
     catalogue.storages.close()
@@ -181,3 +181,104 @@ def test_files_that_fit_are_served_beside(tmp_path: Path) -> None:
     catalogue.storages.close()
     assert faults.errors == ()
     assert {"mbtiles", "tif", "gpkg"} <= set(catalogue.layers)
+
+
+PACKAGES = {
+    "pmtiles": "mastaba-pmtiles",
+    "mbtiles": "mastaba-sqlite-tiles",
+    "geopackage": "mastaba-sqlite-tiles",
+    "cog": "mastaba-cog",
+    "mosaic": "mastaba-cog",
+}
+
+
+def test_each_container_has_a_package_to_install() -> None:
+    assert set(Plugins().containers) == set(PACKAGES)
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_the_package_of_a_container_that_is_not_installed_is_told(
+    name: str, tmp_path: Path
+) -> None:
+    plugins = Plugins()
+    suffixes = plugins.containers.declared("suffixes")[name]
+    provider = plugins.containers.provider(name)
+    (info,) = [one for one in plugins.listing() if one.name == provider]
+    assert info.distribution == PACKAGES[name]
+    without = Plugins(blocked=[provider])
+    fault = fault_of(tmp_path, {"path": "/x", "container": name}, plugins=without)
+    assert (fault.path, fault.remedy) == (
+        "$.pyramids[0].container",
+        f"pip install {PACKAGES[name]}",
+    )
+    assert f"nothing installed opens {name} (installed: " in fault.reason
+    for number, suffix in enumerate(suffixes):
+        fault = fault_of(tmp_path / str(number), {"path": f"/x/A{suffix.upper()}"}, plugins=without)
+        assert fault.path == "$.pyramids[0].path"
+        assert fault.remedy == f"pip install {PACKAGES[name]}"
+        assert f"nothing installed opens {suffix[1:]}" in fault.reason
+
+
+def test_a_container_that_nobody_knows_has_no_package(tmp_path: Path) -> None:
+    fault = fault_of(tmp_path, {"path": "/x", "container": "zip"})
+    assert fault.reason.startswith("nothing installed opens zip (installed: ")
+    assert "slab" in fault.reason
+    assert fault.remedy == "correct the name of the container"
+
+
+def test_slabs_may_be_named(tmp_path: Path) -> None:
+    """The container of a descriptor of slabs wins over the suffix, as that of archives does."""
+    server = tiny_installation(tmp_path / "site")
+    document = json.loads((tmp_path / "site/layers/RGB_PNG.json").read_text())
+    (entry,) = document["pyramids"]
+    descriptor = Path(entry["path"]).with_suffix(".pmtiles")
+    descriptor.write_bytes(Path(entry["path"]).read_bytes())
+    for name, path in (("A", entry["path"]), ("B", str(descriptor))):
+        document["pyramids"] = [{**entry, "path": path, "container": "slab"}]
+        (tmp_path / f"site/layers/{name}.json").write_text(json.dumps(document))
+        with (tmp_path / "site/layers.txt").open("a") as file:
+            file.write(f"{tmp_path}/site/layers/{name}.json\n")
+    faults, plugins = Faults(), Plugins()
+    config = load_server(str(server), plugins, faults)
+    catalogue = load_catalogue(config, plugins, Environment(), faults)
+    catalogue.storages.close()
+    assert faults.errors == ()
+    found = [catalogue.layers[name].pyramid.levels.keys() for name in ("A", "B", "RGB_PNG")]
+    assert found[0] == found[1] == found[2]
+    options = {**entry, "container": "slab", "options": {}}
+    fault = fault_of(tmp_path / "two", options)
+    assert fault.reason == "only containers have options"
+
+
+@pytest.mark.parametrize("is_used", [False, True], ids=["unused", "used"])
+@pytest.mark.parametrize("is_valid", [True, False], ids=["valid", "invalid"])
+def test_a_set_of_an_archive_never_hides_one_of_the_configuration(
+    is_valid: bool, is_used: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "a.tif").write_bytes(by_tifffile(ground("uint8")))
+    server = tiny_installation(tmp_path / "site")
+    sets = tmp_path / "site/tilematrixsets"
+    ours = json.loads((sets / "PM.json").read_text())
+    (sets / "OURS.json").write_text(json.dumps(ours) if is_valid else "{")
+    document = {"title": "A", "abstract": "", "pyramids": []}
+    document["pyramids"] = [
+        {"path": str(tmp_path / "a.tif"), "options": {"tile_matrix_set_id": "OURS"}}
+    ]
+    (tmp_path / "site/layers/A.json").write_text(json.dumps(document))
+    document = json.loads((tmp_path / "site/layers/RGB_PNG.json").read_text())
+    document["extra_tilematrixsets"] = ["OURS"]
+    (tmp_path / "site/layers/USED.json").write_text(json.dumps(document))
+    for names in (["A"], ["A", "USED"], ["USED", "A"])[is_used : 1 + 2 * is_used]:
+        (tmp_path / "site/layers.txt").write_text(
+            "".join(f"{tmp_path}/site/layers/{name}.json\n" for name in [*names, "RGB_JPG"])
+        )
+        faults, plugins = Faults(), Plugins()
+        config = load_server(str(server), plugins, faults)
+        catalogue = load_catalogue(config, plugins, Environment(), faults)
+        catalogue.storages.close()
+        assert "A" not in catalogue.layers
+        (fault,) = [one for one in faults.errors if one.file == str(tmp_path / "a.tif")]
+        assert fault.reason == "another tile matrix set has the identifier 'OURS' too"
+        assert fault.remedy == "name another one in options: tile_matrix_set_id"
+        published = catalogue.tile_matrix_sets.get("OURS")
+        assert published is None or published.crs.code == "EPSG:3857"

@@ -439,7 +439,8 @@ def test_tools_describe_containers(tmp_path: Path, capsys: pytest.CaptureFixture
     server = write_installation(tmp_path / "site", layers=layers, services=["tms"])
     main(["check", "-f", str(server), "--deep"])
     printed = capsys.readouterr().out
-    assert "2 slabs of 2 levels" in printed
+    # Two tiles of each level.
+    assert "4 slabs of 2 levels" in printed
     assert "2 layers usable" in printed
     with published(server) as site:
         pyramids = {name: site.catalogue.layers[name].pyramid for name in paths}

@@ -214,6 +214,8 @@ def test_own_tile_matrix_set_is_published(tmp_path: Path, installed: Callable[..
         ({"options": {"tile_matrix_set": "NO"}}, {}, "$", "correct the name"),
         ({}, {"title": ""}, "$.title", 'add the key "title"'),
         ({"top_level": "9"}, {}, "$.pyramids[0]", "correct the pyramid or its levels"),
+        # Another set than that of the configuration; the container has no option for its name.
+        ({}, {"own_set": "PM"}, "$", "give the other set another identifier"),
     ],
 )
 def test_fault_has_a_remedy(

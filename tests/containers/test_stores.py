@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import random
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+import numpy as np
 import pytest
+from PIL import Image
 from tests.container_cog.files import ground
 from tests.container_cog.files import stored_tiles as tiles_of_cog
 from tests.container_cog.served import SIDE, add_layer, addresses, cog_of, place_of
@@ -17,11 +22,14 @@ from tests.container_pmtiles.test_archives import LAYER, MVT, PNG, archive
 from tests.container_sqlite.ground import picture, web_tiles, write_geopackage, write_mbtiles
 from tests.containers.stores import STORES, store_of
 from tests.sizes import sized
+from tests.storage_http.test_conformance import Site
 from tests.tiny import tiny_installation
 from werkzeug.test import Client
 
 from mastaba.api.tools import create_application
 from mastaba_pmtiles.tile_ids import ZoomIds
+
+T = TypeVar("T")
 
 Tiles = dict[tuple[str, int, int], bytes]
 
@@ -71,7 +79,7 @@ def _archive(tiles: dict[tuple[int, int], bytes], data: bytes, kind: int) -> tup
 
 def mbtiles(directory: Path, version: int) -> tuple[bytes, Tiles]:
     """Return a database of PNG tiles in the grid of web maps."""
-    tiles = web_tiles()
+    tiles = web_tiles(version)
     written = write_mbtiles(directory / "written.mbtiles", tiles).read_bytes()
     return written, {(str(zoom), row, col): tile for (zoom, col, row), tile in tiles.items()}
 
@@ -79,7 +87,8 @@ def mbtiles(directory: Path, version: int) -> tuple[bytes, Tiles]:
 def geopackage(directory: Path, version: int) -> tuple[bytes, Tiles]:
     """Return a database of JPEG tiles in a grid of its own."""
     places = [(1, column, row) for column in range(4) for row in range(3)]
-    tiles = {place: picture(sum(place) + place[1] * 4, kind="JPEG") for place in places}
+    first = 100 * version
+    tiles = {place: picture(first + sum(place) + place[1] * 4, kind="JPEG") for place in places}
     written = write_geopackage(directory / "written.gpkg", tiles).read_bytes()
     return written, {(str(zoom), row, col): tile for (zoom, col, row), tile in tiles.items()}
 
@@ -94,7 +103,9 @@ ARCHIVES = {
     "mbtiles": (mbtiles, "image/png", "png", ALL),
     "gpkg": (geopackage, "image/jpeg", "jpg", ALL),
 }
-REPLACED = ("tif", "pmtiles")
+# Databases in other stores are copied first: tests/container_sqlite/test_staging.py.
+UNDER_TILES = [*product(STORES, ("tif", "pmtiles")), ("file", "mbtiles"), ("file", "gpkg")]
+UNDER_MAPS = [*product(("file", "s3"), ("tif", "pmtiles")), ("file", "mbtiles")]
 
 
 @pytest.mark.parametrize("suffix", ARCHIVES)
@@ -119,8 +130,43 @@ def test_tiles_are_those_that_are_stored(
                 assert (answer.status_code, answer.data) == (200, tile), (protocol, place)
 
 
-@pytest.mark.parametrize("suffix", REPLACED)
-@pytest.mark.parametrize("name", STORES)
+def test_a_web_server_that_begins_to_ignore_ranges(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, tiles = raster(tmp_path, 0)
+    with closing(Site()) as web:
+        monkeypatch.setenv("MASTABA_HTTP_HOSTS", web.host)
+        web.put("a.pmtiles", data)
+        server = tiny_installation(tmp_path / "site")
+        add_layer(tmp_path / "site", "A", {"path": f"http://{web.host}/a.pmtiles"})
+        client = Client(create_application(str(server)))
+        web.state["ignores_ranges"] = True
+        place = next(iter(tiles))
+        grid = client.application.site.catalogue.layers["A"].pyramid.tile_matrix_set.id
+        for protocol, address in addresses("A", *place, "image/png", "png", grid).items():
+            answer = client.get(address)
+            assert answer.status_code == 503, protocol
+            assert answer.headers["Retry-After"] == "10"
+            assert tiles[place] not in answer.data
+
+
+def found_while_replaced(
+    read: Callable[[int], list[T]],
+    readers: int,
+    replace: Callable[[int], None],
+    turns: int,
+    stop: threading.Event,
+) -> list[T]:
+    """Return what readers in threads have found until an archive was replaced so many times."""
+    with ThreadPoolExecutor(readers) as pool:
+        reading = [pool.submit(read, seed) for seed in range(readers)]
+        for turn in range(1, turns + 1):
+            replace(turn)
+        stop.set()
+        return [one for reader in reading for one in reader.result()]
+
+
+@pytest.mark.parametrize(("name", "suffix"), UNDER_TILES)
 @pytest.mark.thorough
 def test_replacements_under_many_readers(
     name: str, suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -134,22 +180,92 @@ def test_replacements_under_many_readers(
         server = tiny_installation(tmp_path / "site", services=["tms"])
         add_layer(tmp_path / "site", "A", {"path": f"{store.prefix}a.{suffix}"})
         application = create_application(str(server))
+        grid = application.site.catalogue.layers["A"].pyramid.tile_matrix_set.id
+        seen: set[int] = set()
 
         def reading(seed: int) -> list[int]:
             chance, client, found = random.Random(seed), Client(application), []
             while not stop.is_set():
                 place = chance.choice(places)
-                answer = client.get(addresses("A", *place, media_type, extension)["TMS"])
-                is_right = answer.data in (versions[0][place], versions[1][place])
+                answer = client.get(addresses("A", *place, media_type, extension, grid)["TMS"])
+                wanted = versions[0][place], versions[1][place]
+                is_right = answer.data in wanted
+                if is_right:
+                    seen.add(wanted.index(answer.data))
                 found.append(answer.status_code if is_right or answer.status_code != 200 else 0)
             return found
 
-        with ThreadPoolExecutor(50) as pool:
-            readers = [pool.submit(reading, seed) for seed in range(50)]
-            for turn in range(1, sized(61, 201)):
-                stop.wait(0.04 if name == "file" else 0.15)
-                store.put(f"a.{suffix}", files[turn % 2])
-            stop.set()
-            found = [status for reader in readers for status in reader.result()]
+        def replace(turn: int) -> None:
+            stop.wait(0.04 if name == "file" else 0.15)
+            store.put(f"a.{suffix}", files[turn % 2])
+            if name == "file":
+                # Files stay open until then.
+                application.site.catalogue.indices.clear()
+
+        found = found_while_replaced(reading, 50, replace, sized(60, 200), stop)
     assert set(found) <= {200, 503}
     assert found.count(503) <= len(found) // 1000
+    assert seen == {0, 1}
+
+
+def plain(suffix: str, directory: Path, version: int) -> bytes:
+    """Return an archive whose tiles all have one colour, which is that of the version."""
+    colour = [(250, 10, 10), (10, 10, 250)][version]
+    pixels = np.full((256 * SIDE, 256 * SIDE, 3), colour, np.uint8)
+    if suffix == "tif":
+        return cog_of(directory, pixels, COMPRESS="DEFLATE", LEVEL=1 + 8 * version)
+    stream = io.BytesIO()
+    Image.fromarray(pixels[:256, :256]).save(stream, "PNG", compress_level=9 * version)
+    side = range(4)
+    if suffix == "pmtiles":
+        tiles = {(row, column): stream.getvalue() for row in range(8) for column in range(8)}
+        return _archive(tiles, b"x" * version, PNG)[0]
+    tiles = {(4, 8 + column, 4 + row): stream.getvalue() for row in side for column in side}
+    return write_mbtiles(directory / "written.mbtiles", tiles).read_bytes()
+
+
+@pytest.mark.parametrize(("name", "suffix"), UNDER_MAPS)
+@pytest.mark.thorough
+def test_maps_never_mix_versions(
+    name: str, suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, stop = [plain(suffix, tmp_path, version) for version in (0, 1)], threading.Event()
+    with store_of(name, tmp_path, monkeypatch) as store:
+        store.put(f"a.{suffix}", files[0])
+        # Cached tiles are not read, so nobody notices that they were replaced.
+        settings = {"cache": {"decoded_mebibytes": 0}}
+        server = tiny_installation(tmp_path / "site", services=["wms"], server_overrides=settings)
+        add_layer(tmp_path / "site", "A", {"path": f"{store.prefix}a.{suffix}"})
+        application = create_application(str(server))
+
+        def drawing(seed: int) -> list[tuple[int, bytes]]:
+            chance, client, found = random.Random(seed), Client(application), []
+            while not stop.is_set():
+                x, y = chance.randint(100, 4000) * 1000, chance.randint(4500, 5500) * 1000
+                side = chance.randint(200, 4000) * 1000
+                answer = client.get(
+                    "/wms?SERVICE=WMS&VERSION=1.3.0&REQUEST=GetMap&STYLES=&LAYERS=A&CRS=EPSG:3857"
+                    f"&BBOX={x},{y},{x + side},{y + side}&WIDTH=100&HEIGHT=100&FORMAT=image/png"
+                )
+                if answer.status_code != 200:
+                    found.append((answer.status_code, b""))
+                    continue
+                with Image.open(io.BytesIO(answer.data)) as picture:
+                    colours = np.unique(np.asarray(picture.convert("RGB")).reshape(-1, 3), axis=0)
+                found.append((200, colours.astype(np.uint8).tobytes()))
+            return found
+
+        def replace(turn: int) -> None:
+            stop.wait(0.04 if name == "file" else 0.15)
+            store.put(f"a.{suffix}", files[turn % 2])
+            # Files stay open until then.
+            application.site.catalogue.indices.clear()
+
+        found = found_while_replaced(drawing, 8, replace, sized(30, 200), stop)
+    statuses = [status for status, _ in found]
+    assert set(statuses) <= {200, 503}
+    assert statuses.count(503) <= 1 + len(found) // 100
+    assert {colours for status, colours in found if status == 200} == {
+        bytes((250, 10, 10)),
+        bytes((10, 10, 250)),
+    }

@@ -90,6 +90,19 @@ def test_weak_etag_is_a_version() -> None:
         storage.read("key", version="a-c")
 
 
+@pytest.mark.parametrize(
+    "etag", ['"a"b"', '"a\tb"', '"a\0b"', '"a\r\n b"', '"é"', '""', "", f'"{"a" * 257}"']
+)
+def test_invalid_etag_is_no_version(etag: str) -> None:
+    answer = HTTPAnswer(200, {"ETag": etag}, b"1234")
+    assert OneAnswer(answer).read("key").version is None
+
+
+@pytest.mark.parametrize("etag", ["abc", "a b", "5f-1:2,3", "a" * 256, "*"])
+def test_valid_etag_is_a_version(etag: str) -> None:
+    assert OneAnswer(HTTPAnswer(200, {"ETag": f'"{etag}"'}, b"1234")).read("key").version == etag
+
+
 class WithoutSize(OneAnswer):
     """Answers HEAD without a size."""
 

@@ -38,6 +38,21 @@ def test_nodata_needs_a_value_for_each_channel() -> None:
         )
 
 
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(-9999.1, "-9999.1"), (-3.4028234663852886e38, "-3.40282347e+38"), (16777215, "16777215")],
+)
+def test_nodata_has_as_many_digits_as_float32_needs(value: float, text: str) -> None:
+    document = pyramid_descriptor(
+        *("PM", "TIFF_RAW_FLOAT32", []),
+        slab_size=(1, 1),
+        storage=lambda _: {},
+        channels=1,
+        nodata=(value,),
+    )
+    assert document["raster_specifications"]["nodata"] == text
+
+
 def test_list_names_the_root_once() -> None:
     text = slab_list(["/data/A", "/data/B"], [(0, "DATA/1/00.tif"), (1, "DATA/1/01.tif")])
     assert text == "0=/data/A\n1=/data/B\n#\n0/DATA/1/00.tif\n1/DATA/1/01.tif\n"

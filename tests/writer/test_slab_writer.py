@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mastaba_writer.slab_writer import build_slab, write_slab
+from mastaba_writer.slab_writer import build_slab
 
 
 @pytest.mark.shared_data
@@ -55,12 +55,6 @@ def test_header_of_a_single_tile_contains_its_offset_and_size() -> None:
     assert struct.unpack_from("<HHII", slab, 114) == (324, 4, 1, 2056)
     assert struct.unpack_from("<HHII", slab, 126) == (325, 4, 1, 99)
     assert struct.unpack_from("<II", slab, 2048) == (2056, 99)
-
-
-def test_write_slab_creates_directories(tmp_path: Path) -> None:
-    path = tmp_path / "00/1A.tif"
-    write_slab(path, [b"a"] * 4, format="TIFF_PNG_UINT8", channels=1)
-    assert path.read_bytes() == build_slab([b"a"] * 4, format="TIFF_PNG_UINT8", channels=1)
 
 
 @pytest.mark.parametrize(

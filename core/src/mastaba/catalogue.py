@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -11,14 +11,15 @@ from urllib.parse import unquote
 
 from mastaba.containers.index_cache import IndexCache
 from mastaba.containers.reader import TileReader
-from mastaba.errors import NoSuchValueError, UnknownNameError
+from mastaba.errors import InvalidDimensionError, NoSuchValueError, UnknownNameError
 from mastaba.model.digest import digest_of
 from mastaba.model.layer import Layer
 from mastaba.model.settings import MapLimits, ServiceSettings, Settings, VirtualSettings
 from mastaba.model.style import Style
 from mastaba.model.tile_matrix_set import TileMatrixSet
 from mastaba.storage_pool import StoragePool
-from mastaba.variants import NOTHING, Resolved, VariantTable
+from mastaba.variants import NO_VALUE, NOTHING, Resolved, VariantTable
+from mastaba_server.errors import MovedError
 from mastaba_server.threads.recent import Recent
 from mastaba_server.web.text import printable
 
@@ -121,12 +122,14 @@ class Catalogue:
 
         Args:
             name: identifier, qualified name ``ID;dimension=value~token``, or a further name of a
-                variant. Its values precede those of the request.
-            values: texts by names of dimensions; others are ignored.
+                variant.
+            values: texts by names of dimensions; others are ignored. What the name has a value of
+                must mean the same here.
             most: number of layers. A list of more values is an error; of a range, the newest count.
 
         Raises:
             UnknownNameError: there is no such layer.
+            MovedError: the name has an instant for a token, and means another name.
             MissingDimensionError, InvalidDimensionError, NoSuchValueError: the values are refused.
             OverloadedError: a variant cannot be opened at the moment.
         """
@@ -134,10 +137,17 @@ class Catalogue:
         asked = values
         if layer is None:
             layer, own, token = self._named(name)
+            self._require_same(layer, own, asked)
             values = {**values, **own}
         if token:
             whole = self if self.shown is None else self.shown[0]
-            versions = [find(whole.layers[layer.id], own, token, asked) for find in self.at_token]
+            of_whole = whole.layers[layer.id]
+            try:
+                versions = [find(of_whole, own, token, asked) for find in self.at_token]
+            except MovedError as error:
+                # Other layers of the request may have the same token.
+                after = name.removesuffix(error.before) + error.after
+                raise MovedError(name, after) from None
             found_version = self.as_shown(versions[0]) if versions else None
             if found_version is None:
                 raise UnknownNameError(f"there is no layer {printable(name)}", "layer")
@@ -150,6 +160,11 @@ class Catalogue:
         if not layers:
             raise NoSuchValueError("the layer has no such value", layer.dimensions[0].name)
         return found._replace(layers=layers)
+
+    def previous(self, layer: Layer) -> Iterator[Layer]:
+        """Yield the older variants whose tiles answer for those that a layer or variant lacks."""
+        table = self.variants.get(layer.id)
+        return filter(None, map(self.as_shown, () if table is None else table.previous(layer)))
 
     def _named(self, name: str) -> tuple[Layer, Mapping[str, str], str]:
         """Return the layer, the values and the token in a name that is no identifier."""
@@ -167,6 +182,17 @@ class Catalogue:
             if found is not None:
                 return self.layers[key], found, token
         raise UnknownNameError(f"there is no layer {printable(name)}", "layer")
+
+    def _require_same(self, layer: Layer, own: Mapping[str, str], asked: Mapping[str, str]) -> None:
+        """Check that values in the name of a layer do not contradict those beside it."""
+        table = self.variants.get(layer.id)
+        others = {name: asked[name] for name in own.keys() & asked.keys()}
+        others = {name: text for name, text in others.items() if text.lower() not in NO_VALUE}
+        if table is None or all(own[name] == text for name, text in others.items()):
+            return
+        both = (table.resolve(values, 1).layer.key for values in (own, {**own, **others}))
+        if len(set(both)) > 1:
+            raise InvalidDimensionError("the name of the layer has another value", min(others))
 
     def as_shown(self, layer: Layer) -> Layer | None:
         """Return a layer or variant of the site as a view shows it; None if nothing is shown."""

@@ -27,6 +27,7 @@ raise are defined in `mastaba_server.errors`::
     │   ├── TileOutOfRangeError       indices outside the limits of the layer
     │   ├── TileNotFoundError         inside the limits, but not stored
     │   ├── UnknownPathError          no resource at this path
+    │   ├── NotAcceptableError        the client accepts no form of the answer; headers
     │   ├── RequestTooLargeError
     │   └── AccessError               status: 401, 403 or 429; challenges, retry_after
     │       ├── UnknownCredentialError     no one has it, it is damaged, expired or revoked
@@ -57,6 +58,7 @@ from mastaba_server.errors import (
     ListenError,
     MissingParameterError,
     NoResponseError,
+    NotAcceptableError,
     OverloadedError,
     RequestError,
     RequestTooLargeError,
@@ -91,6 +93,7 @@ __all__ = [
     "MissingParameterError",
     "NoResponseError",
     "NoSuchValueError",
+    "NotAcceptableError",
     "ObjectChangedError",
     "ObjectNotFoundError",
     "OverloadedError",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import threading
 from collections import Counter
-from collections.abc import Mapping
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import closing, nullcontext
 from typing import Any
 
-from mastaba.errors import ObjectNotFoundError, UnknownPluginError
+from mastaba.errors import ObjectNotFoundError, StorageError, UnknownPluginError
 from mastaba_server.threads.mounts import distant_mount
 from mastaba_storage.base import Storage
 from mastaba_storage.distant_files import DistantFiles
@@ -132,6 +133,26 @@ class StoragePool:
                 f"try pip install mastaba-storage-{name}{left_out}"
             )
         return driver
+
+    def keys(self, path: ResourcePath) -> Iterator[str]:
+        """Yield the keys of a container that begin like that of a path, in any order.
+
+        The class of a driver that writes lists them, with the credentials of reading.
+
+        Raises:
+            UnknownPluginError, StorageError: as for `open`, or the driver cannot list.
+        """
+        module, _, name = (self.driver(path.storage).writer or "").partition(":")
+        try:
+            writer = getattr(importlib.import_module(module), name) if module else None
+        except (ImportError, AttributeError) as error:
+            raise StorageError(f"the objects of {path.storage} cannot be listed: {error}") from None
+        if writer is None:
+            raise StorageError(f"the storage driver {path.storage!r} lists no objects")
+        settings = self._settings.get(path.storage, {})
+        storage = writer.open(path.container, self._environment.with_settings(settings))
+        with closing(storage):
+            yield from storage.list(path.key)
 
     def read_full(self, path: ResourcePath) -> bytes:
         """Return a whole object, such as a descriptor.

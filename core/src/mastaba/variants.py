@@ -14,6 +14,8 @@ from typing import Any, ClassVar, Final, NamedTuple
 from mastaba.model.layer import Layer
 from mastaba_server.threads.recent import Recent
 
+NO_VALUE: Final = ("", "default", "undefined", "null")
+"""What clients write instead of a value, in lower case."""
 NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
@@ -77,6 +79,9 @@ class VariantTable(ABC):
         descriptor, file: of the layer, as read; set by the core.
         refresh: loads the layer again in all processes, and returns its new table; set by the core
             where that is possible.
+        tile_publisher: makes what serves stored tiles, with the arguments of a
+            `mastaba.api.tiles.TilePublisher` and ``service``, their `mastaba.api.tiles.Tiles`; None
+            for the usual one.
     """
 
     name: ClassVar[str]
@@ -86,6 +91,7 @@ class VariantTable(ABC):
     descriptor: Any = None
     file: str = ""
     refresh: Callable[[str], VariantTable | None] | None = None
+    tile_publisher: Callable[..., Any] | None = None
 
     @classmethod
     def documents(cls, descriptor: Any, file: str) -> Iterable[str]:
@@ -114,6 +120,23 @@ class VariantTable(ABC):
             `mastaba_ows.dimensions.DimensionValues`; with more values than the limit, their texts
             are runs or a range.
         """
+
+    def is_outdated(self) -> bool:
+        """Return whether the layer should be loaded again; asked each second in one process.
+
+        Raises:
+            MastabaError: what lists the variants cannot be read.
+        """
+        return False
+
+    @property
+    def is_faulty(self) -> bool:
+        """Whether the variants are those of an earlier list, because the present one has errors."""
+        return False
+
+    def previous(self, layer: Layer) -> Iterable[Layer]:
+        """Yield the variants whose tiles answer for those that a variant does not have."""
+        return ()
 
     @abstractmethod
     def named(self, name: str) -> Mapping[str, str] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from time import monotonic
 from typing import Any, ClassVar
 
 import pytest
@@ -22,6 +23,12 @@ class _Mosaics(ContainerTests):
     container = MosaicContainer
     files: ClassVar[dict[int, tuple[list[Sheet], dict[str, bytes], dict[Place, bytes]]]] = {}
 
+    @pytest.fixture(autouse=True)
+    def _refreshed(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Let the time to the next look at the table pass with each replacement."""
+        self.passed = 0.0
+        monkeypatch.setattr("mastaba_cog.mosaic.live.monotonic", lambda: monotonic() + self.passed)
+
     def make(self, path: Path, generation: int) -> Mapping[Place, bytes]:
         those, _, tiles = self._written(path.parent, generation)
         self.table(path, those)
@@ -34,6 +41,7 @@ class _Mosaics(ContainerTests):
         # The files first, the table last.
         for name, data in self._written(Path(key).parent, generation)[1].items():
             self._put_file(storage, str(Path(key).parent / name), data)
+        self.passed += 3600.0
         return super().replace(storage, key, generation)
 
     def remove(self, storage: CountingStorage, key: str) -> None:

@@ -12,6 +12,7 @@ from tests.container_cog.files import ground
 from tests.container_cog.mosaic.test_services import entry, quarters
 from tests.container_cog.served import add_layer, client_of, place_of
 from tests.container_cog.test_services import maps
+from tests.sizes import sized
 from tests.tiny import tiny_installation
 
 from mastaba.commands.main import main
@@ -135,7 +136,9 @@ def test_features_and_services_have_no_level_of_their_own(
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(("compression", "form"), [("JPEG", "jpg"), ("DEFLATE", "png")])
+@pytest.mark.parametrize(
+    ("compression", "form"), [("JPEG", "jpg"), *sized((), [("DEFLATE", "png")])]
+)
 def test_slabs_above_take_less_than_a_third(tmp_path: Path, compression: str, form: str) -> None:
     """Rows and columns of 4096 pixels, as 16 files."""
     folder = tmp_path / "cogs"

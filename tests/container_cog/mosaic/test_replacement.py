@@ -121,7 +121,7 @@ def test_no_map_mixes_versions_of_a_file(tmp_path: Path) -> None:
 
     def reading(_: int) -> list[Any]:
         client, found = Client(application), []
-        end = monotonic() + 15
+        end = monotonic() + sized(6, 15)
         while monotonic() < end:
             answer = client.get(address)
             if answer.status_code == 200:

@@ -370,6 +370,18 @@ def test_databases_of_strangers_are_refused(tmp_path: Path, statement: str) -> N
         opened(path)
 
 
+def test_columns_of_other_kinds_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(CogError, match="damaged"):
+        rows_of(geoparquet(tmp_path / "t.parquet", assets=["a.tif", "b.tif"]), Wanted())
+
+
+def test_footprints_far_away_are_refused(folder: Path) -> None:
+    far = Sheet(SHEETS[1].name, 10**25, 0, SHEETS[1].values)
+    (folder / "far.json").write_bytes(geojson([SHEETS[0], far]))
+    with pytest.raises(ContainerFormatError, match="footprints span"):
+        opened(folder / "far.json", tile_matrix_set="own")
+
+
 def test_geometries_in_wkb() -> None:
     shapes = [
         shapely.Point(1, 2),

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.documents.test_reading import BY_ALIASES, MOST_MEMORY
 from tests.forked import Mastaba
 from tests.tiny import tiny_installation
 
@@ -124,6 +125,28 @@ def test_a_reload_keeps_a_layer_whose_new_descriptor_is_invalid(server: Server) 
     server.reload("reload complete", 3)
     server.await_info(1, [])
     assert json.loads(server.ask("/healthcheck/ready").body)["status"] == "OK"
+
+
+@pytest.mark.thorough
+def test_a_reload_with_layers_whose_aliases_would_fill_the_memory(server: Server) -> None:
+    layers = (server.folder / "layers.txt").read_text("utf-8")
+    before = largest_memory(server.process.pid)
+    for number, text in enumerate(BY_ALIASES.values(), 1):
+        (server.layers / "RGB_JPG.yaml").write_text(text, "utf-8")
+        listed = layers.replace("RGB_JPG.json", "RGB_JPG.yaml")
+        assert listed != layers
+        (server.folder / "layers.txt").write_text(listed, "utf-8")
+        server.reload("reload complete", number)
+        assert server.log.read_text("utf-8").count("by its aliases") == number
+        server.await_info(9, ["RGB_JPG"])
+    assert largest_memory(server.process.pid) - before < 2 * MOST_MEMORY
+
+
+def largest_memory(pid: int) -> int:
+    """Return the most memory that a process has had, bytes."""
+    found = re.search(r"^VmHWM:\s+([0-9]+) kB", Path(f"/proc/{pid}/status").read_text(), re.M)
+    assert found
+    return int(found[1]) * 1024
 
 
 def test_a_refused_reload_shows_errors_and_no_traceback(server: Server) -> None:

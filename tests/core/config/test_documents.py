@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 import yaml
+from tests.documents.test_reading import BY_ALIASES, MOST_MEMORY
+from tests.support.memory import peak_of
 
 FILES = [
     "server.json",
@@ -140,3 +142,14 @@ def test_every_file_may_be_yaml(installation: Any) -> None:
     catalogue = installation.catalogue()
     assert list(catalogue.layers) == ["L"]
     assert [style.id for style in catalogue.layers["L"].styles] == ["normal", "ember"]
+
+
+@pytest.mark.parametrize("text", BY_ALIASES.values(), ids=BY_ALIASES)
+def test_layer_whose_aliases_would_fill_the_memory_is_refused(installation: Any, text: str) -> None:
+    del installation.documents["layers/L.json"]
+    installation.documents["layers/L.yaml"] = text.encode()
+    installation.documents["layers.txt"] = "layers/L.yaml\n"
+    (_, _, faults), peak = peak_of(installation.load)
+    (fault,) = [fault for fault in faults if fault.file == "layers/L.yaml"]
+    assert "by its aliases" in fault.reason
+    assert peak < MOST_MEMORY

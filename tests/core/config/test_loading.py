@@ -694,7 +694,9 @@ def test_limits_beyond_the_matrix_count_as_its_edge(
         ("TIFF_PNG_UINT8", 1, "", (255,)),
         ("TIFF_RAW_FLOAT32", 1, "-99999", (-99999,)),
         ("TIFF_RAW_FLOAT32", 1, "-99999.5", (-99999.5,)),
-        ("TIFF_RAW_FLOAT32", 1, "-3.4e38", (-3.4e38,)),
+        # Rounded as pixels are.
+        ("TIFF_RAW_FLOAT32", 1, "-9999.1", (-9999.099609375,)),
+        ("TIFF_RAW_FLOAT32", 1, "-1.79e308", (-3.4028234663852886e38,)),
     ],
 )
 def test_nodata_is_read_as_numbers(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -114,23 +115,68 @@ def test_a_plugin_without_metadata_is_served(
     assert report["reasons"] == ["plugins left out, because they are broken: wobbly"]
 
 
-def test_a_service_that_fails_in_tile_addresses_and_summary_is_served(
-    install: Install, server_json: Path, edited: Any, capsys: pytest.CaptureFixture[str]
+ANSWERS = (
+    "def respond(self, request):\n"
+    "        from mastaba.api.web import message\n"
+    "        return message(200, 'hello', 'text/plain')\n    "
+)
+
+
+def test_a_service_that_fails_in_tile_addresses_is_served(
+    install: Install, server_json: Path, edited: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    body = (
-        "tile_addresses = property(lambda self: 1 / 0)\n"
-        "    def summary(self): raise OSError('no summary')\n"
-        "    def respond(self, request):\n"
-        "        from mastaba.api.web import message\n"
-        "        return message(200, 'hello', 'text/plain')"
-    )
-    install("wobbly", service(body))
+    install("wobbly", service(f"{ANSWERS}tile_addresses = property(lambda self: 1 / 0)"))
     edited("services.json", greeting={"enabled": True})
     client = Client(create_application(str(server_json)))
     assert client.get("/greeting").text == "hello"
     assert client.get("/tms/1.0.0").status_code == 200
+    assert "greeting" in caplog.text
+    assert "tile_addresses" in caplog.text
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_a_service_that_fails_in_summary_is_served(
+    install: Install, server_json: Path, edited: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    install("wobbly", service(f"{ANSWERS}def summary(self): raise OSError('no summary')"))
+    edited("services.json", greeting={"enabled": True})
+    assert Client(create_application(str(server_json))).get("/greeting").text == "hello"
     assert main(["check", "-f", str(server_json)]) == 1
     assert "'greeting' fails in summary: OSError: no summary" in capsys.readouterr().out
+
+
+def test_a_check_as_json_with_a_plugin_that_prints(install: Install, server_json: Path) -> None:
+    install(
+        "wobbly",
+        f"print('at import')\n{HOOK}def register_services():\n    print('x')\n    return []",
+    )
+    done = run("check", "-f", str(server_json), "--format", "json")
+    assert json.loads(done.stdout)["layers"] == 9
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "settings_schema = {{'a': {{'$ref': '{0}', 'description': 'A.'}}}}",
+        "layer_schema = {{'a': {{'$ref': '{0}', 'description': 'A.'}}}}",
+        None,
+    ],
+    ids=["service", "layers", "plugin"],
+)
+def test_a_schema_makes_no_request(
+    install: Install, server_json: Path, capsys: pytest.CaptureFixture[str], body: str | None
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setblocking(False)
+        address = f"http://127.0.0.1:{listener.getsockname()[1]}/schema.json"
+        of_plugin = f"settings_schema = {{'a': {{'$ref': '{address}', 'description': 'A.'}}}}"
+        install("wobbly", service(body.format(address)) if body else of_plugin)
+        for command in (["plugins"], ["check", "-f", str(server_json)], ["schema", "services"]):
+            main(command)
+            printed = capsys.readouterr()
+            assert "only references within the schema are allowed" in printed.out + printed.err
+        with pytest.raises(BlockingIOError):
+            listener.accept()
 
 
 def test_a_check_reports_a_broken_plugin_and_the_rest(

@@ -20,8 +20,8 @@ from tests.tiny import tiny_installation
 from mastaba.catalogue import Catalogue
 from mastaba.model.bbox import BoundingBox
 from mastaba.services.change import LayerChange, layer_changes
-from mastaba.site.announcement import announce
 from mastaba.wsgi import create_application
+from mastaba_server.processes.announcement import announce
 
 PLUGIN = """
 import json, os, time

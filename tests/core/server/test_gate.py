@@ -20,7 +20,7 @@ from werkzeug.test import Client
 
 from mastaba import hookimpl
 from mastaba.api.catalogue import Catalogue
-from mastaba.errors import ConfigurationError
+from mastaba.errors import ConfigurationError, StorageUnavailableError
 from mastaba.model.settings import VirtualSettings
 from mastaba.plugins.manager import Plugins
 from mastaba.services.base import Site
@@ -247,6 +247,20 @@ def test_address_with_two_readings_is_refused(served: Application, address: str)
     assert response.status_code == 400
     assert KEY not in response.text
     assert Client(served).get("/tms/1.0.0/").status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/unknown/path", "/wmts", "/healthcheck"])
+def test_a_gate_whose_store_does_not_answer_is_not_a_bug(folder: Path, path: str) -> None:
+    class BrokenGate(KeyGate):
+        def grant(self, shown: Any, headers: Any, address: str) -> Any:
+            if shown:
+                raise StorageUnavailableError("s3://secret does not answer")
+            return super().grant(shown, headers, address)
+
+    client = Client(application(folder, BrokenGate(classes={"": Rights()})))
+    answer = client.get(path, headers={"X-API-Key": "mk_any_0123456789"})
+    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "10")
+    assert "secret" not in answer.text
 
 
 def test_preflights_need_no_credential(client: Client) -> None:

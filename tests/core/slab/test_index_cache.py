@@ -36,9 +36,9 @@ class Loader:
         return load
 
 
-def make_index(key: str = "a") -> SlabIndex:
+def make_index(key: str = "a", version: str | None = "1") -> SlabIndex:
     data = b"II*\0".ljust(index_length(1), b"\0")
-    return SlabIndex(data, 1, storage=FileStorage(), key=key)
+    return SlabIndex(data, 1, storage=FileStorage(), key=key, version=version)
 
 
 @pytest.fixture
@@ -220,3 +220,15 @@ def test_an_index_that_is_being_read_when_the_cache_is_emptied_is_not_cached(
     assert older is not newer[0]
     assert cache.peek("a") is newer[0]
     assert loader.loads == ["a"]
+
+
+@pytest.mark.parametrize(("validity", "seconds"), [(3600.0, 60.0), (10.0, 10.0)])
+def test_an_index_without_a_version_is_read_again_after_a_minute(
+    clock: Clock, validity: float, seconds: float
+) -> None:
+    cache = IndexCache(2, validity, clock)
+    cache.put("a", make_index("a", None))
+    clock.now += seconds - 1
+    assert cache.peek("a") is not None
+    clock.now += 1
+    assert cache.peek("a") is None

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 
 from mastaba.errors import OverloadedError
+from mastaba_server.access.principal import GRANT, Grant, Principal
 from mastaba_server.body import SizedBody
 from mastaba_server.web.addressable import (
     LARGEST_PIECE,
@@ -157,6 +159,47 @@ def test_long_bodies_are_counted_until_they_are_closed() -> None:
         response.body.close()
         response.body.close()
     assert answer(Stored(LARGE), streams=streams, REMOTE_ADDR="192.0.2.1").status == 200
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "is_one"),
+    [
+        ("2001:db8::1", "2001:db8::2:3", True),
+        ("2001:db8::1", "2001:db8:0:1::1", False),
+        ("::ffff:192.0.2.1", "192.0.2.1", True),
+        ("::1", "::1", False),
+        ("", "", False),
+        # A principal is one client wherever it is, and two behind one address are two.
+        ("192.0.2.1 k1", "192.0.2.2 k1", True),
+        ("192.0.2.1 k1", "192.0.2.1 k2", False),
+        ("127.0.0.1 k1", "127.0.0.1 k1", True),
+        ("192.0.2.1 anonymous", "192.0.2.1 anonymous", True),
+        ("192.0.2.1 anonymous", "192.0.2.2 anonymous", False),
+        ("192.0.2.1 k1", "192.0.2.1 anonymous", False),
+    ],
+)
+def test_long_bodies_are_counted_for_each_client(first: str, second: str, is_one: bool) -> None:
+    def sent(text: str) -> dict[str, Any]:
+        address, _, name = text.partition(" ")
+        kind = "anonymous" if name == "anonymous" else "key"
+        given: dict[str, Any] = {"REMOTE_ADDR": address}
+        return {**given, GRANT: Grant(Principal(name, kind))} if name else given
+
+    streams = Streams(most=5)
+    kept = answer(Stored(LARGE), streams=streams, **sent(first))
+    with pytest.raises(OverloadedError) if is_one else nullcontext():
+        answer(Stored(LARGE), streams=streams, **sent(second))
+    assert kept.status == 200
+
+
+def test_addresses_signed_for_a_key_are_those_of_the_key() -> None:
+    key = Principal("k1", "key")
+    signed = Principal("new", "signed", issuer=key)
+    streams = Streams(most=5)
+    kept = answer(Stored(LARGE), streams=streams, REMOTE_ADDR="192.0.2.1", **{GRANT: Grant(key)})
+    with pytest.raises(OverloadedError):
+        answer(Stored(LARGE), streams=streams, REMOTE_ADDR="192.0.2.2", **{GRANT: Grant(signed)})
+    assert kept.status == 200
 
 
 def test_a_body_that_is_sent_or_dropped_is_not_counted_any_more() -> None:

@@ -2,7 +2,7 @@
 
 from mastaba.containers.base import Container, Context, MakeReader, OpenedContainer, Source
 from mastaba.containers.index_cache import IndexCache
-from mastaba.containers.reader import BlockKey, Decoder, Delivery, StoredTile, TileReader
+from mastaba.containers.reader import BlockKey, Decoder, Delivery, StoredTile, TileReader, may_retry
 from mastaba.containers.tile_index import TileIndex
 from mastaba.errors import ContainerFormatError
 from mastaba.model.digest import digest_of
@@ -40,4 +40,5 @@ __all__ = [
     "TileMatrixSet",
     "TileReader",
     "digest_of",
+    "may_retry",
 ]

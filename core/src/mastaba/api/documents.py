@@ -2,6 +2,7 @@
 
 from mastaba.api._deprecated import moved_names
 from mastaba_documents.faults import Fault, Faults, FileFaults, Severity, UnusableError
+from mastaba_documents.names import is_beside_pyramid
 from mastaba_documents.reading import parse_document, read_local_text
 from mastaba_documents.validation import DocumentValidator
 
@@ -12,6 +13,7 @@ __all__ = [
     "FileFaults",
     "Severity",
     "UnusableError",
+    "is_beside_pyramid",
     "parse_document",
     "read_local_text",
 ]

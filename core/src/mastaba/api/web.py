@@ -1,5 +1,6 @@
 """Requests, responses, and what services need to write them."""
 
+from mastaba.services.statuses import STATUSES, status_of
 from mastaba_server.body import Body, SizedBody, SpooledBody, spooled
 from mastaba_server.cancellation import check as check_wanted
 from mastaba_server.messages import STATUS_LINES
@@ -20,11 +21,14 @@ from mastaba_server.web.response import (
     message,
     preferred_media_type,
 )
+from mastaba_server.web.statuses import PROBLEM, entry_of, phrase, problem
 from mastaba_server.web.text import decode, printable
 
 __all__ = [
     "LARGEST_PIECE",
     "OPERATION",
+    "PROBLEM",
+    "STATUSES",
     "STATUS_LINES",
     "AddressableBody",
     "Body",
@@ -43,11 +47,15 @@ __all__ = [
     "coordinate",
     "decimal",
     "decode",
+    "entry_of",
     "escaped",
     "legal",
     "message",
     "parse_query",
+    "phrase",
     "preferred_media_type",
     "printable",
+    "problem",
     "spooled",
+    "status_of",
 ]

@@ -17,14 +17,16 @@ from mastaba.errors import ConfigurationError, escaped
 from mastaba.site.logs import configure_logging
 from mastaba.wsgi import create_application
 from mastaba_documents.faults import Faults
+from mastaba_server.transport.listener import host_and_port
 
 logger = logging.getLogger("mastaba")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until the process is interrupted; return the exit status."""
-    host, _, port = (arguments.http or "").rpartition(":")
-    if not port.isdecimal():
+    try:
+        host, port = host_and_port(arguments.http or "")
+    except ValueError:
         sys.stderr.write(
             "mastaba: worker processes, FastCGI and Unix sockets need Linux; "
             "for development, serve HTTP: --http 127.0.0.1:8080\n"
@@ -38,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 1
     # Mastaba has access lines of its own.
     logging.getLogger("werkzeug").setLevel(logging.WARNING)
-    with make_server(host, int(port), application, threaded=True) as server:
+    with make_server(host, port, application, threaded=True) as server:
         application.site.start_services()
         logger.warning("for development only, on http://%s:%d/", host, server.port)
         with contextlib.suppress(KeyboardInterrupt):

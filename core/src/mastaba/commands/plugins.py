@@ -17,9 +17,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     """Add the command."""
     parser = commands.add_parser("plugins", help="list what is installed")
     parser.add_argument("--json", action="store_true", help="print the list as JSON")
-    parser.add_argument(
-        "--check", action="store_true", help="also import and check all that is imported on use"
-    )
+    parser.add_argument("--check", action="store_true", help="also import and check all classes")
     parser.set_defaults(run=run)
 
 
@@ -35,6 +33,9 @@ def run(arguments: argparse.Namespace) -> int:
         print_json({"plugins": rows, "problems": problems})
     else:
         _print_table(infos)
+        for name, lacks in plugins.containers.declared("cannot").items():
+            if lacks:  # None before the class is imported
+                print(f"the container {name} cannot: {', '.join(sorted(lacks))}")
         for problem in problems:
             print(f"error: {escaped(problem)}")
         for info in infos:

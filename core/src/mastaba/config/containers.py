@@ -34,11 +34,13 @@ class ContainerKey(NamedTuple):
         path: of its object.
         name: kind of container.
         options: as JSON.
+        is_hybrid: whether the layer has levels from other entries too.
     """
 
     path: ResourcePath
     name: str
     options: str
+    is_hybrid: bool = False
 
 
 class ContainerLoader(LoadedOnce[ContainerKey, OpenedContainer]):
@@ -69,14 +71,14 @@ class ContainerLoader(LoadedOnce[ContainerKey, OpenedContainer]):
         by_suffix = (name for name, suffixes in declared if file.endswith(suffixes))
         name = entry.get("container") or next(by_suffix, None)
         suffix = file.rpartition(".")[2]
-        if name is None and not any(suffix in names for names in _PACKAGES.values()):
+        if name == "slab" or not (name or any(suffix in names for names in _PACKAGES.values())):
             if "options" in entry:
                 faults.refuse(f"{at}.options", "only containers have options", "remove it")
             return None
         if name is None or name not in self._containers:
             wanted = name or suffix
             package = next((key for key, names in _PACKAGES.items() if wanted in names), None)
-            known = ", ".join(sorted(self._containers)) or "none"
+            known = ", ".join(sorted({"slab", *self._containers}))
             reason = f"nothing installed opens {wanted} (installed: {known})"
             remedy = f"pip install {package}" if package else "correct the name of the container"
             faults.refuse(f"{at}.container" if name else f"{at}.path", reason, remedy)
@@ -90,10 +92,7 @@ class ContainerLoader(LoadedOnce[ContainerKey, OpenedContainer]):
         schema = {"type": "object", "additionalProperties": False, "properties": properties}
         found = Faults()
         valid = DocumentValidator(schema).validate(options, faults.file, found)
-        below = f"{at}.options"
-        faults.all.extend(
-            replace(one, path=below + one.path.removeprefix("$")) for one in found.all
-        )
+        faults.all.extend(replace(one, path=f"{at}.options{one.path[1:]}") for one in found.all)
         if valid is None:
             raise UnusableError
         return valid
@@ -106,6 +105,7 @@ class ContainerLoader(LoadedOnce[ContainerKey, OpenedContainer]):
             self._known_sets,
             lambda reason, remedy: faults.warning("$", reason, remedy),
             pool.open_path,
+            key.is_hybrid,
         )
         # Compared from the first look on, by a server that follows its documents.
         self._reader.source.versions.setdefault(key.path, None)
@@ -119,7 +119,10 @@ class ContainerLoader(LoadedOnce[ContainerKey, OpenedContainer]):
         tile_matrix_set = opened.pyramid.tile_matrix_set
         if self._sets.add(tile_matrix_set.id, tile_matrix_set) != tile_matrix_set:
             reason = f"another tile matrix set has the identifier {tile_matrix_set.id!r} too"
-            faults.refuse("$", reason, "name another one in options: tile_matrix_set_id")
+            remedy = "give the other set another identifier"
+            if "tile_matrix_set_id" in container.options_schema:
+                remedy = "name another one in options: tile_matrix_set_id"
+            faults.refuse("$", reason, remedy)
         return opened
 
     def _named_set(self, identifier: str) -> TileMatrixSet:

@@ -12,27 +12,25 @@ from typing import Any, Final
 from urllib.parse import parse_qsl
 
 from mastaba.catalogue import Catalogue, LoadedLayer
-from mastaba.config.containers import ContainerLoader
+from mastaba.config.composition import Composer, require_match
 from mastaba.config.documents import DocumentReader
+from mastaba.config.extents import with_extent
 from mastaba.config.identifiers import problem_of, shortened
-from mastaba.config.pyramids import PyramidLoader, coarse_to_fine
 from mastaba.config.resources import ResourceLoader
 from mastaba.config.server import ServerConfig
 from mastaba.config.services import ServicesConfig, load_metadata
 from mastaba.config.source import version_of
-from mastaba.config.styles import make_style
+from mastaba.config.styles import make_style, unusable_reason
 from mastaba.config.tile_matrix_sets import make_tile_matrix_set
-from mastaba.containers.base import MakeReader
 from mastaba.containers.index_cache import IndexCache
 from mastaba.model.bbox import BoundingBox
-from mastaba.model.crs import CRS, WGS84, geographic_bbox, is_known_crs
+from mastaba.model.crs import CRS, is_known_crs
 from mastaba.model.digest import digest_of
-from mastaba.model.extent import pyramid_bbox
 from mastaba.model.layer import Attribution, FeatureInfo, Layer, Logo
-from mastaba.model.pyramid import Level, Part, Pyramid
+from mastaba.model.pyramid import Pyramid
 from mastaba.model.style import Style
 from mastaba.model.surrogate_keys import layer_keys
-from mastaba.model.tile_matrix_set import TileMatrix, TileMatrixSet
+from mastaba.model.tile_matrix_set import TileMatrixSet
 from mastaba.plugins.manager import Plugins
 from mastaba.storage_pool import StoragePool
 from mastaba.variants import VariantSource
@@ -41,12 +39,6 @@ from mastaba_server.threads.recent import Recent
 from mastaba_storage.path import ResourcePath
 
 Entries = Sequence[Mapping[str, Any]]
-
-_ONE_CHANNEL: Final = frozenset(("estompage", "pente", "exposition", "terrainrgb"))
-
-_SHIFT: Final = 0.01
-_DRIFT: Final = 0.1
-"""Pixels by which the levels of one layer may differ: at the origin, and at the far edge."""
 
 # A blank tile is an ordinary response.
 _MISSING_TILE_STATUS: Final = {"404": 404, "204": 204, "blank": 200}
@@ -77,9 +69,7 @@ class LayerLoader:
         self.styles: ResourceLoader[Style] = ResourceLoader(
             server.styles, "style", make_style, reader, known_styles
         )
-        self._pyramids = PyramidLoader(self.tile_matrix_sets, reader, indices)
-        self.reports: dict[str, tuple[str, ...]] = {}
-        self._containers = ContainerLoader(self.tile_matrix_sets, reader, plugins, indices)
+        self._composer = Composer(self.tile_matrix_sets, reader, plugins, indices)
         self._indices, self._plugins = indices, plugins
         self.opened: Recent[Layer] = known.opened if known else Recent(server.variants)
         self._installed = plugins.services.keys()
@@ -90,6 +80,11 @@ class LayerLoader:
         self._settings = shared.settings
         self._has_virtual = bool(shared.virtual)
         self.reader = reader
+
+    @property
+    def reports(self) -> dict[str, tuple[str, ...]]:
+        """What containers say about themselves, by path."""
+        return self._composer.reports
 
     def load(self, identifier: str, document: Any, file: str, listing: Any = None) -> LoadedLayer:
         """Return a layer and the readers of its levels; the document may be modified.
@@ -112,14 +107,14 @@ class LayerLoader:
         if identifier == "v" and self._has_virtual:
             text = "the layer v would have the addresses of virtual services"
             faults.refuse("$", text, "rename the layer, or remove the virtual services")
-        pyramid, make, texts = self._compose(document["pyramids"], faults)
+        pyramid, make, texts = self._composer.compose(document["pyramids"], faults)
         document = texts | document
         for key in ("title", "abstract"):
             if key not in document:
                 faults.error(f"$.{key}", "is missing", f'add the key "{key}"')
         faults.require_usable()
         try:
-            pyramid, native, geographic = _extent(document.get("bbox"), pyramid, file)
+            pyramid, native, geographic = with_extent(document.get("bbox"), pyramid, file)
         except ValueError as error:
             remedy = "correct bbox, or the tile limits of the pyramid"
             faults.refuse("$.bbox", f"the extent of the layer cannot be used: {error}", remedy)
@@ -173,11 +168,12 @@ class LayerLoader:
         self, pool: StoragePool | None = None, indices: IndexCache | None = None
     ) -> LayerLoader:
         """Return a loader that loads pyramids again; it has problems of its own."""
-        other, sets = copy(self), self.tile_matrix_sets
+        other = copy(self)
         other._indices = indices or self._indices
-        other.reader, other.reports = self.reader.silent(pool), {}
-        other._pyramids = PyramidLoader(sets, other.reader, other._indices)
-        other._containers = ContainerLoader(sets, other.reader, self._plugins, other._indices)
+        other.reader = self.reader.silent(pool)
+        other._composer = Composer(
+            self.tile_matrix_sets, other.reader, self._plugins, other._indices
+        )
         return other
 
     def variant(
@@ -203,11 +199,11 @@ class LayerLoader:
         """
         faults = FileFaults(self.reader.faults, file)
         parts = [dict(entry) for entry in entries]
-        pyramid, make, _ = self._compose(parts, faults, may_be_whole=True)
+        pyramid, make, _ = self._composer.compose(parts, faults, may_be_whole=True)
         try:
             if is_alike:
-                _require_match(layer.pyramid, pyramid, is_hybrid=bool(self.reports))
-            pyramid, native, geographic = _extent(bbox, pyramid, file)
+                require_match(layer.pyramid, pyramid, is_hybrid=bool(self.reports))
+            pyramid, native, geographic = with_extent(bbox, pyramid, file)
         except ValueError as error:
             remedy = "convert the pyramid with mastaba build, or make it a layer of its own"
             faults.refuse("$.pyramids", str(error), remedy)
@@ -247,82 +243,6 @@ class LayerLoader:
                 del document[name]
         return frozenset(hidden)
 
-    def _compose(
-        self, entries: list[dict[str, Any]], faults: FileFaults, *, may_be_whole: bool = False
-    ) -> tuple[Pyramid, dict[str, MakeReader], dict[str, Any]]:
-        """Return the union of the level ranges of all pyramids of a layer (layer.md section 3).
-
-        The third item are texts of containers, for those that the layer does not have.
-
-        Args:
-            may_be_whole: whether a pyramid may be named without levels.
-        """
-        texts: dict[str, Any] = {}
-        sources: dict[str, str] = {}
-        taken: dict[str, str] = {}
-        containers: list[ResourcePath] = []
-        levels: dict[str, Level] = {}
-        readers: dict[str, MakeReader] = {}
-        pyramids: list[Pyramid] = []
-        parts: list[Part] = []
-        for position, entry in enumerate(entries):
-            at = f"$.pyramids[{position}]"
-            with faults.attempt():
-                path = self.reader.path(entry["path"], faults.file, f"{at}.path")
-                # Problems of the descriptor are recorded once, for the descriptor itself.
-                named_by = f"pyramids[{position}].path of {faults.file}"
-                key = self._containers.key_of(entry, path, at, faults)
-                opened = (
-                    self._pyramids.get(path, named_by)
-                    if key is None
-                    else self._containers.get(key, named_by)
-                )
-                pyramid = opened.pyramid
-                if key is not None:
-                    containers.append(path)
-                    self.reports[str(path)] = opened.report
-                    texts.setdefault("abstract", opened.abstract)
-                    if opened.title:
-                        texts.setdefault("title", opened.title)
-                    if opened.attribution:
-                        sources[opened.attribution] = opened.attribution_url
-                        url = opened.attribution_url if len(sources) == 1 else ""
-                        texts["attribution"] = {"title": ", ".join(sources), "url": url}
-                else:
-                    ends = () if may_be_whole else ("bottom_level", "top_level")
-                    missing = [end for end in ends if end not in entry]
-                    for end in missing:
-                        faults.error(f"{at}.{end}", "is missing", f'add the key "{end}"')
-                    if missing:
-                        continue
-                    levels_of = (entry.get(end, "") for end in ("bottom_level", "top_level"))
-                    parts.append(Part(str(path), pyramid.generation, *levels_of))
-                pyramids.append(pyramid)
-                try:
-                    _require_match(pyramids[0], pyramid, is_hybrid=bool(containers))
-                    for level in _range(entry, pyramid):
-                        name = level.matrix.id
-                        if name in levels:
-                            raise ValueError(
-                                f"the level {name!r} is taken from an earlier pyramid, "
-                                f"{taken[name]}"
-                            )
-                        matrix = _fitting(level, pyramids[0])
-                        levels[name] = replace(level, matrix=matrix)
-                        readers[name], taken[name] = opened.readers[name], str(path)
-                except ValueError as error:
-                    faults.refuse(at, str(error), "correct the pyramid or its levels")
-        faults.require_usable()
-        composed = replace(
-            pyramids[0],
-            levels=coarse_to_fine(levels),
-            parts=() if containers else tuple(parts),
-        )
-        if len(pyramids) > 1:
-            generation = digest_of([pyramid.generation for pyramid in pyramids])
-            composed = replace(composed, generation=generation, update=None, bbox=None)
-        return composed, readers, texts
-
     def _layer_styles(
         self, document: dict[str, Any], pyramid: Pyramid, faults: FileFaults
     ) -> tuple[Style, ...]:
@@ -333,7 +253,7 @@ class LayerLoader:
         for position, identifier in enumerate(document.get("styles", ())):
             with suppress(UnusableError):
                 style = self.styles.get(identifier, f"styles[{position}] of {faults.file}")
-                problem = _unusable(style, pyramid.raster.channels)
+                problem = unusable_reason(style, pyramid.raster.channels)
                 if problem is None:
                     found.setdefault(style.identifier, style)
                     continue
@@ -345,7 +265,7 @@ class LayerLoader:
         name = self._settings.default_style
         named_by = f"global.default_style of services.json, for {faults.file}"
         default = self.styles.get(name, named_by)
-        problem = _unusable(default, pyramid.raster.channels)
+        problem = unusable_reason(default, pyramid.raster.channels)
         if problem is not None:
             reason = f"no style is usable, and the default style {name!r} {problem}"
             remedy = "name a style in styles, or correct global.default_style of services.json"
@@ -411,120 +331,6 @@ def _check_identifier(identifier: str, faults: FileFaults) -> None:
     if "," in identifier:
         reason = f"the layer {identifier!r} cannot be named in a list of layers"
         faults.warning("$", reason, "rename the file: no comma")
-
-
-def _extent(
-    bbox: dict[str, float] | None, pyramid: Pyramid, file: str
-) -> tuple[Pyramid, BoundingBox, BoundingBox]:
-    """Return the pyramid inside the configured box, and its native and geographic box.
-
-    Args:
-        bbox: WGS 84 degrees, as in the descriptor.
-
-    Raises:
-        ValueError: the box is invalid, or contains no tile of a level.
-    """
-    crs = pyramid.tile_matrix_set.crs
-    if bbox is None:
-        native = pyramid_bbox(pyramid)
-        geographic = geographic_bbox(native, crs)
-    else:
-        sides = (float(bbox[side]) for side in ("west", "south", "east", "north"))
-        geographic = BoundingBox(*sides)
-        if geographic.xmin > geographic.xmax or geographic.ymin > geographic.ymax:
-            raise ValueError("its west is east of its east, or its south north of its north")
-        native = WGS84.transform_bbox(geographic, crs)
-        pyramid = _narrowed(pyramid, native, f"{file}: $.bbox")
-    if not native.is_finite:
-        raise ValueError("its coordinates are too large")
-    return pyramid, native, geographic
-
-
-def _require_match(first: Pyramid, other: Pyramid, *, is_hybrid: bool) -> None:
-    """Check that two pyramids can form one layer."""
-    kinds = _kind(first, is_hybrid).items(), _kind(other, is_hybrid).values()
-    for (word, one), two in zip(*kinds, strict=False):
-        if one != two:
-            raise ValueError(f"its {word} {two} differs from that of the first pyramid, {one}")
-
-
-def _kind(pyramid: Pyramid, is_hybrid: bool) -> dict[str, object]:
-    """Return what all pyramids of a layer have in common, the format before what it implies."""
-    kind: dict[str, object] = {"tile matrix set": pyramid.tile_matrix_set.id}
-    kind["format"] = pyramid.format.name
-    if is_hybrid:
-        kind = {"CRS": pyramid.tile_matrix_set.crs.code, "media type": pyramid.format.media_type}
-        kind["compression"] = pyramid.format.codec.value
-    if pyramid.raster is not None:
-        if not is_hybrid:
-            kind["photometric"] = pyramid.raster.photometric
-        kind["channel count"] = pyramid.raster.channels
-        if is_hybrid and pyramid.format.sample == "float32":
-            kind["nodata"] = pyramid.raster.nodata
-    return kind
-
-
-def _fitting(level: Level, first: Pyramid) -> TileMatrix:
-    """Return the matrix of a level in the set of the first pyramid.
-
-    Raises:
-        ValueError: tiles of the level have other places there.
-    """
-    one, limits = level.matrix, level.limits
-    other = first.tile_matrix_set.matrices.get(one.id)
-    if other is None or (one.tile_width, one.tile_height) != (other.tile_width, other.tile_height):
-        raise ValueError(
-            f"the level {one.id!r} does not fit into {first.tile_matrix_set.id}, the tile matrix "
-            "set of the first pyramid"
-        )
-    for corner in ("origin_x", "origin_y"):
-        if abs(getattr(one, corner) - getattr(other, corner)) > _SHIFT * other.cell_size:
-            raise ValueError(f"the level {one.id!r} has another origin than in the first pyramid")
-    pixels = max((limits.max_col + 1) * one.tile_width, (limits.max_row + 1) * one.tile_height)
-    if abs(one.cell_size / other.cell_size - 1) * pixels > _DRIFT:
-        raise ValueError(f"the level {one.id!r} has another cell size than in the first pyramid")
-    return other
-
-
-def _range(entry: dict[str, str], pyramid: Pyramid) -> list[Level]:
-    """Return the levels from bottom_level to top_level."""
-    ends = {"bottom_level": pyramid.finest.matrix.id, "top_level": pyramid.coarsest.matrix.id}
-    entry = {**ends, **entry}
-    for key in ends:
-        if entry[key] not in pyramid.levels:
-            known = ", ".join(pyramid.levels)
-            reason = f"{key} {entry[key]!r} is not a level of {pyramid.name} (levels: {known})"
-            raise ValueError(reason)
-    finest = pyramid.levels[entry["bottom_level"]].matrix.cell_size
-    coarsest = pyramid.levels[entry["top_level"]].matrix.cell_size
-    if finest > coarsest:
-        raise ValueError("bottom_level is coarser than top_level")
-    levels = pyramid.levels.values()
-    return [level for level in levels if finest <= level.matrix.cell_size <= coarsest]
-
-
-def _narrowed(pyramid: Pyramid, bbox: BoundingBox, named_by: str) -> Pyramid:
-    """Return the pyramid with only the tiles that meet a bbox in its native CRS."""
-    levels: dict[str, Level] = {}
-    for identifier, level in pyramid.levels.items():
-        limits = level.matrix.limits_of(bbox)
-        common = None if limits is None else limits.intersection(level.limits)
-        if common is None:
-            raise ValueError(f"it contains no tile of level {identifier}")
-        if common != level.limits:
-            level = replace(level, limits=common, limits_from=named_by)
-        levels[identifier] = level
-    return replace(pyramid, levels=MappingProxyType(levels))
-
-
-def _unusable(style: Style, channels: int) -> str | None:
-    """Return why a style cannot be used for a pyramid, or None if it can."""
-    if (style.palette or _ONE_CHANNEL & style.processing.keys()) and channels != 1:
-        return f"needs one channel, the pyramid has {channels}"
-    source = style.processing.get("colorize", {}).get("source", (255, 255, 255))
-    if "colorize" in style.processing and len(source) != channels:
-        return f"needs {len(source)} channels, the pyramid has {channels}"
-    return None
 
 
 def _attribution(document: dict[str, Any] | None) -> Attribution | None:

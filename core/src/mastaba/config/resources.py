@@ -81,9 +81,13 @@ class ResourceLoader(LoadedOnce[str, T]):
         found = {key: value for key, value in sorted(self._loaded.items()) if value is not None}
         return MappingProxyType(found)
 
-    def add(self, key: str, item: T) -> T:
-        """Add a resource that has no document, unless one is loaded; return what is loaded now."""
-        return self._loaded.setdefault(key, item) or item
+    def add(self, key: str, item: T) -> T | None:
+        """Return the resource of the document that there is, None if it is invalid; or add one."""
+        if key not in self._loaded:
+            self._loaded[key] = None if key in self.names() else item
+            with suppress(UnusableError):
+                self._loaded[key] = self._load(key, "", self._reader.silent())
+        return self._loaded[key]
 
     def silent(self, key: str) -> T:
         """Return a resource as `get` does, but record no problem, and publish it only if used."""

@@ -10,6 +10,7 @@ from mastaba_documents.faults import FileFaults
 
 _PROCESSING: Final[tuple[str, ...]] = ("estompage", "pente", "exposition", "terrainrgb", "colorize")
 _NOT_WITH_PALETTE: Final = ("terrainrgb", "colorize")
+_ONE_CHANNEL: Final = frozenset(("estompage", "pente", "exposition", "terrainrgb"))
 
 
 def make_style(identifier: str, document: dict[str, Any], faults: FileFaults) -> Style:
@@ -38,6 +39,16 @@ def make_style(identifier: str, document: dict[str, Any], faults: FileFaults) ->
         palette=palette,
         processing=processing,
     )
+
+
+def unusable_reason(style: Style, channels: int) -> str | None:
+    """Return why a style cannot be used for a pyramid, or None if it can."""
+    if (style.palette or _ONE_CHANNEL & style.processing.keys()) and channels != 1:
+        return f"needs one channel, the pyramid has {channels}"
+    source = style.processing.get("colorize", {}).get("source", (255, 255, 255))
+    if "colorize" in style.processing and len(source) != channels:
+        return f"needs {len(source)} channels, the pyramid has {channels}"
+    return None
 
 
 def _palette(document: dict[str, Any], faults: FileFaults) -> Palette | None:

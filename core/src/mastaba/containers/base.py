@@ -57,6 +57,7 @@ class Context:
         known_sets: returns the configured tile matrix sets that can be found.
         warning: records a reason and a remedy; the container is used all the same.
         open_path: returns the open storage of another object; None if there are no others.
+        is_hybrid: whether the layer has levels from other entries too.
     """
 
     indices: IndexCache
@@ -64,6 +65,7 @@ class Context:
     known_sets: Callable[[], Iterable[TileMatrixSet]]
     warning: Callable[[str, str], None]
     open_path: Callable[[ResourcePath], Storage] | None = None
+    is_hybrid: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,9 @@ from mastaba_server import trace
 MAX_INDEX_BYTES: Final = 64 * 1024 * 1024
 """Maximum for all cached indices: the index of a slab of a million tiles has 8 MB."""
 
+UNVERSIONED_VALIDITY: Final = 60.0
+"""Seconds for which an index without a version is cached at most."""
+
 
 class IndexCache:
     """Caches the most recently used indices.
@@ -27,7 +30,8 @@ class IndexCache:
 
     Args:
         size: maximum number of indices, at least 1; fewer if they are large.
-        validity: seconds after which an index is read again.
+        validity: seconds after which an index is read again; at most 60 for one without a version,
+            since nothing else shows that its object was replaced.
         clock: returns monotonic seconds; replaced in tests.
         store: indices that the node keeps, which may be outdated (`mastaba.api.slabs.IndexStore`);
             None for no store.
@@ -178,7 +182,8 @@ class IndexCache:
     def _put(self, key: Hashable, index: TileIndex) -> None:
         if key in self._entries:
             self._remove(key)
-        self._entries[key] = (self._clock() + self._validity, index)
+        validity = self._validity if index.version else min(self._validity, UNVERSIONED_VALIDITY)
+        self._entries[key] = (self._clock() + validity, index)
         self._used += index.nbytes
         while len(self._entries) > self._size or self._used > self._most_bytes:
             self._remove(next(iter(self._entries)))

@@ -13,6 +13,7 @@ from mastaba.containers.index_cache import IndexCache
 from mastaba.containers.tile_index import TileIndex, full_name
 from mastaba.errors import MastabaError, ObjectChangedError, ObjectNotFoundError, SlabFormatError
 from mastaba.model.pyramid import Level
+from mastaba_server import cancellation
 from mastaba_server.threads.per_process import ThreadPool
 from mastaba_storage.base import ByteRange, Storage
 
@@ -28,7 +29,7 @@ READS: Final = ThreadPool(32, "mastaba-read")
 STALE_INDEX: Final = (ObjectChangedError, ObjectNotFoundError, SlabFormatError)
 """Errors of reading a tile if its object does not match the cached index."""
 
-_ATTEMPTS: Final = 6
+_ATTEMPTS: Final = 24
 """Maximum reads of a tile whose object is replaced repeatedly; if it is damaged or absent, two."""
 
 
@@ -154,6 +155,17 @@ class StoredTile:
         return data if len(data) == self.length else self.whole(data)
 
 
+def may_retry(error: MastabaError, attempt: int) -> bool:
+    """Return whether to read again after so many errors; the last is one of `STALE_INDEX`.
+
+    Raises:
+        ClientGoneError, OverloadedError: the response is no longer wanted.
+    """
+    cancellation.check()
+    # A changed object may change again; a damaged or absent one stays so.
+    return attempt < (_ATTEMPTS if isinstance(error, ObjectChangedError) else 2)
+
+
 def again(tiles: Sequence[StoredTile], error: MastabaError, attempt: int) -> list[StoredTile]:
     """Move tiles whose object does not match its index to the current version of the object.
 
@@ -173,15 +185,14 @@ def again(tiles: Sequence[StoredTile], error: MastabaError, attempt: int) -> lis
         StorageError: the object cannot be read again.
     """
     first = tiles[0]
-    # A changed object may change again; a damaged or absent one stays so.
-    if attempt >= (_ATTEMPTS if isinstance(error, ObjectChangedError) else 2):
+    if not may_retry(error, attempt):
         first.forget_index()
         if isinstance(error, ObjectNotFoundError):
             return []
         raise error
     try:
         # The version that another thread has read may be gone again.
-        index = first.reader.refresh(first.slab, first.index, alone=attempt >= _ATTEMPTS - 2)
+        index = first.reader.refresh(first.slab, first.index, alone=attempt > 3)
     except ObjectNotFoundError:
         return []
     try:
@@ -235,6 +246,8 @@ class TileReader(ABC):
         type_of: returns the media type of a payload that tile services send as it is stored, not
             converted by `deliver`, though other tiles have other types; None if all have that of
             the pyramid's format.
+        coding: HTTP content coding of payloads, which `deliver` removes; empty for gzip and none.
+        requires_coding: whether nothing installed can remove the coding: other clients are refused.
         etag_suffix: changes with everything that `deliver` depends on.
         decoder: decodes payloads for maps; None if they are in the format of the pyramid.
     """
@@ -244,6 +257,8 @@ class TileReader(ABC):
     tile_class: ClassVar[type[StoredTile]] = StoredTile
     deliver: Delivery | None = None
     type_of: Callable[[bytes], str] | None = None
+    coding: str = ""
+    requires_coding: bool = False
     etag_suffix: str = ""
     decoder: Decoder | None = None
     __slots__ = ("_data", "_height", "_indices", "_width", "level", "storage")

@@ -143,18 +143,26 @@ def geographic_bbox(bbox: BoundingBox, crs: CRS) -> BoundingBox:
 
 def _with_poles(geographic: BoundingBox, bbox: BoundingBox, crs: CRS) -> BoundingBox:
     """Return a geographic box extended to the poles inside ``bbox``, which its edges miss."""
-    if crs.is_geographic:
-        return geographic
+    for latitude, x, y in () if crs.is_geographic else _poles(crs):
+        if bbox.xmin < x < bbox.xmax and bbox.ymin < y < bbox.ymax:
+            pole = BoundingBox(-180.0, latitude, 180.0, latitude)
+            geographic = geographic.union(pole)
+    return geographic
+
+
+@lru_cache(maxsize=64)
+def _poles(crs: CRS) -> list[tuple[float, float, float]]:
+    """Return latitude and position of the poles that are points."""
+    found = []
     for latitude in (-90.0, 90.0):
         # If a pole is not a point, as in Mercator, each longitude has its own position there.
         x, y = _positions(WGS84, crs, [0.0, 120.0, 240.0], [latitude] * 3)
         is_point = all(map(math.isfinite, (*x, *y))) and all(
             max(values) - min(values) < 1.0 for values in (x, y)
         )
-        if is_point and bbox.xmin < x[0] < bbox.xmax and bbox.ymin < y[0] < bbox.ymax:
-            pole = BoundingBox(-180.0, latitude, 180.0, latitude)
-            geographic = geographic.union(pole)
-    return geographic
+        if is_point:
+            found.append((latitude, x[0], y[0]))
+    return found
 
 
 def _snap(value: float, limit: float) -> float:

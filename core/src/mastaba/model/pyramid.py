@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.format import Codec, TileFormat
 from mastaba.model.tile_matrix_set import TileLimits, TileMatrix, TileMatrixSet
+
+_LARGEST: Final = 3.4028234663852886e38  # of float32
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +20,7 @@ class RasterSpecification:
 
     Attributes:
         channels: 1 to 4.
-        nodata: one value per channel.
+        nodata: one value per channel, rounded to float32 as pixels are.
         photometric: ``gray`` or ``rgb`` in practice; only informative, not used for decoding.
         registration: what a value of the finest level belongs to: ``area``, the square of its
             pixel, or ``post``, the point in the middle of it.
@@ -27,6 +30,10 @@ class RasterSpecification:
     nodata: tuple[float, ...]
     photometric: str
     registration: str = "area"
+
+    def __post_init__(self) -> None:
+        nodata = (max(min(value, _LARGEST), -_LARGEST) for value in self.nodata)
+        object.__setattr__(self, "nodata", tuple(array("f", nodata)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 import functools
-import inspect
-import itertools
-import time
-import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-import pluggy
-
-from mastaba import LazyClass, __version__
+from mastaba import LazyClass
 from mastaba.errors import (
     ConfigurationError,
     PluginConflictError,
     PluginError,
     PluginLoadError,
-    escaped,
 )
-from mastaba.plugins import builtin, calls, checks, hookspecs
-from mastaba.plugins.calls import BrokenPluginError, blame, culprit, described
-from mastaba.plugins.containment import FOR_THE_PROGRAM, contained, threads_reported
-from mastaba.plugins.discovery import Source, given, in_directory, installed, unmet_requirement
+from mastaba.plugins import checks
+from mastaba.plugins.calls import BrokenPluginError
+from mastaba.plugins.containment import FOR_THE_PROGRAM, contained
+from mastaba.plugins.discovery import Source, given, in_directory, installed
+from mastaba.plugins.hooks import CORE, CORE_SOURCE, Hooks
 from mastaba.plugins.registry import Registry
 from mastaba_storage.environment import Environment
 
@@ -40,15 +34,12 @@ if TYPE_CHECKING:
     from mastaba_server.access.gate import Gate, Identifier, Meter
     from mastaba_storage.base import Storage
 
-CORE: Final = "core"
-_CORE_SOURCE: Final = Source(CORE, "mastaba", __version__, "the core", lambda: builtin)
 _WORDS: Final = (
     ("wsgi_middleware", "middleware"),
     ("access_gate", "access"),
     ("request_meters", "meter"),
     ("generation_changed", "changes"),
 )
-_IMPORT_LATER: Final = "import libraries on first use"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +101,8 @@ class Plugins:
         self.blocked = frozenset(blocked) - {CORE}
         self._tolerant = tolerant
         self._general: list[PluginError] = []
-        self._failed: dict[str, PluginError] = {}
-        self._warnings: defaultdict[str, list[str]] = defaultdict(list)
         self._commands: defaultdict[str, list[str]] = defaultdict(list)
-        self._offered: list[tuple[Any, str]] = []
-        self._manager = pluggy.PluginManager("mastaba")
-        self._manager.add_hookspecs(hookspecs)
-        self._sources = {CORE: _CORE_SOURCE}
+        self._hooks = Hooks()
         if autoload:
             self._add_sources(installed())
             directory = directory or environment.text("PLUGINS_DIR")
@@ -126,22 +112,22 @@ class Plugins:
         self._check_blocked(blocked)
         with contained():
             # pluggy calls those first that are registered last: the core, then by name.
-            for name in sorted(self._sources.keys() - self.blocked - {CORE}, reverse=True):
-                self._attempt(self._sources[name])
-            self._register(_CORE_SOURCE)
+            for name in sorted(self._hooks.sources.keys() - self.blocked - {CORE}, reverse=True):
+                self._attempt(self._hooks.sources[name])
+            self._hooks.register(CORE_SOURCE)
             self._provide_all()
         self._require_no_problem()
 
     @property
     def problems(self) -> list[str]:
         """Everything that prevents the use of a plugin, with its remedy."""
-        failed = [self._failed[name] for name in sorted(self._failed)]
+        failed = [self._hooks.failed[name] for name in sorted(self._hooks.failed)]
         return [str(error) for error in (*self._general, *failed)]
 
     @property
     def broken(self) -> dict[str, str]:
         """Why plugins are left out, by name, with the remedy."""
-        return {name: str(self._failed[name]) for name in sorted(self._failed)}
+        return {name: str(self._hooks.failed[name]) for name in sorted(self._hooks.failed)}
 
     def require_choice(self) -> None:
         """Check that the choice of plugins can be followed; broken ones are only left out.
@@ -159,7 +145,7 @@ class Plugins:
         Raises:
             PluginError: one has; contains all problems.
         """
-        errors = [*self._general, *self._failed.values()]
+        errors = [*self._general, *self._hooks.failed.values()]
         if errors:
             raise type(errors[0])("; ".join(self.problems))
 
@@ -167,8 +153,8 @@ class Plugins:
     def warnings(self) -> list[str]:
         """What the authors of plugins should improve."""
         return [
-            f"{self._sources[name]} {text}"
-            for name, texts in sorted(self._warnings.items())
+            f"{self._hooks.sources[name]} {text}"
+            for name, texts in sorted(self._hooks.warnings.items())
             for text in texts
         ]
 
@@ -177,14 +163,14 @@ class Plugins:
         """JSON schemas of the settings of plugins in server.json, by plugin and setting."""
         return {
             name: schema
-            for name, plugin in sorted(self._manager.list_name_plugin())
+            for name, plugin in sorted(self._hooks.registered())
             if (schema := getattr(plugin, "settings_schema", None))
         }
 
     @property
     def names(self) -> frozenset[str]:
         """Names of the plugins in use, without the core."""
-        return frozenset(name for name, _ in self._manager.list_name_plugin()) - {CORE}
+        return frozenset(name for name, _ in self._hooks.registered()) - {CORE}
 
     def add_commands(
         self, parser: ArgumentParser, subparsers: _SubParsersAction[ArgumentParser]
@@ -208,12 +194,12 @@ class Plugins:
             # Shows now what argparse would find wrong only when help is printed.
             parser.format_help()
 
-        self._check_commands = check
+        self._hooks.check_commands = check
         try:
             with contained():
-                self._call("register_commands", subparsers=subparsers)
+                self._hooks.call("register_commands", subparsers=subparsers)
         except PluginError as error:
-            self._leave_out(error)
+            self._hooks.leave_out(error)
             self._provide_all()
             self._require_no_problem()
             return False
@@ -225,7 +211,7 @@ class Plugins:
         Raises:
             PluginLoadError: a plugin fails to create its wrapper, now or when it is called.
         """
-        results = self._call("wsgi_middleware", site=site)
+        results = self._hooks.call("wsgi_middleware", site=site)
         return [self._guarded(plugin, wrapper) for plugin, wrapper in results]
 
     def gate(self, site: Any) -> Gate | None:
@@ -237,7 +223,7 @@ class Plugins:
             PluginLoadError: a plugin fails.
         """
         try:
-            found = self._call("access_gate", site=site)
+            found = self._hooks.call("access_gate", site=site)
         except PluginError as error:
             if isinstance(error.__cause__, ConfigurationError):
                 raise error.__cause__ from None
@@ -256,17 +242,11 @@ class Plugins:
         Raises:
             PluginLoadError: a plugin fails.
         """
-        return [meter for _, meter in self._call("request_meters", site=site)]
+        return [meter for _, meter in self._hooks.call("request_meters", site=site)]
 
     def announcements(self, site: Any, changes: Sequence[Any]) -> dict[str, Callable[[], object]]:
         """Return calls of ``generation_changed``, by plugin."""
-        calls: dict[str, Callable[[], object]] = {}
-        named = self._manager.list_name_plugin()
-        for one in self._manager.hook.generation_changed.get_hookimpls():
-            others = [plugin for name, plugin in named if name != one.plugin_name]
-            caller = self._manager.subset_hook_caller("generation_changed", others)
-            calls[one.plugin_name] = functools.partial(caller, site=site, changes=changes)
-        return calls
+        return self._hooks.each("generation_changed", site=site, changes=changes)
 
     def encoder_extensions(self) -> dict[str, tuple[str, ...]]:
         """Return the file name extensions of each encoder, by media type in lower case.
@@ -300,14 +280,14 @@ class Plugins:
                     problems.append(str(error))
                     continue
                 for reason in broken_rules(found) if broken_rules else ():
-                    broken = self._error(registry.provider(name), BrokenPluginError(reason))
+                    broken = self._hooks.error(registry.provider(name), BrokenPluginError(reason))
                     problems.append(str(broken))
         return problems
 
     def listing(self) -> list[PluginInfo]:
         """Return the core and all plugins, including blocked and broken ones, by name."""
-        names = sorted(self._sources, key=lambda name: (name != CORE, name))
-        return [self._info(self._sources[name]) for name in names]
+        names = sorted(self._hooks.sources, key=lambda name: (name != CORE, name))
+        return [self._info(self._hooks.sources[name]) for name in names]
 
     def _info(self, source: Source) -> PluginInfo:
         name = source.name
@@ -317,11 +297,8 @@ class Plugins:
             for item in registry.provided_by(name)
         ]
         provides += [f"command {command}" for command in self._commands[name]]
-        for hook, word in _WORDS:
-            implementations = getattr(self._manager.hook, hook).get_hookimpls()
-            if any(one.plugin_name == name for one in implementations):
-                provides.append(word)
-        error = self._failed.get(name)
+        provides += [word for hook, word in _WORDS if name in self._hooks.implementing(hook)]
+        error = self._hooks.failed.get(name)
         return PluginInfo(
             name,
             source.distribution,
@@ -329,16 +306,14 @@ class Plugins:
             tuple(provides),
             name in self.blocked,
             None if error is None else str(error),
-            tuple(self._warnings[name]),
+            tuple(self._hooks.warnings[name]),
         )
 
-    # ---------------------------------------------------------------- loading
-
     def _add_sources(self, sources: Iterable[Source]) -> None:
-        spellings = {name.casefold(): name for name in self._sources}
+        spellings = {name.casefold(): name for name in self._hooks.sources}
         for source in sources:
             other = spellings.setdefault(source.name.casefold(), source.name)
-            first = self._sources.setdefault(other, source)
+            first = self._hooks.sources.setdefault(other, source)
             # A distribution may be found twice, on two paths.
             if (source.name, source.place) != (first.name, first.place):
                 text = (
@@ -359,7 +334,7 @@ class Plugins:
             self._general.append(PluginLoadError(text))
 
     def _check_blocked(self, blocked: Iterable[str]) -> None:
-        known = sorted(self._sources.keys() - {CORE})
+        known = sorted(self._hooks.sources.keys() - {CORE})
         for name in sorted(set(blocked).difference(known)):
             reason = f"no plugin has this name (installed: {', '.join(known) or 'none'})"
             if name == CORE:
@@ -369,100 +344,9 @@ class Plugins:
 
     def _attempt(self, source: Source) -> None:
         try:
-            self._register(source)
+            self._hooks.register(source)
         except Exception as error:  # noqa: BLE001 - pluggy reads any attribute of any object
-            self._leave_out(self._error(source.name, error, "cannot be registered"))
-
-    def _register(self, source: Source) -> None:
-        """Import, check and register one plugin."""
-        name = source.name
-        if checks.PLUGIN_NAME.fullmatch(name) is None:
-            raise BrokenPluginError("has an invalid name; use letters, digits and . _ -")
-        if reason := unmet_requirement(source.requires):
-            raise BrokenPluginError(f"does not fit: {reason}; install a version that fits")
-        begin = time.perf_counter()
-        try:
-            with threads_reported(self._warnings[name].append):
-                plugin = source.load()
-        except (*FOR_THE_PROGRAM, BrokenPluginError):
-            raise
-        except BaseException as error:
-            reason = f"cannot be imported from {source.place}: {described(error)}"
-            raise BrokenPluginError(reason) from error
-        seconds = time.perf_counter() - begin
-        if seconds > calls.SLOW:
-            self._warnings[name].append(f"takes {seconds:.1f} s to import; {_IMPORT_LATER}")
-        if isinstance(plugin, type) or inspect.isroutine(plugin) or not hasattr(plugin, "__dict__"):
-            reason = f"is {plugin!r}, but must be a module, or an object whose methods are hooks"
-            raise BrokenPluginError(reason)
-        if other := self._manager.get_name(plugin):
-            reason = f"is also the plugin {other!r}; remove one of the two entry points"
-            raise BrokenPluginError(reason)
-        if reason := checks.invalid_schema(getattr(plugin, "settings_schema", {})):
-            raise BrokenPluginError(f"defines settings_schema, which {reason}")
-        self._register_hooks(name, plugin)
-
-    def _register_hooks(self, name: str, plugin: object) -> None:
-        for hook in hookspecs.hook_names():
-            marked = self._manager.parse_hookimpl_opts(plugin, hook) is not None
-            if not marked and callable(getattr(plugin, hook, None)):
-                raise BrokenPluginError(f"defines {hook} without @mastaba.hookimpl; add it")
-        with warnings.catch_warnings(record=True) as deprecated:
-            warnings.simplefilter("always")
-            self._manager.register(plugin, name)
-        # Checked after each plugin, so that the message can name it.
-        self._manager.check_pending()
-        if name != CORE:
-            self._warnings[name] += [escaped(str(warning.message)) for warning in deprecated]
-        callers = self._manager.get_hookcallers(plugin) or []
-        if not callers:
-            self._warnings[name].append("implements no hook; mark its hooks with @mastaba.hookimpl")
-        for caller in callers:
-            for implementation in caller.get_hookimpls():
-                if implementation.plugin_name == name:
-                    calls.watch(caller.name, implementation, self._checked)
-
-    # ---------------------------------------------------------------- what hooks return
-
-    def _checked(self, hook: str, plugin: str, result: Any, seconds: float) -> Any:
-        """Return the result of a hook that a plugin implements, checked."""
-        if seconds > calls.SLOW:
-            self._warnings[plugin].append(f"takes {seconds:.1f} s in {hook}; {_IMPORT_LATER}")
-        if hook == "register_commands":
-            self._check_commands(plugin)
-        if hook in ("register_commands", "generation_changed"):
-            return None
-        items = checks.items_of(hook, result)
-        self._offered += [(item, plugin) for item in items]
-        return items if hook.startswith("register_") else result
-
-    def _call(self, hook: str, **arguments: Any) -> list[tuple[str, Any]]:
-        """Call a hook; return the plugin and the result of each implementation, in order."""
-        caller = getattr(self._manager.hook, hook)
-        wrappers = [one for one in caller.get_hookimpls() if one.wrapper or one.hookwrapper]
-        # What no plugin has offered comes from a wrapper.
-        outer = wrappers[-1].plugin_name if wrappers else CORE
-        self._offered.clear()
-        try:
-            results = caller(**arguments)
-            if not isinstance(results, list):
-                raise BrokenPluginError(
-                    f"returns {results!r} from its wrapper of {hook}, not a list"
-                )
-            items = itertools.chain.from_iterable(checks.items_of(hook, one) for one in results)
-            return [(self._owner(item, outer), item) for item in items]
-        except BaseException as error:
-            plugin = culprit(error) or outer
-            if plugin == CORE or isinstance(error, FOR_THE_PROGRAM):
-                raise
-            raise self._error(plugin, error, f"fails in {hook}") from error
-
-    def _owner(self, item: object, outer: str) -> str:
-        for position, (offered, plugin) in enumerate(self._offered):
-            if offered is item:
-                del self._offered[position]
-                return plugin
-        return outer
+            self._hooks.leave_out(self._hooks.error(source.name, error, "cannot be registered"))
 
     def _provide_all(self) -> None:
         """Fill the registries; leave out the plugins that prevent it."""
@@ -476,18 +360,18 @@ class Plugins:
                 self.identifiers: Registry[type[Identifier]] = self._registry(checks.IDENTIFIERS)
                 self.encoders: Registry[type[Encoder]] = self._registry(checks.ENCODERS)
             except PluginError as error:
-                self._leave_out(error)
+                self._hooks.leave_out(error)
             else:
                 return
 
     def _registry(self, kind: checks.Kind) -> Registry[Any]:
         taken: dict[tuple[str, str], str] = {}
         items = []
-        for plugin, item in self._call(kind.hook):
+        for plugin, item in self._hooks.call(kind.hook):
             try:
                 attributes = checks.attributes_of(kind, item)
             except BrokenPluginError as error:
-                raise self._error(plugin, error) from error
+                raise self._hooks.error(plugin, error) from error
             for label, value, may_repeat in checks.unique_values(kind, attributes):
                 other = taken.get((label, value.casefold()))
                 if other is not None and not (may_repeat and other == plugin):
@@ -497,17 +381,17 @@ class Plugins:
                     )
                     # The core comes first, unless a plugin asks to be called before it.
                     blamed = other if plugin == CORE else plugin
-                    raise self._error(blamed, BrokenPluginError(reason, PluginConflictError))
+                    raise self._hooks.error(blamed, BrokenPluginError(reason, PluginConflictError))
                 taken[label, value.casefold()] = plugin
             items.append((attributes[kind.identifying[0]], item, plugin))
-        return Registry(kind.word, items, functools.partial(self._load, kind), self._failed)
+        return Registry(kind.word, items, functools.partial(self._load, kind), self._hooks.failed)
 
     def _load(self, kind: checks.Kind, item: LazyClass, plugin: str) -> Any:
         try:
             with contained():
                 return checks.load_class(kind, item)
         except BrokenPluginError as error:
-            raise self._error(plugin, error) from error.__cause__
+            raise self._hooks.error(plugin, error) from error.__cause__
 
     def _guarded(self, plugin: str, wrapper: Callable[[Any], Any]) -> Callable[[Any], Any]:
         def wrap(application: Any) -> Any:
@@ -520,35 +404,10 @@ class Plugins:
             except FOR_THE_PROGRAM:
                 raise
             except BaseException as error:
-                raise self._error(plugin, error, "fails in its middleware") from error
+                raise self._hooks.error(plugin, error, "fails in its middleware") from error
             return wrapped
 
         return wrap
-
-    # ---------------------------------------------------------------- problems
-
-    def _error(self, plugin: str, error: BaseException, doing: str = "") -> PluginError:
-        """Return the error to raise, with the name of the plugin and the remedy.
-
-        Args:
-            doing: what the plugin did when it raised an exception.
-        """
-        kind: type[PluginError] = PluginLoadError
-        reason = f"{doing}: {described(error)}"
-        if isinstance(error, BrokenPluginError):
-            kind, reason = error.kind, str(error)
-        source = self._sources[plugin]
-        remedy = "" if source is _CORE_SOURCE else f". To start without it: --block {source.name}"
-        found = kind(escaped(f"{source} {reason}{remedy}"))
-        blame(plugin, found)
-        return found
-
-    def _leave_out(self, error: PluginError) -> None:
-        plugin = culprit(error)
-        assert plugin is not None
-        if self._manager.has_plugin(plugin):
-            self._manager.unregister(name=plugin)
-        self._failed[plugin] = error
 
     def _require_no_problem(self) -> None:
         if not self._tolerant:

@@ -208,6 +208,17 @@ class Service(ABC):
         """
         return None if request.method == "POST" else request.query_string
 
+    def takes_credential_at(self, path: str) -> bool:
+        """Return whether a client may show its credential as a segment of a path.
+
+        Where it may not, nothing exists behind such a segment. Front servers block the paths of
+        operators, whose services are not viewed: the segment must not give these another spelling.
+
+        Args:
+            path: below the root path of the service, without the segment.
+        """
+        return self.is_viewed
+
     def cost(self, request: Request) -> int:
         """Return what a request costs of the rates of its client: 1 as a stored tile, 0 for free.
 

@@ -7,14 +7,17 @@ from collections.abc import Iterable
 from typing import Any, ClassVar, Final
 
 import mastaba
-from mastaba.errors import AccessError, RequestError, UnknownPathError, public_message
+from mastaba.errors import AccessError, UnknownPathError, public_message
 from mastaba.services.base import Service
+from mastaba.services.statuses import status_of
 from mastaba_server.processes.scoreboard import Obstacle
 from mastaba_server.web.request import Request
 from mastaba_server.web.response import Response, message
 
 _MOST_NAMES: Final = 10
-_FLAWS: Final = frozenset((Obstacle.KEPT, Obstacle.RULES, Obstacle.CELLS, Obstacle.TABLES))
+_FLAWS: Final = frozenset(
+    (Obstacle.KEPT, Obstacle.RULES, Obstacle.CELLS, Obstacle.TABLES, Obstacle.VARIANTS)
+)
 _DETAILS: Final = ("/info", "/threads", "/depends")
 
 
@@ -57,7 +60,7 @@ class HealthService(Service):
         return message(status, json.dumps(report, ensure_ascii=False), "application/json")
 
     def error_response(self, error: Exception, request: Request) -> Response:
-        status = 404 if isinstance(error, RequestError) else 500
+        status = status_of(error)
         text = json.dumps({"code": status, "message": public_message(error)})
         return message(status, text, "application/json")
 

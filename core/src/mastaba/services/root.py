@@ -8,12 +8,14 @@ from functools import cached_property
 from importlib.resources import files
 from typing import ClassVar, Final
 
-from mastaba.errors import InvalidParameterError, RequestError, public_message
+from mastaba.errors import InvalidParameterError, public_message
 from mastaba.services.base import RootEntry, Service, Site
 from mastaba.services.root_page import POLICY, root_page
+from mastaba.services.statuses import status_of
 from mastaba_server.web.markup import legal
 from mastaba_server.web.request import Request
 from mastaba_server.web.response import Document, Response, plain_error, preferred_media_type
+from mastaba_server.web.statuses import phrase
 
 _XML: Final = "application/xml"
 _JSON: Final = "application/json"
@@ -50,9 +52,9 @@ class RootService(Service):
         return (self._json if form == _JSON else self._xml).respond(request)
 
     def error_response(self, error: Exception, request: Request) -> Response:
-        if isinstance(error, RequestError):
-            return plain_error(400, "Bad Request", str(error))
-        return plain_error(500, "Internal issue", public_message(error))
+        status = status_of(error)
+        title = "Internal issue" if status == 500 else phrase(status)
+        return plain_error(status, title, public_message(error))
 
     @cached_property
     def _xml(self) -> Document:

@@ -68,7 +68,7 @@ def tile_index(text: str | None, name: str) -> int:
         return int(text.lstrip("0")[: _MAX_DIGITS + 1] or "0")
     if text[0] == "-" and text[1:].isdigit() and text.isascii():
         return -1 if text.strip("-0") else 0
-    raise InvalidParameterError(f"{name} is not an integer: {printable(text)}", name)
+    raise InvalidParameterError(f"{name} must be an integer, not {printable(text)}", name)
 
 
 def picture_formats(layer: Layer, site: Site) -> dict[str, str]:
@@ -306,7 +306,11 @@ class LayerTiles:
         create: Callable[[Style | None], Publisher]
         if link is self.links[None]:
             reader = site.catalogue.readers_of(layer)[matrix]
-            create = partial(TilePublisher, layer, reader, missing_status=missing)
+            table = site.catalogue.variants.get(layer.id)
+            kind: Callable[..., TilePublisher] = TilePublisher
+            if table is not None and table.tile_publisher is not None:
+                kind = partial(table.tile_publisher, service=self._service)
+            create = partial(kind, layer, reader, missing_status=missing)
         else:
             derived = drawing.load("tiles.derived").DerivedTilePublisher
             create = partial(derived, site, layer, link, matrix, missing_status=missing)
@@ -388,6 +392,10 @@ class Tiles:
                 layer = None
         if layer is None:
             raise UnknownNameError(f"there is no {self.noun} {printable(identifier)}", "layer")
+        return self.of(layer)
+
+    def of(self, layer: Layer) -> LayerTiles:
+        """Return the tiles of a layer or of an open variant."""
         if layer.readers is not None:
             key = layer.key, layer.cache_control
             tiles = self._variants.get(key)

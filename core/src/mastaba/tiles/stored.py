@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mastaba.containers.reader import Delivery, StoredTile, TileReader
 from mastaba.errors import (
+    NotAcceptableError,
     ObjectNotFoundError,
     SlabFormatError,
     TileNotFoundError,
@@ -64,8 +65,10 @@ class TilePublisher:
         # Further tiles, which other variants of the layer have, are missing in this one.
         self._all_limits = layer.tile_limits.get(reader.level.matrix.id, self._limits)
         self._media_type = tile_format.media_type
-        self._coding = tile_format.content_encoding
-        self._may_be_gzip = tile_format.is_vector
+        self._coding = reader.coding or tile_format.content_encoding
+        self._is_coded = bool(reader.coding)
+        self._requires_coding = reader.requires_coding
+        self._may_be_gzip = tile_format.is_vector and not self._is_coded
         matrix = reader.level.matrix
         # Limits the size that a damaged tile can inflate to: four channels of four bytes.
         self._decoded_size = 16 * matrix.tile_width * matrix.tile_height
@@ -98,6 +101,7 @@ class TilePublisher:
         Raises:
             TileOutOfRangeError: outside the limits; ``parameters`` names ``row`` and/or ``col``.
             TileNotFoundError: the tile is not stored, and that is an error for this layer.
+            NotAcceptableError: the client does not accept the coding of the tile.
             SlabFormatError, StorageError: the slab cannot be read.
         """
         environ = request.environ
@@ -139,6 +143,15 @@ class TilePublisher:
             tile_col * matrix.tile_width + column,
         )
 
+    def at(self, tile_row: int, tile_col: int) -> TilePublisher:
+        """Return the publisher whose tile is the answer: that of another variant, perhaps."""
+        return self
+
+    def surrogate_keys(self, tile_row: int, tile_col: int) -> str:
+        """Return the keys of a tile for caches, separated by spaces; empty if they are off."""
+        (_, column, row), _ = self.reader.place_of(tile_row, tile_col)
+        return self._keys and f"{self._keys}{column}/{row}"
+
     def find(self, headers: Mapping[str, Any], tile_row: int, tile_col: int) -> Response | None:
         """Return the response of `respond` if the tile is easily found, or else None.
 
@@ -149,7 +162,7 @@ class TilePublisher:
                 query that gives the tile a file name.
 
         Raises:
-            SlabFormatError, StorageError: the slab cannot be read.
+            NotAcceptableError, SlabFormatError, StorageError: as `respond`.
         """
         limits = self._limits
         if not (
@@ -169,6 +182,11 @@ class TilePublisher:
             decode = not accepts_coding(headers, "gzip")
         else:
             decode = self._coding is not None and not _takes(headers, self._coding)
+            if decode and self._requires_coding:
+                raise NotAcceptableError(
+                    f"this tile is only sent in the content coding {self._coding}",
+                    headers=[("Vary", "Accept-Encoding")],
+                )
         suffix = self._etag_suffix + "-id" if decode else self._etag_suffix
         if headers.get("HTTP_IF_NONE_MATCH") or headers.get("HTTP_IF_MODIFIED_SINCE"):
             tile.confirm()
@@ -183,7 +201,7 @@ class TilePublisher:
             fields.append(("Content-Type", media_type))
             if disposition is self._inline:
                 disposition = ("Content-Disposition", content_disposition(media_type))
-        elif self._deliver is not None and not tile.is_delivered:
+        elif self._deliver and not tile.is_delivered and (decode or not self._is_coded):
             body = _converted(tile, body, self._deliver)
         fields.append(disposition)
         if self._may_be_gzip:
@@ -192,10 +210,10 @@ class TilePublisher:
                     body = _inflated(tile, body, zlib.MAX_WBITS + 16, _MAX_VECTOR_TILE)
                 else:
                     fields.append(("Content-Encoding", "gzip"))
-        elif decode:
-            body = _inflated(tile, body, zlib.MAX_WBITS, self._decoded_size)
-        elif self._coding:
+        elif self._coding and not decode:
             fields.append(("Content-Encoding", self._coding))
+        elif decode and not self._is_coded:
+            body = _inflated(tile, body, zlib.MAX_WBITS, self._decoded_size)
         return Response(200, fields, body)
 
     def _validators(self, tile: StoredTile, suffix: str) -> Headers:
@@ -270,8 +288,9 @@ def _damaged(tile: StoredTile, reason: str) -> SlabFormatError:
 
 
 def _takes(headers: Mapping[str, Any], coding: str) -> bool:
-    # Clients without the header get the coded payload, as from existing servers.
-    return not headers.get("HTTP_ACCEPT_ENCODING") or accepts_coding(headers, coding)
+    # Clients without the header get deflate, as from existing servers.
+    is_usual = coding == "deflate" and not headers.get("HTTP_ACCEPT_ENCODING")
+    return is_usual or accepts_coding(headers, coding)
 
 
 def _is_fresh(headers: Mapping[str, Any], tile: StoredTile, fields: Headers) -> bool:

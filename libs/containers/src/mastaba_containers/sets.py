@@ -164,35 +164,25 @@ def place_in(matrices: Iterable[TileMatrix], own: TileMatrix, limits: TileLimits
     return None
 
 
-@lru_cache(maxsize=1)
-def web_mercator_quad() -> TileMatrixSet:
-    """Return WebMercatorQuad (OGC 17-083r4, annex D.1), with 25 matrices."""
-    return TileMatrixSet.of(
-        WEB_MERCATOR_QUAD,
-        CRS.from_code("EPSG:3857"),
-        (web_mercator_matrix(zoom, 256) for zoom in range(_FINEST + 1)),
-        title="Web Mercator, as web maps use it",
-        scale_set="http://www.opengis.net/def/wkss/OGC/1.0/GoogleMapsCompatible",
-    )
+@lru_cache(maxsize=16)
+def web_mercator_set(tile_size: int) -> TileMatrixSet:
+    """Return the set of the zooms 0 to 24 of web maps.
 
+    That of 256 pixels is WebMercatorQuad (OGC 17-083r4, annex D.1).
 
-def web_mercator_set(zooms: Iterable[int], tile_size: int) -> TileMatrixSet:
-    """Return the set of a container whose zooms are those of web maps.
-
-    The set of 256 pixels is `WebMercatorQuad` with all its matrices.
+    It has all zooms, so that all containers with tiles of this size share it.
 
     Args:
-        zooms: at most 24, and any number if tiles do not have 256 pixels.
         tile_size: pixels.
     """
+    matrices = (web_mercator_matrix(zoom, tile_size) for zoom in range(_FINEST + 1))
+    title, crs = "Web Mercator, as web maps use it", CRS.from_code("EPSG:3857")
     if tile_size == 256:
-        return web_mercator_quad()
-    return TileMatrixSet.of(
-        f"{WEB_MERCATOR_QUAD}{tile_size}",
-        CRS.from_code("EPSG:3857"),
-        (web_mercator_matrix(zoom, tile_size) for zoom in sorted(zooms)),
-        title=f"Web Mercator, as web maps use it, with tiles of {tile_size} pixels",
-    )
+        scales = "http://www.opengis.net/def/wkss/OGC/1.0/GoogleMapsCompatible"
+        return TileMatrixSet.of(WEB_MERCATOR_QUAD, crs, matrices, title=title, scale_set=scales)
+    identifier = f"{WEB_MERCATOR_QUAD}{tile_size}"
+    title = f"{title}, with tiles of {tile_size} pixels"
+    return TileMatrixSet.of(identifier, crs, matrices, title=title)
 
 
 def web_mercator_matrix(zoom: int, tile_size: int) -> TileMatrix:

@@ -24,6 +24,8 @@ _OVERLOADED: Final = (408, 429, 502, 503, 504)
 # Longer numbers are not sizes, and Python refuses to convert very long ones.
 _CONTENT_RANGE: Final = re.compile(r"bytes ([0-9]{1,19})-([0-9]{1,19})/([0-9]{1,19}|\*)")
 _WEAK: Final = "W/"
+_VERSION: Final = re.compile(r"[ !#-~]{1,256}")
+"""What an ETag may contain in ASCII (RFC 9110, 8.8.3), and spaces, which some have."""
 _SIZE: Final = re.compile(r"[0-9]{1,19}")
 _DOTS: Final = re.compile(r"/\.{1,2}(?=/|$)")
 
@@ -137,7 +139,10 @@ class HTTPStorage(Storage):
             # text follows. As no content coding is accepted, a text has one body, unless a file is
             # replaced twice before the clock of its file system moves on.
             self._has_weak_etags = True
-        version = etag.removeprefix(_WEAK).strip('"') or None
+        version: str | None = etag.removeprefix(_WEAK).strip('"')
+        if _VERSION.fullmatch(version or "") is None:
+            # It would be part of each ETag that is sent.
+            version = None
         # Some servers ignore If-Match.
         if required is not None and version != required:
             raise self._error(ObjectChangedError, key, "the object was replaced")

@@ -1,6 +1,7 @@
 """Base class of storages that are also written, by tools that build pyramids.
 
-A serving process never imports a subclass: a driver only names its own in `Storage.writer`.
+A serving process imports a subclass only to list objects: a driver names its own in
+`Storage.writer`.
 """
 
 from __future__ import annotations

@@ -170,14 +170,31 @@ class TileConverter:
             return np.ascontiguousarray(colours)
         result = np.empty((*colours.shape[:2], colours.shape[2] + 1), np.uint8)
         result[:, :, :-1] = colours
-        result[:, :, -1] = 255 if how.alpha is None else samples[:, :, how.alpha]
+        result[:, :, -1] = 255 if how.alpha is None else self._alpha(samples[:, :, how.alpha])
         if valid is not None:
             result[~valid] = 0
-        if how.is_associated:
-            alpha = result[:, :, -1:].astype(np.float32)
-            straight = result[:, :, :-1] * np.float32(255) / np.maximum(alpha, 1)
-            result[:, :, :-1] = np.minimum(np.rint(straight), 255)
         return result
+
+    def _alpha(self, values: Samples) -> Samples:
+        """Return alpha of any type as 0 to 255; of floats, 1 is opaque."""
+        if values.dtype == np.uint8:
+            return values
+        with np.errstate(invalid="ignore"):
+            scaled = np.nan_to_num(values.astype(np.float64) / self._opaque) * 255.0
+        alpha: Samples = np.rint(np.clip(scaled, 0, 255)).astype(np.uint8)
+        return alpha
+
+    @property
+    def _opaque(self) -> float:
+        dtype = self._samples.dtype
+        return 1.0 if dtype.kind == "f" else float(np.iinfo(dtype).max)
+
+    def _straight(self, samples: Samples, shown: Samples) -> Samples:
+        """Return colours that are not multiplied by alpha, as floats."""
+        alpha = samples[:, :, self._publication.alpha, np.newaxis].astype(np.float64)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            straight: Samples = np.where(alpha > 0, shown * self._opaque / alpha, 0.0)
+        return straight
 
     def _colours(self, samples: Samples) -> Samples:
         how, image = self._publication, self._image
@@ -185,6 +202,10 @@ class TileConverter:
             colours: Samples = self._palette[samples[:, :, 0]]
             return colours
         shown: Samples = samples[:, :, list(how.bands)]
+        if how.is_associated:
+            shown = self._straight(samples, shown)
+            if not how.rescale:
+                shown = np.rint(np.minimum(shown, 255)).astype(np.uint8)
         if how.rescale:
             low, high = np.array(how.rescale, np.float64).T
             with np.errstate(invalid="ignore"):
@@ -200,4 +221,5 @@ class TileConverter:
 
 def _palette(image: Image) -> npt.NDArray[np.uint8]:
     values = np.array(image.palette, np.uint32).reshape(3, -1).T
-    return (values // 257).astype(np.uint8)
+    # Some writers store colours of 8 bits.
+    return (values // (257 if values.max() > 255 else 1)).astype(np.uint8)

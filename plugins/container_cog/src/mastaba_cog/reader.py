@@ -5,9 +5,18 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import ClassVar, Final, Self, TypeVar
 
-from mastaba.api.containers import BlockKey, IndexCache, Level, StoredTile, TileIndex, TileReader
+from mastaba.api.containers import (
+    BlockKey,
+    IndexCache,
+    Level,
+    StoredTile,
+    TileIndex,
+    TileReader,
+    may_retry,
+)
 from mastaba.api.storages import ByteRange, ObjectRead, Storage
 from mastaba.errors import (
     ContainerFormatError,
@@ -20,11 +29,11 @@ from mastaba_cog import images
 from mastaba_cog.conversion import framed
 from mastaba_cog.directories import HEAD
 from mastaba_cog.errors import CogError
-from mastaba_cog.images import Found, GeoTiff, comparable, read_geotiff
+from mastaba_cog.image_tags import read_geotiff
+from mastaba_cog.images import Found, GeoTiff, comparable
 from mastaba_cog.index import CogIndex, first_numbers, read_parts
 from mastaba_cog.pictures import complete_jpeg, components_of_jpeg
 
-_ATTEMPTS: Final = 4
 _FRAMES: Final = frozenset((b"\xff\xc0", b"\xff\xc1", b"\xff\xc2"))
 
 T = TypeVar("T")
@@ -89,14 +98,6 @@ class CogTile(StoredTile):
     """A tile in one range of the file: all bands, and the mask."""
 
     __slots__ = ()
-
-    def move_to(self, index: TileIndex) -> bool:
-        for _ in range(_ATTEMPTS):
-            try:
-                return super().move_to(index)
-            except ObjectChangedError:
-                index = self.reader.refresh(self.slab, index)
-        return super().move_to(index)
 
     def read_once(self) -> bytes:
         """Return the payload of the version of `index`, and of no other one.
@@ -259,14 +260,16 @@ class CogReader(TileReader):
 
     def _in_one_version(self, find: Callable[[], T]) -> T:
         """Find tiles; if the file is replaced while its arrays are read, start again."""
-        for _ in range(_ATTEMPTS - 1):
+        for attempt in count(1):
             try:
                 return find()
-            except ObjectChangedError:
+            except ObjectChangedError as error:
                 index = self._indices.peek(self._block)
                 if index is not None:
                     self.forget(self._block, index)
-        return find()
+                if not may_retry(error, attempt):
+                    raise
+        raise AssertionError("unreachable: the last attempt returns or raises")
 
     def _load(self, slab: BlockKey) -> CogIndex:
         storage, key = self.storage, self._file.key

@@ -43,6 +43,7 @@ class SampleDecoder:
         order: ``<`` or ``>``, of the file.
 
     Attributes:
+        dtype: of the samples in the file.
         nbytes: of the samples of a tile, with all bands.
     """
 
@@ -51,10 +52,10 @@ class SampleDecoder:
         self._bands = 1 if image.is_planar else image.bands
         self._shape = image.tile_height, image.tile_width, self._bands
         letter = {images.UINT: "u", images.INT: "i", images.FLOAT: "f"}[image.kind]
-        self._dtype = np.dtype(f"{order}{letter}{max(1, image.bits // 8)}")
+        self.dtype = np.dtype(f"{order}{letter}{max(1, image.bits // 8)}")
         self._row = -(-image.tile_width * self._bands * image.bits // 8)
         self._size = self._row * image.tile_height
-        self.nbytes = image.tile_width * image.tile_height * image.bands * self._dtype.itemsize
+        self.nbytes = image.tile_width * image.tile_height * image.bands * self.dtype.itemsize
         self._decode = self._codec()
 
     def planes(self, parts: list[bytes]) -> Samples:
@@ -130,23 +131,23 @@ class SampleDecoder:
             return _unpacked(np.frombuffer(data, np.uint8).reshape(rows, -1), bits, columns)
         if self._image.predictor == 3:
             return self._unshuffled(np.frombuffer(data, np.uint8))
-        found = np.frombuffer(data, self._dtype).reshape(self._shape)
+        found = np.frombuffer(data, self.dtype).reshape(self._shape)
         if self._image.predictor == 2:
-            unsigned = np.dtype(f"{self._dtype.byteorder}u{self._dtype.itemsize}")
+            unsigned = np.dtype(f"{self.dtype.byteorder}u{self.dtype.itemsize}")
             values = found.view(unsigned).astype(unsigned.newbyteorder("="), copy=False)
             summed = np.cumsum(values, axis=1, dtype=values.dtype)
-            return summed.view(self._dtype.newbyteorder("="))
-        return found.astype(self._dtype.newbyteorder("="), copy=False)
+            return summed.view(self.dtype.newbyteorder("="))
+        return found.astype(self.dtype.newbyteorder("="), copy=False)
 
     def _unshuffled(self, data: npt.NDArray[np.uint8]) -> Samples:
         """Return floats whose bytes were sorted by significance, and then subtracted."""
         rows, columns, bands = self._shape
-        size = self._dtype.itemsize
+        size = self.dtype.itemsize
         # The distance is the number of bands.
         summed = np.cumsum(data.reshape(rows, -1, bands), axis=1, dtype=np.uint8)
         planes = summed.reshape(rows, size, columns * bands).transpose(0, 2, 1)
         big = np.ascontiguousarray(planes).view(f">f{size}").reshape(self._shape)
-        return big.astype(self._dtype.newbyteorder("="))
+        return big.astype(self.dtype.newbyteorder("="))
 
     def _jpeg(self, payload: bytes) -> Samples:
         height, width, components = frame_of_jpeg(payload)
@@ -177,31 +178,60 @@ class SampleDecoder:
             payload = isal_zlib.decompressobj().decompress(payload, limit)
         elif added == _LERC_ZSTD:
             payload = _zstd(payload, limit, is_exact=False)
-        self._check_lerc(payload)
+        bands, is_split = self._check_lerc(payload)
         found, mask = _imagecodecs().lerc_decode(payload, masks=True)
-        samples: Samples = np.asarray(found).reshape(self._shape)
-        if samples.dtype != self._dtype.newbyteorder("="):
-            raise SlabFormatError(f"a tile contains {samples.dtype} instead of {self._dtype}")
-        if mask is not None and self._dtype.kind == "f":
-            where = np.asarray(mask, np.bool_)
-            where = where.reshape(*self._shape[:2], -1)
-            samples = np.where(where, samples, samples.dtype.type(np.nan))
+        samples: Samples = np.asarray(found)
+        valid = None if mask is None else np.asarray(mask, np.bool_)
+        if is_split:
+            samples = np.moveaxis(samples, 0, 2)
+            valid = valid if valid is None or valid.ndim == 2 else np.moveaxis(valid, 0, 2)
+        samples = samples.reshape(*self._shape[:2], bands)
+        if samples.dtype != self.dtype.newbyteorder("="):
+            raise SlabFormatError(f"a tile contains {samples.dtype} instead of {self.dtype}")
+        if valid is not None:
+            valid = valid.reshape(*self._shape[:2], -1)
+        if bands < self._bands:
+            alpha = np.full((*self._shape[:2], 1), 255, samples.dtype)
+            if valid is not None:
+                alpha *= valid
+            return np.concatenate([samples, alpha], axis=2)
+        if valid is not None and self.dtype.kind == "f":
+            samples = np.where(valid, samples, samples.dtype.type(np.nan))
         return samples
 
-    def _check_lerc(self, blob: bytes) -> None:
-        """Refuse a blob that claims another size: a few bytes may stand for gigabytes."""
-        if blob[:6] != b"Lerc2 ":
-            raise SlabFormatError("a tile is not LERC version 2")
-        (version,) = struct.unpack_from("<i", blob, 6)
-        start = 14 if version >= 3 else 10
-        rows, columns = struct.unpack_from("<ii", blob, start)
-        depth = struct.unpack_from("<i", blob, start + 8)[0] if version >= 4 else 1
-        if (rows, columns) != self._shape[:2] or depth not in (1, self._bands):
-            raise SlabFormatError(f"a tile is LERC of {columns} × {rows} × {depth} samples")
-        # The library makes room for each of several blobs.
-        (size,) = struct.unpack_from("<i", blob, start + 8 + 4 * (version >= 4) + 8)
-        if size != len(blob):
-            raise SlabFormatError(f"a tile is {len(blob)} bytes of LERC instead of {size}")
+    def _check_lerc(self, payload: bytes) -> tuple[int, bool]:
+        """Return the bands in a tile, and whether each is a blob; alpha may be in its mask instead.
+
+        Tiles that claim another size are refused: a few bytes may stand for gigabytes. There is one
+        blob, or one for each band, because the library makes room for each.
+        """
+        start, count, depth = 0, 0, 0
+        while start < len(payload) and count < self._bands:
+            rows, columns, depth, size = _lerc_size(payload, start)
+            if (rows, columns) != self._shape[:2]:
+                raise SlabFormatError(f"a tile is LERC of {columns} × {rows} samples")
+            count, start = count + 1, start + size
+        if start != len(payload):
+            raise SlabFormatError(f"a tile is {len(payload)} bytes of LERC instead of {start}")
+        bands = count * depth
+        has_mask = self.dtype == np.uint8 and bool(self._image.extra)
+        if (count > 1 and depth > 1) or bands not in (self._bands, self._bands - has_mask):
+            raise SlabFormatError(f"a tile is LERC of {bands} bands, not {self._bands}")
+        return bands, count > 1
+
+
+def _lerc_size(payload: bytes, start: int) -> tuple[int, int, int, int]:
+    """Return rows, columns, samples of a pixel, and bytes that a blob of LERC claims."""
+    if payload[start : start + 6] != b"Lerc2 ":
+        raise SlabFormatError("a tile is not LERC version 2")
+    (version,) = struct.unpack_from("<i", payload, start + 6)
+    place = start + (14 if version >= 3 else 10)
+    rows, columns = struct.unpack_from("<ii", payload, place)
+    depth = struct.unpack_from("<i", payload, place + 8)[0] if version >= 4 else 1
+    (size,) = struct.unpack_from("<i", payload, place + 8 + 4 * (version >= 4) + 8)
+    if size <= 0 or depth <= 0:
+        raise SlabFormatError(f"a tile is LERC of {depth} bands in {size} bytes")
+    return rows, columns, depth, size
 
 
 def _same(payload: bytes) -> bytes:

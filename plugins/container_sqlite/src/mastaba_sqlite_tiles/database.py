@@ -1,16 +1,17 @@
-"""SQLite files of strangers that many threads and processes read while others replace them."""
+"""SQLite files that many threads and processes read while others replace them."""
 
 from __future__ import annotations
 
 import os
 import sqlite3
+import stat
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from time import monotonic, time
 from typing import TYPE_CHECKING, Any, ClassVar, Final
-from urllib.parse import quote
 
 from mastaba.errors import (
     ContainerFormatError,
@@ -20,36 +21,23 @@ from mastaba.errors import (
     reason_of,
 )
 from mastaba_server.threads.per_process import PerProcess
+from mastaba_sqlite_tiles.connection import MAX_STEPS, Connection, Row
 
 if TYPE_CHECKING:
     from mastaba.api.containers import IndexCache
     from mastaba.api.storages import Storage
 
-MAX_BLOB: Final = 64 * 1024 * 1024
-"""Bytes of the largest value that SQLite may return or make."""
-BUSY_TIMEOUT: Final = 0.25
-"""Seconds to wait for a writer."""
-MAX_STEPS: Final = 50_000
-"""Steps of the virtual machine of SQLite after which a statement is stopped, at the latest twice as
-many: views may be recursive, and tables without an index large."""
 OPEN_FILES: Final = 64
 """Files that a thread keeps open."""
 
-_CACHE: Final = 1024
-"""KiB of pages that a connection keeps."""
+_TRUSTED: Final = 0.1
+"""Seconds in which a file that was found unchanged is not examined again, as `FileStorage` does."""
+_CALM: Final = 2.0
+"""Seconds since its last change after which a file is trusted at all: it is not being written."""
 _ATTEMPTS: Final = 16
 """Attempts to read a file that is being replaced."""
 _TOUCH: Final = "SELECT 1 FROM sqlite_master LIMIT 1"
 """Opens the file, and reads its head."""
-_MAX_ROWS: Final = 10_000
-_MAX_FACTS: Final = 16 * 1024 * 1024
-"""Characters of the rows that describe a file."""
-_FUNCTIONS: Final = frozenset(("abs", "coalesce", "ifnull", "length", "nullif"))
-"""What views may call."""
-_ALLOWED: Final = frozenset(
-    # Views cannot begin transactions.
-    (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_TRANSACTION)
-)
 _UNAVAILABLE: Final = frozenset(
     (
         sqlite3.SQLITE_BUSY,
@@ -68,7 +56,6 @@ _FAILURES: Final = (sqlite3.Error, MemoryError, UnicodeDecodeError)
 
 Facts = tuple[int, int, int, int, int]
 """Time of change in nanoseconds, size, inode; the first two of the write-ahead log, or zeros."""
-Row = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,108 +77,6 @@ class Generation:
     is_immutable: bool
     contents: Hashable = None
     problem: MastabaError | None = None
-
-
-class Connection:
-    """A connection of one thread to one generation of a file. It only reads, and trusts nothing.
-
-    Attributes:
-        name: of the file, for messages.
-        application: number of the application that the file belongs to; set when it is examined.
-    """
-
-    __slots__ = ("_connection", "_steps", "application", "name")
-
-    def __init__(self, path: str, name: str, *, is_immutable: bool) -> None:
-        uri = f"file:{quote(path)}?mode=ro{'&immutable=1' if is_immutable else ''}"
-        self.name = name
-        self.application = 0
-        # Not a method of this object: it would keep the connection open until a collection.
-        self._steps = _Steps()
-        connection = sqlite3.connect(
-            uri, BUSY_TIMEOUT, isolation_level=None, check_same_thread=False, uri=True
-        )
-        self._connection = connection
-        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_BLOB)
-        connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
-        connection.set_progress_handler(self._steps.go_on_too_long, MAX_STEPS)
-        connection.text_factory = _text
-        # A truncated mapping would kill the process.
-        for setting in (
-            *("trusted_schema = OFF", "cell_size_check = ON", "query_only = ON"),
-            *("mmap_size = 0", f"cache_size = -{_CACHE}", "temp_store = MEMORY"),
-        ):
-            connection.execute(f"PRAGMA {setting}").close()
-
-    def guard(self) -> None:
-        """Allow statements that only read from now on."""
-        self._connection.set_authorizer(_is_allowed)
-
-    def pragma(self, name: str) -> Any:
-        """Return a value of the file. Only before `guard`."""
-        return self._connection.execute(f"PRAGMA {name}").fetchone()[0]
-
-    def one(self, statement: str, values: Sequence[Any] = ()) -> Row | None:
-        """Return the first row, or None. Raises `sqlite3.Error`."""
-        self._steps.rounds = 0
-        cursor = self._connection.execute(statement, values)
-        row = cursor.fetchone()
-        # A statement that has not been stepped to its end keeps a lock on the file.
-        cursor.close()
-        return row  # type: ignore[no-any-return]
-
-    def some(self, statement: str, values: Sequence[Any] = ()) -> list[Row]:
-        """Return all rows of a table of facts.
-
-        Raises:
-            ContainerFormatError: they are too many, or too large.
-            sqlite3.Error: they cannot be read.
-        """
-        self._steps.rounds = 0
-        rows: list[Row] = []
-        size = 0
-        with closing(self._connection.execute(statement, values)) as cursor:
-            for row in cursor:
-                rows.append(row)
-                size += sum(len(value) for value in row if isinstance(value, str | bytes))
-                if len(rows) > _MAX_ROWS or size > _MAX_FACTS:
-                    raise ContainerFormatError(f"{self.name}: a table of metadata is too large")
-        return rows
-
-    @contextmanager
-    def unchanged(self) -> Iterator[None]:
-        """Read one state of a file that is written in place."""
-        self.one("BEGIN")
-        try:
-            yield
-        finally:
-            with suppress(sqlite3.Error, UnicodeDecodeError):
-                self.one("ROLLBACK")
-
-    def close(self) -> None:
-        """Close the file."""
-        self._connection.close()
-
-    def __del__(self) -> None:
-        # Connections are in cycles with their statements: without this, files stay open.
-        connection = getattr(self, "_connection", None)
-        if connection is not None:
-            connection.close()
-
-
-class _Steps:
-    """How often SQLite has counted the steps of a statement to the limit."""
-
-    __slots__ = ("rounds",)
-
-    def __init__(self) -> None:
-        self.rounds = 0
-
-    def go_on_too_long(self) -> bool:
-        """Return whether the statement must stop."""
-        # SQLite counts the steps of all runs of a statement: the first call may come early.
-        self.rounds += 1
-        return self.rounds > 1
 
 
 class DatabaseFile:
@@ -219,6 +104,7 @@ class DatabaseFile:
         self.name = name
         self._examine = examine
         self._current: Generation | None = None
+        self._trusted_until = 0.0
         self._lock = threading.Lock()
 
     def moved(self, storage: Storage, indices: IndexCache) -> DatabaseFile:
@@ -226,7 +112,9 @@ class DatabaseFile:
         return self
 
     def generation(self) -> Generation:
-        """Return what the file is now; one or two calls of the system if it is as before.
+        """Return what the file is now; up to two calls of the system if it is as before.
+
+        A calm file that is read without locks is not examined again for a tenth of a second.
 
         Raises:
             ContainerFormatError: the file is damaged, or something else.
@@ -234,13 +122,18 @@ class DatabaseFile:
         """
         current = self._current
         if current is not None and current.is_immutable and current.problem is None:
-            # The usual case, with fewer calls.
+            # The usual case, with fewer calls. The look takes a tenth of the time of a tile.
+            now = monotonic()
+            if now < self._trusted_until:
+                return current
             try:
                 found = os.stat(self.path)
             except OSError as error:
                 raise self._unavailable(reason_of(error)) from error
-            time, size, inode, *_ = current.facts
-            if found.st_ino == inode and found.st_mtime_ns == time and found.st_size == size:
+            changed, size, inode, *_ = current.facts
+            if found.st_ino == inode and found.st_mtime_ns == changed and found.st_size == size:
+                if time() - current.modified > _CALM:
+                    self._trusted_until = now + _TRUSTED
                 return current
         facts = self._facts(with_log=current is None or not current.is_immutable)
         if current is None or current.facts != facts:
@@ -308,6 +201,9 @@ class DatabaseFile:
             found = os.stat(self.path)
         except OSError as error:
             raise self._unavailable(reason_of(error)) from error
+        if not stat.S_ISREG(found.st_mode):
+            # Opening a pipe would block the thread until there is a writer.
+            raise self._unavailable("it is not a regular file")
         facts = found.st_mtime_ns, found.st_size, found.st_ino
         if with_log and not self.is_private:
             with suppress(OSError):
@@ -317,6 +213,7 @@ class DatabaseFile:
 
     def _renewed(self) -> Generation:
         """Look at a file that is new or has changed."""
+        self._trusted_until = 0.0
         with self._lock, self._errors():
             for _ in range(_ATTEMPTS):
                 facts = self._facts(with_log=True)
@@ -364,6 +261,7 @@ class DatabaseFile:
             connection.one(_TOUCH)
             if self._facts(with_log=not generation.is_immutable)[:3] != generation.facts[:3]:
                 connection.close()
+                self._trusted_until = 0.0
                 return None
             opened.put(self.path, generation, connection)
         return connection
@@ -378,6 +276,7 @@ class DatabaseFile:
     def _translated(self, error: Exception) -> MastabaError:
         """Return the error for a failed statement; this thread opens the file again next time."""
         _opened.get().drop(self.path)
+        self._trusted_until = 0.0
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
         if code == sqlite3.SQLITE_INTERRUPT:
             return self.failed(
@@ -388,7 +287,9 @@ class DatabaseFile:
             return self.failed("a view does more than to read tables")
         if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             return self._unavailable("it is locked by a writer")
-        if code == sqlite3.SQLITE_CANTOPEN and os.path.isfile(self.path):
+        # The second one: its log is gone, and cannot be made.
+        cannot_open = code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
+        if cannot_open and os.path.isfile(self.path):
             return self._unavailable(
                 "it cannot be opened: if it has a write-ahead log, its directory must be "
                 "writable; otherwise run PRAGMA journal_mode=DELETE on it"
@@ -437,29 +338,3 @@ class _OpenFiles:
 
 
 _opened: Final = PerProcess(_OpenFiles)
-
-
-def close_connections() -> None:
-    """Close the connections of all threads of this process that do not use them now."""
-    _opened.drop()
-
-
-def quoted(identifier: str) -> str:
-    """Return an identifier in a statement.
-
-    Raises:
-        ContainerFormatError: it cannot be one.
-    """
-    if "\0" in identifier:
-        raise ContainerFormatError("the name of a table contains a null character")
-    return '"' + identifier.replace('"', '""') + '"'
-
-
-def _is_allowed(action: int, first: str | None, second: str | None, *_: str | None) -> int:
-    if action in _ALLOWED or (action == sqlite3.SQLITE_FUNCTION and second in _FUNCTIONS):
-        return sqlite3.SQLITE_OK
-    return sqlite3.SQLITE_DENY
-
-
-def _text(data: bytes) -> str:
-    return data.decode(errors="replace")

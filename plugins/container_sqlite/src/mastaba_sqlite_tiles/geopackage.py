@@ -21,14 +21,16 @@ from mastaba.api.containers import (
 )
 from mastaba.errors import ContainerFormatError, MastabaError
 from mastaba_containers.metadata import plain_text
+from mastaba_containers.replacement import LoadedFacts
 from mastaba_containers.sets import free_identifier, published
+from mastaba_sqlite_tiles.connection import Connection
 from mastaba_sqlite_tiles.coverage import Coverage, CoverageDecoding
-from mastaba_sqlite_tiles.database import Connection
 from mastaba_sqlite_tiles.layers import (
     COMMON_OPTIONS,
     GEOPACKAGES,
     SIGNATURE,
     Grid,
+    note_limits,
     opened_database,
     published_pyramid,
     raster_of,
@@ -87,12 +89,14 @@ class GeoPackage(Container):
     def open(cls, source: Source, options: Mapping[str, Any], context: Context) -> OpenedContainer:
         name = str(source)
         loaded: list[Any] = []
+        noted: list[LoadedFacts] = []
 
         def examine(connection: Connection) -> Any:
             contents = _contents(connection, options)
             table = _table(contents)
             table.require_index(connection)
             require_same(loaded, replace(contents, title="", abstract="", box=None), name)
+            note_limits(noted, {"bounds": contents.box}, name)
             return contents
 
         file = opened_database(source, context, examine)

@@ -28,8 +28,10 @@ from mastaba.api.containers import (
 from mastaba.api.storages import Environment
 from mastaba.errors import ContainerFormatError, StorageUnavailableError
 from mastaba_containers.heads import check_signature, head
+from mastaba_containers.replacement import LoadedFacts
 from mastaba_containers.sets import Place
-from mastaba_sqlite_tiles.database import Connection, DatabaseFile
+from mastaba_sqlite_tiles.connection import Connection
+from mastaba_sqlite_tiles.database import DatabaseFile
 from mastaba_sqlite_tiles.pictures import STORED
 from mastaba_sqlite_tiles.reader import BLOCK, DatabaseReader, StoredLevel
 from mastaba_sqlite_tiles.staging import StagedFile, Staging
@@ -129,6 +131,18 @@ def require_same(loaded: list[Any], found: Any, name: str) -> None:
             f"{name} was replaced by a file with another grid or another kind of tiles: "
             "reload to publish it"
         )
+
+
+def note_limits(loaded: list[LoadedFacts], facts: Mapping[str, object], name: str) -> None:
+    """Tell operators of a file with other levels or bounds that has taken the place of the first.
+
+    Args:
+        loaded: facts of the first file; empty until then.
+        facts: of the present file.
+    """
+    if not loaded:
+        loaded.append(LoadedFacts(name, facts))
+    loaded[0].compare(facts, tuple(facts.values()))
 
 
 def published_pyramid(

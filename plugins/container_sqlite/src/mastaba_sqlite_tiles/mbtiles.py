@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import sqlite3
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, ClassVar, Final
 
 from mastaba.api.catalogue import BoundingBox
@@ -27,6 +29,7 @@ from mastaba_containers.metadata import (
     vector_tables,
     with_tables,
 )
+from mastaba_containers.replacement import LoadedFacts
 from mastaba_containers.sets import (
     OWN,
     WEB_MERCATOR_QUAD,
@@ -34,14 +37,16 @@ from mastaba_containers.sets import (
     published,
     web_mercator_box,
     web_mercator_matrix,
-    web_mercator_quad,
+    web_mercator_set,
 )
-from mastaba_sqlite_tiles.database import Connection, DatabaseFile
+from mastaba_sqlite_tiles.connection import Connection
+from mastaba_sqlite_tiles.database import DatabaseFile
 from mastaba_sqlite_tiles.layers import (
     COMMON_OPTIONS,
     GEOPACKAGES,
     SIGNATURE,
     Grid,
+    note_limits,
     opened_database,
     published_pyramid,
     raster_of,
@@ -86,6 +91,7 @@ class MBTiles(Container):
     def open(cls, source: Source, options: Mapping[str, Any], context: Context) -> OpenedContainer:
         name, table = str(source), TileTable.of("tiles")
         loaded: list[Any] = []
+        noted: list[LoadedFacts] = []
 
         def examine(connection: Connection) -> Any:
             if not connection.some(_HAS_TILES):
@@ -101,6 +107,11 @@ class MBTiles(Container):
             kinds = tuple(sorted({sample.kind for sample in samples}))
             # A file of the same kind may have other levels, but not other tiles.
             require_same(loaded, is_vector or common_format(samples, "png", name)[1], name)
+            bounds: list[Any] = []
+            # They are not needed to serve the file.
+            with suppress(sqlite3.Error):
+                bounds = connection.some("SELECT value FROM metadata WHERE name = 'bounds'")
+            note_limits(noted, {"zooms": tuple(zooms), "bounds": bounds}, name)
             return tuple(zooms), tuple(samples), kinds
 
         file = opened_database(source, context, examine)
@@ -258,12 +269,12 @@ def _grids(
         raise ContainerFormatError(f"{file.name} contains no tiles")
     if named is not None:
         return named, [(grid, Place(grid.matrix)) for grid in grids]
-    quad = web_mercator_quad()
-    identifier = quad.id if size[0] == 256 else f"{quad.id}{size[0]}"
-    own = TileMatrixSet.of(identifier, quad.crs, [grid.matrix for grid in grids], title=quad.title)
+    complete = web_mercator_set(size[0])
+    own = TileMatrixSet.of(complete.id, complete.crs, [grid.matrix for grid in grids])
     match = published(context, own, {grid.matrix.id: grid.limits for grid in grids}, wanted)
     known = match.tile_matrix_set
     return (
-        quad if known is own and size[0] == 256 else known,
+        # All zooms: other files share the set.
+        complete if known is own else known,
         [(grid, match.places[grid.matrix.id]) for grid in grids],
     )

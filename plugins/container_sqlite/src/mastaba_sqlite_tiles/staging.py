@@ -26,7 +26,8 @@ from mastaba.errors import (
     StorageUnavailableError,
     reason_of,
 )
-from mastaba_sqlite_tiles.database import Connection, DatabaseFile, Generation
+from mastaba_sqlite_tiles.connection import Connection
+from mastaba_sqlite_tiles.database import DatabaseFile, Generation
 
 if TYPE_CHECKING:
     from mastaba.api.containers import IndexCache

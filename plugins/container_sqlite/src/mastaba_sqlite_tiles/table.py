@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from mastaba.errors import ContainerFormatError
 from mastaba_containers.payloads import Payload, sniffed
-from mastaba_sqlite_tiles.database import Connection, quoted
+from mastaba_sqlite_tiles.connection import Connection, quoted
 
 MAX_ZOOM: Final = 31
 
@@ -68,17 +68,19 @@ class TileTable:
     def zooms(self, connection: Connection) -> list[int]:
         """Return the zooms that have tiles, in rising order; others than 0 to 31 are left out."""
         statement = (
-            f"SELECT zoom_level FROM {quoted(self.name)} WHERE zoom_level > ? "  # noqa: S608
+            f"SELECT zoom_level FROM {quoted(self.name)} WHERE zoom_level >= ? "  # noqa: S608
             "ORDER BY zoom_level LIMIT 1"
         )
         found: list[int] = []
-        last = -1
-        while len(found) <= MAX_ZOOM:
-            row = connection.one(statement, (last,))
-            if row is None or not isinstance(row[0], int) or row[0] > MAX_ZOOM:
+        least = 0
+        while least <= MAX_ZOOM:
+            row = connection.one(statement, (least,))
+            # Behind the numbers there are texts. A fraction must not hide the zooms after it.
+            if row is None or not isinstance(row[0], int | float) or row[0] > MAX_ZOOM:
                 break
-            last = row[0]
-            found.append(last)
+            if row[0] == int(row[0]):
+                found.append(int(row[0]))
+            least = int(row[0]) + 1
         return found
 
     def columns(self, connection: Connection, zoom: int) -> tuple[int, int] | None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LevelPlan",
+    "nodata_text",
     "nodata_values",
     "pyramid_descriptor",
     "slab_list",
@@ -76,7 +77,7 @@ def pyramid_descriptor(
         values = nodata_values(format, channels, nodata)
         document["raster_specifications"] = {
             "channels": channels,
-            "nodata": ",".join(f"{value:g}" for value in values),
+            "nodata": nodata_text(values),
             "photometric": "gray" if channels <= 2 else "rgb",
             "interpolation": interpolation,
         }
@@ -112,6 +113,11 @@ def nodata_values(
     if len(nodata) != channels:
         raise ValueError(f"{len(nodata)} nodata values for {channels} channels")
     return nodata
+
+
+def nodata_text(values: Iterable[float]) -> str:
+    """Return the text of nodata values in a descriptor: as many digits as float32 needs."""
+    return ",".join(f"{value:.9g}" for value in values)
 
 
 def slab_list(roots: Sequence[str], slabs: Iterable[tuple[int, str]]) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 from collections import OrderedDict
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 
@@ -17,7 +16,6 @@ __all__ = [
     "SlabAssembler",
     "build_slab",
     "encode_tile",
-    "write_slab",
 ]
 
 HEADER_SIZE = 2048
@@ -137,31 +135,6 @@ class SlabAssembler:
         index = struct.pack(f"<{2 * self._count}I", *self._offsets, *sizes)
         self._data[: len(header) + len(index)] = header + index
         return self._data
-
-
-def write_slab(
-    path: Path,
-    tiles: Sequence[bytes | None],
-    *,
-    format: str,
-    channels: int = 3,
-    tile_width: int = 256,
-    tile_height: int = 256,
-    tiles_per_width: int = 2,
-    tiles_per_height: int = 2,
-) -> None:
-    """Write one slab to a file and create its directories; arguments as in `build_slab`."""
-    slab = build_slab(
-        tiles,
-        format=format,
-        channels=channels,
-        tile_width=tile_width,
-        tile_height=tile_height,
-        tiles_per_width=tiles_per_width,
-        tiles_per_height=tiles_per_height,
-    )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(slab)
 
 
 def _raster_header(

@@ -10,6 +10,8 @@ from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from mastaba_server.web.parameters import whole_number
+
 if TYPE_CHECKING:
     from argparse import ArgumentParser, _SubParsersAction
 
@@ -73,7 +75,11 @@ def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
     for one in (pin, unpin, withdraw):
         one.add_argument("version", type=_positive, metavar="VERSION", help="its number")
     pin.add_argument("--by", metavar="TEXT", help="who or what needs it (default: the user)")
-    unpin.add_argument("--by", metavar="TEXT", help="only the pins of this one (default: all)")
+    unpin.add_argument(
+        "--by",
+        metavar="TEXT",
+        help="only the pins of this one (default: all but those of pyramids that link to it)",
+    )
     _add_message(rollback)
     _action(actions, "pack", _pack, "write index packs, with which a tile is one request")
     stack = _action(actions, "stack", _stack, "list the pyramids of a series, for a layer of them")
@@ -275,8 +281,12 @@ def _pin(store: OutputStore, arguments: argparse.Namespace) -> None:
 def _unpin(store: OutputStore, arguments: argparse.Namespace) -> None:
     from mastaba_build.pyramid.history import unpin
 
-    count = unpin(store, arguments.name, arguments.version, arguments.by)
+    count, linking = unpin(store, arguments.name, arguments.version, arguments.by)
     sys.stdout.write(f"{count} pins removed\n")
+    for by in linking:
+        sys.stdout.write(
+            f"{by} links to slabs of this version: its pin stays; remove it with --by\n"
+        )
 
 
 def _withdraw(store: OutputStore, arguments: argparse.Namespace) -> None:
@@ -385,12 +395,14 @@ def _plugins(arguments: argparse.Namespace) -> PluginSet:
 
 
 def _positive(text: str) -> int:
-    if not text.isdigit() or int(text) < 1:
+    number = whole_number(text)
+    if not number:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of versions from 1")
-    return int(text)
+    return number
 
 
 def _days(text: str) -> int:
-    if not text.isdigit() or int(text) > 100_000:
+    number = whole_number(text)
+    if number is None or number > 100_000:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of days")
-    return int(text)
+    return number

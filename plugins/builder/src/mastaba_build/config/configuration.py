@@ -225,7 +225,8 @@ def _set_facts(values: dict[str, Any]) -> None:
         if not has_group:
             raise PlanError(f"{values['path']}: date_from: the pattern has no group ( )")
     if "date" in values and not dates(values["date"]):
-        raise PlanError(f"{values['path']}: date: {values['date']!r} is not a date as 2021-05-03")
+        reason = f"{values['date']!r} is not a date such as 2021-05-03"
+        raise PlanError(f"{values['path']}: date: {reason}")
 
 
 def _value(value: Any) -> Any:

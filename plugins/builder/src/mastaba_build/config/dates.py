@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import datetime
 import re
 
-_WRITTEN = re.compile(r"(?P<year>\d{4})(?:-(?P<month>\d\d)(?:-(?P<day>\d\d)(?P<time>T.+)?)?)?")
-_DIGITS = re.compile(r"(\d{4})(\d\d)(\d\d)")
-_TAG = re.compile(r"(\d{4}):(\d\d):(\d\d) (\d\d:\d\d:\d\d)")
+from mastaba_documents.times import DAY, days_of, parse_time
+
+_DIGITS = re.compile(r"(\d{4})(\d\d)(\d\d)", re.ASCII)
+_TAG = re.compile(r"(\d{4}):(\d\d):(\d\d) (\d\d:\d\d:\d\d)", re.ASCII)
+_YEAR_1 = days_of(1, 1, 1) * DAY
 
 
 def dates(text: str) -> dict[str, str]:
@@ -29,13 +30,5 @@ def _date(text: str) -> str | None:
         text = "-".join(digits.groups())
     elif tag is not None:
         text = f"{tag[1]}-{tag[2]}-{tag[3]}T{tag[4]}"
-    found = _WRITTEN.fullmatch(text)
-    if found is None:
-        return None
-    try:
-        datetime.date(int(found["year"]), int(found["month"] or 1), int(found["day"] or 1))
-        if found["time"]:
-            datetime.datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return text
+    found = parse_time(text)
+    return None if found is None or found.start < _YEAR_1 else text

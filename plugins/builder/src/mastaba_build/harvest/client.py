@@ -17,6 +17,7 @@ from urllib.parse import urljoin, urlsplit
 
 from mastaba_build.errors import ServiceError, StoppedError
 from mastaba_build.harvest.address import Address
+from mastaba_server.web.parameters import whole_number
 
 Result = TypeVar("Result")
 
@@ -303,8 +304,9 @@ def _wait_of(header: str | None) -> float:
     """Return the seconds in Retry-After, which is a number or a date."""
     if header is None:
         return 0.0
-    if header.strip().isdecimal():
-        return float(header)
+    seconds = whole_number(header.strip())
+    if seconds is not None:
+        return float(seconds)
     try:
         date = parsedate_to_datetime(header)
     except ValueError:

@@ -21,19 +21,10 @@ from mastaba_build.harvest.grids import Grid, MapGrid, TileGrid, axes_of, pictur
 from mastaba_build.harvest.pictures import PictureReader
 from mastaba_build.harvest.wms import MapService, map_service
 from mastaba_build.harvest.wmts import TileService, set_of, tile_service
-from mastaba_build.plan.plan import (
-    MOST_SLABS,
-    Level,
-    Plan,
-    SlabKey,
-    Terms,
-    check_largest_slab,
-    encoder_of,
-    format_named,
-    slab_options,
-    slabs_of,
-    type_of,
-)
+from mastaba_build.plan.levels import Level
+from mastaba_build.plan.pixel_types import format_named, type_of
+from mastaba_build.plan.plan import Plan, SlabKey, Terms, encoder_of, slab_options
+from mastaba_build.plan.sizes import MOST_SLABS, check_largest_slab, slabs_of
 from mastaba_build.plan.software import RASTER, installed
 from mastaba_build.samples import PixelType
 from mastaba_build.sources.identity import Origin
@@ -125,9 +116,9 @@ def make_harvest_plan(configuration: Configuration) -> HarvestPlan:
         raise PlanError(str(error)) from None
     finally:
         client.close()
-    pixel_type = _pixel_type(configuration, service)
+    pixel_type = pixel_type_of(configuration, service)
     service = _with_colours(service, pixel_type)
-    levels, grids = _levels(configuration, tile_matrix_set, service)
+    levels, grids = levels_of(configuration, tile_matrix_set, service)
     check_largest_slab(configuration, pixel_type, levels)
     encoder = encoder_of(configuration)
     software = installed((*RASTER, encoder))
@@ -236,7 +227,7 @@ def _finest(
     return None
 
 
-def _pixel_type(configuration: Configuration, service: Service) -> PixelType:
+def pixel_type_of(configuration: Configuration, service: Service) -> PixelType:
     media_type = normal(service.media_type)
     is_float = media_type == "image/x-bil;bits=32"
     name = configuration.format
@@ -275,7 +266,7 @@ def _with_colours(service: Service, type_: PixelType) -> Service:
     )
 
 
-def _levels(
+def levels_of(
     configuration: Configuration, tile_matrix_set: TileMatrixSet, service: Service
 ) -> tuple[tuple[Level, ...], tuple[Grid | None, ...]]:
     """Return the levels, the finest first, and the pictures of those from the service."""

@@ -24,6 +24,7 @@ from mastaba_build.harvest.documents import (
     texts_of,
 )
 from mastaba_build.harvest.grids import Span
+from mastaba_server.web.parameters import whole_number
 
 _NEWEST = "1.3.0"
 _UNLIMITED = 1 << 30
@@ -157,7 +158,7 @@ def _named(
 def _number(root: Element, name: str) -> int:
     """Return a limit of the service; a very large number without one."""
     text = text_of(root, "Service", name)
-    return int(text) if text.isdecimal() and int(text) > 0 else _UNLIMITED
+    return whole_number(text) or _UNLIMITED
 
 
 def _crs_of(address: Address, version: str, layers: Sequence[Sequence[Element]], crs: CRS) -> str:

@@ -328,9 +328,11 @@ def _metres_per_unit(crs: CRS) -> float:
 
 def _whole(element: Element, name: str) -> int:
     text = text_of(element, name)
-    if not text.isdecimal() or int(text) > _MOST:
+    # Matrices of the finest levels have more columns than numbers of parameters may have digits.
+    number = int(text) if text.isascii() and text.isdigit() and len(text) <= 10 else _MOST + 1
+    if number > _MOST:
         raise PlanError(f"the capabilities contain {text[:40]!r} as {name}")
-    return int(text)
+    return number
 
 
 def set_of(service: TileService) -> tuple[str, dict[str, Any]]:

@@ -15,6 +15,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, Final
 
 from mastaba.api.catalogue import digest_of
+from mastaba.api.documents import is_beside_pyramid
 from mastaba_build.errors import LockedError, PlanError, VerificationError
 from mastaba_build.output.lock import locked
 from mastaba_build.output.storage import OutputStore
@@ -32,11 +33,6 @@ _GRAMMARS: Final = {
     "elevation": r"[+-]?[0-9]{1,30}(?:\.[0-9]{1,30})?",
 }
 _TEXT: Final = "[^/]{1,200}"
-_OTHERS: Final = re.compile(
-    r".*(?:\.(?:layer|build|history|versions|pins|changes|sources|stack)|_sources)\.json"
-)
-"""Documents beside a pyramid that a dimension of texts would match."""
-_VERSION: Final = re.compile(r"(.+)_[0-9]+\.json")
 _EDITED: Final = ("title", "final")
 _WAIT: Final = 60.0
 """Seconds in which a publication waits for others that write stacks."""
@@ -71,7 +67,7 @@ def write_stack(
         names = set(store.names(template.partition("{")[0]))
         for path in sorted(names):
             found = pattern.fullmatch(path)
-            if found is None or _is_other(path, names):
+            if found is None or is_beside_pyramid(path, names):
                 continue
             kept = {key: before[path][key] for key in _EDITED if key in before.get(path, ())}
             at = found.groupdict()
@@ -126,16 +122,6 @@ def _pattern(template: str) -> re.Pattern[str]:
             for number, piece in enumerate(pieces)
         )
     )
-
-
-def _is_other(path: str, names: set[str]) -> bool:
-    """Return whether a document is no published pyramid: one of its documents, or a version."""
-    if _OTHERS.fullmatch(path):
-        return True
-    version = _VERSION.fullmatch(path)
-    if version is None or f"{version[1]}.json" not in names:
-        return False
-    return any(f"{version[1]}.{end}.json" in names for end in ("versions", "history"))
 
 
 def _row(store: OutputStore, path: str, at: Mapping[str, str]) -> Row | None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from mastaba_build.errors import SourceError
 from mastaba_build.samples import Mask, PixelType, Raster, Samples, as_samples, flattened
-from mastaba_build.sources.inventory import Source
+from mastaba_build.sources.source import Source
 
 _EXACT = 1 << 24
 """Integers up to this value are exact in float32."""

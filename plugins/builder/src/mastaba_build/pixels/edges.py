@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from mastaba_build.output.storage import OutputStore
 from mastaba_build.samples import Mask
-from mastaba_build.sources.inventory import Source
+from mastaba_build.sources.source import Source
 
 Integers = npt.NDArray[np.int64]
 

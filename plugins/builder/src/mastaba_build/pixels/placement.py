@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from mastaba.api.catalogue import CRS, TileMatrix
 from mastaba_build.errors import SourceError
+from mastaba_build.pixels.grids import Cells, Floats, GridLocator
 from mastaba_build.sources.groups import Group, to_group
 from mastaba_build.sources.turns import continuous
 from mastaba_render.api.resampling import (
@@ -30,13 +31,10 @@ from mastaba_render.api.resampling import (
     radius_of,
 )
 
-Floats: TypeAlias = npt.NDArray[np.float64]
 Rectangle: TypeAlias = tuple[int, int, int, int]
 """First row, row after the last, first column, column after the last."""
 
 _STEP = 16
-_LINEAR = 1 / 16
-"""Largest error of positions between grid points, in source pixels."""
 _VARIATION = 1.1
 _ALIGNED = 1e-3
 _STRIP = 1 << 22
@@ -175,31 +173,6 @@ class Row(NamedTuple):
     at_once: bool
 
 
-class _Cells(NamedTuple):
-    """The cells of a grid of output pixels.
-
-    Attributes:
-        fields: shape (2, rows + 1, columns + 1), source columns and rows at the corners.
-        is_curved: shape (rows, columns), whether positions are not linear in a cell.
-        ratios: size of an output pixel in source columns and rows, each (rows, columns).
-        near: shape (rows, columns), which cells may need pixels of the group.
-    """
-
-    fields: Floats
-    is_curved: npt.NDArray[np.bool_]
-    ratios: tuple[Floats, Floats]
-    near: npt.NDArray[np.bool_]
-
-    def columns(self, part: slice) -> _Cells:
-        """Return some columns of cells."""
-        return _Cells(
-            self.fields[:, :, part.start : part.stop + 1],
-            self.is_curved[:, part],
-            (self.ratios[0][:, part], self.ratios[1][:, part]),
-            self.near[:, part],
-        )
-
-
 class Placer:
     """Places tiles of one matrix in the pixels of one group.
 
@@ -215,14 +188,12 @@ class Placer:
         self._matrix = matrix
         self._kernel = kernel
         self._is_mean = decimation == "average"
-        a, b, c, d, e, f = group.transform
-        self._back = to_group(group, crs)
+        a, b, _, d, e, _ = group.transform
+        back = to_group(group, crs)
+        self._grids = GridLocator(group, matrix, back, BASE_RADIUS[kernel])
         self._turn = group.turn
         self._is_closed = group.closed_turn > 0
-        self._straight = self._back is None and b == d == 0
-        area = a * e - b * d
-        self._inverse = (e / area, -b / area, -d / area, a / area)
-        self._origin = (c, f)
+        self._straight = back is None and b == d == 0
         self._straight_ratios = matrix.cell_size / abs(a or 1), matrix.cell_size / abs(e or 1)
         if self._straight:
             self._straight_factor = self._factor(*self._straight_ratios)
@@ -298,9 +269,9 @@ class Placer:
         left, right = columns[0] * width, (columns[-1] + 1) * width
         rows = np.arange(top, top + height + 1, _STEP, dtype=np.float64)
         across = np.arange(left, right + 1, _STEP, dtype=np.float64)
-        nodes = self._located(rows, across)
-        centres = self._located(rows[:-1] + _STEP // 2, across[:-1] + _STEP // 2)
-        strip = self._cells(nodes, centres, _STEP)
+        nodes = self._grids.locate(rows, across)
+        centres = self._grids.locate(rows[:-1] + _STEP // 2, across[:-1] + _STEP // 2)
+        strip = self._grids.cells(nodes, centres, _STEP)
         count = width // _STEP
         for column in columns:
             part = slice((column - columns[0]) * count, (column - columns[0] + 1) * count)
@@ -308,7 +279,7 @@ class Placer:
                 yield column, placement
 
     def _block(
-        self, top: int, left: int, block: Rectangle, known: _Cells | None
+        self, top: int, left: int, block: Rectangle, known: Cells | None
     ) -> Iterator[Placement]:
         """Yield the placements of a block.
 
@@ -395,7 +366,7 @@ class Placer:
         return (positions[near[0] : near[-1] + 1], int(near[0])) if len(near) else None
 
     def _by_grid(
-        self, top: int, left: int, block: Rectangle, known: _Cells | None
+        self, top: int, left: int, block: Rectangle, known: Cells | None
     ) -> list[Placement] | None:
         """Return the placements of a block, none if the group is elsewhere; None to split it."""
         size = min(block[1] - block[0], block[3] - block[2])
@@ -406,10 +377,10 @@ class Placer:
             down = np.arange(block[0], block[1] + step, step).astype(np.float64)
             across = np.arange(block[2], block[3] + step, step).astype(np.float64)
             if known is None:
-                nodes = self._located(top + down, left + across)
+                nodes = self._grids.locate(top + down, left + across)
                 half = step / 2
-                centres = self._located(top + down[:-1] + half, left + across[:-1] + half)
-                known = self._cells(nodes, centres, step)
+                centres = self._grids.locate(top + down[:-1] + half, left + across[:-1] + half)
+                known = self._grids.cells(nodes, centres, step)
             fields, is_curved, ratios, near = known
             columns = continuous(fields[0], self._turn) if self._turn else fields[0]
             if columns is None and is_large and near.any():
@@ -433,7 +404,7 @@ class Placer:
         found = []
         for shift in shifts:
             placed = np.stack([columns - shift, fields[1]])
-            part = near if len(shifts) == 1 else self._near(placed, ratios, 0.0)
+            part = near if len(shifts) == 1 else self._grids.near(placed, ratios, 0.0)
             if not part.any():
                 continue
             rows, places = np.flatnonzero(part.any(axis=1)), np.flatnonzero(part.any(axis=0))
@@ -496,60 +467,6 @@ class Placer:
         """Return the kernel for cells: only means of pixels may be mixed with each other."""
         return self._kernel if factor == 1 or self._is_mean else NEAREST
 
-    def _located(self, rows: Floats, columns: Floats) -> Floats:
-        """Return source columns and rows of output pixels, each column in any turn."""
-        cell = self._matrix.cell_size
-        x = np.broadcast_to(
-            self._matrix.origin_x + (columns + 0.5) * cell, (len(rows), len(columns))
-        )
-        y = np.broadcast_to(
-            self._matrix.origin_y - (rows[:, np.newaxis] + 0.5) * cell, (len(rows), len(columns))
-        )
-        if self._back is not None:
-            x, y = (np.asarray(one) for one in self._back.transform(x, y))
-        x, y = x - self._origin[0], y - self._origin[1]
-        ix, jx, iy, jy = self._inverse
-        with np.errstate(invalid="ignore"):
-            fields = np.stack([ix * x + jx * y - 0.5, iy * x + jy * y - 0.5])
-        fields[:, ~np.isfinite(fields).all(axis=0)] = np.nan
-        return fields
-
-    def _cells(self, nodes: Floats, centres: Floats, step: int) -> _Cells:
-        """Return the cells of a grid, given positions at its points and at the cell centres."""
-        middles = _corners(nodes, self._turn).mean(axis=0)
-        error = np.abs(_within_half(centres - middles, self._turn))
-        # A cell with a corner but not all of them needs a finer look.
-        is_known = np.isfinite(nodes[0])
-        some, every = _any_corner(is_known), ~_any_corner(~is_known)
-        is_curved = ~every & (some | ~np.isnan(centres[0]))
-        is_curved |= (np.nan_to_num(error) > _LINEAR).any(axis=0)
-        # Between conformal CRSs the errors along rows and columns cancel each other in the middle.
-        is_curved |= _is_bent(nodes, 1, self._turn) | _is_bent(nodes, 2, self._turn)
-        ratios = _ratios(nodes, step, self._turn)
-        return _Cells(nodes, is_curved, ratios, self._near(nodes, ratios, self._turn))
-
-    def _near(
-        self, fields: Floats, ratios: tuple[Floats, Floats], turn: float
-    ) -> npt.NDArray[np.bool_]:
-        """Return which cells of the grid may need pixels of the group.
-
-        Args:
-            turn: source columns in a full turn, if the group may be in any; else 0.
-        """
-        corners = _corners(fields, turn)
-        near = np.asarray(np.isfinite(corners).all(axis=(0, 1)))
-        reach = BASE_RADIUS[self._kernel]
-        sizes = self._group.width, self._group.height
-        for axis, (ratio, size) in enumerate(zip(ratios, sizes, strict=True)):
-            low, high = corners[:, axis].min(axis=0), corners[:, axis].max(axis=0)
-            margin = (reach * np.maximum(ratio, 1)) + 2
-            if axis == 1 or not turn:
-                near &= (high > -margin) & (low < size + margin)
-            elif not self._is_closed:
-                first, last = (low - size - margin) / turn, (high + margin) / turn
-                near &= np.ceil(first) <= np.floor(last)
-        return near
-
 
 def _shifts_of(low: float, high: float, size: int, turn: float, reach: float) -> list[float]:
     """Return the turns, in columns, by which an image of some columns meets others.
@@ -565,53 +482,3 @@ def _shifts_of(low: float, high: float, size: int, turn: float, reach: float) ->
 def _area_of(window: Rectangle) -> int:
     """Return the cells of a rectangle."""
     return (window[1] - window[0]) * (window[3] - window[2])
-
-
-def _within_half(fields: Floats, turn: float) -> Floats:
-    """Return differences of fields, whose columns are at most half a turn."""
-    if turn:
-        fields[0] -= turn * np.round(fields[0] / turn)
-    return fields
-
-
-def _corners(fields: Floats, turn: float) -> Floats:
-    """Return fields at the corners of each cell, shape (4, 2, rows, columns), without jumps."""
-    first = fields[:, :-1, :-1]
-    others = (fields[:, :-1, 1:], fields[:, 1:, :-1], fields[:, 1:, 1:])
-    return np.stack([first, *(first + _within_half(one - first, turn) for one in others)])
-
-
-def _any_corner(nodes: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Return for which cells of a grid one of the corners is true."""
-    sides = nodes[:, :-1] | nodes[:, 1:]
-    found: npt.NDArray[np.bool_] = sides[:-1] | sides[1:]
-    return found
-
-
-def _is_bent(fields: Floats, axis: int, turn: float) -> npt.NDArray[np.bool_]:
-    """Return which cells have sides along an axis in whose middle positions are not linear.
-
-    Args:
-        fields: at three points along the axis at least; otherwise no cell is.
-    """
-    steps = _within_half(np.diff(fields, axis=axis), turn)
-    bends = (np.abs(np.nan_to_num(np.diff(steps, axis=axis))) / 8 > _LINEAR).any(axis=0)
-    # Each point but the first and the last bends the cells on both sides.
-    along = np.zeros(np.array(fields.shape[1:]) - (np.arange(1, 3) == axis), bool)
-    before, after = (
-        (slice(None, -1), slice(1, None)) if axis == 1 else (np.s_[:, :-1], np.s_[:, 1:])
-    )
-    along[before] |= bends
-    along[after] |= bends
-    # A cell has two such sides.
-    return along[:, :-1] | along[:, 1:] if axis == 1 else along[:-1] | along[1:]
-
-
-def _ratios(fields: Floats, step: float, turn: float) -> tuple[Floats, Floats]:
-    """Return the size of an output pixel in source columns and rows, in each cell."""
-    along = np.abs(_within_half(np.diff(fields, axis=2), turn))
-    along = np.fmax(along[:, :-1], along[:, 1:])
-    across = np.abs(_within_half(np.diff(fields, axis=1), turn))
-    across = np.fmax(across[:, :, :-1], across[:, :, 1:])
-    ratios: Floats = np.hypot(along, across) / step
-    return ratios[0], ratios[1]

@@ -19,7 +19,8 @@ from mastaba_build.pixels.edges import Outside, has_outside, outside, read_outsi
 from mastaba_build.pixels.placement import Rectangle
 from mastaba_build.samples import Mask, PixelType, Raster, fill, paste
 from mastaba_build.sources.groups import Group, Member, overview_of
-from mastaba_build.sources.inventory import Source, identity_of, open_source
+from mastaba_build.sources.inventory import identity_of, open_source
+from mastaba_build.sources.source import Source
 from mastaba_render.api.resampling import decimate
 
 _OPEN_DATASETS = 32

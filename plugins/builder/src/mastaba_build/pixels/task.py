@@ -20,8 +20,9 @@ from mastaba_build.pixels.number_slabs import NumberSlab, NumberTiles
 from mastaba_build.pixels.numbering import Numbers
 from mastaba_build.pixels.quarters import Quarter, has_quarter, read_quarter, write_quarter
 from mastaba_build.pixels.stored import stored_rows
+from mastaba_build.plan.levels import Level
 from mastaba_build.plan.names import MASK_FORMAT, SOURCE, slab_key
-from mastaba_build.plan.plan import Level, Plan, SlabKey
+from mastaba_build.plan.plan import Plan, SlabKey
 from mastaba_build.samples import Raster
 from mastaba_render.api.resampling import decimate
 from mastaba_writer.deflate import deflater

@@ -11,7 +11,8 @@ from itertools import accumulate, product
 from typing import Any
 
 from mastaba.api.catalogue import BoundingBox
-from mastaba_build.plan.plan import Plan, SlabKey, slab_options, slabs_of
+from mastaba_build.plan.plan import Plan, SlabKey, slab_options
+from mastaba_build.plan.sizes import slabs_of
 from mastaba_build.sources.groups import Member
 from mastaba_build.sources.sets import proj_crs
 from mastaba_build.sources.turns import period_of

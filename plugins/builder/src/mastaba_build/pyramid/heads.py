@@ -14,7 +14,8 @@ from mastaba_build.config.configuration import Configuration
 from mastaba_build.errors import PlanError
 from mastaba_build.output.records import Record
 from mastaba_build.plan.fingerprints import Fingerprints
-from mastaba_build.plan.plan import Level, Plan, SlabKey, encoder_of
+from mastaba_build.plan.levels import Level
+from mastaba_build.plan.plan import Plan, SlabKey, encoder_of
 from mastaba_build.plan.software import RASTER, installed
 from mastaba_build.pyramid.joining import configuration_like
 from mastaba_build.pyramid.journal import Row, recorded_rows

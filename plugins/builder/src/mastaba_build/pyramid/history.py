@@ -42,10 +42,13 @@ from mastaba_build.output.versions import (
     write_versions,
 )
 from mastaba_build.plan.names import SOURCE, kinds_of, placed_key, recorded_key
+from mastaba_documents.times import parse_day
 
 _LINKED_DAYS: Final = 365
 """Days for which a cache may hold an address of a version that is no longer published."""
 _NUMBERED: Final = re.compile(r"(.+)_(\d+)")
+_LINKS: Final = "it links to slabs of this version"
+"""Reason of the pins of other pyramids."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,11 +289,8 @@ def pin(
     Raises:
         BuildError: as in `log`, or there is no such version.
     """
-    if until is not None:
-        try:
-            until = datetime.date.fromisoformat(until).isoformat()
-        except ValueError:
-            raise PlanError(f"--until {until!r} is not a date of the form yyyy-mm-dd") from None
+    if until is not None and parse_day(until) is None:
+        raise PlanError(f"--until {until!r} is not a date of the form yyyy-mm-dd")
     read_versions(store, name)
     with locked(store, f"{name}.lock"):
         generation = _generation_of(store, name, number)
@@ -299,8 +299,17 @@ def pin(
         )
 
 
-def unpin(store: OutputStore, name: str, number: int, by: str | None = None) -> int:
-    """Remove the pins of a version, or those of one pinner; return their number.
+def unpin(
+    store: OutputStore, name: str, number: int, by: str | None = None
+) -> tuple[int, list[str]]:
+    """Remove the pins of a version, or those of one pinner.
+
+    Args:
+        by: the pinner. None for all but pyramids that link to the version: without its slabs, they
+            would have holes. Their pins are removed by name only.
+
+    Returns:
+        the number of removed pins, and the pyramids that link to the version, if their pins stay.
 
     Raises:
         BuildError: as in `log`, or there is no such version.
@@ -311,14 +320,15 @@ def unpin(store: OutputStore, name: str, number: int, by: str | None = None) -> 
         _find(name, versions, number)
         entry = open_history(store, name, versions).versions[str(number)]
         pins = read_pins(store, name)
-        kept = [
-            one
-            for one in pins
-            if one["generation"] not in _generations(entry) or by not in (None, one["by"])
-        ]
-        if len(kept) < len(pins):
-            write_pins(store, name, kept)
-        return len(pins) - len(kept)
+        of_version = [one for one in pins if one["generation"] in _generations(entry)]
+        if by is None:
+            removed = [one for one in of_version if one["reason"] != _LINKS]
+        else:
+            removed = [one for one in of_version if one["by"] == by]
+        if removed:
+            write_pins(store, name, [one for one in pins if one not in removed])
+        linking = [one["by"] for one in of_version if one["reason"] == _LINKS]
+        return len(removed), linking if by is None else []
 
 
 def pin_source(store: OutputStore, key: str, by: str, warn: Callable[[str], object]) -> None:
@@ -349,9 +359,8 @@ def pin_source(store: OutputStore, key: str, by: str, warn: Callable[[str], obje
     try:
         with locked(store, f"{name}.lock"):
             generation = digest_of(json.loads(store.read(key)))
-            reason = "it links to slabs of this version"
             _add_pin(
-                store, name, {"generation": generation, "by": by, "reason": reason, "until": None}
+                store, name, {"generation": generation, "by": by, "reason": _LINKS, "until": None}
             )
     except OutputError as error:
         warn(

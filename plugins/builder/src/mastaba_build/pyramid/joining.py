@@ -21,8 +21,9 @@ from mastaba_build.pixels.numbering import OPAQUE, Numbers
 from mastaba_build.pixels.stored import SlabTiles, stored_rows
 from mastaba_build.pixels.task import SlabResult
 from mastaba_build.plan.fingerprints import Fingerprints
+from mastaba_build.plan.levels import Level, union
 from mastaba_build.plan.names import SOURCE, slab_key
-from mastaba_build.plan.plan import Level, Plan, SlabKey, encoder_of, union
+from mastaba_build.plan.plan import Plan, SlabKey, encoder_of
 from mastaba_build.plan.software import RASTER, installed
 from mastaba_build.pyramid.joined_sources import SourcesOf, changed_numbers, decoder_of
 from mastaba_build.pyramid.journal import Row
@@ -30,6 +31,7 @@ from mastaba_build.pyramid.stored import StoredPyramid, StoredSlab
 from mastaba_build.samples import Raster, paste
 from mastaba_build.sources.identity import Origin
 from mastaba_build.sources.sets import load_set
+from mastaba_writer.descriptor import nodata_text
 
 
 class SourceSlab(NamedTuple):
@@ -277,7 +279,7 @@ def _check_alike(pyramids: Sequence[StoredPyramid]) -> None:
             "format": (one.pixel_type.format, first.pixel_type.format),
             "number of channels": (one.pixel_type.channels, first.pixel_type.channels),
             "registration": (one.registration, first.registration),
-            "nodata": (_listed(one.pixel_type.nodata), _listed(first.pixel_type.nodata)),
+            "nodata": (nodata_text(one.pixel_type.nodata), nodata_text(first.pixel_type.nodata)),
             "slab size": ("x".join(map(str, one.slab)), "x".join(map(str, first.slab))),
             "path depth": (one.path_depth, first.path_depth),
         }
@@ -287,7 +289,3 @@ def _check_alike(pyramids: Sequence[StoredPyramid]) -> None:
                     f"{one.path}: its {what} is {own}, and that of {first.path} is {other}; "
                     "mastaba build can merge such pyramids"
                 )
-
-
-def _listed(values: Sequence[float]) -> str:
-    return ",".join(f"{value:g}" for value in values)

@@ -28,14 +28,15 @@ from mastaba_build.output.source_records import (
 from mastaba_build.output.storage import OutputStore
 from mastaba_build.output.versions import Version
 from mastaba_build.pixels.number_slabs import merged
+from mastaba_build.plan.levels import union
 from mastaba_build.plan.names import SOURCE, SOURCE_FORMAT, level_storage, slab_key
-from mastaba_build.plan.plan import Plan, SlabKey, union
+from mastaba_build.plan.plan import Plan, SlabKey
 from mastaba_build.plan.provenance import Provenance
 from mastaba_build.pyramid.journal import Row
 from mastaba_build.sources.facts import overlay
 from mastaba_build.sources.footprints import Polygon, outline, read_footprints
-from mastaba_build.sources.inventory import Source
 from mastaba_build.sources.sets import proj_crs
+from mastaba_build.sources.source import Source
 from mastaba_writer.descriptor import LevelPlan, pyramid_descriptor, slab_list
 
 TABLE = ".sources.json"

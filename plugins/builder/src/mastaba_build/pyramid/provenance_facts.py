@@ -35,6 +35,7 @@ from mastaba_build.pyramid.provenance import (
     text_of,
 )
 from mastaba_build.sources.facts import overlay
+from mastaba_server.web.parameters import whole_number
 
 _TEXTS = ("id", "title", "licence", "href", "stac", "group")
 _NUMBERS = ("gsd", "accuracy")
@@ -109,7 +110,7 @@ def _facts_of_csv(
         except (ValueError, AttributeError) as error:
             raise PlanError(f"{path}: line {line}: {error}") from None
         if values.get("number"):
-            numbers = [int(values["number"])] if values["number"].isdecimal() else []
+            numbers = [] if (number := whole_number(values["number"])) is None else [number]
         else:
             numbers = by_id.get(str(values.get("id", "")), [])
         if not numbers or not known.issuperset(numbers):
@@ -137,7 +138,7 @@ def _facts_of_line(values: Mapping[str, str]) -> dict[str, Any]:
     if written:
         found = dates(written)
         if not found:
-            raise ValueError(f"{written!r} is not a date as 2021-05-03")
+            raise ValueError(f"{written!r} is not a date such as 2021-05-03")
         facts.update(found)
     if further:
         facts["fields"] = further

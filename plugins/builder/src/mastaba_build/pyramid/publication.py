@@ -14,10 +14,11 @@ from mastaba_build.errors import BuildError
 from mastaba_build.output.packs import has_packs, write_packs
 from mastaba_build.output.records import Record, RecordedSlab
 from mastaba_build.output.storage import OutputStore
+from mastaba_build.plan.levels import union
 from mastaba_build.plan.names import MASK_FORMAT, kinds, level_storage, slab_key
-from mastaba_build.plan.plan import Plan, union
+from mastaba_build.plan.plan import Plan
 from mastaba_build.pyramid.journal import Row
-from mastaba_build.pyramid.provenance import TABLE, write_provenance
+from mastaba_build.pyramid.provenance import TABLE, text_of, write_provenance
 from mastaba_build.sources.sets import is_known
 from mastaba_writer.descriptor import LevelPlan, pyramid_descriptor, slab_list
 from mastaba_writer.installation import layer_of
@@ -69,7 +70,7 @@ def write_documents(
     texts = {
         ".list": _slab_list(plan, stored),
         ".build.json": _record(plan, rows, inexact).text(),
-        ".json": _text(descriptor),
+        ".json": text_of(descriptor),
     }
     for end, text in texts.items():
         store.write(name + end, text)
@@ -86,7 +87,7 @@ def write_layer(plan: Plan, store: OutputStore) -> None:
     configuration = plan.configuration
     name, set_name = configuration.name, configuration.tile_matrix_set
     if not is_known(set_name, configuration.tile_matrix_sets):
-        store.write(f"tilematrixsets/{set_name}.json", _text(plan.set_document))
+        store.write(f"tilematrixsets/{set_name}.json", text_of(plan.set_document))
     layer = layer_of(
         configuration.output.path(f"{name}.json"),
         json.loads(store.read(f"{name}.json")),
@@ -94,7 +95,7 @@ def write_layer(plan: Plan, store: OutputStore) -> None:
         title=configuration.title or name,
         **plan.layer_fields(),
     )
-    store.write(f"{name}.layer.json", _text(layer))
+    store.write(f"{name}.layer.json", text_of(layer))
 
 
 def _slab_list(plan: Plan, stored: Sequence[Row]) -> bytes:
@@ -199,7 +200,3 @@ def _descriptor(plan: Plan, stored: Sequence[Row]) -> dict[str, Any]:
     if plan.registration != "area":
         document["raster_specifications"]["registration"] = plan.registration
     return document
-
-
-def _text(document: Mapping[str, Any]) -> bytes:
-    return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode()

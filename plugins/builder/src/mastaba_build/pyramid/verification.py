@@ -21,8 +21,8 @@ from mastaba_build.output.source_records import SUMS, read_source_record
 from mastaba_build.output.storage import OutputStore
 from mastaba_build.output.versions import read_record
 from mastaba_build.pixels.stored import HEADER, slab_index
+from mastaba_build.plan.levels import union
 from mastaba_build.plan.names import SOURCE, SOURCE_FORMAT, placed_key, recorded_key
-from mastaba_build.plan.plan import union
 from mastaba_build.pyramid.parents import Parents
 from mastaba_build.vector.payload import layers
 from mastaba_build.vector.plan import FORMAT

@@ -20,8 +20,8 @@ from pyproj.enums import TransformDirection
 from mastaba.api.catalogue import CRS, BoundingBox, TileMatrix
 from mastaba_build.samples import Raster
 from mastaba_build.sources.groups import Group, limb_of, to_group
-from mastaba_build.sources.inventory import Source
 from mastaba_build.sources.sets import SetExtent
+from mastaba_build.sources.source import Source
 from mastaba_build.sources.turns import in_nearest_turn, period_of
 
 Floats = npt.NDArray[np.float64]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -13,8 +13,8 @@ import pyproj
 
 from mastaba.api.catalogue import CRS, BoundingBox
 from mastaba_build.errors import PlanError
-from mastaba_build.sources.inventory import Source
 from mastaba_build.sources.sets import SetExtent, proj_crs
+from mastaba_build.sources.source import Source
 from mastaba_build.sources.turns import boxes_in, closed_turn, period_of
 
 Floats = npt.NDArray[np.float64]
@@ -173,9 +173,21 @@ def _from_wkt(wkt: str, code: str) -> pyproj.Transformer:
     return pyproj.Transformer.from_crs(pyproj.CRS.from_wkt(wkt), proj_crs(code), always_xy=True)
 
 
+Boxes = tuple[BoundingBox, ...]
+
+
 def footprints(
-    group: Group, extent: SetExtent
-) -> tuple[tuple[BoundingBox, ...], tuple[tuple[BoundingBox, ...], ...]]:
+    groups: Iterable[Group], extent: SetExtent
+) -> tuple[tuple[Boxes, ...], tuple[tuple[Boxes, ...], ...]]:
+    """Return the boxes around groups, and those of their members, for each group.
+
+    They are in the CRS of a set, cut to its extent; raises as `_footprint`.
+    """
+    boxes, parts = zip(*[_footprint(group, extent) for group in groups], strict=True)
+    return boxes, parts
+
+
+def _footprint(group: Group, extent: SetExtent) -> tuple[Boxes, tuple[Boxes, ...]]:
     """Return the boxes around a group in the CRS of a set, cut to its extent, and of each member.
 
     There are several where the set begins and ends inside the group, as at the antimeridian. There

@@ -8,7 +8,7 @@ import math
 import os
 import warnings
 from contextlib import closing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -20,7 +20,7 @@ from rasterio.enums import ColorInterp, MaskFlags
 from rasterio.errors import NotGeoreferencedWarning, RasterioError
 
 from mastaba_build.config.access import Access, local_path
-from mastaba_build.config.configuration import SourceOptions
+from mastaba_build.config.configuration import Configuration, SourceOptions
 from mastaba_build.errors import PlanError, SourceError
 from mastaba_build.sources.facts import facts_of
 from mastaba_build.sources.gdal import restrict
@@ -28,13 +28,13 @@ from mastaba_build.sources.identity import identity_of_files
 from mastaba_build.sources.listing import ListedFile, listed
 from mastaba_build.sources.pyramid import (
     PyramidDataset,
-    PyramidLevel,
     pyramid_level,
     read_descriptor,
 )
 from mastaba_build.sources.references import check_source
 from mastaba_build.sources.remote import remote_version
 from mastaba_build.sources.sets import proj_crs
+from mastaba_build.sources.source import Source
 
 _MOST_LISTED = 20
 _LARGEST_BLOCK = 1 << 27
@@ -43,77 +43,6 @@ _POSTS = frozenset({"DTED", "SRTMHGT"})
 """Formats whose values are those of points."""
 _BESIDE = (".aux.xml", ".msk", ".ovr")
 _INTEGERS = frozenset({"uint8", "int8", "uint16", "int16", "int32", "uint32"})
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """One raster file.
-
-    Attributes:
-        path: as GDAL opens it.
-        identity: changes when the file, or a file that it refers to, changes.
-        crs: WKT.
-        transform: a, b, c, d, e, f: x = a * column + b * row + c, y = d * column + e * row + f.
-        width, height: pixels.
-        dtype: sample type.
-        bands: bands of the colours, counted from 1.
-        alpha: band of alpha, or None.
-        palette: whether the one band is an index of colours.
-        has_mask: whether the file contains a mask.
-        nodata: value of each band in pixels without data; None without any.
-        nodata_ranges, tolerance, touching_edges: as in `SourceOptions`.
-        scale: lowest and highest value of each band, which become 0 and 255.
-        pyramid: if the source is a level of a pyramid.
-        overviews: pixels on a side of a pixel of each overview that may be read.
-        overview: which of the overviews this is; None for the image itself.
-        registration: ``post`` if a value is that of the point in the centre of its pixel, else
-            ``area``. No pixel depends on it.
-        remote: version of the files on HTTP servers when the plan was made, which `identity`
-            contains.
-        facts: what its row of the table of sources contains, as JSON. No pixel depends on it.
-        footprints: of `SourceOptions`.
-    """
-
-    path: str
-    identity: str
-    crs: str
-    transform: tuple[float, float, float, float, float, float]
-    width: int
-    height: int
-    dtype: str
-    bands: tuple[int, ...]
-    alpha: int | None
-    palette: bool
-    has_mask: bool
-    nodata: tuple[float, ...] | None
-    nodata_ranges: tuple[tuple[float, float], ...]
-    tolerance: float
-    touching_edges: bool
-    scale: tuple[tuple[float, float], ...] | None
-    pyramid: PyramidLevel | None = None
-    overviews: tuple[int, ...] = ()
-    overview: int | None = None
-    registration: str = "area"
-    remote: str = ""
-    facts: str = "{}"
-    footprints: tuple[tuple[str, str], ...] | None = None
-
-    def described(self) -> dict[str, Any]:
-        """Return everything that pixels depend on."""
-        values = asdict(self)
-        del values["registration"], values["remote"], values["facts"], values["footprints"]
-        return values
-
-    @property
-    def pixel_area(self) -> float:
-        """Area of a pixel in units of the CRS."""
-        a, b, _, d, e, _ = self.transform
-        return abs(a * e - b * d)
-
-    @property
-    def colours(self) -> int:
-        """Number of colour channels: 1 or 3."""
-        return 3 if self.palette or len(self.bands) >= 3 else 1
 
 
 def inventory(options: SourceOptions, access: Access, sets: Path | None = None) -> list[Source]:
@@ -130,6 +59,12 @@ def inventory(options: SourceOptions, access: Access, sets: Path | None = None) 
     if options.order == "resolution":
         found.sort(key=lambda source: -source.pixel_area)
     return found
+
+
+def sources_of(configuration: Configuration) -> list[Source]:
+    """Return the files of all entries of ``sources``. Raises as `inventory`."""
+    access, sets = configuration.access, configuration.tile_matrix_sets
+    return [one for options in configuration.sources for one in inventory(options, access, sets)]
 
 
 def identity_of(path: str, dataset: Any, remote: str = "") -> str:

@@ -16,8 +16,9 @@ from mastaba_build.config.access import Access
 from mastaba_build.config.configuration import Configuration, SourceOptions
 from mastaba_build.errors import PlanError
 from mastaba_build.sources.grid_sets import Grid, code_of, exact, set_of_grid
-from mastaba_build.sources.inventory import Source, inventory
+from mastaba_build.sources.inventory import inventory
 from mastaba_build.sources.sets import known_crs, load_set, made_set
+from mastaba_build.sources.source import Source
 
 NATIVE: Final = "native"
 """Name of this set in the options of a build."""

@@ -57,7 +57,7 @@ def check_source(name: str, access: Access, *, by: str | None = None, depth: int
         SourceError: one must not be opened.
     """
     if depth > _DEEPEST:
-        raise SourceError(f"{by}: names files that name files, more than {_DEEPEST} times")
+        raise SourceError(f"{by}: files refer to files, more than {_DEEPEST} levels deep")
     if name.lstrip("\ufeff \t\r\n").startswith("<"):
         _check_xml(name.encode(), by or "the source", access, depth)
         return

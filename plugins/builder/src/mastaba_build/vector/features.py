@@ -6,16 +6,13 @@ import hashlib
 import json
 import re
 import shutil
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import asdict
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import pyproj
 
@@ -23,20 +20,14 @@ from mastaba_build.config.configuration import AUTO, Configuration
 from mastaba_build.errors import PlanError
 from mastaba_build.sources.identity import Origin, identity_of_files
 from mastaba_build.sources.references import check_start
+from mastaba_build.vector.formats import GEOJSON, is_features
 from mastaba_build.vector.plan import VectorPlan, check_options, plan_of_archive
 
-_GEOJSON = (".geojson", ".geojsonl", ".geojsons")
-_CONVERTED = (".fgb", ".gpkg", ".shp")
 _CHUNK = 50_000
 """Features that are in memory at a time."""
 _CRS = re.compile(rb'"crs"\s*:\s*\{')
 _LONGEST = 4096
 _EXTRA = "install mastaba-build[features]"
-
-
-def is_features(path: str) -> bool:
-    """Return whether a source contains features, by its name."""
-    return path.lower().endswith((*_GEOJSON, *_CONVERTED)) and not _is_raster(path)
 
 
 def plan_of_features(configuration: Configuration) -> VectorPlan:
@@ -112,7 +103,7 @@ def _cut(program: str, options: list[str], files: list[Path], archive: Path) -> 
 
 def _as_geojson(file: Path, folder: Path) -> Iterator[tuple[str, Path]]:
     """Yield files of GeoJSON in WGS 84 with the names of their layers."""
-    if file.suffix.lower() in _GEOJSON and not _has_other_crs(file):
+    if file.suffix.lower() in GEOJSON and not _has_other_crs(file):
         yield _name(file.stem), file
         return
     pyogrio = _pyogrio()
@@ -175,18 +166,6 @@ def _has_other_crs(file: Path) -> bool:
         if not crs.equals(pyproj.CRS.from_user_input("OGC:CRS84"), ignore_axis_order=True):
             return True
     return False
-
-
-def _is_raster(path: str) -> bool:
-    """Return whether a GeoPackage contains no features, so that GDAL reads its images."""
-    if not path.lower().endswith(".gpkg"):
-        return False
-    query = "SELECT count(*) FROM gpkg_contents WHERE data_type = 'features'"
-    try:
-        with closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)) as database:
-            return bool(database.execute(query).fetchone() == (0,))
-    except sqlite3.Error:
-        return False  # it is reported when it is read
 
 
 def _identity(file: Path) -> str:

@@ -17,7 +17,8 @@ from typing import Any
 from mastaba.api.catalogue import TileLimits, TileMatrix
 from mastaba_build.config.configuration import AUTO, Configuration, SourceOptions
 from mastaba_build.errors import PlanError, SourceError
-from mastaba_build.plan.plan import Level, Plan, SlabKey
+from mastaba_build.plan.levels import Level
+from mastaba_build.plan.plan import Plan, SlabKey
 from mastaba_build.plan.software import VECTOR, installed
 from mastaba_build.samples import PixelType
 from mastaba_build.sources.identity import Origin, identity_of_files
@@ -25,6 +26,7 @@ from mastaba_build.sources.sets import load_set
 from mastaba_build.vector.archives import Block, Metadata, check_format
 from mastaba_build.vector.formats import open_archive
 from mastaba_build.vector.tables import needs_survey, survey, tables_of
+from mastaba_server.web.parameters import whole_number
 
 FORMAT = "TIFF_PBF_MVT"
 _ENDS = (".mbtiles", ".pmtiles")
@@ -137,7 +139,7 @@ def plan_of_archive(
         if matrix is None or not _is_web_mercator(matrix, zoom):
             raise PlanError(
                 f"zoom {zoom} of {path} is not a level of {tile_matrix_set.id}; use a set of the "
-                "Web Mercator quad tree whose levels have the names 0, 1, 2..., as PM"
+                "Web Mercator quad tree whose levels have the names 0, 1, 2..., such as PM"
             )
         limits = TileLimits(
             min(block.rows[0] for block in inside),
@@ -211,7 +213,7 @@ def check_options(configuration: Configuration) -> None:
         PlanError: one is.
     """
     if configuration.format.upper() not in ("AUTO", "MVT", FORMAT):
-        raise PlanError(f"format {configuration.format!r}: vector tiles stay vector tiles")
+        raise PlanError(f"format {configuration.format!r}: vector tiles cannot be converted")
     defaults = Configuration("", configuration.output, ())
     for name in _RASTER_ONLY:
         if getattr(configuration, name) != getattr(defaults, name):
@@ -237,9 +239,10 @@ def _zooms(configuration: Configuration, found: list[Block], path: str) -> tuple
     edges = []
     for name, default in (("top", min(zooms)), ("bottom", max(zooms))):
         value = getattr(configuration, name)
-        if value != AUTO and not value.isdigit():
+        zoom = default if value == AUTO else whole_number(value)
+        if zoom is None:
             raise PlanError(f"{name} {value!r} is not a zoom")
-        edges.append(default if value == AUTO else int(value))
+        edges.append(zoom)
     first, last = edges
     if not any(first <= zoom <= last for zoom in zooms):
         raise PlanError(f"{path}: has zooms {min(zooms)} to {max(zooms)}, not {first} to {last}")

@@ -33,7 +33,8 @@ from mastaba_build.output.versions import (
 )
 from mastaba_build.pixels.task import SlabResult
 from mastaba_build.plan.names import SOURCE, kinds, slab_key
-from mastaba_build.plan.plan import Plan, SlabKey, largest_slab
+from mastaba_build.plan.plan import Plan, SlabKey
+from mastaba_build.plan.sizes import largest_slab_of
 from mastaba_build.pyramid.changes import changes_of, update_of
 from mastaba_build.pyramid.history import require_unpinned
 from mastaba_build.pyramid.journal import Journal, Row, recorded_rows
@@ -321,7 +322,8 @@ def check_single(store: OutputStore, name: str) -> None:
 
 def check_size(plan: Plan, store: OutputStore) -> None:
     """Check that the output can hold the slabs of a plan."""
-    largest, needed = store.largest_object, largest_slab(plan)
+    largest = store.largest_object
+    needed = largest_slab_of(plan.configuration, plan.pixel_type, plan.levels)
     if largest is not None and needed > largest:
         raise PlanError(
             f"{plan.configuration.output}: holds objects of at most {largest} bytes, and slabs may "

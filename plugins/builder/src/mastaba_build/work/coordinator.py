@@ -18,7 +18,7 @@ from mastaba_build.plan.fingerprints import Fingerprints
 from mastaba_build.plan.names import slab_key
 from mastaba_build.plan.plan import Plan, SlabKey, morton
 from mastaba_build.pyramid.journal import Journal, Row
-from mastaba_build.sources.inventory import Source
+from mastaba_build.sources.source import Source
 from mastaba_build.work.engine import Engine
 from mastaba_build.work.worker import Job, prepare, restore, run
 

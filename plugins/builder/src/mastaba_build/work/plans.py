@@ -7,8 +7,8 @@ from mastaba_build.errors import PlanError
 from mastaba_build.harvest.address import SERVICE
 from mastaba_build.harvest.plan import make_harvest_plan
 from mastaba_build.plan.plan import Plan, make_plan
-from mastaba_build.vector.features import is_features, plan_of_features
-from mastaba_build.vector.formats import is_archive
+from mastaba_build.vector.features import plan_of_features
+from mastaba_build.vector.formats import is_archive, is_features
 from mastaba_build.vector.plan import FORMAT, make_vector_plan
 
 

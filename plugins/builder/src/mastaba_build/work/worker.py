@@ -23,7 +23,8 @@ from mastaba_build.plan.plan import Plan, SlabKey
 from mastaba_build.plan.software import installed
 from mastaba_build.pyramid.heads import HeadPlan
 from mastaba_build.pyramid.joining import JoinDrawer, JoinPlan
-from mastaba_build.sources.inventory import Source, identity_of, open_source
+from mastaba_build.sources.inventory import identity_of, open_source
+from mastaba_build.sources.source import Source
 from mastaba_build.vector.formats import open_archive
 from mastaba_build.vector.plan import VectorPlan
 from mastaba_build.vector.task import VectorSlabBuilder

@@ -18,6 +18,8 @@ _OTHERS = {
     "Cookie": "language=fr",
     "X-Forwarded-Host": "maps.example",
 }
+_OF_CACHES = ("cache-control", "content-location", "expires", "vary")
+"""Headers of 200 that 304 has too (RFC 9110, 15.4.5), beside ETag."""
 _ETAG = re.compile(r'(W/)?"[\x21\x23-\x7e]+"')
 
 
@@ -76,12 +78,15 @@ class CachingTests(ServiceKit):
 
     def test_unmodified_is_304(self, ask: Ask, etags: dict[str, str]) -> None:
         for path, etag in etags.items():
+            whole = ask(path).headers
             weak = etag if etag.startswith("W/") else f"W/{etag}"
             for given in (etag, weak, f'"other", {etag}', "*"):
                 answer = ask(path, headers={"If-None-Match": given})
                 assert answer.status == 304, f"{answer.request}, If-None-Match: {given}"
                 assert not answer.body, answer.request
                 assert answer.headers.get("etag") == etag, answer.request
+                for name in _OF_CACHES:
+                    assert answer.headers.get(name) == whole.get(name), f"{answer.request}: {name}"
 
     def test_other_etags_are_200(self, ask: Ask, etags: dict[str, str]) -> None:
         for path in etags:

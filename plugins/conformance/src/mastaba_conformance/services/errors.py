@@ -158,7 +158,7 @@ class ErrorTests(ServiceKit):
         response = service.error_response(error, Request("GET", "", "", environ))
         name = f"error_response({type(error).__name__})"
         assert isinstance(response, Response), f"{name} returns {response!r:.80}"
-        assert response.status in STATUS_LINES, f"{name}: {response.status} is no HTTP status"
+        assert response.status in STATUS_LINES, f"{name}: {response.status} is not an HTTP status"
         headers = {key.lower(): text for key, text in response.headers}
         assert isinstance(response.body, bytes), f"{name}: the body is bytes"
         answer = Answer(name, response.status, headers, response.body)

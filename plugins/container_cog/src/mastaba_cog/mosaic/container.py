@@ -25,14 +25,16 @@ from mastaba.api.containers import (
     digest_of,
 )
 from mastaba.api.storages import ResourcePath, Storage
-from mastaba_cog.container import STORED, CogContainer, StoredDecoder, format_of
+from mastaba_cog.container import CogContainer
 from mastaba_cog.errors import CogError
+from mastaba_cog.image_readers import StoredDecoder
 from mastaba_cog.mosaic.formats import SIGNATURES, rows_of
 from mastaba_cog.mosaic.live import Mosaic, MosaicIndex, TableSource
 from mastaba_cog.mosaic.members import Kind, Member, Members, colours_of, open_member
 from mastaba_cog.mosaic.painting import MOST_IN_TILE
 from mastaba_cog.mosaic.reader import BLOCK, LevelOptions, MosaicReader, inner_box
 from mastaba_cog.mosaic.table import Table, Wanted, table_of
+from mastaba_cog.publication import STORED, format_of
 from mastaba_containers.sets import OWN, are_equal, free_identifier, match
 from mastaba_render.api.resampling import BASE_RADIUS
 
@@ -44,6 +46,8 @@ _COARSEST: Final = 2.001
 """Size of the pixels of a level, in those of the coarsest overview."""
 _SAMPLES: Final = 512
 """Tiles of a level that are examined."""
+_LARGEST: Final = 2**31
+"""Pixels of a side of a mosaic, as of a file."""
 _OF_MEMBERS: Final = ("crs", "bands", "rescale", "nodata", "mask", "apply_scale")
 
 
@@ -262,6 +266,10 @@ def _own_set(first: Member, table: Table, identifier: str) -> TileMatrixSet:
         first.cells[-1] * image.tile_width,
         first.cells[-1] * image.tile_height,
     )
+    across, down = (xmax - xmin) / first.cells[0], (ymax - ymin) / first.cells[0]
+    if max(across, down) > _LARGEST:
+        reason = f"its footprints span {across:.3g} × {down:.3g} pixels"
+        raise CogError(reason, "correct the footprints")
     # Rounding errors must not make another tile.
     x = ground.x - math.ceil((ground.x - xmin) / width - 1e-6) * width
     y = ground.y + math.ceil((ymax - ground.y) / height - 1e-6) * height

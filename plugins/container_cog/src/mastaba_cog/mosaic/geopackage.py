@@ -31,7 +31,8 @@ def rows_of_geopackage(data: bytes, wanted: Wanted) -> Rows:
         database.deserialize(data)
         _secure(database)
         return _rows(database, wanted)
-    except (sqlite3.Error, OverflowError) as error:
+    except (sqlite3.Error, OverflowError, UnicodeDecodeError) as error:
+        # Messages of the library contain names as they are in the file.
         raise CogError(f"the database is damaged ({str(error)[:80]})", _REMEDY) from None
     finally:
         database.close()

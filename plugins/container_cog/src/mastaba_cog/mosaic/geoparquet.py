@@ -13,6 +13,7 @@ from mastaba_cog.mosaic.table import COLUMNS, MOST_ROWS, Rows, Wanted
 _LOCATIONS: Final = ("path", "location")
 _MOST_BYTES: Final = 1024 * 1024 * 1024
 """Decompressed bytes of the columns that are read."""
+_DAMAGE: Final = ValueError, OSError, KeyError, TypeError, AttributeError
 _REMEDY: Final = "write it as GeoParquet with geometries in WKB"
 
 
@@ -28,7 +29,7 @@ def rows_of_geoparquet(data: bytes, wanted: Wanted) -> Rows:
     try:
         file = parquet.ParquetFile(arrow.BufferReader(data))
         return _rows(file, wanted)
-    except (arrow.ArrowException, ValueError, OSError, KeyError, TypeError) as error:
+    except (arrow.ArrowException, *_DAMAGE) as error:
         if isinstance(error, CogError):
             raise
         raise CogError(f"it is damaged ({str(error)[:80]})", _REMEDY) from None
@@ -52,9 +53,13 @@ def _rows(file: Any, wanted: Wanted) -> Rows:
     sort_field = wanted.sorted_by(names)
     facts = [one for one in COLUMNS if one in names]
     read = list(dict.fromkeys([location, column, *facts, *([sort_field] if sort_field else [])]))
-    _check_size(metadata, read)
+    total = 0
     rows = Rows(_crs(described.get("crs", "CRS:84")), descends=bool(wanted.descends))
+    # What the file says of its columns is not looked at: damage there ends the process.
     for batch in file.iter_batches(batch_size=8192, columns=read):
+        total += batch.nbytes
+        if total > _MOST_BYTES:
+            raise CogError(f"its columns have more than {_MOST_BYTES:,} bytes", "divide it")
         values = {name: batch.column(name).to_pylist() for name in read}
         for number, (path, geometry) in enumerate(
             zip(values[location], values[column], strict=True)
@@ -66,19 +71,6 @@ def _rows(file: Any, wanted: Wanted) -> Rows:
             further = {name: values[name][number] for name in facts}
             rows.add(path, box_of_wkb(geometry or b""), key, further)
     return rows
-
-
-def _check_size(metadata: Any, read: list[str]) -> None:
-    """Refuse columns that would not fit into memory, by what the file says."""
-    total = 0
-    for group in range(metadata.num_row_groups):
-        row_group = metadata.row_group(group)
-        for number in range(row_group.num_columns):
-            chunk = row_group.column(number)
-            if chunk.path_in_schema.partition(".")[0] in read:
-                total += chunk.total_uncompressed_size
-    if total > _MOST_BYTES:
-        raise CogError(f"its columns have {total} bytes", "divide it")
 
 
 def _crs(value: Any) -> str:

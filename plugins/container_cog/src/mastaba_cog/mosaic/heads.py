@@ -10,7 +10,7 @@ from pathlib import Path
 from mastaba.api.storages import ResourcePath, Storage
 from mastaba.errors import MastabaError
 from mastaba_cog.errors import CogError
-from mastaba_cog.images import read_geotiff
+from mastaba_cog.image_tags import read_geotiff
 from mastaba_cog.index import CogIndex, first_numbers
 from mastaba_cog.mosaic.geopackage import features_of, quoted
 from mastaba_cog.mosaic.paths import member_path

@@ -17,13 +17,14 @@ from mastaba.errors import (
     SlabFormatError,
     StorageUnavailableError,
 )
-from mastaba_cog.container import STORED, check_same, factor_of, format_of, publication_of
+from mastaba_cog.container import check_same, factor_of
 from mastaba_cog.conversion import Publication, TileConverter
 from mastaba_cog.errors import CogError
 from mastaba_cog.georeference import Ground, ground_of
 from mastaba_cog.images import Found, GeoTiff, Image, comparable
 from mastaba_cog.index import CogIndex, covers
 from mastaba_cog.mosaic.table import Table
+from mastaba_cog.publication import STORED, format_of, publication_of
 from mastaba_cog.reader import (
     CogReader,
     CogTile,

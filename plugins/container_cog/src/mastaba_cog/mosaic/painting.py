@@ -38,7 +38,7 @@ _READS: Final = ThreadPool(16, "mosaic-read")
 
 def too_many(reason: str) -> InvalidParameterError:
     """Return the error of a tile or map that needs more than the limits allow."""
-    return InvalidParameterError(f"too many sources: {reason}; ask for a finer scale")
+    return InvalidParameterError(f"too many sources: {reason}; request a finer scale")
 
 
 @dataclass(frozen=True, slots=True)

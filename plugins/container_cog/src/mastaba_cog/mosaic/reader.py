@@ -10,7 +10,15 @@ from typing import Any, ClassVar, Final, NamedTuple, Self
 import numpy as np
 
 from mastaba.api.catalogue import TileMatrix
-from mastaba.api.containers import BlockKey, IndexCache, Level, StoredTile, TileIndex, TileReader
+from mastaba.api.containers import (
+    BlockKey,
+    IndexCache,
+    Level,
+    StoredTile,
+    TileIndex,
+    TileReader,
+    may_retry,
+)
 from mastaba.api.storages import Storage
 from mastaba.errors import (
     MastabaError,
@@ -19,7 +27,7 @@ from mastaba.errors import (
     SlabFormatError,
     StorageUnavailableError,
 )
-from mastaba_cog.container import StoredDecoder, encoded
+from mastaba_cog.image_readers import StoredDecoder, encoded
 from mastaba_cog.mosaic.live import KnownTile, Mosaic, MosaicIndex
 from mastaba_cog.mosaic.members import Kind, Member, Opened
 from mastaba_cog.mosaic.painting import (
@@ -37,7 +45,6 @@ from mastaba_cog.mosaic.painting import (
 from mastaba_render.api.resampling import Window
 from mastaba_server.threads.per_process import ThreadPool
 
-_ATTEMPTS: Final = 4
 _STALE: Final = (ObjectChangedError, ObjectNotFoundError, SlabFormatError)
 BLOCK: Final = 4
 """Tiles on a side of what is sampled, purged or exported together."""
@@ -81,8 +88,7 @@ class MosaicTile(StoredTile):
                 return reader.payload(self.recipe, self.place)
             except _STALE as error:
                 reader.forget_members(self.recipe, error, self.index)
-                # A changed file may change again; a damaged one stays so.
-                if attempt >= (2 if isinstance(error, SlabFormatError) else _ATTEMPTS):
+                if not may_retry(error, attempt):
                     if isinstance(error, ObjectNotFoundError):
                         raise StorageUnavailableError(str(error), key=error.key) from error
                     raise
@@ -214,11 +220,15 @@ class MosaicReader(TileReader):
         Raises:
             InvalidParameterError: they need too many files.
         """
-        for _ in range(_ATTEMPTS):
+        for attempt in count(1):
             found = self._located(tiles)
             if found is not None:
                 return found
-        raise ObjectChangedError(f"files of {self.mosaic.index.described} change again and again")
+            described = self.mosaic.index.described
+            changed = ObjectChangedError(f"files of {described} change again and again")
+            if not may_retry(changed, attempt):
+                raise changed
+        raise AssertionError("unreachable: the last attempt returns or raises")
 
     def _located(self, tiles: Sequence[tuple[int, int]]) -> list[StoredTile | None] | None:
         """Return tiles; None if a file was opened in another version meanwhile."""
@@ -341,7 +351,7 @@ class MosaicReader(TileReader):
                 return None if recipe is None else MosaicTile(self, index, place, recipe)
             except ObjectChangedError as error:
                 # A file was replaced while the places of its tiles were read.
-                if attempt == _ATTEMPTS:
+                if not may_retry(error, attempt):
                     raise
                 self._forget_named(index, place, error)
         raise AssertionError("unreachable: the last attempt returns or raises")

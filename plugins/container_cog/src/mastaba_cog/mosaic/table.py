@@ -242,7 +242,9 @@ def _checked(facts: Mapping[str, Any]) -> dict[str, Any]:
         if values is None:
             continue
         if not isinstance(values, list | tuple) or not 0 < len(values) <= most:
-            raise CogError(f"the {name} {values!r:.40} of a row are no short list", "correct them")
+            raise CogError(
+                f"the {name} {values!r:.40} of a row are not a short list", "correct them"
+            )
         try:
             found[name] = tuple(kind(value) for value in values)
         except (TypeError, ValueError):

@@ -12,6 +12,7 @@ from xml.parsers import expat
 
 from mastaba_cog.errors import CogError
 from mastaba_cog.mosaic.table import Rows
+from mastaba_server.web.parameters import whole_number
 
 _REMEDY: Final = "make it with gdalbuildvrt"
 _SOURCES: Final = frozenset({"SimpleSource", "ComplexSource"})
@@ -111,12 +112,13 @@ class _Reader:
             if abs(sizes[0][here] - sizes[1][there]) > 0.01 * max(1.0, sizes[0][here]):
                 raise CogError(f"{name[:80]!r} is resampled", "build a VRT of one resolution")
         band = source.get("SourceBand text", "1")
-        if not band.isdecimal():
+        number = whole_number(band)
+        if number is None:
             raise CogError(f"{name[:80]!r} is read from the band {band[:40]}", _REMEDY)
         known = self._found.setdefault(
             name, {"rectangle": sizes[1], "bands": {}, "nodata": source.get("NODATA text")}
         )
-        known["bands"].setdefault(self._band, int(band))
+        known["bands"].setdefault(self._band, number)
 
     def rows(self) -> Rows:
         place = [_number(value) for value in self._header.get("GeoTransform", "").split(",")]
