@@ -10,7 +10,6 @@ import pytest
 from tests.access.conftest import MakeGate
 
 from mastaba.api.services import Site
-from mastaba_access import announcing
 from mastaba_access.announcing import changed_layers
 from mastaba_access.gate import RulesGate
 
@@ -63,21 +62,7 @@ def test_another_area_of_the_same_name_is_a_change(make_gate: MakeGate, site: Si
         limit = {"what": {"layers": ["RGB_JPG"]}, "limit": {"area": "a"}}
         return make_gate(document(limit, OPEN, areas=areas))
 
-    first, second = (of(size)._in_use.public() for size in (4, 5))
+    first, second = (of(size)._grants.in_use.public() for size in (4, 5))
     layers = make_gate(document(OPEN))._spent.layers
     assert changed_layers(site, first, first, layers) == []
     assert changed_layers(site, first, second, layers) == ["RGB_JPG"]
-
-
-def test_failing_caches_are_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    waited: list[float] = []
-    monkeypatch.setattr(announcing.time, "sleep", waited.append)
-    results = [OSError("down"), OSError("down"), None]
-
-    def call() -> None:
-        found = results.pop(0)
-        if found is not None:
-            raise found
-
-    announcing._call([call])
-    assert (results, waited) == ([], [1.0, 4.0])

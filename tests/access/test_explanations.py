@@ -12,10 +12,12 @@ from tests.access import evaluator
 from tests.access.identification.conftest import Credentials
 from tests.access.test_decisions import INDEX, visits
 from tests.access.worlds import DATASETS, LAYERS, SERVICES, World
+from tests.support.everything import everything
 from tests.tiny import tiny_installation
 from werkzeug.test import Client
 
 from mastaba.api.tools import create_application
+from mastaba.errors import MastabaError
 from mastaba_access.explanation import explain, explained, principal_named
 from mastaba_access.gate import RulesGate
 from mastaba_access.rules.who import Visit
@@ -55,6 +57,43 @@ def test_explanations_equal_the_evaluator(tmp_path: Path) -> None:
 @pytest.mark.parametrize("seed", range(22, 32))
 def test_ten_thousand_explanations_equal_the_evaluator(seed: int, tmp_path: Path) -> None:
     compare(seed, 1000, tmp_path)
+
+
+def test_what_everybody_is_refused_is_said(tmp_path: Path) -> None:
+    """A segment for a credential leads to nothing that is for operators, whoever asks."""
+    credentials = Credentials(tmp_path)
+    application = everything(tmp_path, credentials)
+    client, site, gate = Client(application), application.site, application.site.gate
+    assert isinstance(gate, RulesGate)
+    key = credentials.key(groups=["operators"])
+    visit = Visit(principal_named(gate, key, (), ""))
+    for service, path in (
+        ("metrics", "/~{}/metrics"),
+        ("metrics", "/metrics/~{}"),
+        ("health", "/~{}/healthcheck/info"),
+        ("admin", "/admin/~{}/layers"),
+        ("auth", "/~{}/auth/check"),
+    ):
+        url = path.format(key)
+        assert client.get(url).status_code == 404
+        with pytest.raises(MastabaError, match=rf"^{service} takes no credential .* is 404"):
+            explained(gate, site, url, visit, 2e9)
+        # The segment alone is what is refused.
+        assert explained(gate, site, url.replace(f"/~{key}", ""), visit, 2e9) is not None
+    for url in ("/wms//x", "/tms/~a/~b", "/tms/1.0.0/%2F"):
+        assert client.get(url).status_code == 400
+        with pytest.raises(MastabaError, match="is 400"):
+            explained(gate, site, url, visit, 2e9)
+    for service, path in (
+        ("wms", "/~{}/wms"),
+        ("wms", "/wms/~{}?x"),
+        ("wms", "https://maps.example.org/wms/~{}"),
+        ("auth", "/auth/~{}/session"),
+        ("root", "/~{}"),
+    ):
+        found = explained(gate, site, path.format(key), visit, 2e9)
+        assert found is not None
+        assert found["service"] == service
 
 
 NAMES = {"RGB_JPG": "jpg", "RGB_PNG": "png", "GREY_PNG": "png"}

@@ -13,7 +13,7 @@ import pytest
 from tests.access.conftest import MakeGate
 from tests.access.identification.conftest import Credentials
 
-from mastaba.api.access import Form, Grant, Shown
+from mastaba.api.access import Form, Grant, Principal, Shown
 from mastaba.api.services import Site
 from mastaba.errors import (
     AccessError,
@@ -22,6 +22,7 @@ from mastaba.errors import (
     RestrictedCredentialError,
     UnknownCredentialError,
 )
+from mastaba_access.auth.signing import NotAllowedError
 from mastaba_access.gate import RulesGate
 from mastaba_server.processes.scoreboard import Obstacle
 
@@ -186,6 +187,78 @@ def test_faulty_rules_keep_those_before_them_and_show_in_health(
     file.write_text(json.dumps(RULES))
     gate.poll()
     assert Obstacle.RULES not in site.scoreboard.obstacles
+
+
+SUSPENDED = ["claim:suspended=true"]
+
+
+@pytest.mark.parametrize(
+    ("more", "may_sign"),
+    [
+        ({"rules": [{"name": "x", "who": ["claim:role=editor"], "allow": {}}]}, True),
+        ({"rules": [{"name": "x", "who": ["not:group:town"], "allow": {}}]}, True),
+        ({"rules": [{"name": "x", "who": SUSPENDED, "deny": {}}]}, False),
+        ({"rules": [{"name": "x", "who": SUSPENDED, "limit": {"pixels": 9}}]}, False),
+        ({"rules": [{"name": "x", "who": SUSPENDED, "allow": {"pixels": 9}}]}, False),
+        ({"rules": [{"name": "x", "who": ["not:claim:suspended=true"], "allow": {}}]}, False),
+        (
+            {
+                "groups": {"bad": SUSPENDED},
+                "rules": [{"name": "x", "who": [["known", "not:group:bad"]], "allow": {}}],
+            },
+            False,
+        ),
+        ({"rates": [{"name": "x", "who": SUSPENDED, "per": "user", "rate": 1}]}, False),
+    ],
+)
+def test_what_is_signed_escapes_no_rule_about_claims(
+    make_gate: MakeGate, credentials: Credentials, more: dict[str, Any], may_sign: bool
+) -> None:
+    """Neither addresses nor sessions have the claims of the token."""
+    gate = make_gate({"default": "allow", **more}, **credentials.section())
+    anna = Principal("anna", "user", claims={"suspended": True}, is_strong=True)
+    for principal, is_signed in ((anna, may_sign), (replace(anna, claims={}), True)):
+        found = gate._grants._placed(principal, {}, "", in_addresses=False, epoch=0)
+        assert found.may_sign == is_signed
+        if is_signed:
+            assert gate.signed(found).startswith("s1.")
+        else:
+            with pytest.raises(NotAllowedError):
+                gate.signed(found)
+
+
+def test_a_signed_address_has_no_abilities_of_its_issuer(make_gate: MakeGate) -> None:
+    abilities = {"abilities": ["status"]}
+    rule = {"name": "x", "who": ["user:anna"], "what": abilities, "allow": {}}
+    gate = make_gate({"default": "allow", "rules": [rule]})
+    anna = Principal("anna", "user")
+    for principal, expected in (
+        (anna, {"status"}),
+        (Principal("main", "signed", issuer=anna), set()),
+    ):
+        found = gate._grants._placed(principal, {}, "", in_addresses=False, epoch=0)
+        assert found.abilities == expected
+
+
+def test_an_identifier_that_fails_does_not_end_the_looking(
+    make_gate: MakeGate, credentials: Credentials, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = credentials.key()
+    gate = make_gate(RULES, **credentials.section())
+    grant(gate, key)
+
+    def fail() -> bool:
+        raise ZeroDivisionError
+
+    for name in ("basic", "front"):
+        monkeypatch.setattr(gate.identifiers[name], "poll", fail)
+    assert not gate.poll()
+    epoch = gate.epoch
+    record = credentials.store.find(key[3:11])
+    assert record is not None
+    credentials.store.save([replace(record, revoked=1.0)], "revoked")
+    assert gate.poll()
+    assert gate.epoch > epoch
 
 
 def test_revoked_keys_end_with_the_next_poll(make_gate: MakeGate, credentials: Credentials) -> None:

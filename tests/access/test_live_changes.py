@@ -12,11 +12,12 @@ import pytest
 from tests.access.identification.conftest import Credentials
 from tests.live.client import ask, load
 from tests.live.processes import Mastaba, changed, free_port, wait_until
+from tests.sizes import sized
 from tests.tiny import tiny_installation
 
 pytestmark = [pytest.mark.live, pytest.mark.thorough]
 
-RELOADS = 40
+RELOADS = sized(14, 40)
 BELOW = "/1.0.0/RGB_PNG/4/9/6.png"
 
 

@@ -14,8 +14,9 @@ from tests.access.conftest import MakeGate
 from tests.access.identification.conftest import Credentials
 
 from mastaba.api.access import Form, Grant, Shown, Spending
-from mastaba.errors import AccessError, ConfigurationError
+from mastaba.errors import AccessError, ConfigurationError, UnknownCredentialError
 from mastaba_access.gate import RulesGate
+from mastaba_access.keystore.form import new_id, new_key
 from mastaba_access.rates import buckets as buckets_module
 from mastaba_access.rates.buckets import Buckets, Lease
 from mastaba_access.rates.quotas import Quotas, period_at
@@ -280,6 +281,22 @@ def test_keys_and_rules_share_what_they_may(make_gate: MakeGate, credentials: Cr
     # What one rate refuses is not taken from others.
     assert accepted(gate, other, TILE) == 2
     assert accepted(gate, grant(gate), TILE) == 0
+
+
+def test_a_reload_begins_nothing_anew(make_gate: MakeGate, credentials: Credentials) -> None:
+    """It makes another gate while the present one exists."""
+    document = rules({"name": "all", "per": "address", "rate": 1e-3, "burst": 5})
+    gates = [make_gate(document, **credentials.section())]
+    wrong = new_key(new_id())
+    assert accepted(gates[0], grant(gates[0]), TILE) == 5
+    for _ in range(31):
+        with pytest.raises(UnknownCredentialError):
+            grant(gates[0], wrong)
+    gates.append(make_gate(document, **credentials.section()))
+    assert accepted(gates[1], grant(gates[1]), TILE) == 0
+    with pytest.raises(AccessError) as caught:
+        grant(gates[1], wrong)
+    assert caught.value.status == 429
 
 
 def test_a_key_has_a_rate_of_its_own(make_gate: MakeGate, credentials: Credentials) -> None:

@@ -27,10 +27,11 @@ MAP = (
 def open_with(tmp_path: Path) -> Open:
     """Return a function that opens an installation with rates."""
 
-    def make(*rates: dict[str, Any]) -> Application:
-        rules = tmp_path / "rules.json"
-        rules.write_text(json.dumps({"default": "allow", "rates": list(rates)}))
-        section = {"access": {"rules": str(rules), "rate_headers": True}}
+    def make(*rates: dict[str, Any], rules: list[dict[str, Any]] | None = None) -> Application:
+        file = tmp_path / "rules.json"
+        document = {"default": "allow", "rates": list(rates), "rules": rules or []}
+        file.write_text(json.dumps(document))
+        section = {"access": {"rules": str(file), "rate_headers": True}}
         path = tiny_installation(tmp_path / "i", server_overrides={"plugins": section})
         return create_application(str(path))
 
@@ -159,6 +160,27 @@ def test_layers_in_bodies_have_the_rates_of_layers(open_with: Open) -> None:
     assert post("/wmts", **xml).status_code == 429
     assert post("/wmts", data=form | {"LAYER": "RGB_JPG"}).status_code == 429
     assert post("/wmts", data=form).status_code == 400
+
+
+@pytest.mark.parametrize("effect", [{"deny": {}}, {"deny": {"as": "lock"}}])
+def test_a_rate_does_not_tell_that_a_hidden_layer_exists(
+    open_with: Open, effect: dict[str, Any]
+) -> None:
+    layers = {"layers": ["RGB_PNG", "RGB_JPG"]}
+    application = open_with(
+        {"name": "one", "what": layers, "per": "address", "rate": 1e-3, "burst": 2},
+        rules=[{"name": "hidden", "what": {"layers": ["RGB_PNG"]}, **effect}],
+    )
+    paths = (
+        "/wmts/1.0.0/RGB_PNG/normal/PM/2/1/2.png",
+        "/tms/1.0.0/RGB_PNG/2/2/1.png",
+        MAP.format(layers="RGB_PNG", crs="EPSG:3857", size=9),
+        "/ogcapi/collections/RGB_PNG/map?width=9&height=9",
+    )
+    statuses = [ask(application, path).status_code for path in paths for _ in range(2)]
+    # A locked layer is described, so its rate may show.
+    assert (429 in statuses) == ("as" in effect["deny"])
+    assert ask(application, TILE).status_code == (429 if "as" in effect["deny"] else 200)
 
 
 @pytest.mark.parametrize(

@@ -4,30 +4,38 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from PIL import Image
 from tests.access.test_views import rules, view
-from tests.series import colour_of, series_installation
+from tests.series import LEVELS, colour_of, series_installation, write_value
 
 from mastaba.api.catalogue import Catalogue
 from mastaba.api.services import Site
 from mastaba.api.tools import create_application
 from mastaba.errors import NoSuchValueError, UnknownNameError
 from mastaba_access.gate import RulesGate
+from mastaba_access.rules.limits import Limit, combined
+from mastaba_writer.pyramids import LevelPlan
 
 YEARS = [{"time": year} for year in ("1950", "1975", "1999", "2023")]
 LIMIT = {"what": {"layers": ["ORTHO"]}, "limit": {"time": ["1950", "1999"]}}
 
 
-def opened(tmp_path: Path, limit: Any = LIMIT, **options: Any) -> tuple[Site, RulesGate]:
+def opened(
+    tmp_path: Path, limit: Any = LIMIT, *, is_deep: bool = False, **options: Any
+) -> tuple[Site, RulesGate]:
+    """Return a site with rules; with ``is_deep``, the value 1975 has a level more."""
     options = {"dimensions": [{"name": "time", "nearest": True}], **options}
     names = {"template": "ORTHO_{time}", "listed": True}
     server = series_installation(tmp_path, YEARS, services=("wms", "tms"), names=names, **options)
     file = tmp_path / "access.json"
     file.write_text(json.dumps(rules(limit, {"allow": {}})))
+    if is_deep:
+        write_value(tmp_path, "value_1", (1, 2, 3), levels=DEEP)
     site = create_application(str(server)).site
     site.plugin_settings = {"access": {"rules": str(file)}}
     return site, RulesGate(site, site.plugin_settings["access"])
@@ -167,3 +175,74 @@ def test_areas_hold_for_the_values_that_are_left(tmp_path: Path) -> None:
     assert list(found.resolve("ORTHO;time=1950").layer.pyramid.levels) == ["3"]
     assert list(found.resolve("ORTHO;time=2023").layer.pyramid.levels) == ["3"]
     assert found.resolve("ORTHO;time=2023").layer.at == {"time": "1999"}
+
+
+DEEP = (*LEVELS, LevelPlan("4", 4, 6, 8, 10))
+DETAILS = {"limit": {"scale": [5e7, 1e9]}}
+"""Leaves all levels of the default, and not the last one of a deeper value."""
+
+
+def test_a_deeper_value_has_no_levels_that_are_hidden(tmp_path: Path) -> None:
+    site, gate = opened(tmp_path, DETAILS, is_deep=True)
+    assert "4" in site.catalogue.resolve("ORTHO;time=1975").layer.pyramid.levels
+    found = view(gate, site, "wms")
+    layer = found.resolve("ORTHO;time=1975").layer
+    assert list(layer.pyramid.levels) == list(found.readers_of(layer)) == ["2", "3"]
+    assert found.readers["ORTHO"] is site.catalogue.readers["ORTHO"]
+
+
+def test_a_deeper_version_has_no_levels_that_are_hidden(tmp_path: Path) -> None:
+    site, gate = opened(tmp_path, DETAILS, is_deep=True)
+    # The layer of a service that knows versions, whose table of values does not matter.
+    version = site.catalogue.resolve("ORTHO;time=1975").layer
+    site.catalogue = replace(site.catalogue, variants={}, at_token=[lambda *_: version])
+    found = view(gate, site, "wms")
+    assert list(found.resolve("ORTHO~0123456789ab").layer.pyramid.levels) == ["2", "3"]
+
+
+def test_only_the_limited_layer_has_no_versions(tmp_path: Path) -> None:
+    site, gate = opened(tmp_path)
+    site.catalogue.at_token.append(lambda layer, values, token, asked: layer)
+    found = view(gate, site, "wms")
+    with pytest.raises(UnknownNameError):
+        found.resolve("ORTHO~0123456789ab", {})
+    other = replace(found.layers["ORTHO"], id="OTHER")
+    assert found.at_token[0](other, {}, "0123456789ab", {}) is other
+
+
+SECONDS = [{"time": f"2020-01-01T00:00:{text}Z"} for text in ("00", "00.500", "01", "02")]
+
+
+@pytest.mark.parametrize(
+    ("limit", "left"),
+    [
+        (["2020-01-01T00:00:00.5Z", "2020-01-01T01:00:01+01:00"], ["00.500", "01"]),
+        (["-0500", "2020-01-01T00:00:00.9Z"], ["00.500"]),
+        (["2020-01-01T00:00", "2020-01-01T00"], ["00", "00.500", "01", "02"]),
+    ],
+)
+def test_limits_can_state_every_time_that_layers_have(
+    tmp_path: Path, limit: list[str], left: list[str]
+) -> None:
+    server = series_installation(
+        tmp_path, SECONDS, services=("wms",), dimensions=[{"name": "time", "nearest": True}]
+    )
+    what = {"what": {"layers": ["ORTHO"]}, "limit": {"time": limit}}
+    (tmp_path / "access.json").write_text(json.dumps(rules(what, {"allow": {}})))
+    site = create_application(str(server)).site
+    site.plugin_settings = {"access": {"rules": str(tmp_path / "access.json")}}
+    catalogue = view(RulesGate(site, site.plugin_settings["access"]), site, "wms")
+    (values,) = catalogue.values_of(catalogue.layers["ORTHO"])
+    assert list(values.texts) == [f"2020-01-01T00:00:{text}Z" for text in left]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "both"),
+    [
+        ("2020-01-01T00:00:01Z", "2020-01-01T00:00:01.500Z", "2020-01-01T00:00:01.500Z"),
+        ("-0500-01-01T00:00:00Z", "-0400-01-01T00:00:00Z", "-0400-01-01T00:00:00Z"),
+    ],
+)
+def test_the_later_start_of_two_limits_counts(one: str, other: str, both: str) -> None:
+    limits = [Limit(time=(start, "")) for start in (one, other)]
+    assert combined(limits).time == combined(reversed(limits)).time == (both, "")

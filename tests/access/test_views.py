@@ -29,7 +29,7 @@ def rules(*found: dict[str, Any], default: str = "deny", **further: Any) -> dict
 
 def view(gate: RulesGate, site: Site, service: str, who: Principal = ANONYMOUS) -> Catalogue:
     found = gate.class_of(Visit(who), 1_795_600_000.0)
-    return gate.maker(found, site, "").view(service)
+    return gate._views.view(found, site, "", service)
 
 
 def published(catalogue: Catalogue, service: str) -> set[str]:
@@ -154,7 +154,7 @@ def test_areas_change_readers_and_boxes(make_gate: MakeGate, site: Site) -> None
     assert view(gate, site, "wms").readers["RGB_JPG"] is site.catalogue.readers["RGB_JPG"]
     # Equal parts of views of other classes are the same objects.
     other = gate.class_of(Visit(Principal("s", "signed", scope={"l": ["RGB_JPG"]})), 0.0)
-    scoped = gate.maker(other, site, "").view("wmts")
+    scoped = gate._views.view(other, site, "", "wmts")
     assert set(scoped.layers) == {"RGB_JPG"}
 
 

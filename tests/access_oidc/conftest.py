@@ -45,10 +45,23 @@ class Provider(ThreadingHTTPServer):
         self.keys: dict[str, tuple[str, Any]] = {}
         self.answers: dict[str, tuple[int, bytes]] = {}
         self.requests: list[str] = []
+        self.is_held = False
+        self._released = threading.Event()
+        self._released.set()
         self.serve_configuration(issuer=self.issuer)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that gives up is no error of the test."""
+
+    def hold(self) -> threading.Event:
+        """Answer no request until the returned event is set."""
+        self._released = threading.Event()
+        return self._released
+
+    def wait(self) -> None:
+        """Wait as long as requests are held."""
+        self.is_held = not self._released.is_set()
+        self._released.wait()
 
     def serve_configuration(self, **members: str) -> None:
         document = {"issuer": self.issuer, "jwks_uri": f"{self.url}/jwks", **members}
@@ -91,6 +104,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.server.requests.append(self.path)
+        self.server.wait()
         status, body = self.server.answers.get(self.path, (404, b""))
         self.send_response(status)
         if status == 302:

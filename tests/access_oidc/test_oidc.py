@@ -13,11 +13,13 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives import serialization
 from tests.access_oidc.conftest import Provider, encoded
+from tests.live.processes import wait_until
 
 from mastaba.api.access import Form, Principal, Shown
 from mastaba.errors import ConfigurationError, OverloadedError, UnknownCredentialError
 from mastaba_access_oidc import keys
 from mastaba_access_oidc.identifier import OIDCIdentifier
+from mastaba_server.threads import lasting
 
 
 def opened(provider: Provider, **settings: Any) -> OIDCIdentifier:
@@ -206,9 +208,30 @@ def test_new_keys_are_fetched_once_a_minute(
     del provider.keys["one"]
     provider.serve_keys()
     monkeypatch.setattr(keys, "_AGE", 0)
-    assert identifier.poll()
+    wait_until(identifier.poll)
     with pytest.raises(UnknownCredentialError):
         verify(identifier, token)
+
+
+@pytest.mark.parametrize("is_discovered", [True, False])
+def test_a_provider_that_hangs_holds_nothing_up(
+    provider: Provider, monkeypatch: pytest.MonkeyPatch, is_discovered: bool
+) -> None:
+    provider.add_key("ES256", "one")
+    uri = {} if is_discovered else {"jwks_uri": f"{provider.url}/jwks"}
+    identifier = opened(provider, **uri)
+    released = provider.hold()
+    monkeypatch.setattr(keys, "_PAUSE", 0)
+    monkeypatch.setattr(keys, "_AGE", 0)
+    # The same call looks for changed rules and keys.
+    assert not identifier.poll()
+    wait_until(lambda: provider.is_held)
+    assert verify(identifier, provider.token("one")).id == "anna"
+    # A request whose token names an unknown key waits for the provider, for a limited time in all.
+    monkeypatch.setattr(keys, "_SECONDS", 0.3)
+    with pytest.raises(UnknownCredentialError):
+        verify(identifier, provider.token("one", headers={"kid": "two"}))
+    released.set()
 
 
 def test_a_provider_that_is_down_changes_nothing(
@@ -223,12 +246,16 @@ def test_a_provider_that_is_down_changes_nothing(
     monkeypatch.setattr(keys, "_AGE", 0)
     assert not identifier.poll()
     assert verify(identifier, provider.token("one")).id == "anna"
-    # Also after a start without it.
+    # Also after a reload, and after a start without it.
+    reloaded = opened(provider)
+    assert verify(reloaded, provider.token("one")).id == "anna"
+    lasting._known.clear()
     restarted = opened(provider, keys_file=str(kept))
     assert verify(restarted, provider.token("one")).id == "anna"
     # But never with the keys of another provider.
     document = json.loads(kept.read_text())
     kept.write_text(json.dumps({**document, "issuer": "https://other.example.org"}))
+    lasting._known.clear()
     stranger = opened(provider, keys_file=str(kept))
     with pytest.raises(OverloadedError):
         verify(stranger, provider.token("one"))

@@ -11,13 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.key_gate import GatePlugin, KeyGate, Rights
 from tests.tiny import tiny_installation
 
 from mastaba.commands.main import main
+from mastaba.plugins.manager import Plugins
 from mastaba.wsgi import create_application
 from mastaba_usage.database import Database
 from mastaba_usage.errors import UsageError
-from mastaba_usage.front_logs import FORMATS
+from mastaba_usage.front_logs import FORMATS, Line
 from mastaba_usage.importing import Imported, LogCounter, import_log
 from mastaba_usage.reading import as_parquet
 from mastaba_usage.roll_up import roll_up
@@ -233,3 +235,16 @@ def test_parquet_says_what_is_missing(
     monkeypatch.setattr(sys.stdout, "isatty", lambda: False, raising=False)
     assert main(["usage", "-f", str(server_json), "--format", "parquet"]) == 1
     assert "pip install 'mastaba-usage[parquet]'" in capsys.readouterr().err
+
+
+def test_a_hidden_layer_counts_as_one_that_does_not_exist(server_json: Path) -> None:
+    gate = KeyGate(
+        classes={"": Rights(), "few": Rights(hidden=frozenset(("RGB_PNG",)))}, keys={"k1": "few"}
+    )
+    plugins = Plugins(extra={"gate": GatePlugin(gate)})
+    counter = LogCounter(create_application(str(server_json), plugins).site)
+    for name in ("RGB_PNG", "NOWHERE", "RGB_JPG"):
+        query = f"LAYER={name}&key=k1"
+        counter.count(Line("2026-11-24", "GET", "/wmts", query, 404, 10, "192.0.2.1"))
+    layers = {cell.layer for _, cell, _ in counter.taken()}
+    assert layers == {"unknown", "RGB_JPG"}

@@ -86,7 +86,7 @@ def test_usage_is_the_access_log(tmp_path: Path) -> None:
     # Workers that ended after the last one that added left their files.
     roll_up(directory, database)
     assert not list(directory.glob("*.cells"))
-    rows = database.sums("0000-00-00", "9999-99-99", ["status"])
+    rows = list(database.sums("0000-00-00", "9999-99-99", ["status"]))
     hits = {row["status"]: row["hits"] for row in rows}
     assert sum(received.values()) + failed == REQUESTS
     assert failed <= KILLS

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 import pytest
 from PIL import Image
+from tests.key_gate import KeyGate, Rights
+from tests.support.memory import peak_of, small_pieces
 from tests.tiny import tiny_installation
 from werkzeug.test import Client
 
@@ -17,14 +19,16 @@ from mastaba.api.access import GRANT, Grant, Principal
 from mastaba.api.services import Site
 from mastaba.api.web import OPERATION, Request, Response
 from mastaba.commands.main import main
+from mastaba.services.views import Views
 from mastaba.wsgi import create_application
 from mastaba_usage.blocks import Block
 from mastaba_usage.cells import HEAT_SUFFIX, SUFFIX
-from mastaba_usage.database import Database
+from mastaba_usage.database import NUMBERS, Database
 from mastaba_usage.heat import opacity
 from mastaba_usage.heat_tiles import Place, tile
 from mastaba_usage.meter import UsageMeter
 from mastaba_usage.process import Counters
+from mastaba_usage.reading import DEFAULT
 from mastaba_usage.roll_up import roll_up
 
 EVER = "from=2000-01-01&to=2100-01-01"
@@ -99,7 +103,7 @@ def rows(directory: str) -> Rows:
     database = Database(Path(directory))
     roll_up(Path(directory), database)
     columns = ("service", "virtual", "layer", "level", "ability", "key", "label", "status")
-    return database.sums("0000-00-00", "9999-99-99", columns)
+    return list(database.sums("0000-00-00", "9999-99-99", columns))
 
 
 def test_a_map_counts_once_and_uses_each_of_its_layers(counted: Callable[..., Rows]) -> None:
@@ -130,6 +134,27 @@ def test_layers_are_those_of_the_catalogue(
 ) -> None:
     (row,) = counted(path)
     assert (row["layer"], row["hits"]) == (layer, 1)
+
+
+@pytest.mark.parametrize(
+    ("path", "layer"),
+    [
+        ("/wmts?LAYER=RGB_PNG&TILEMATRIX=1", "unknown"),
+        ("/wmts?LAYER=nowhere&TILEMATRIX=1", "unknown"),
+        ("/tms/1.0.0/RGB_PNG", ""),
+        ("/tms/1.0.0/nowhere", ""),
+        ("/tms/1.0.0/RGB_JPG", "RGB_JPG"),
+    ],
+)
+def test_a_hidden_layer_counts_as_one_that_does_not_exist(
+    path: str, layer: str, counted: Callable[..., Rows], site: Site
+) -> None:
+    """Whoever asks for it reads so in its own usage."""
+    gate = KeyGate(classes={"": Rights(hidden=frozenset(("RGB_PNG",)))})
+    site.gate = gate
+    site.views = Views(site)
+    (row,) = counted(path, **{GRANT: PARTNER}, status=404)
+    assert row["layer"] == layer
 
 
 def test_the_key_is_that_of_the_grant(counted: Callable[..., Rows]) -> None:
@@ -183,6 +208,41 @@ def test_principals_read_their_own_usage_only(
     assert {row["key"] for row in found} == {"7f3k9q2d", "anonymous"}
     table = client.get(f"{path}&f=csv", environ_overrides={GRANT: PARTNER})
     assert table.text == "key,service,hits,bytes,cost,uses\r\n7f3k9q2d,wms,1,10,1,0\r\n"
+
+
+def test_signed_addresses_count_for_whom_they_are_and_read_nothing(
+    counted: Callable[..., Rows], server_json: Path
+) -> None:
+    """Whoever gets one must not read what its issuer, or others with the same secret, have used."""
+    key = Principal("7f3k9q2d", "key", "Town of Colmar")
+    of_key = Grant(Principal("main", "signed", issuer=key))
+    of_nobody = Grant(Principal("main", "signed"))
+    counted("/wms", **{GRANT: of_key})
+    found = counted("/wmts", **{GRANT: of_nobody})
+    assert {(row["service"], row["key"], row["label"]) for row in found} == {
+        ("wms", "7f3k9q2d", "Town of Colmar"),
+        ("wmts", "signed:main", ""),
+    }
+    client = Client(create_application(str(server_json)))
+    for path in ("/usage", "/usage/slots"):
+        for grant in (of_key, of_nobody):
+            assert client.get(path, environ_overrides={GRANT: grant}).status_code == 404
+
+
+@pytest.mark.parametrize(
+    "name", ["7f3k9q2d", "anonymous", "signed:main", "unknown", "removed", "other"]
+)
+def test_a_user_with_the_name_of_another_reads_nothing_of_it(
+    name: str, counted: Callable[..., Rows], server_json: Path
+) -> None:
+    counted("/wms")
+    for one in (PARTNER, Grant(Principal("main", "signed"))):
+        counted("/wms", **{GRANT: one})
+    user = Grant(Principal(name, "user"))
+    counted("/wmts", **{GRANT: user})
+    client = Client(create_application(str(server_json)))
+    own = client.get(f"/usage?{EVER}&by=key,service", environ_overrides={GRANT: user})
+    assert [(row["key"], row["service"]) for row in own.json["usage"]] == [(f"user:{name}", "wmts")]
 
 
 def test_cost_is_what_rates_would_take(counted: Callable[..., Rows], site: Site) -> None:
@@ -372,6 +432,44 @@ def test_the_last_day_is_shown_by_five_minutes(
     page = client.get("/usage?f=html", environ_overrides={GRANT: PARTNER}).text
     assert page.count("<rect ") == 1
     assert ": 1</title>" in page
+
+
+@pytest.mark.parametrize("form", ["json", "csv"])
+def test_long_answers_take_little_memory(
+    server_json: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    """They are in a file until the client has read them; they once were kept several times."""
+    row = dict.fromkeys(DEFAULT.split(","), "a" * 20) | dict.fromkeys(NUMBERS, 1)
+    rows = (dict(row, day=str(number)) for number in range(5000))
+    small_pieces(monkeypatch)
+    monkeypatch.setattr(Database, "sums", lambda *_: rows)
+    client = Client(create_application(str(server_json)))
+    boss = {GRANT: Grant(Principal("boss", "user"), abilities=frozenset(("usage",)))}
+    address = f"/usage?f={form}"
+    answer, peak = peak_of(lambda: client.get(address, environ_overrides=boss, buffered=False))
+    assert len(answer.data) > 550_000
+    assert answer.data.count(b"a" * 20) == 5000 * (len(DEFAULT.split(",")) - 1)
+    assert peak < 300_000
+    answer.close()
+
+
+def test_heat_maps_of_many_blocks_take_little_memory(
+    server_json: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Blocks of a level of which a block is a tile of the finest one.
+    monkeypatch.setattr("mastaba_usage.heat.SHIFT", 0)
+    monkeypatch.setattr("mastaba_usage.heat._STRAIGHT", "")
+    blocks = [Block("8", row, col, 10) for row in range(20) for col in range(50)]
+    monkeypatch.setattr(Database, "blocks", lambda *_: blocks)
+    small_pieces(monkeypatch)
+    client = Client(create_application(str(server_json)))
+    boss = {GRANT: Grant(Principal("boss", "user"), abilities=frozenset(("usage",)))}
+    path = "/usage/heat/RGB_JPG"
+    answer, peak = peak_of(lambda: client.get(path, environ_overrides=boss, buffered=False))
+    assert len(answer.data) > 600_000
+    assert len(answer.json["features"]) == len(blocks)
+    assert peak < 300_000
+    answer.close()
 
 
 def test_tiles_of_heat_maps_show_blocks_where_they_are(site: Site) -> None:

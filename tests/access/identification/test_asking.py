@@ -89,6 +89,10 @@ def test_users_are_issuers(credentials: Credentials) -> None:
     found = signing(credentials, {}, front)
     assert found.issuer is not None
     assert (found.issuer.id, found.issuer.groups, found.is_strong) == ("berta", {"g"}, False)
+    # Not the user of the file with that name.
+    credentials.user("berta", "x")
+    again = signing(credentials, {}, found)
+    assert again.issuer == found.issuer
 
 
 SCOPE: dict[str, Any] = {"l": ("A", "B"), "b": (0, 0, 10, 10), "r": (1, 100)}
@@ -130,6 +134,25 @@ def test_a_signed_address_never_signs_more(credentials: Credentials, body: Any) 
     principal = Principal("old", "signed", scope=SCOPE)
     with pytest.raises(NotAllowedError):
         signing(credentials, body, principal)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"layers": ["\ud800"]},
+        {"services": ["a\0"]},
+        {"layers": [{"a": 1}]},
+        {"layers": [[1]]},
+        {"resolution": ["a", 2]},
+        {"bbox": [10**400, 1, 2, 3]},
+        {"bbox": [True, 1, 2, 3]},
+        {"bbox": [math.nan, 1, 2, 3]},
+    ],
+)
+def test_what_no_address_can_say_is_a_client_error(credentials: Credentials, body: Any) -> None:
+    for principal in (key(credentials), Principal("old", "signed")):
+        with pytest.raises(InvalidParameterError):
+            signing(credentials, body, principal)
 
 
 def test_boxes_across_the_antimeridian(credentials: Credentials) -> None:

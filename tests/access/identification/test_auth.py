@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -318,3 +319,27 @@ def test_changed_addresses_are_refused_or_taken_apart() -> None:
 @pytest.mark.thorough
 def test_many_changed_addresses_are_refused_or_taken_apart() -> None:
     check_addresses(100_000)
+
+
+def test_a_session_that_is_not_accepted_ends_in_the_browser(installed: Installed) -> None:
+    """Otherwise, each request would be refused until it ends, also the one for a new session."""
+    tile = TILE.removeprefix("/maps")
+    for path in (tile, "/auth/session"):
+        cookie = "a=b; __Host-mastaba=s1.e30.AAAAAAAAAAAAAAAAAAAAAA"
+        status, headers, _ = installed.ask(path, HTTP_COOKIE=cookie, HTTP_X_USER="anna")
+        assert status == 401
+        assert headers["Set-Cookie"].startswith("__Host-mastaba=; Path=/; Max-Age=0; Secure;")
+        assert headers["Cache-Control"] == "no-store"
+    status, headers, _ = installed.ask(tile, HTTP_X_API_KEY="mk_wrong")
+    assert status == 401
+    assert "Set-Cookie" not in headers
+
+
+def test_a_check_lasts_no_longer_than_the_credential(tmp_path: Path) -> None:
+    installed = Installed(tmp_path, {"prefix": "/maps", "ttl": 600}, {})
+    until = datetime.fromtimestamp(int(time.time()) + 100, UTC).isoformat()
+    key = installed.credentials.key(groups=["partners"], until=until)
+    status, headers = installed.check(f"{TILE}?key={key}")
+    assert status == 200
+    lifetime = int(headers["Cache-Control"].removeprefix("private, max-age="))
+    assert 0 < lifetime <= 100

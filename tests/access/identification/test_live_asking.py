@@ -17,7 +17,8 @@ import pytest
 import yaml
 from tests.access.checking_fronts import DEPLOY
 from tests.access.identification.conftest import Credentials
-from tests.live.client import Answer, ask
+from tests.deploy.blocked import BLOCKED, CHECKS
+from tests.live.client import Answer, ask, ask_raw
 from tests.live.fronts import Front
 from tests.live.processes import Mastaba, changed, free_port, wait_until
 from tests.tiny import tiny_installation
@@ -78,7 +79,7 @@ def envoy(folder: Path, port: int, backend: int) -> list[str]:
             "text_format_source": {"inline_string": "%REQ(X-MASTABA-URI)% %RESPONSE_CODE%\n"}
         },
     }
-    routes = [{"match": {"prefix": "/"}, "route": {"cluster": "mastaba"}}]
+    routes = sample["routes"]
     manager = {
         "@type": "type.googleapis.com/envoy.extensions.filters.network."
         "http_connection_manager.v3.HttpConnectionManager",
@@ -153,6 +154,26 @@ def test_a_key_in_any_form_shows_what_others_do_not_see(asking: Asking) -> None:
     assert "ApiKey" in refused.headers["www-authenticate"]
     document = asking.get(f"/wmts/~{key}?SERVICE=WMTS&REQUEST=GetCapabilities").body.decode()
     assert f"{asking.url}{asking.prefix}/wmts/~{key}" in document
+
+
+def test_what_is_for_operators_is_not_public(asking: Asking) -> None:
+    key = asking.credentials.key(groups=["partners"])
+    headers = "".join(
+        f"{name}: /tms/~{key}{BELOW}\r\n" for name in ("X-Original-URI", "X-Forwarded-Uri")
+    )
+    for target in (*BLOCKED, *CHECKS):
+        path = f"{asking.prefix}{target}"
+        answer = ask_raw(asking.url, path.encode(), headers=headers.encode())
+        status = answer.split(b" ", 2)[1]
+        # 301: Traefik itself repairs paths with dots and double slashes.
+        assert status in (b"301", b"400", b"401", b"403", b"404"), (target, answer[:300])
+        assert b"x-mastaba-class" not in answer.lower()
+        assert b'"status": "OK"' not in answer
+    assert asking.get("/wms?SERVICE=WMS&REQUEST=GetCapabilities").status == 200
+    assert asking.get(f"/~{key}/?f=json").status == 200
+    body = b'{"seconds": 60}'
+    signed = asking.get("/auth/sign", method="POST", headers={"X-API-Key": key}, body=body)
+    assert signed.status == 200
 
 
 def test_a_revoked_key_is_refused(asking: Asking) -> None:

@@ -15,6 +15,7 @@ import pytest
 import yaml
 from tests.access.checking_fronts import DEPLOY, FRONTS
 from tests.access.identification.conftest import Credentials
+from tests.deploy.blocked import ALLOWED, BLOCKED, CHECKS
 from tests.deploy.samples import PROXY, SOCKET, apache
 from tests.live.client import Answer, ask, ask_raw
 from tests.live.processes import (
@@ -56,10 +57,11 @@ class Checking:
             public_url=f"{self.url}/maps",
             services_overrides={"auth": {"enabled": True, "prefix": "/maps"}},
         )
-        for layer in ("RGB_PNG", "RGB_JPG"):
+        ages = {"RGB_PNG": 3600, "RGB_JPG": 3600, "GREY_PNG": 1}
+        for layer, age in ages.items():
             descriptor = folder / "installation" / "layers" / f"{layer}.json"
             document = json.loads(descriptor.read_text("utf-8"))
-            document["cache_control"] = "public, max-age=3600"
+            document["cache_control"] = f"public, max-age={age}"
             descriptor.write_text(json.dumps(document), "utf-8")
         section = {
             "rules": str(folder / "rules.json"),
@@ -123,6 +125,14 @@ def test_what_is_open_is_shared_by_all(checking: Checking) -> None:
     assert checking.get(f"{place}?key={key}").headers["x-cache"] == "HIT"
 
 
+def test_nothing_is_kept_longer_than_it_lives(checking: Checking) -> None:
+    key = checking.credentials.key(groups=["partners"])
+    short = f"/maps/tms/~{key}/1.0.0/GREY_PNG/4/9/6.png"
+    assert checking.get(short).status == 200
+    time.sleep(2.1)
+    assert checking.get(short).headers["x-cache"] == "MISS"
+
+
 def test_documents_are_of_one_client(checking: Checking) -> None:
     keys = [checking.credentials.key(groups=["partners"]) for _ in range(2)]
     path = "/maps/wmts/~{}?SERVICE=WMTS&REQUEST=GetCapabilities"
@@ -162,6 +172,22 @@ def test_addresses_that_can_be_read_in_two_ways(checking: Checking) -> None:
     ):
         status = int(ask_raw(checking.url, target.encode()).split(b" ", 2)[1])
         assert status in (400, 401, 403, 404), target
+
+
+def test_what_is_for_operators_is_not_public(checking: Checking) -> None:
+    key = checking.credentials.key(groups=["partners"])
+    with_headers = b"X-Original-URI: /maps/tms/~%s%s\r\n" % (key.encode(), BELOW.encode())
+    for target in (*BLOCKED, *CHECKS):
+        answer = ask_raw(checking.url, f"/maps{target}".encode(), headers=with_headers)
+        assert answer.split(b" ", 2)[1] in (b"400", b"401", b"403", b"404"), (target, answer[:300])
+        assert b"X-Mastaba-Class" not in answer
+        assert b'"status": "OK"' not in answer
+    segment = f"/~{key}"
+    for target in ALLOWED:
+        path = f"/maps{target}".replace("/~mk_x", segment).replace("/%7Emk_x", segment)
+        status = int(ask_raw(checking.url, path.encode()).split(b" ", 2)[1])
+        assert status in (200, 400, 404), target
+    assert checking.get(f"/maps/~{key}/?f=json").status == 200
 
 
 def test_a_body_arrives(checking: Checking) -> None:
@@ -228,7 +254,7 @@ def test_apache_logs_no_credentials() -> None:
             text = text.replace(old, new)
         host = folder / "host.conf"
         host.write_text(text)
-        stack.enter_context(apache(folder, host, port, (*PROXY, "setenvif")))
+        stack.enter_context(apache(folder, host, port, (*PROXY, "setenvif", "headers")))
         url = f"http://127.0.0.1:{port}"
         for path in ("/~secret/x", "/x?key=secret", "/x?%6bey=secret", "/%7Esecret/x"):
             assert ask(url, f"/maps/tms{path}").status == 503

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 import threading
-import time
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Sequence
 
 from mastaba.api.services import LayerChange, Site
 from mastaba_access.decisions import AccessClass
 from mastaba_access.rules.what import Layers
 from mastaba_access.views import Shown, shown_layers
-
-logger = logging.getLogger("mastaba.access")
-
-_DELAYS: Final = (1.0, 4.0, 15.0, 60.0)
-"""Seconds between attempts: a cache that restarts is purged later."""
+from mastaba_server.processes import announcement
 
 
 def announce(site: Site, before: AccessClass, after: AccessClass, layers: Layers) -> None:
@@ -38,7 +31,7 @@ def announce(site: Site, before: AccessClass, after: AccessClass, layers: Layers
     if changes and calls is not None:
         found = calls(site, changes)
         if found:
-            threading.Thread(target=_call, args=(list(found.values()),), daemon=True).start()
+            threading.Thread(target=announcement.announce, args=(found,), daemon=True).start()
 
 
 def changed_layers(
@@ -67,18 +60,3 @@ def _described(found: AccessClass, shown: Shown | None) -> tuple[object, ...]:
     """Return what a layer looks like; areas with equal names may differ."""
     areas = () if shown is None else shown.limit.areas
     return shown, *(found.areas[name].digest for name in sorted(areas))
-
-
-def _call(calls: list[Callable[[], object]]) -> None:
-    for delay in (*_DELAYS, None):
-        failed = []
-        for call in calls:
-            try:
-                call()
-            except Exception as error:  # noqa: BLE001 - a plugin may raise anything
-                failed.append(call)
-                logger.warning("a change of the rules is not announced yet: %s", error)
-        calls = failed
-        if not calls or delay is None:
-            return
-        time.sleep(delay)

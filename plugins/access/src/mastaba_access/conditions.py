@@ -35,19 +35,6 @@ def matches_address(networks: Iterable[str], address: str) -> bool:
     return any(found in network(text) for text in networks)
 
 
-def shared_network(address: str) -> str:
-    """Return what counts as one client: an IPv4 address, a network of /64 in IPv6, or nothing."""
-    try:
-        found = ipaddress.ip_address(address)
-    except ValueError:
-        return ""
-    if isinstance(found, ipaddress.IPv6Address):
-        if found.ipv4_mapped is not None:
-            return str(found.ipv4_mapped)
-        return str(int(found) >> 64)
-    return str(found)
-
-
 def matches_host(globs: Iterable[str], referer: str) -> bool:
     """Return whether the host of a Referer header matches one of the patterns.
 

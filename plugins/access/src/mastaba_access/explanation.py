@@ -19,6 +19,7 @@ from mastaba_access.rules.ruleset import Rule, RuleSet
 from mastaba_access.rules.what import PLAIN_ABILITIES, Layers
 from mastaba_access.rules.who import ANONYMOUS, Visit
 from mastaba_access.views import layers_of
+from mastaba_server.web.credentials import is_ambiguous, without_segment
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,28 +38,43 @@ class Address:
 
 
 def parse_address(url: str, site: Site) -> Address:
-    """Return what the address of a request is about."""
+    """Return what the address of a request is about.
+
+    Raises:
+        MastabaError: every client is refused there, whatever the rules say.
+    """
     split = urlsplit(url)
     path = unquote(split.path)
+    if is_ambiguous(path, split.path):
+        raise MastabaError("the address can be read in more than one way: the answer is 400")
     roots = {one.root_path: (name, "") for name, one in site.catalogue.services.items()}
     for virtual, settings in site.catalogue.virtual.items():
         for name, one in settings.services.items():
             roots[one.root_path] = name, virtual
     # Public addresses may have further segments in front.
-    prefixes = {
-        urlsplit(one.endpoint_uri).path.rstrip("/"): (name, "")
+    public = {
+        name: urlsplit(one.endpoint_uri).path.rstrip("/")
         for name, one in site.catalogue.services.items()
+    }
+    prefixes = {
+        prefix: (name, "")
+        for name, prefix in public.items()
         if not site.plugins.services[name].is_fallback
     }
-    found = max(
-        (
-            (len(root), owner)
-            for root, owner in {**prefixes, **roots}.items()
-            if path == root or path.startswith(f"{root}/")
-        ),
-        default=(0, ("", "")),
+    owners = {**prefixes, **roots}
+    _, plain = without_segment(path, {*site.roots, *public.values()})
+    root, (service, virtual) = max(
+        ((root, owner) for root, owner in owners.items() if f"{plain}/".startswith(f"{root}/")),
+        key=lambda found: len(found[0]),
+        default=("", ("", "")),
     )
-    return Address(*found[1], named_layers(path, split.query, site.catalogue.layers))
+    if plain is not path and service:
+        answering = site.services.get(service)
+        if answering is not None and not answering.takes_credential_at(plain[len(root) :]):
+            raise MastabaError(
+                f"{service} takes no credential in this path: the answer is 404, for everybody"
+            )
+    return Address(service, virtual, named_layers(plain, split.query, site.catalogue.layers))
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +248,9 @@ def explained(
         url: of a request, or its path and query.
         visit: who asks, and from where.
         at: Unix seconds.
+
+    Raises:
+        MastabaError: every client is refused there, whatever the rules say.
     """
     address = parse_address(url, site)
     if not address.service:

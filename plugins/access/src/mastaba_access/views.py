@@ -6,7 +6,6 @@ service, so each service has a view of its own; most of them are equal, and then
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
@@ -14,20 +13,18 @@ from operator import and_, or_
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
 from mastaba.api.access import LockedReader
-from mastaba.api.catalogue import WGS84, Catalogue, FeatureInfo, Layer, transform_points
+from mastaba.api.catalogue import Catalogue, FeatureInfo, Layer
 from mastaba.api.services import Service, Settings, Site
 from mastaba.api.web import printable
 from mastaba.errors import UnknownNameError
 from mastaba_access.decisions import AccessClass, Outcome
+from mastaba_access.levels import is_within
 from mastaba_access.rules.limits import (
     ALWAYS,
     EVERYTHING,
     NO_LIMIT,
     Limit,
-    Range,
     combined,
     media_type,
 )
@@ -40,9 +37,6 @@ if TYPE_CHECKING:
 
 _ASIDE: Final = frozenset(("info", "legend"))
 """Abilities for which alone a layer is not listed."""
-
-_RADIUS: Final = 6_371_008.8
-"""Metres; mean radius of the Earth."""
 
 _MOST_PARTS: Final = 16_384
 """Parts that are kept for a catalogue. Signed addresses may have any number of boxes."""
@@ -360,7 +354,7 @@ class ViewMaker:
         kept = {
             key: level
             for key, level in layer.pyramid.levels.items()
-            if _is_within(layer, level.matrix.cell_size, limit.resolution, limit.scale)
+            if is_within(layer, level.matrix.cell_size, limit.resolution, limit.scale)
         }
         if not kept:
             return None
@@ -368,6 +362,11 @@ class ViewMaker:
             pyramid = replace(layer.pyramid, levels=MappingProxyType(kept))
             layer = replace(layer, pyramid=pyramid)
             readers = MappingProxyType({key: readers[key] for key in kept})
+        elif (limit.resolution, limit.scale) != (EVERYTHING, EVERYTHING) and (
+            layer.id in self._catalogue.variants or self._catalogue.at_token
+        ):
+            # A layer that stays the same shows its values and versions with all of their levels.
+            layer = replace(layer)
         if not (limit.areas or limit.boxes):
             return layer, readers
         from mastaba_render.api.areas import Area, Cut, masked_readers, narrowed
@@ -411,44 +410,18 @@ class ViewMaker:
 
 def _without_versions(
     limited: frozenset[str],
-    find: Callable[[Layer, Mapping[str, str], str], Layer],
+    find: Callable[[Layer, Mapping[str, str], str, Mapping[str, str]], Layer],
     layer: Layer,
     values: Mapping[str, str],
     token: str,
+    asked: Mapping[str, str],
 ) -> Layer:
     if layer.id in limited:
         raise UnknownNameError(f"there is no layer {printable(f'{layer.id}~{token}')}", "layer")
-    return find(layer, values, token)
+    return find(layer, values, token, asked)
 
 
 def _box(box: Sequence[float]) -> dict[str, Any]:
     west, south, east, north = box
     ring = [[west, south], [east, south], [east, north], [west, north], [west, south]]
     return {"type": "Polygon", "coordinates": [ring]}
-
-
-def _is_within(layer: Layer, cell_size: float, resolution: Range, scale: Range) -> bool:
-    if resolution != EVERYTHING:
-        metres = pixel_size(layer, cell_size)
-        if not resolution[0] * (1 - 1e-9) <= metres <= resolution[1] * (1 + 1e-9):
-            return False
-    denominator = cell_size * layer.pyramid.tile_matrix_set.crs.metres_per_unit / 0.00028
-    return scale[0] * (1 - 1e-9) <= denominator <= scale[1] * (1 + 1e-9)
-
-
-def pixel_size(layer: Layer, cell_size: float) -> float:
-    """Return the height of a pixel at the centre of a layer, in metres on the ground.
-
-    Args:
-        cell_size: of the level, in units of its CRS.
-    """
-    box, crs = layer.native_bbox, layer.pyramid.tile_matrix_set.crs
-    x, y = (box.xmin + box.xmax) / 2, (box.ymin + box.ymax) / 2
-    # A step that is small, but large enough for the digits of coordinates.
-    step = max(cell_size, (box.ymax - box.ymin) * 1e-6)
-    xs, ys = np.array([x, x]), np.array([y - step / 2, y + step / 2])
-    lon, lat = (np.radians(one) for one in transform_points(crs, WGS84, xs, ys))
-    half = np.sin(np.diff(lat) / 2) ** 2
-    half += np.cos(lat[0]) * np.cos(lat[1]) * np.sin(np.diff(lon) / 2) ** 2
-    metres = float(2 * _RADIUS * np.arcsin(np.sqrt(half))[0])
-    return metres / step * cell_size if math.isfinite(metres) else cell_size * crs.metres_per_unit

@@ -6,6 +6,8 @@ import json
 import logging
 import os
 import tempfile
+import threading
+import time
 from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -17,6 +19,7 @@ from mastaba.errors import MastabaError, NoResponseError, reason_of
 from mastaba_access_oidc.settings import Provider
 from mastaba_access_oidc.shared_text import SharedText
 from mastaba_http import HTTPClient
+from mastaba_server.threads.lasting import lasting
 
 logger = logging.getLogger("mastaba.access")
 
@@ -25,6 +28,7 @@ PublicKey = RSAKey | ECKey | OKPKey
 LARGEST: Final = 1024 * 1024
 """Bytes of a key set."""
 _SECONDS: Final = 5.0
+"""Seconds in which the provider must have answered with its keys."""
 _PAUSE: Final = 60.0
 """Seconds between two requests to the provider, of all workers of a node."""
 _AGE: Final = 3600.0
@@ -53,10 +57,11 @@ class ProviderKeys:
 
     def __init__(self, provider: Provider) -> None:
         self._provider = provider
-        self._shared = SharedText(LARGEST)
+        # A reload while the provider does not answer takes over what is known.
+        self._shared = lasting(_shared_text, provider.issuer, provider.jwks_uri)
         self._version = 0
         self._keys: list[tuple[str | None, str, PublicKey, str | None]] = []
-        if not self.refresh():
+        if not self.refresh() and not self._shared.version:
             self._read_file()
         self._update()
 
@@ -82,7 +87,8 @@ class ProviderKeys:
     def has_changed(self) -> bool:
         """Fetch the keys again if it is time, and return whether this process got others."""
         if self._shared.may_replace(_PAUSE, _AGE):
-            self._fetch()
+            # Aside: the caller also looks for other changes, which must not wait for the provider.
+            threading.Thread(target=self._fetch, name="oidc", daemon=True).start()
         return self._update()
 
     def refresh(self) -> bool:
@@ -155,6 +161,10 @@ class ProviderKeys:
                 os.unlink(temporary)
 
 
+def _shared_text() -> SharedText:
+    return SharedText(LARGEST)
+
+
 def reason_or_text(error: Exception) -> str:
     """Return why a file cannot be used."""
     return (reason_of(error) if isinstance(error, OSError) else None) or str(error)
@@ -166,10 +176,11 @@ def fetched(provider: Provider) -> bytes:
     Raises:
         KeySetError: it does not answer in time, or not as OpenID Connect says.
     """
+    ends = time.monotonic() + _SECONDS
     address = provider.jwks_uri
     if address is None:
         # "{issuer}/.well-known/…", with one slash.
-        text = _get(provider.issuer.rstrip("/") + _DISCOVERY)
+        text = _get(provider.issuer.rstrip("/") + _DISCOVERY, ends)
         try:
             document = json.loads(text)
         except (ValueError, RecursionError) as error:
@@ -179,16 +190,17 @@ def fetched(provider: Provider) -> bytes:
         address = document.get("jwks_uri")
         if not isinstance(address, str) or not address.startswith("https://"):
             raise KeySetError("its configuration names no https address of keys")
-    return _get(address)
+    return _get(address, ends)
 
 
-def _get(address: str) -> bytes:
+def _get(address: str, ends: float) -> bytes:
     try:
         parts = urlsplit(address)
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         if not target.isascii() or not target.isprintable() or " " in target:
             raise KeySetError("the address of its keys is damaged")
-        client = HTTPClient(address, _SECONDS, seconds=_SECONDS)
+        seconds = max(0.1, ends - time.monotonic())
+        client = HTTPClient(address, seconds, seconds=seconds)
         try:
             answer = client.request("GET", target, {"Accept": "application/json"}, LARGEST + 1)
         finally:

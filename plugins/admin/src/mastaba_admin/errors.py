@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from mastaba.api.web import Response, message
+from mastaba.api.web import Response, entry_of, message
 from mastaba.errors import (
     ChangeRefusedError,
     OverloadedError,
@@ -16,7 +16,7 @@ from mastaba.errors import (
     public_message,
 )
 from mastaba_admin.messages import without_paths
-from mastaba_ows.errors import STATUSES, MediaTypeError, MethodNotAllowedError, entry_of
+from mastaba_ows.errors import STATUSES, MediaTypeError, MethodNotAllowedError
 
 
 class NotAuthorizedError(RequestError):

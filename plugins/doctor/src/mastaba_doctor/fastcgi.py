@@ -87,7 +87,7 @@ def _output(sock: socket.socket) -> bytes:
     while size < _MAX_ANSWER:
         version, kind, _, length, padding = unpack_header(_exactly(sock, HEADER_SIZE))
         if version != 1:
-            raise ValueError("the answer is no FastCGI")
+            raise ValueError("the answer is not FastCGI")
         content = _exactly(sock, length)
         _exactly(sock, padding)
         if kind == _END:

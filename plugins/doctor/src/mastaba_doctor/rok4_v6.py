@@ -171,5 +171,5 @@ class _Conversion:
         self.notes.append(Note(path, text))
 
     def _lose(self, *path: str) -> None:
-        reason = _LOST.get(".".join(path), "has no place in version 7")
+        reason = _LOST.get(".".join(path), "does not exist in version 7")
         self.notes.append(Note(f"$.{'.'.join(path)}", f"is dropped: {reason}", is_lost=True))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from mastaba.api.catalogue import Level
+from mastaba.api.catalogue import Level, TileLimits
 
 # Steps of a sequence that fills a square evenly with any number of points: powers of the
 # inverse of the real root of x³ = x + 1.
@@ -18,22 +18,24 @@ def slab_positions(level: Level, most: int) -> Iterator[tuple[int, int]]:
 
     Always the same ones, without duplicates, and all of them if there are at most ``most``.
     """
-    limits = level.limits
-    first_col, last_col = (c // level.tiles_per_width for c in (limits.min_col, limits.max_col))
-    first_row, last_row = (r // level.tiles_per_height for r in (limits.min_row, limits.max_row))
+    return _positions(level.limits, level.tiles_per_width, level.tiles_per_height, most)
+
+
+def tile_positions(level: Level, most: int) -> Iterator[tuple[int, int]]:
+    """Yield columns and rows of tiles within the limits, in the order of `slab_positions`."""
+    return _positions(level.limits, 1, 1, most)
+
+
+def _positions(
+    limits: TileLimits, tiles_per_width: int, tiles_per_height: int, most: int
+) -> Iterator[tuple[int, int]]:
+    first_col, last_col = (c // tiles_per_width for c in (limits.min_col, limits.max_col))
+    first_row, last_row = (r // tiles_per_height for r in (limits.min_row, limits.max_row))
     width, height = last_col - first_col + 1, last_row - first_row + 1
-    if width * height <= most:
-        middle = width // 2, height // 2
-        yield first_col + middle[0], first_row + middle[1]
-        for number in range(width * height):
-            row, col = divmod(number, width)
-            if (col, row) != middle:
-                yield first_col + col, first_row + row
-        return
-    seen: set[tuple[int, int]] = set()
+    total, seen = width * height, set()
     x = y = 0.5
-    # In a narrow level, many points fall into one slab, so their number is limited too.
-    for _ in range(8 * most):
+    # In a narrow level, many points fall into one place, so their number is limited too.
+    for _ in range(8 * min(most, total)):
         place = first_col + int(x * width), first_row + int(y * height)
         if place not in seen:
             seen.add(place)
@@ -41,6 +43,11 @@ def slab_positions(level: Level, most: int) -> Iterator[tuple[int, int]]:
             if len(seen) == most:
                 return
         x, y = (x + _STEP_X) % 1.0, (y + _STEP_Y) % 1.0
+    if total <= most:
+        for number in range(total):
+            row, col = divmod(number, width)
+            if (first_col + col, first_row + row) not in seen:
+                yield first_col + col, first_row + row
 
 
 def slab_count(level: Level) -> int:

@@ -22,14 +22,14 @@ from mastaba.errors import (
     SlabFormatError,
     StorageError,
 )
-from mastaba_doctor.samples import slab_count, slab_positions, tiles_of
+from mastaba_doctor.samples import slab_count, slab_positions, tile_positions, tiles_of
 from mastaba_doctor.slab_report import size_mismatch
 from mastaba_doctor.vector import check_vector_tile
 
 _THREADS: Final = 8
 # Positions tried for each slab wanted: in sparse levels, many have no slab.
 _TRIES: Final = 16
-# Tiles of a block that are looked for until one is stored: a block may be a whole level.
+# Places of a level of a container that are looked at until enough tiles are found.
 _LOOKED_FOR: Final = 4096
 
 
@@ -152,31 +152,38 @@ def _examined(place: _PublishedLevel, samples: int) -> tuple[int, list[Fault]]:
 
 
 def _container_examined(place: _PublishedLevel, samples: int) -> tuple[int, list[Fault]]:
-    """Decode a tile of some blocks of a container; return their number, and their problems."""
+    """Decode some tiles of a level of a container; return their number, and their problems."""
     reader = place.reader
     decode = _decoder(place.layer, place.level) if reader.decoder is None else reader.decoder.decode
     deliver = None if reader.decoder else reader.deliver
-    count = 0
-    for block_col, block_row in slab_positions(place.level, samples * _TRIES):
-        for row, col in islice(tiles_of(place.level, block_col, block_row), _LOOKED_FOR):
-            key = reader.key_of(reader.place_of(row, col)[0])
-            try:
-                tile = reader.locate(row, col)
-                if tile is None:
-                    continue
-                payload = tile.read()
-                decode(payload if deliver is None else deliver(payload))
-            except SlabFormatError as error:
-                reason, remedy = f"{place.described}: {error}", "write the container again"
-                name = _named(reader.storage, key)
-                return count, [Fault(Severity.ERROR, name, f"tile {row}/{col}", reason, remedy)]
-            except StorageError as error:
-                return count, [_unreadable(reader.storage, key, "$", place, error)]
-            count += 1
-            break
-        if count >= samples:
-            break
-    return count, []
+    places = tile_positions(place.level, _LOOKED_FOR)
+    count, looked_for, size = 0, 0, samples
+    where = place.level.limits.min_row, place.level.limits.min_col
+    key = reader.key_of(reader.place_of(*where)[0])
+    try:
+        # Few places are enough unless the level is sparse.
+        while batch := [(row, col) for col, row in islice(places, size)]:
+            looked_for, size = looked_for + len(batch), 2 * size
+            for where, tile in zip(batch, reader.locate_all(batch), strict=True):
+                if tile is not None:
+                    key = reader.key_of(reader.place_of(*where)[0])
+                    payload = tile.read()
+                    decode(payload if deliver is None else deliver(payload))
+                    count += 1
+                if count >= samples:
+                    return count, []
+    except SlabFormatError as error:
+        reason, remedy = f"{place.described}: {error}", "write the container again"
+        name = _named(reader.storage, key)
+        at = f"tile {where[0]}/{where[1]}"
+        return count, [Fault(Severity.ERROR, name, at, reason, remedy)]
+    except StorageError as error:
+        return count, [_unreadable(reader.storage, key, "$", place, error)]
+    if count:
+        return count, []
+    reason = f"{place.described}: no tile is stored at the {looked_for} places looked at"
+    remedy = "correct the limits or the levels, or write the container again"
+    return 0, [Fault(Severity.WARNING, _named(reader.storage, key), "$", reason, remedy)]
 
 
 def _wrong_size(storage: Storage, key: str, place: _PublishedLevel) -> Fault | None:

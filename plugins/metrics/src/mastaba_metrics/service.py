@@ -17,8 +17,8 @@ from prometheus_client.metrics_core import (
 
 import mastaba
 from mastaba.api.services import Service, Site, WorkerStatus
-from mastaba.api.web import Request, Response, message
-from mastaba.errors import AccessError, RequestError, UnknownPathError, public_message
+from mastaba.api.web import Request, Response, message, status_of
+from mastaba.errors import AccessError, UnknownPathError, public_message
 from mastaba_metrics.table import (
     BOUNDS,
     BUCKETS,
@@ -57,8 +57,7 @@ class MetricsService(Service):
         return Response(200, [("Content-Type", media_type)], encode(_Collector(self.site)))
 
     def error_response(self, error: Exception, request: Request) -> Response:
-        status = 404 if isinstance(error, RequestError) else 500
-        return message(status, public_message(error) + "\n", "text/plain")
+        return message(status_of(error), public_message(error) + "\n", "text/plain")
 
 
 class _Collector:

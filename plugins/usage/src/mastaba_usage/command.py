@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from argparse import SUPPRESS
 from pathlib import Path
@@ -99,7 +100,7 @@ def _show(arguments: argparse.Namespace) -> int:
     database = _settings(_site(arguments)).database
     first, last = days(arguments.first, arguments.last)
     by = columns(arguments.by)
-    rows = database.sums(first, last, by, conditions(arguments.where))
+    rows = list(database.sums(first, last, by, conditions(arguments.where)))
     names = [*by, *NUMBERS]
     if arguments.format == "json":
         print_json({"from": first, "to": last, "usage": rows})
@@ -124,7 +125,7 @@ def _show_heat_map(arguments: argparse.Namespace) -> int:
         raise UsageError("no areas are counted: plugins.usage.heat is not true in server.json")
     period = days(arguments.first, arguments.last)
     blocks = settings.database.blocks(*period, layer.id, arguments.level)
-    print_json(collection(layer, blocks, period))
+    print_json(json.loads(b"".join(collection(layer, blocks, period))))
     return 0
 
 

@@ -246,8 +246,8 @@ class Database:
         last: str,
         by: Sequence[str],
         where: Mapping[str, str] | None = None,
-    ) -> list[dict[str, Any]]:
-        """Return sums of `NUMBERS`, sorted by the columns of ``by``.
+    ) -> Iterator[dict[str, Any]]:
+        """Yield sums of `NUMBERS`, sorted by the columns of ``by``.
 
         Args:
             first, last: days, both included.
@@ -286,10 +286,10 @@ class Database:
         with closing(self._open()) as db:
             db.row_factory = sqlite3.Row
             try:
-                found = db.execute(query, (first, last, *where.values())).fetchall()
+                for row in db.execute(query, (first, last, *where.values())):
+                    yield dict(row)
             except sqlite3.Error as error:
                 raise self._unusable(error) from error
-        return [dict(row) for row in found]
 
     def merge(self, other: Path) -> None:
         """Take over the days of other nodes; days that are there already are replaced.

@@ -3,76 +3,90 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from mastaba.api.catalogue import WGS84, TileLimits, transform_points
+from mastaba_server.web.pieces import json_pieces
 from mastaba_usage.blocks import SHIFT
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from mastaba.api.catalogue import CRS, Layer, TileMatrix
     from mastaba_usage.blocks import Block
+
+Places: TypeAlias = "NDArray[np.float64]"
+"""Longitude and latitude in degrees, shape (n, 2)."""
 
 _STEPS: Final = 8
 """Segments of an edge, in CRSs in which meridians and parallels are not straight."""
 _STRAIGHT: Final = "EPSG:3857"
 
 
-def features(layer: Layer, blocks: Sequence[Block]) -> list[dict[str, Any]]:
-    """Return blocks as GeoJSON features (RFC 7946): polygons in CRS84, counterclockwise.
+def outlines(layer: Layer, blocks: Iterable[Block]) -> Iterator[tuple[Block, Places]]:
+    """Yield blocks with their rings in CRS84, counterclockwise.
 
     Blocks of levels that the layer no longer has, and those beyond what its CRS can express, are
     left out.
     """
-    found = []
     tile_matrix_set = layer.pyramid.tile_matrix_set
     for block in blocks:
         matrix = tile_matrix_set.matrices.get(block.level)
         ring = None if matrix is None else _ring(matrix, tile_matrix_set.crs, block)
         if ring is not None:
-            found.append(
-                {
-                    "type": "Feature",
-                    "geometry": {"type": "Polygon", "coordinates": [ring]},
-                    "properties": {"level": block.level, "hits": block.hits},
-                }
-            )
-    return found
+            yield block, ring
 
 
-def collection(layer: Layer, blocks: Sequence[Block], period: tuple[str, str]) -> dict[str, Any]:
-    """Return the GeoJSON document of a heat map.
+def collection(layer: Layer, blocks: Sequence[Block], period: tuple[str, str]) -> Iterator[bytes]:
+    """Yield the parts of the GeoJSON document of a heat map (RFC 7946), as polygons.
 
     Args:
         layer: whose.
         blocks: with most hits first.
         period: first and last day.
     """
-    return {
+    head = {
         "type": "FeatureCollection",
         "layer": layer.id,
         "from": period[0],
         "to": period[1],
-        "features": features(layer, blocks),
     }
+    features = (
+        {
+            "type": "Feature",
+            "geometry": {"type": "Polygon", "coordinates": [ring.tolist()]},
+            "properties": {"level": block.level, "hits": block.hits},
+        }
+        for block, ring in outlines(layer, blocks)
+    )
+    return json_pieces(head, "features", features)
 
 
-def drawn(found: Sequence[Mapping[str, Any]]) -> tuple[str, list[tuple[str, float, int]]]:
-    """Return what a page needs to draw features in longitude and latitude.
+def drawn(layer: Layer, blocks: Sequence[Block]) -> tuple[str, list[tuple[str, float, int]]]:
+    """Return what a page needs to draw blocks in longitude and latitude.
 
     Returns:
-        ``viewBox`` of the SVG; for each feature the path, the opacity, and hits.
+        ``viewBox`` of the SVG; for each block the path, the opacity, and hits.
     """
-    rings = [one["geometry"]["coordinates"][0] for one in found]
-    places = [place for ring in rings for place in ring] or [(-180.0, -90.0), (180.0, 90.0)]
-    xs, ys = [x for x, _ in places], [-y for _, y in places]
-    box = min(xs), min(ys), max(xs) - min(xs), max(ys) - min(ys)
-    most = max((one["properties"]["hits"] for one in found), default=1)
-    shapes = []
-    for one, ring in zip(found, rings, strict=True):
-        hits = one["properties"]["hits"]
-        path = "M" + "L".join(f"{x:.6f} {-y:.6f}" for x, y in ring[:-1]) + "Z"
-        shapes.append((path, opacity(hits, most), hits))
+    import numpy as np
+
+    found = list(outlines(layer, blocks))
+    world = np.array([(-180.0, -90.0), (180.0, 90.0)])
+    places = np.concatenate([ring for _, ring in found] or [world])
+    west, south = places.min(axis=0)
+    east, north = places.max(axis=0)
+    box = west, -north, east - west, north - south
+    most = max((block.hits for block, _ in found), default=1)
+    shapes = [
+        (
+            "M" + "L".join(f"{x:.6f} {-y:.6f}" for x, y in ring[:-1].tolist()) + "Z",
+            opacity(block.hits, most),
+            block.hits,
+        )
+        for block, ring in found
+    ]
     return " ".join(f"{number:.6f}" for number in box), shapes
 
 
@@ -93,7 +107,7 @@ def of_one_level(layer: Layer, blocks: Sequence[Block]) -> tuple[str, list[Block
     return level, [one for one in blocks if one.level == level]
 
 
-def _ring(matrix: TileMatrix, crs: CRS, block: Block) -> list[list[float]] | None:
+def _ring(matrix: TileMatrix, crs: CRS, block: Block) -> Places | None:
     import numpy as np
 
     size = 1 << SHIFT
@@ -113,5 +127,4 @@ def _ring(matrix: TileMatrix, crs: CRS, block: Block) -> list[list[float]] | Non
     longitude, latitude = transform_points(crs, WGS84, x, y)
     if not (np.isfinite(longitude).all() and np.isfinite(latitude).all()):
         return None
-    ring: list[list[float]] = np.stack([longitude, latitude], axis=1).round(7).tolist()
-    return ring
+    return np.stack([longitude, latitude], axis=1).round(7)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from mastaba_usage.heat import features, opacity
+from mastaba_usage.heat import opacity, outlines
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from mastaba.api.catalogue import Layer
     from mastaba_usage.blocks import Block
+    from mastaba_usage.heat import Places
 
 SIZE: Final = 256
 """Pixels of a side."""
@@ -60,19 +61,17 @@ def tile(layer: Layer, blocks: Sequence[Block], place: Place) -> bytes:
     import numpy as np
 
     alpha = np.zeros((SIZE, SIZE), np.uint8)
-    found = features(layer, blocks)
-    most = max((one["properties"]["hits"] for one in found), default=1)
-    for one in found:
-        ring = _pixels(one["geometry"]["coordinates"][0], place)
-        _fill(alpha, ring, round(255 * opacity(one["properties"]["hits"], most)))
+    found = list(outlines(layer, blocks))
+    most = max((block.hits for block, _ in found), default=1)
+    for block, ring in found:
+        _fill(alpha, _pixels(ring, place), round(255 * opacity(block.hits, most)))
     return _png(alpha)
 
 
-def _pixels(ring: Sequence[Sequence[float]], place: Place) -> NDArray[np.float64]:
+def _pixels(degrees: Places, place: Place) -> NDArray[np.float64]:
     """Return places in longitude and latitude as pixels of a tile, shape (n, 2): x and y."""
     import numpy as np
 
-    degrees = np.asarray(ring, np.float64)
     latitude = np.radians(np.clip(degrees[:, 1], -_FARTHEST, _FARTHEST))
     x = degrees[:, 0] / 360 + 0.5
     y = 0.5 - np.log(np.tan(latitude) + 1 / np.cos(latitude)) / (2 * math.pi)

@@ -11,7 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO, Final, cast
 
-from mastaba.api.access import Form, Grant, Shown
+from mastaba.api.access import Form, Grant, Principal, Shown
 from mastaba.api.services import Site
 from mastaba.api.web import Request
 from mastaba.errors import AccessError
@@ -22,7 +22,7 @@ from mastaba_usage.cells import MOST_CELLS, OTHER, Cell, Counts
 from mastaba_usage.database import Database
 from mastaba_usage.errors import UsageError
 from mastaba_usage.front_logs import LONGEST, Line, Reader
-from mastaba_usage.meter import ANONYMOUS, LIMITED, TILES, cost_of, outcome
+from mastaba_usage.meter import ANONYMOUS, LIMITED, TILES, cost_of, layers_seen, outcome
 from mastaba_usage.naming import UNKNOWN, named
 
 _MOST_CREDENTIALS: Final = 65_536
@@ -160,11 +160,11 @@ class LogCounter:
                 grant = self._grant(Shown(form, credential or values[0]), line.client)
                 is_refused = grant is None
                 if grant is not None:
-                    key, label = grant.principal.id, grant.principal.label
+                    key, label = grant.principal.account, grant.principal.owner.label
                 elif status != "refused":
                     key = UNKNOWN
             elif line.user and self._has_users and status != "refused":
-                key = line.user
+                key = Principal(line.user, "user").account
         below = self._addresses.below(route, path)
         service = "" if below is None else route.service
         virtual = route.virtual
@@ -175,9 +175,8 @@ class LogCounter:
             cell = Cell(service, virtual, group.layer, group.level, TILES, key, status, label)
             self._add(line.day, cell, (1, line.size, 1, 0))
             return
-        layers, level = named(
-            path.encode("utf-8", "replace").decode("latin-1"), query, self._site.catalogue.layers
-        )
+        seen = layers_seen(self._site, getattr(grant, "tag", ""), virtual)
+        layers, level = named(path.encode("utf-8", "replace").decode("latin-1"), query, seen)
         ability, cost = "", 0
         if service:
             method = "GET" if line.method == "HEAD" else line.method

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -63,14 +63,15 @@ class UsageMeter:
         file = self._counters.file()
         if file is None:
             return
-        key = ANONYMOUS if grant is None else grant.principal.id
+        key = ANONYMOUS if grant is None else grant.principal.account
         known = file, service, virtual, key, group, response.status
         number = self._known.get(known)
         if number is None:
             layer, level, ability = "", "", DOCUMENTS
             if group is not None:
                 layer, level, ability = group.layer, group.level, TILES
-            status, label = outcome(response.status), "" if grant is None else grant.principal.label
+            label = "" if grant is None else grant.principal.owner.label
+            status = outcome(response.status)
             cell = Cell(service, virtual, layer, level, ability, key, status, label)
             number = file.number(cell)
             if len(self._known) >= _MOST_KNOWN:
@@ -106,9 +107,10 @@ class UsageMeter:
         grant = environ.get(GRANT)
         key, label = ANONYMOUS, ""
         if isinstance(grant, Grant):
-            key, label = grant.principal.id, grant.principal.label
+            key, label = grant.principal.account, grant.principal.owner.label
         path, query = environ.get("PATH_INFO", ""), environ.get("QUERY_STRING", "")
-        layers, level = named(path, query, self._site.catalogue.layers)
+        seen = layers_seen(self._site, getattr(grant, "tag", ""), virtual)
+        layers, level = named(path, query, seen)
         first = Cell(
             service,
             virtual,
@@ -127,6 +129,23 @@ class UsageMeter:
         file.add(file.number(first), size or 0, cost)
         for layer in layers:
             file.use(file.number(first._replace(layer=layer)))
+
+
+def layers_seen(site: Site, tag: str, virtual: str) -> Container[str]:
+    """Return the layers that a class of clients sees.
+
+    Others count as unknown: clients read their own usage, which must not tell them that a layer
+    exists.
+
+    Args:
+        tag: of the class.
+        virtual: name of the virtual service; empty for the main services.
+    """
+    try:
+        return site.view(tag, virtual).catalogue.layers
+    except (MastabaError, KeyError):
+        # The rules or the virtual services have changed since it was answered.
+        return ()
 
 
 def cost_of(site: Site, tag: str, virtual: str, service: str, request: Request) -> int:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import time
-from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, timedelta
 from functools import cache
-from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, PackageLoader
 from markupsafe import Markup
 
+from mastaba_server.web.pages import page_headers
 from mastaba_usage.database import SLOT
-from mastaba_usage.heat import drawn, features, of_one_level
+from mastaba_usage.heat import drawn, of_one_level
 from mastaba_usage.reading import instant
 
 if TYPE_CHECKING:
@@ -47,17 +46,7 @@ thead th { border-bottom: 1px solid; }
 }
 """
 
-POLICY: Final = (
-    (
-        "Content-Security-Policy",
-        "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
-        f"style-src 'sha256-{b64encode(sha256(_STYLE.encode()).digest()).decode()}'",
-    ),
-    ("X-Content-Type-Options", "nosniff"),
-    # The address may contain a key.
-    ("Referrer-Policy", "no-referrer"),
-)
-"""Headers of the page: no scripts, no styles but its own."""
+HEADERS: Final = page_headers(_STYLE)
 
 
 def usage_page(
@@ -114,7 +103,7 @@ def heat_page(
         viewer: address of the page of the layer; empty without one.
     """
     level, found = of_one_level(layer, blocks)
-    box, shapes = drawn(features(layer, found))
+    box, shapes = drawn(layer, found)
     named = {"from": period[0], "to": period[1]}
     links = [
         (f"Level {name}", f"{address}?{urlencode({**named, 'level': name, 'f': 'html'})}")

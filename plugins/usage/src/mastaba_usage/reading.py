@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import Any, Final
 
+from mastaba_documents.times import parse_day
+from mastaba_server.web.pieces import csv_pieces
 from mastaba_usage.database import GROUPS, NUMBERS
 from mastaba_usage.errors import UsageError
 
@@ -82,11 +83,7 @@ def conditions(texts: Iterable[str]) -> dict[str, str]:
 
 def as_csv(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> str:
     """Return rows as CSV (RFC 4180), with a line of names."""
-    stream = io.StringIO()
-    writer = csv.DictWriter(stream, names)
-    writer.writeheader()
-    writer.writerows(rows)
-    return stream.getvalue()
+    return b"".join(csv_pieces(rows, names)).decode()
 
 
 def as_parquet(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> bytes:
@@ -127,7 +124,7 @@ def _shown(value: object) -> str:
 
 
 def _day(text: str) -> date:
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        raise ValueError(f"{text[:40]!r} is not a day such as 2026-11-30") from None
+    day = parse_day(text)
+    if day is None:
+        raise ValueError(f"{text[:40]!r} is not a day such as 2026-11-30")
+    return day

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from operator import itemgetter
@@ -15,22 +14,31 @@ from urllib.parse import quote
 from mastaba.api.access import GRANT, Grant
 from mastaba.api.documents import Fault, Severity
 from mastaba.api.services import Service, ServiceSettings, Site
-from mastaba.api.web import Request, Response, escaped, message, preferred_media_type
+from mastaba.api.web import (
+    Request,
+    Response,
+    escaped,
+    message,
+    spooled,
+    status_of,
+)
 from mastaba.errors import (
     ConfigurationError,
     InvalidParameterError,
-    RequestError,
     UnknownPathError,
     public_message,
 )
 from mastaba_server.processes.scoreboard import Obstacle
+from mastaba_server.web.large import while_wanted
+from mastaba_server.web.pages import HTML, wants_page
+from mastaba_server.web.pieces import csv_pieces, json_pieces
 from mastaba_usage.database import NUMBERS, SLOT
 from mastaba_usage.errors import UsageError
 from mastaba_usage.heat import collection, of_one_level
 from mastaba_usage.heat_tiles import tile, tile_of
-from mastaba_usage.page import POLICY, heat_page, usage_page
+from mastaba_usage.page import HEADERS, heat_page, usage_page
 from mastaba_usage.process import counters
-from mastaba_usage.reading import DEFAULT, as_csv, columns, conditions, days, instant, time_span
+from mastaba_usage.reading import DEFAULT, columns, conditions, days, instant, time_span
 from mastaba_usage.roll_up import run
 from mastaba_usage.settings import UsageSettings
 
@@ -47,7 +55,6 @@ _COST: Final = 20
 _HEAT: Final = "/heat/"
 _SLOTS: Final = "/slots"
 _JSON: Final = "application/json"
-_HTML: Final = "text/html"
 _PRIVATE = ("Cache-Control", "private, no-store")
 
 
@@ -99,9 +106,9 @@ class UsageService(Service):
         yesterday = (today - timedelta(days=1)).isoformat()
         database, day = self._own.database, today.isoformat()
         try:
-            hits = database.sums(day, day, ["service"])
-            limited = database.sums(day, day, ["service"], {"status": "limited"})
-            layers = database.sums(yesterday, yesterday, ["layer"]) if self._own.top else []
+            hits = list(database.sums(day, day, ["service"]))
+            limited = list(database.sums(day, day, ["service"], {"status": "limited"}))
+            layers = list(database.sums(yesterday, yesterday, ["layer"])) if self._own.top else []
         except UsageError as error:
             logger.error("%s", error)
             return {}
@@ -115,6 +122,9 @@ class UsageService(Service):
     def companions(self) -> Sequence[Callable[[], None]]:
         own = self._own
         return [partial(run, own.directory, own.database, own.retention)]
+
+    def takes_credential_at(self, path: str) -> bool:
+        return True
 
     def cost(self, request: Request) -> int:
         return _COST
@@ -141,10 +151,10 @@ class UsageService(Service):
             raise InvalidParameterError(str(error), "query") from None
         who = ""
         if not _reads_all(grant):
-            # Without a key there is nothing of one's own.
-            if not isinstance(grant, Grant) or grant.principal.is_anonymous:
+            # Without a key there is nothing of one's own. Signed addresses are for others.
+            if not isinstance(grant, Grant) or grant.principal.kind in ("anonymous", "signed"):
                 raise _nothing()
-            where["key"] = grant.principal.id
+            where["key"] = grant.principal.account
             who = grant.principal.label or grant.principal.id
         form = _form(request)
         if request.path:
@@ -155,21 +165,19 @@ class UsageService(Service):
             address = self._address(grant)
             layers = self.site.catalogue.layers if self._own.heat and not who else ()
             page = usage_page(self._own.database, address, (first, last), where, who, layers)
-            headers = [("Content-Type", f"{_HTML}; charset=utf-8"), _PRIVATE, *POLICY]
+            headers = [("Content-Type", f"{HTML}; charset=utf-8"), _PRIVATE, *HEADERS]
             return Response(200, headers, page.encode())
         rows = self._own.database.sums(first, last, by, where)
         if form == "csv":
-            body = as_csv(rows, [*by, *NUMBERS])
-            headers = [("Content-Type", "text/csv; charset=utf-8"), _PRIVATE]
-            return Response(200, headers, body.encode())
-        return _json({"from": first, "to": last, "usage": rows})
+            return _answer(csv_pieces(rows, [*by, *NUMBERS]), "text/csv; charset=utf-8")
+        return _answer(json_pieces({"from": first, "to": last}, "usage", rows))
 
     def _slots(self, span: tuple[float, float], key: str) -> Response:
-        slots = [
+        slots = (
             {"time": instant(start), "hits": hits, "bytes": size}
             for start, hits, size in self._own.database.slots(*span, key)
-        ]
-        return _json({"seconds": SLOT, "slots": slots})
+        )
+        return _answer(json_pieces({"seconds": SLOT}, "slots", slots))
 
     def heat_map(self, layer: Layer) -> str:
         """Return the path of the heat map of a layer, for the viewer; empty without heat maps."""
@@ -196,9 +204,9 @@ class UsageService(Service):
             viewer = self._address(grant, "viewer")
             shown = f"{viewer}/{quote(name, safe='')}" if viewer else ""
             page = heat_page(layer, blocks, address, period, shown)
-            headers = [("Content-Type", f"{_HTML}; charset=utf-8"), _PRIVATE, *POLICY]
+            headers = [("Content-Type", f"{HTML}; charset=utf-8"), _PRIVATE, *HEADERS]
             return Response(200, headers, page.encode())
-        return _json(collection(layer, blocks, period), "application/geo+json")
+        return _answer(collection(layer, blocks, period), "application/geo+json")
 
     def _address(self, grant: object, name: str = "usage") -> str:
         """Return the address of a service, with the mark for the credential of a client.
@@ -210,20 +218,17 @@ class UsageService(Service):
         return "" if service is None else service.endpoint_uri
 
     def error_response(self, error: Exception, request: Request) -> Response:
-        status = 500
-        if isinstance(error, RequestError):
-            status = 404 if isinstance(error, UnknownPathError) else 400
-        text = public_message(error)
+        status, text = status_of(error), public_message(error)
         if _form(request) == "html":
             # Also for strangers, to whom the list of services must not name this one.
             page = f"<!doctype html>\n<title>Usage</title>\n<p>{escaped(text)}</p>\n"
-            return Response(status, [("Content-Type", f"{_HTML}; charset=utf-8")], page.encode())
+            return Response(status, [("Content-Type", f"{HTML}; charset=utf-8")], page.encode())
         return message(status, f"{text}\n", "text/plain")
 
 
-def _json(document: object, media_type: str = _JSON) -> Response:
-    headers = [("Content-Type", media_type), _PRIVATE]
-    return Response(200, headers, json.dumps(document, ensure_ascii=False).encode())
+def _answer(pieces: Iterable[bytes], media_type: str = _JSON) -> Response:
+    body = spooled(while_wanted(pieces))
+    return Response(200, [("Content-Type", media_type), _PRIVATE], body)
 
 
 def _nothing() -> UnknownPathError:
@@ -238,9 +243,7 @@ def _form(request: Request) -> str:
     """Return the form that a client prefers: ``html`` only for browsers."""
     if "f" in request.query:
         return request.query["f"].lower()
-    accepted = request.header("Accept") or ""
-    is_page = _HTML in accepted and preferred_media_type(request, (_JSON, _HTML)) == _HTML
-    return "html" if is_page else "json"
+    return "html" if wants_page(request) else "json"
 
 
 def _fault(reason: str, remedy: str) -> ConfigurationError:

@@ -10,37 +10,39 @@ from typing import Any, ClassVar, Final
 
 from mastaba.api.access import GRANT, PEER, Gate, Grant, Shown
 from mastaba.api.services import Service, ServiceSettings, Site
-from mastaba.api.web import Request, Response
+from mastaba.api.web import STATUSES, Request, Response, problem, status_of
 from mastaba.errors import (
     AccessError,
     OverloadedError,
     RequestError,
-    RequestTooLargeError,
     UnknownPathError,
-    UnsupportedOperationError,
     public_message,
 )
 from mastaba_access.auth.addresses import quoted, taken_apart
 from mastaba_access.auth.returning import safe_return
-from mastaba_access.auth.signing import NotAllowedError, signed
-from mastaba_access.gate import ClassGrant
+from mastaba_access.auth.signing import require_signable, signed
+from mastaba_access.classes import ClassGrant
 from mastaba_access.identifiers.faults import refuse
 from mastaba_access.identifiers.fronts import Fronts
 from mastaba_access.identifiers.issuers import issuer_of
-from mastaba_access.identifiers.signed import secrets_of
+from mastaba_access.identifiers.signed import COOKIE, secrets_of
 from mastaba_access.identifiers.tokens import InvalidScopeError, Token, sign
 from mastaba_access.keystore.record import instant
 from mastaba_server.access.refusals import refusal_headers
 from mastaba_server.log import audit
-
-COOKIE: Final = "__Host-mastaba"
-"""Name of the cookie of a session: browsers accept it over https only, for all of a host."""
 
 _REFERER: Final = "HTTP_X_ORIGINAL_REFERER"
 _FASTCGI: Final = "ORIGINAL_URI"
 _MOST_KEPT: Final = 16_384
 _SECRETS: Final = ("HTTP_X_MASTABA_SECRET", "HTTP_X_ROK4_SECRET")
 _NO_STORE: Final = ("Cache-Control", "no-store")
+
+
+class MethodNotAllowedError(RequestError):
+    """The path does not support the method."""
+
+
+_STATUSES: Final = {**STATUSES, MethodNotAllowedError: 405}
 
 
 class AuthService(Service):
@@ -103,15 +105,18 @@ class AuthService(Service):
         self._header = "" if header == "path" else f"HTTP_{header.upper().replace('-', '_')}"
         # nginx takes any status but these for a failure of the check.
         self._knows_statuses = header != "X-Original-URI"
-        self._caching = ("Cache-Control", f"private, max-age={own.get('ttl', 5)}")
+        self._ttl: float = own.get("ttl", 5)
         self._grants: dict[Shown, Grant] = {}
+
+    def takes_credential_at(self, path: str) -> bool:
+        return path in ("/session", "/sign")
 
     def respond(self, request: Request) -> Response:
         """Answer a check, or one of the requests of clients.
 
         Raises:
             UnknownPathError: nothing is here, or not for this client.
-            UnsupportedOperationError: the method is another one.
+            MethodNotAllowedError: the method is another one.
             AccessError: the credential is missing or not accepted.
             RequestError: the request is invalid.
         """
@@ -123,7 +128,7 @@ class AuthService(Service):
             request.name_operation("sign")
             return self._sign(request)
         if path in ("/session", "/sign"):
-            raise UnsupportedOperationError("the method is not allowed here")
+            raise MethodNotAllowedError("the method is not allowed here")
         if path == "/check" or path.startswith("/check/"):
             target = self._checked(request)
             if target is not None:
@@ -135,11 +140,9 @@ class AuthService(Service):
         raise UnknownPathError("there is nothing at this path")
 
     def error_response(self, error: Exception, request: Request) -> Response:
-        status = _status(error)
-        problem = {"status": status, "title": public_message(error)}
-        body = json.dumps(problem, ensure_ascii=False).encode()
-        headers = [_NO_STORE, ("Content-Type", "application/problem+json")]
-        return Response(status, headers, body)
+        response = problem(status_of(error, _STATUSES), public_message(error))
+        response.headers.append(_NO_STORE)
+        return response
 
     # ------------------------------------------------------------ checks
 
@@ -174,11 +177,12 @@ class AuthService(Service):
         else:
             # Headers and cookies of the client: the gate has seen them on the way here.
             grant = _grant_of(request)
+        lifetime = max(0, int(min(self._ttl, grant.ends - time.time())))
         headers = [
             ("X-Mastaba-Grant", quoted(grant.principal.id)),
             ("X-Mastaba-Uri", checked.uri),
             ("X-Mastaba-Class", _class_of(grant)),
-            self._caching,
+            ("Cache-Control", f"private, max-age={lifetime}"),
         ]
         return Response(200, headers)
 
@@ -209,17 +213,20 @@ class AuthService(Service):
             raise UnknownPathError("there is nothing at this path")
         if not endpoint.startswith("https://"):
             raise RequestError("sessions need https in the endpoint_uri of the service")
-        principal = _grant_of(request).principal
+        grant = _grant_of(request)
+        principal = grant.principal
         if principal.kind != "user" or not principal.is_strong:
             status = 401 if principal.is_anonymous else 403
             raise AccessError("a session needs a user whom a front server or a token names", status)
+        require_signable(grant)
         now = time.time()
         ends = int(min(now + self._sessions.get("hours", 12) * 3600, principal.ends))
         token = Token(secrets.first, ends, {}, issuer_of(principal, "front", session=True))
         try:
             text = sign(token, secrets)
         except InvalidScopeError as error:
-            raise RequestError("the groups of the user do not fit into a cookie") from error
+            text = f"the user and its groups cannot be written into a cookie: {error}"
+            raise RequestError(text) from error
         audit.record("session started", user=principal.id, until=instant(ends))
         cookie = f"{COOKIE}={text}; Path=/; Max-Age={int(ends - now)}"
         headers = [_NO_STORE, ("Set-Cookie", f"{cookie}; Secure; HttpOnly; SameSite=Lax")]
@@ -234,9 +241,13 @@ class AuthService(Service):
         if secrets is None:
             raise UnknownPathError("there is nothing at this path")
         by_admin = self._shows_secret(request)
-        principal = None if by_admin else _grant_of(request).principal
-        if principal is not None and principal.is_anonymous:
-            raise AccessError("a credential is required")
+        principal = None
+        if not by_admin:
+            grant = _grant_of(request)
+            require_signable(grant)
+            principal = grant.principal
+            if principal.is_anonymous:
+                raise AccessError("a credential is required")
         longest, bucket = self._longest, self._bucket
         text, ends = signed(
             request.body(), principal, secrets, time.time(), longest=longest, bucket=bucket
@@ -283,22 +294,3 @@ def _grant_of(request: Request) -> Grant:
 def _json(document: Mapping[str, Any], headers: list[tuple[str, str]]) -> Response:
     body = json.dumps(document, ensure_ascii=False).encode()
     return Response(200, [*headers, ("Content-Type", "application/json")], body)
-
-
-def _status(error: Exception) -> int:
-    match error:
-        case AccessError():
-            return error.status
-        case UnknownPathError():
-            return 404
-        case NotAllowedError():
-            return 403
-        case UnsupportedOperationError():
-            return 405
-        case RequestTooLargeError():
-            return 413
-        case RequestError():
-            return 400
-        case OverloadedError():
-            return 503
-    return 500

@@ -7,9 +7,10 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final
 
-from mastaba.api.access import Principal
-from mastaba.errors import InvalidParameterError, RequestError
-from mastaba_access.identifiers.issuers import issuer_of
+from mastaba.api.access import Grant, Principal
+from mastaba.errors import AccessError, InvalidParameterError
+from mastaba_access.classes import ClassGrant
+from mastaba_access.identifiers.issuers import FrontUser, issuer_of
 from mastaba_access.identifiers.secret_file import Secrets
 from mastaba_access.identifiers.tokens import InvalidScopeError, Token, rounded_end, sign
 
@@ -17,8 +18,25 @@ _MEMBERS: Final = {"layers": "l", "services": "s", "bbox": "b", "resolution": "r
 _USUAL: Final = 3600.0
 
 
-class NotAllowedError(RequestError):
-    """The client asks for more than it has."""
+class NotAllowedError(AccessError):
+    """The client asks for more than it has.
+
+    Args:
+        message: why, for the client.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, 403)
+
+
+def require_signable(grant: Grant) -> None:
+    """Check that what is signed for a client gets no more than the client.
+
+    Raises:
+        NotAllowedError: it might: claims are not signed, and rules take something by claims.
+    """
+    if isinstance(grant, ClassGrant) and not grant.may_sign:
+        raise NotAllowedError("rules about claims of the token do not hold for what is signed")
 
 
 def signed(
@@ -62,7 +80,8 @@ def signed(
             scope = _within(scope, principal.scope)
             signer, owner = principal.id, principal.issuer
         if owner is not None:
-            how = "front" if owner.is_strong else "basic"
+            is_named = owner.is_strong or isinstance(owner, FrontUser)
+            how = "front" if is_named else "basic"
             issuer = issuer_of(owner, how)
     if ends <= now:
         raise NotAllowedError("the credential is about to expire")
@@ -106,7 +125,7 @@ def _within(scope: dict[str, Any], limits: Mapping[str, Any]) -> dict[str, Any]:
         except (TypeError, ValueError, IndexError):
             is_within = False
         if not is_within:
-            raise NotAllowedError("the address may not allow more than the one that asks for it")
+            raise NotAllowedError("the address may not allow more than the credential")
     return scope
 
 

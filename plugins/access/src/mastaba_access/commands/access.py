@@ -62,10 +62,9 @@ def _opened(file: str) -> tuple[Site, RulesGate]:
     from mastaba_access.gate import RulesGate
 
     site = create_application(file).site
-    settings = site.plugin_settings.get("access")
-    if settings is None:
+    if not isinstance(site.gate, RulesGate):
         raise MastabaError(f"{file}: there is no section plugins.access: everything is public")
-    return site, RulesGate(site, settings)
+    return site, site.gate
 
 
 def _fail(error: Exception) -> int:
@@ -126,7 +125,10 @@ def _explain(
 ) -> int:
     from mastaba_access.explanation import explained
 
-    document = explained(gate, site, arguments.url, visit, at)
+    try:
+        document = explained(gate, site, arguments.url, visit, at)
+    except MastabaError as error:
+        return _fail(error)
     if document is None:
         return _fail(MastabaError("no service answers this address"))
     if arguments.json:

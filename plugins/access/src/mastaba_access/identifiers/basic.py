@@ -17,6 +17,7 @@ from mastaba_access.identifiers.faults import refuse
 from mastaba_access.identifiers.passwords import Users, UsersError
 from mastaba_access.identifiers.refusals import unknown
 from mastaba_access.identifiers.shared import Failures, SharedRate, too_many
+from mastaba_server.threads.lasting import lasting
 
 _KEPT: Final = 300.0
 """Seconds for which a verified pair is known."""
@@ -53,9 +54,9 @@ class BasicIdentifier(Identifier):
             self._users = Users(path)
         except UsersError as error:
             refuse("users", str(error), "correct the file")
-        # Before the fork: all workers share them.
-        self._failures = Failures(_FAILURES)
-        self._rate = SharedRate(_PER_SECOND, _PER_SECOND)
+        # Before the fork: all workers share them, also those of the next reload.
+        self._failures = lasting(_failures, path)
+        self._rate = lasting(_rate, path)
         self._verifying = PerProcess(threading.Lock)
         self._verified = PerProcess(_Verified)
 
@@ -136,6 +137,14 @@ class _Verified:
                     del self._ends[next(iter(self._ends))]
             self._ends[fingerprint] = now + _KEPT
         return now + _KEPT
+
+
+def _failures() -> Failures:
+    return Failures(_FAILURES)
+
+
+def _rate() -> SharedRate:
+    return SharedRate(_PER_SECOND, _PER_SECOND)
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from mastaba.api.access import Principal
 from mastaba_access.identifiers.basic import user
@@ -18,8 +18,20 @@ from mastaba_access.keystore.errors import KeyStoreError
 from mastaba_access.keystore.form import is_id
 from mastaba_access.keystore.opening import open_keys
 
-SESSION = "c"
+_SESSION: Final = "c"
 """Member of the issuer that says that a token is a session, and never an address."""
+
+
+class FrontUser(Principal):
+    """The issuer of an address whom a front server or a provider has named, not the file of users.
+
+    A user of the file may have the same name.
+    """
+
+
+def is_session(token: Token) -> bool:
+    """Return whether a token is a session, and never an address."""
+    return isinstance(token.issuer, Mapping) and _SESSION in token.issuer
 
 
 class Issuers:
@@ -59,9 +71,10 @@ class Issuers:
             name = issuer["u"]
             if issuer["f"] == "basic":
                 return self._user(name)
-            is_strong = SESSION in issuer
             groups = frozenset(issuer.get("g", ()))
-            return Principal(id=name, kind="user", label=name, groups=groups, is_strong=is_strong)
+            if _SESSION in issuer:
+                return Principal(id=name, kind="user", label=name, groups=groups, is_strong=True)
+            return FrontUser(id=name, kind="user", label=name, groups=groups)
         if is_id(issuer):
             record = None if self._keys is None else find_key(self._keys, issuer)
             if record is None:
@@ -104,5 +117,5 @@ def issuer_of(principal: Principal, how: str, *, session: bool = False) -> Any:
     if principal.groups:
         named["g"] = sorted(principal.groups)
     if session:
-        named[SESSION] = 1
+        named[_SESSION] = 1
     return named

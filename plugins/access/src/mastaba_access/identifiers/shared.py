@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import hmac
 import math
 import secrets
 import struct
@@ -11,7 +10,7 @@ import time
 from typing import ClassVar, Final
 
 from mastaba.errors import AccessError
-from mastaba_access.conditions import shared_network
+from mastaba_server.access.clients import shared_network
 from mastaba_server.threads.shared_memory import SharedMemory
 
 _SLOT: Final = struct.Struct("<QddII")
@@ -82,7 +81,7 @@ class Failures:
     def _place(self, address: str, who: str) -> tuple[int, int]:
         # Keyed, so that no one can choose addresses that displace others.
         text = f"{shared_network(address)}\0{who}".encode("utf-8", "surrogatepass")
-        digest = hmac.digest(self._key, text, "blake2s")
+        digest = hashlib.blake2s(text, key=self._key, digest_size=12).digest()
         fingerprint = int.from_bytes(digest[:8], "little") | 1
         number = int.from_bytes(digest[8:12], "little") % _SETS
         return fingerprint, number * _WAYS * _SLOT.size

@@ -5,14 +5,18 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import Any, ClassVar, Final
 
 from mastaba.api.access import Form, Identifier, Principal, Shown
 from mastaba_access.identifiers.faults import refuse
-from mastaba_access.identifiers.issuers import SESSION, Issuers
+from mastaba_access.identifiers.issuers import Issuers, is_session
 from mastaba_access.identifiers.refusals import unknown
 from mastaba_access.identifiers.secret_file import SecretFileError, Secrets, read_secrets
 from mastaba_access.identifiers.tokens import PREFIX, Token, verified
+
+COOKIE: Final = "__Host-mastaba"
+"""Name of the cookie of a session: browsers accept it over https only, for all of a host."""
 
 
 def secrets_of(access: Mapping[str, Any]) -> Secrets | None:
@@ -57,6 +61,9 @@ class _Tokens(Identifier):
         if not self._accepts(token):
             raise unknown()
         issuer = self._issuers.find(token)
+        return self._principal(token, issuer)
+
+    def _principal(self, token: Token, issuer: Principal | None) -> Principal:
         return Principal(
             id=token.signer,
             kind="signed",
@@ -95,7 +102,7 @@ class SignedIdentifier(_Tokens):
         return True
 
     def _accepts(self, token: Token) -> bool:
-        return isinstance(token.issuer, str | None) or SESSION not in token.issuer
+        return not is_session(token)
 
 
 class SessionIdentifier(_Tokens):
@@ -115,6 +122,11 @@ class SessionIdentifier(_Tokens):
             refuse("sessions", "cookies are signed, and there is no secret_file", "set one")
         return is_on
 
+    def _principal(self, token: Token, issuer: Principal | None) -> Principal:
+        # It is the user, whom a signed address only represents.
+        assert issuer is not None, "a session has a user"
+        return replace(issuer, ends=min(token.ends, issuer.ends))
+
     def _accepts(self, token: Token) -> bool:
         # A signed address that somebody has got must not become a session.
-        return token.issuer is not None and not token.scope
+        return is_session(token) and not token.scope

@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from mastaba_access.identifiers.refusals import expired, unknown
 from mastaba_access.identifiers.secret_file import Secrets
@@ -57,22 +57,24 @@ def sign(token: Token, secrets: Secrets) -> str:
     Raises:
         InvalidScopeError: it is invalid, or longer than an address may be.
     """
-    members: dict[str, Any] = {"k": token.signer, "x": _shortest(token.ends)}
-    for name, value in token.scope.items():
+    members: dict[str, Any] = {"k": token.signer, "x": token.ends}
+    members |= {name: list(value) for name, value in token.scope.items()}
+    if token.issuer is not None:
+        members["i"] = token.issuer
+    try:
+        scope = _token_of(members).scope
+    except (ValueError, TypeError) as error:
+        raise InvalidScopeError(str(error)) from error
+    members["x"] = _shortest(token.ends)
+    for name, value in scope.items():
         # The order of names means nothing.
         is_names = name in ("l", "s")
         members[name] = sorted(set(value)) if is_names else [_shortest(number) for number in value]
-    if token.issuer is not None:
-        members["i"] = token.issuer
     text = json.dumps(members, separators=(",", ":"), ensure_ascii=False, sort_keys=True)
     payload = _coded(text.encode())
     if len(payload) > LARGEST:
         reason = f"the scope takes {len(payload)} characters; {LARGEST} fit into an address"
         raise InvalidScopeError(f"{reason}: name fewer layers, or use a pattern")
-    try:
-        _token_of(members)
-    except (ValueError, TypeError) as error:
-        raise InvalidScopeError(str(error)) from error
     return f"{PREFIX}{payload}.{_signature(payload, secrets.by_id[token.signer])}"
 
 
@@ -176,24 +178,25 @@ def _token_of(document: Any) -> Token:
 
 
 def _issuer(value: Any) -> str | Mapping[str, Any] | None:
-    if value is None or (isinstance(value, str) and 0 < len(value) <= 200):
+    if value is None or (_is_name(value) and len(value) <= 200):
         return value
     if isinstance(value, dict) and not value.keys() - _ISSUER:
         groups = value.get("g", [])
         texts = [value.get("u"), value.get("f"), *(groups if isinstance(groups, list) else [None])]
-        if all(isinstance(text, str) and text for text in texts) and value.get("c", 1) == 1:
+        if all(map(_is_name, texts)) and value.get("c", 1) == 1:
             return value
     raise ValueError("the issuer is neither a key nor a user")
 
 
 def _names(value: Any, what: str) -> tuple[str, ...]:
-    if (
-        not isinstance(value, list)
-        or not 0 < len(value) <= _MOST
-        or not all(isinstance(name, str) and name for name in value)
-    ):
+    if not isinstance(value, list) or not 0 < len(value) <= _MOST or not all(map(_is_name, value)):
         raise ValueError(f"{what} are not a list of names")
     return tuple(value)
+
+
+def _is_name(value: Any) -> TypeGuard[str]:
+    # Not every text of JSON can be encoded.
+    return isinstance(value, str) and bool(value) and value.isprintable()
 
 
 def _numbers(value: Any, count: int, what: str) -> tuple[float, ...]:

@@ -8,12 +8,12 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, timedelta
-from datetime import time as clock_time
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from mastaba_access.keystore.errors import InvalidKeyRecordError
 from mastaba_access.keystore.form import digest_of_key, id_of, is_id
+from mastaba_documents.times import SECOND, parse_day, parse_instant, parse_time
 
 _MOST_NAMES: Final = 1_000
 _LONGEST: Final = 1_000
@@ -140,18 +140,18 @@ def seconds_of(text: Any, *, end: bool = False) -> float:
             raise ValueError
         if isinstance(text, int | float):
             value = float(text)
-        elif len(text) == 10:
-            day = date.fromisoformat(text)
-            value = datetime.combine(day, clock_time(), UTC).timestamp()
-            value += timedelta(days=1).total_seconds() if end else 0
+        elif parse_day(text) is not None:
+            day = parse_time(text)
+            assert day is not None
+            value = (day.end if end else day.start) / SECOND
         else:
-            moment = datetime.fromisoformat(text)
-            if moment.tzinfo is None:
+            moment = parse_instant(text)
+            if moment is None:
                 raise ValueError
-            value = moment.timestamp()
+            value = moment / SECOND
         if 0 <= value <= _LATEST:
             return value
-    except (ValueError, TypeError, OverflowError):
+    except (ValueError, TypeError, AttributeError, OverflowError):
         pass
     reason = "is not a date or a time with its zone (RFC 3339), such as 2027-01-31T12:00:00Z"
     raise InvalidKeyRecordError(f"{str(text)[:40]!r} {reason}")

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol, cast
 
-from mastaba.api.access import PEER, Grant, Principal, Spending
+from mastaba.api.access import Grant, Principal, Spending
 from mastaba.errors import AccessError
 from mastaba_access.identifiers.shared import SharedClaims
 from mastaba_access.naming import named_layers
@@ -56,6 +56,9 @@ class SpentRates:
     Args:
         quotas: the database; None without quotas.
         address_of: returns the address of the client for the headers of a request.
+        seen_by: returns the bits of the layers that a grant shows in a service: its name, and that
+            of its virtual service.
+        buckets: of the node, or of several.
         has_headers: whether refusals say which rate they are about.
     """
 
@@ -63,16 +66,22 @@ class SpentRates:
         self,
         quotas: Quotas | None,
         address_of: Callable[[Mapping[str, Any]], str],
+        seen_by: Callable[[Any, str, str], int],
+        buckets: Buckets,
         *,
         has_headers: bool,
-        buckets: Buckets | None = None,
     ) -> None:
         self.layers = Layers({})
         self.quotas = quotas
-        self._buckets = Buckets() if buckets is None else buckets
+        self._buckets = buckets
         self._address_of = address_of
+        self._seen_by = seen_by
         self._has_headers = has_headers
         self._claims = SharedClaims()
+
+    def note(self, layers: Layers) -> None:
+        """Take over the layers of the catalogue, whose rates by layer are for them."""
+        self.layers = layers
 
     def spend(
         self, grant: Grant, headers: Mapping[str, Any], spending: Spending, cost: int
@@ -93,6 +102,8 @@ class SpentRates:
                 names = named_layers(spending.path, spending.query, names)
             for name in names:
                 bits |= self.layers.bit(name)
+            # A hidden layer is refused as often as one that does not exist.
+            bits &= self._seen_by(grant, spending.service, spending.virtual) if bits else 0
         sources = self._sources(limited, spending.service, spending.virtual, spending.ability, bits)
         refused = self._take(sources, limited, headers, cost)
         if refused is not None:
@@ -158,7 +169,7 @@ class SpentRates:
             lease = source.lease
             if lease is None:
                 if address is None:
-                    address = self._address(headers)
+                    address = self._address_of(headers)
                 lease = self._lease(source.rate, source.period, grant, address)
                 if lease is None:
                     continue
@@ -170,14 +181,9 @@ class SpentRates:
             taken.append(lease)
         return None
 
-    def _address(self, headers: Mapping[str, Any]) -> str:
-        if PEER in headers:
-            return str(headers.get("REMOTE_ADDR") or "")
-        return self._address_of(headers)
-
     def _refusal(self, source: Source, wait: float, grant: Limited) -> AccessError:
         rate, seconds = source.rate, max(1, math.ceil(wait))
-        identity = grant.principal.issuer or grant.principal
+        identity = grant.principal.owner
         # One line a minute for each rate, in one process.
         if self._claims.take(f"{rate.name} {time.time() // 60}"):
             audit.record("rate used up", rate=rate.name, principal=identity.id)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import calendar
-import datetime
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
+
+from mastaba_documents.times import Time, interval_of, parse_time
 
 _CUTS: Final = ("keep", "mask", "drop")
 """From the most generous to the strictest."""
@@ -20,7 +19,6 @@ EVERYTHING: Final[Range] = (0.0, math.inf)
 
 Times = tuple[str, str]
 ALWAYS: Final[Times] = ("", "")
-_TIME: Final = re.compile(r"(\d{4})(?:-(\d\d)(?:-(\d\d)(?:T(\d\d):(\d\d):(\d\d)Z)?)?)?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +31,7 @@ class Limit:
         cut: what happens to cut tiles; empty for the default, ``mask``.
         resolution: least and greatest size of a pixel, metres.
         scale: least and greatest scale denominator.
-        time: first and last time of variants, both included, ISO 8601; empty for no limit.
+        time: first and last time of variants, both included, ISO 8601 in UTC; empty for no limit.
         formats: media types in lower case; None for all.
         pixels, width, height, layers: of a map; None for no limit.
         points, tiles: of a query of heights; None for no limit.
@@ -73,7 +71,7 @@ class Limit:
         """Whether nothing can be within these limits, whatever the layer."""
         ranges = (self.resolution, self.scale)
         first, last = self.time
-        is_never = bool(first and last) and first > last
+        is_never = bool(first and last) and _order(first) > _order(last)
         return is_never or any(low > high for low, high in ranges) or self.formats == frozenset()
 
     def to_json(self) -> dict[str, Any]:
@@ -138,34 +136,28 @@ def _times(found: Sequence[str | int]) -> Times:
     """Return the first and the last instant of two times.
 
     Raises:
-        ValueError: a text is no time.
+        ValueError: a text is not a time.
     """
     first, last = map(str, found)
-    return first and _instants(first)[0], last and _instants(last)[1]
+    return first and interval_of(_time(first))[0], last and interval_of(_time(last))[1]
 
 
-def _instants(text: str) -> Times:
-    """Return the first and the last instant of a time, in a form that sorts."""
-    match = _TIME.fullmatch(text)
-    if match is None:
-        raise ValueError("is no year, month, date or instant in UTC")
-    year, month, day = (int(one) if one else None for one in match.group(1, 2, 3))
-    assert year is not None
-    last_month = month or 12
-    last_day = day or calendar.monthrange(max(1, year), last_month)[1]
-    time = datetime.time.fromisoformat(text[11:-1]) if match[4] else None
-    first = datetime.datetime.combine(
-        datetime.date(year, month or 1, day or 1), time or datetime.time()
-    )
-    last = datetime.datetime.combine(
-        datetime.date(year, last_month, last_day), time or datetime.time(23, 59, 59)
-    )
-    return f"{first.isoformat()}Z", f"{last.isoformat()}Z"
+def _time(text: str) -> Time:
+    found = parse_time(text)
+    if found is None:
+        raise ValueError("is not a year, month, date or instant")
+    return found
+
+
+def _order(text: str) -> int:
+    """Return a number by which times sort: texts with fractions or negative years do not."""
+    return _time(text).start
 
 
 def _common_times(one: Times, other: Times) -> Times:
+    firsts = [first for first in (one[0], other[0]) if first]
     lasts = [last for last in (one[1], other[1]) if last]
-    return max(one[0], other[0]), min(lasts, default="")
+    return max(firsts, key=_order, default=""), min(lasts, key=_order, default="")
 
 
 def _least(one: int | None, other: int | None) -> int | None:

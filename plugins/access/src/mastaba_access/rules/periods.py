@@ -9,13 +9,12 @@ from datetime import datetime, timedelta
 from typing import Final
 from zoneinfo import ZoneInfo
 
+from mastaba_documents.times import SECOND, parse_instant
+
 _DAYS: Final = ("mo", "tu", "we", "th", "fr", "sa", "su")
 _HOURS: Final = re.compile(
     r"(?:(?P<days>[A-Za-z]{2}(?:[-,][A-Za-z]{2})*)\s+)?"
     r"(?P<start>\d\d:\d\d)-(?P<end>\d\d:\d\d)\s+(?P<zone>[A-Za-z0-9_+/-]+)"
-)
-_DATE: Final = re.compile(
-    r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-]\d\d:\d\d)", re.ASCII
 )
 _DAY: Final = 24 * 60
 
@@ -24,11 +23,12 @@ def moment(text: str) -> float:
     """Return a date and time of RFC 3339 in Unix seconds.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not one.
     """
-    if _DATE.fullmatch(text) is None:
+    instant = parse_instant(text)
+    if instant is None:
         raise ValueError("is not a date with time and offset, as 2026-11-01T00:00:00Z")
-    return datetime.fromisoformat(text.upper()).timestamp()
+    return instant / SECOND
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ from enum import StrEnum
 from typing import Any, Final, Self
 
 from mastaba.api.access import Principal
-from mastaba_access.conditions import shared_network
 from mastaba_access.rules.what import EVERYTHING, What
 from mastaba_access.rules.who import Alternatives, Groups, Visit, match
+from mastaba_server.access.clients import identity_of, shared_network
 
 _SECONDS_OF_BURST: Final = 10
 
@@ -74,8 +74,7 @@ class Rate:
             return ""
         if self.per is Per.ADDRESS:
             return shared_network(address)
-        identity = principal.issuer or principal
-        return f"{identity.kind}:{identity.id}"
+        return identity_of(principal)
 
     def to_json(self) -> dict[str, Any]:
         """Return it for explanations."""

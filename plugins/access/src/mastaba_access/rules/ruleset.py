@@ -112,9 +112,30 @@ class RuleSet:
         selectors = (*(one.who for one in self.rules), *(one.who for one in self.rates))
         return any(who and self.groups.depend_on_place(who) for who in selectors)
 
+    @property
+    def takes_by_claims(self) -> bool:
+        """Whether a claim may take something from a user, who would have it without the claim."""
+        everything: tuple[Rule | Rate, ...] = (*self.rules, *self.rates)
+        return any(
+            one.kind == "claim"
+            for rule in everything
+            if not _only_gives(rule, self.groups)
+            for one in self.groups.all_selectors(rule.who or ())
+        )
+
     def next_change(self, at: float) -> float:
         """Return a moment after ``at`` until which the same rules apply; may be infinite."""
         return min((rule.period.next_change(at) for rule in self.rules), default=math.inf)
+
+
+def _only_gives(rule: Rule | Rate, groups: Groups) -> bool:
+    """Return whether nobody loses anything by matching one of its selectors.
+
+    A rule that allows within limits takes what a later rule allows without them.
+    """
+    if not isinstance(rule, Rule) or rule.effect is not Effect.ALLOW or rule.limit != NO_LIMIT:
+        return False
+    return not any(one.is_negated for one in groups.all_selectors(rule.who or ()))
 
 
 def own_rules(principal: Principal, areas: Mapping[str, Area]) -> tuple[Rule, ...]:

@@ -60,8 +60,8 @@ def _limits(description: str, **further: Mapping[str, Any]) -> dict[str, Any]:
             "formats": _words("Media types of maps and tiles."),
             "time": {
                 "type": "array",
-                "description": "First and last time of layers with times, both included: years, "
-                "months, dates or instants in UTC; empty for no limit. Other values do not exist.",
+                "description": "First and last time of layers with times, both included, in any "
+                "precision; empty for no limit. Other values do not exist.",
                 "items": {"type": ["string", "integer"]},
                 "minItems": 2,
                 "maxItems": 2,
@@ -120,7 +120,7 @@ _RATE: Final = {
     "type": "object",
     "additionalProperties": False,
     "required": ["name", "per"],
-    "description": "How much those that it matches may ask for.",
+    "description": "How much the clients that it matches may request.",
     "properties": {
         "name": {**_NAME, "description": "Name, which no other rate has."},
         "who": {**_SELECTORS, "description": "To whom it applies; by default everybody."},

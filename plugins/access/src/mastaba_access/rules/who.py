@@ -30,7 +30,7 @@ class Visit:
     @property
     def identity(self) -> Principal:
         """The principal whom the rules see: the issuer of a signed address, if it has one."""
-        return self.principal.issuer or self.principal
+        return self.principal.owner
 
 
 @dataclass(frozen=True, slots=True)

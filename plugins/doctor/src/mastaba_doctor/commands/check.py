@@ -84,7 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
         try:
             site = _open_site(server, catalogue, plugins, faults)
             if site is not None:
-                report.served = _summaries(site, server.services, faults)
+                report.served = _summaries(site, server.services, faults, plugins)
                 faults.extend(address_faults(site, server.services))
                 _add_findings(site, server.services, faults)
                 _check_access(site, plugins, faults)
@@ -195,8 +195,8 @@ def _open_site(
     return site
 
 
-def _summaries(site: Site, file: str, faults: Faults) -> list[str]:
-    """Return what the services say that they serve."""
+def _summaries(site: Site, file: str, faults: Faults, plugins: Plugins) -> list[str]:
+    """Return what the services say that they serve, and what is known of containers."""
     lines: list[str] = []
     if not can_draw():
         lines.append("stored tiles only: mastaba-render, which draws, is not installed")
@@ -208,7 +208,14 @@ def _summaries(site: Site, file: str, faults: Faults) -> list[str]:
             faults.error(file, "$", reason, "fix the plugin, or block it")
     found = lines + _virtual_services(site.catalogue, file, faults)
     reports = site.catalogue.reports.items()
-    return [*found, *(f"{path}: {line}" for path, lines in reports for line in lines)]
+    found += [f"{path}: {line}" for path, lines in reports for line in lines]
+    # Only of the containers in use: the classes of others are not imported.
+    abilities = plugins.containers.declared("cannot").items() if reports else ()
+    return found + [
+        f"the container {name} cannot: {', '.join(sorted(lacks))}"
+        for name, lacks in abilities
+        if lacks
+    ]
 
 
 def _virtual_services(catalogue: Catalogue, file: str, faults: Faults) -> list[str]:

@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
         archive = _container_of(arguments.plugins, path.key)
         if archive is not None and report.problems and not report.entries:
             return _fail(
-                f"{report.name} is no slab, but an archive ({archive}): write its path into a "
+                f"{report.name} is not a slab, but an archive ({archive}): write its path into a "
                 "layer descriptor; mastaba tile then finds its tiles"
             )
         if arguments.tile is not None:
