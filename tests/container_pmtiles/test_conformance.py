@@ -6,16 +6,24 @@ import gzip
 from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
 from pmtiles.tile import Compression, TileType, zxy_to_tileid
 from pmtiles.writer import Writer
+from tests.container_pmtiles.test_archives import REFUSED
 
+from mastaba_conformance.container_kit import readers_of
 from mastaba_conformance.containers import ContainerTests, Place
+from mastaba_conformance.counting_storage import CountingStorage
 from mastaba_pmtiles.container import PMTiles
 
 
 class TestPMTiles(ContainerTests):
     container = PMTiles
     head_length = 1024
+    compression = Compression.GZIP
+
+    def corpus(self, path: Path) -> Mapping[str, bytes]:
+        return {name: data for name, (data, _) in REFUSED.items()}
 
     def make(self, path: Path, generation: int) -> Mapping[Place, bytes]:
         tiles: dict[Place, bytes] = {}
@@ -38,7 +46,7 @@ class TestPMTiles(ContainerTests):
             writer.finalize(
                 {
                     "tile_type": TileType.MVT,
-                    "tile_compression": Compression.GZIP,
+                    "tile_compression": self.compression,
                     "min_lon_e7": -1800000000,
                     "min_lat_e7": -850511287,
                     "max_lon_e7": 1800000000,
@@ -50,3 +58,14 @@ class TestPMTiles(ContainerTests):
                 {"name": "world", "vector_layers": [{"id": "a", "fields": {}}]},
             )
         return tiles
+
+    def test_tiles_whose_coding_nothing_removes_pass(
+        self, storage: CountingStorage, key: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """As Brotli without its library: clients that do not accept it are refused."""
+        monkeypatch.setattr("mastaba_pmtiles.reader.can_inflate", lambda _coding: False)
+        self.compression = Compression.BROTLI
+        tiles = self.replace(storage, key, 0)
+        opened = self.open(storage, key)
+        assert all(reader.requires_coding for reader in readers_of(opened).values())
+        self.test_the_tile_table_answers_as_respond(opened, tiles)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mastaba.api.web import Request
 from mastaba.wsgi import create_application
-from mastaba_coverage import Answer, Coverage, CoverageLimits, CoveragePlan, extract
+from mastaba_coverage import Answer, Coverage, CoverageLimits, CoveragePlan, Extractor, extract
 from mastaba_render.api.decoding import TileDecoder
 from mastaba_writer.installation import layer_document, write_installation
 from mastaba_writer.pyramids import LevelPlan, write_pyramid
@@ -176,3 +178,15 @@ def written(answer: Answer, path: Path) -> Path:
             file.write(piece)
     assert path.stat().st_size == answer.size
     return path
+
+
+def whole(extractor: Extractor, plan: Any) -> bytes:
+    """Return the whole file of a plan."""
+    request = Request("GET", "", "", {"REQUEST_METHOD": "GET"})
+    body = extractor.body(request, plan)
+    if isinstance(body, bytes):
+        return body
+    with closing(body):
+        data = b"".join(body)
+        assert len(data) == len(body)
+    return data

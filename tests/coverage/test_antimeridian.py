@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.coverage.ground import whole
 
 from mastaba.api.catalogue import CRS, BoundingBox
 from mastaba.wsgi import create_application
@@ -100,9 +101,7 @@ class World:
     def file(self, request: CoverageRequest) -> tuple[Any, Any, Any]:
         """Return plan, values and transform."""
         plan = self.extractor.plan(self.coverage, request)
-        body = self.extractor.body(plan)
-        assert isinstance(body, bytes)
-        with rasterio.MemoryFile(body) as file, file.open() as source:
+        with rasterio.MemoryFile(whole(self.extractor, plan)) as file, file.open() as source:
             return plan, source.read(1), source.transform
 
 
@@ -128,6 +127,36 @@ def test_columns_go_on_beyond_the_antimeridian(compression: str, world: World) -
     bounds = plan.bounds
     assert bounds.xmin > bounds.xmax
     assert bounds.xmax == pytest.approx(world.origin[0] + 2 * TILE * world.cell)
+
+
+@pytest.mark.parametrize("code", ["EPSG:3857", "EPSG:3395", "CRS:84"])
+@pytest.mark.parametrize("ends", [(170.0, 200.0), (-200.0, -170.0), (-190.0, 190.0)], ids=str)
+def test_areas_end_at_the_edge_of_the_world(
+    code: str, ends: tuple[float, float], world: World
+) -> None:
+    """Longitudes beyond 180 degrees are clipped in every CRS, as they are in that of the layer."""
+    west, east = ends
+    planned = []
+    for x in (ends, (max(west, -180.0), min(east, 180.0))):
+        trim = Trim(DEGREES, Interval(*x), Interval(-10.0, 20.0))
+        request = CoverageRequest(trim, crs=CRS.from_code(code), scaling=Scaling(width=64))
+        planned.append(world.extractor.plan(world.coverage, request))
+    assert planned[0].bounds == planned[1].bounds
+    assert (planned[0].columns, planned[0].rows) == (planned[1].columns, planned[1].rows)
+
+
+@pytest.mark.parametrize("scaling", [None, Scaling(width=90, height=40)], ids=["stored", "drawn"])
+def test_sources_are_not_those_of_the_rest_of_the_world(
+    scaling: Scaling | None, world: World
+) -> None:
+    """A box of longitudes cannot contain both sides alone."""
+    asked: list[BoundingBox] = []
+    extractor = Extractor(world.site, CoverageLimits(), lambda _layer, box: asked.append(box) or [])
+    extractor.plan(world.coverage, CoverageRequest(ACROSS, scaling=scaling))
+    assert asked == []
+    inside = Trim(DEGREES, Interval(90.0, 135.0), Interval(-10.0, 20.0))
+    extractor.plan(world.coverage, CoverageRequest(inside, scaling=scaling))
+    assert len(asked) == 1
 
 
 def test_cog_across_the_antimeridian(world: World) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -10,9 +11,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.coverage.ground import FORMATS, ORIGIN, TILE, Ground, written
+from tests.coverage.ground import FORMATS, ORIGIN, TILE, Ground, whole, written
+from tifffile import TiffFile
 
-from mastaba_coverage import Cells, CoveragePlan, TiffOptions
+from mastaba_coverage import (
+    Cells,
+    CoverageLimits,
+    CoveragePlan,
+    CoverageRequest,
+    Extractor,
+    Scaling,
+    TiffOptions,
+)
 from mastaba_writer.tile_encoder import encode_tile
 
 rasterio = pytest.importorskip("rasterio")
@@ -232,6 +242,34 @@ def test_jpeg_of_other_sampling_is_not_copied(ground: MakeGround, tmp_path: Path
     answer = made.extract(made.whole())
     assert not any(image.is_copied for image in answer.plan.images)
     assert (read(written(answer, tmp_path / "whole.tif"))[TILE, 3 * TILE] == 90).all()
+
+
+@pytest.mark.parametrize("is_exact", [False, True], ids=["copied", "made"])
+@pytest.mark.parametrize(("last", "has_nodata"), [(8, False), (12, True)])
+def test_nodata_of_a_jpeg_is_that_of_tiles_without_data(
+    ground: MakeGround, tmp_path: Path, is_exact: bool, last: int, has_nodata: bool
+) -> None:
+    """Readers would take white ground for nodata; JPEG does not even keep the value."""
+    made = ground("TIFF_JPG_UINT8", 3)
+    cells = Cells(8 * TILE, 16 * TILE, 4 * TILE, last * TILE)
+    tiff = TiffOptions("jpeg", is_exact=True) if is_exact else TiffOptions()
+    plan = CoveragePlan.cog(made.coverage, cells, made.coverage.fields, tiff)
+    assert plan.images[0].is_copied != is_exact
+    extractor = Extractor(made.application.site, CoverageLimits())
+    with TiffFile(io.BytesIO(whole(extractor, plan))) as file:
+        for page in (file.pages.first, *file.pages[1:]):
+            assert (42113 in page.tags) == has_nodata
+
+
+def test_a_resampled_jpeg_has_no_nodata(ground: MakeGround) -> None:
+    made = ground("TIFF_JPG_UINT8", 3)
+    extractor = Extractor(made.application.site, CoverageLimits())
+    for compression, has_nodata in (("jpeg", False), ("deflate", True)):
+        tiff = TiffOptions(compression)
+        request = CoverageRequest(scaling=Scaling(width=50), tiff=tiff)
+        plan = extractor.plan(made.coverage, request)
+        with TiffFile(io.BytesIO(whole(extractor, plan))) as file:
+            assert (42113 in file.pages.first.tags) == has_nodata
 
 
 @pytest.mark.live

@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 import rasterio
 from rio_cogeo import cog_validate
-from tests.coverage.ground import written
+from tests.coverage.ground import whole, written
 from tests.coverage.national import NODATA, National
 
-from mastaba.api.web import SizedBody
 from mastaba.errors import ObjectChangedError
 from mastaba_coverage import (
     CoverageLimits,
@@ -96,10 +95,7 @@ def test_compressed_cog_has_the_same_overviews(national: National, tmp_path: Pat
     trim = Trim(coverage.crs, Interval(box.xmin, box.xmax), Interval(box.ymin, box.ymax))
     wanted = CoverageRequest(trim, is_cog=True, tiff=TiffOptions("deflate", is_exact=True))
     path = tmp_path / "exact.tif"
-    body = extractor.body(extractor.plan(coverage, wanted))
-    assert isinstance(body, SizedBody)
-    path.write_bytes(b"".join(body))
-    body.close()
+    path.write_bytes(whole(extractor, extractor.plan(coverage, wanted)))
     assert cog_validate(path, strict=True) == (True, [], [])
     with rasterio.open(path, overview_level=1) as source:
         found = source.read(1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import sqlite3
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -47,9 +48,9 @@ from mastaba_export.run import run
 from mastaba_export.selection import Area, selected
 from mastaba_export.verify import verify
 from mastaba_export.writers.metadata import bounds_of
-from mastaba_writer.installation import write_installation
+from mastaba_writer.installation import layer_document, write_installation
 from mastaba_writer.pyramids import LevelPlan, write_pyramid
-from mastaba_writer.tile_matrix_sets import web_mercator
+from mastaba_writer.tile_matrix_sets import synthetic, web_mercator
 
 FAR = {"type": "Polygon", "coordinates": [[[60, 10], [61, 10], [61, 11]]]}
 POLYGON = {"type": "Polygon", "coordinates": [[[-38, 60], [30, 62], [40, 20], [-20, 5], [0, 30]]]}
@@ -115,6 +116,27 @@ def test_pmtiles_with_leaves(site: Site, tmp_path: Path, monkeypatch: pytest.Mon
         assert Reader(MmapSource(file)).header()["leaf_directory_length"] > 0
     assert tiles_of(path) == {(int(z), x, y): data for z, y, x, data in stored()}
     verify(planned(site, "IMAGES", "pmtiles"), path, deep=True)
+
+
+def test_tables_of_mbtiles_are_those_that_other_programs_know(site: Site, tmp_path: Path) -> None:
+    """``mbtiles validate`` refuses other names and types: of a file like this one, it knows two."""
+    path = tmp_path / "a.mbtiles"
+    run(planned(site, "IMAGES", "mbtiles"), path)
+    with closing(sqlite3.connect(path)) as database:
+        columns = {
+            table: dict(database.execute("SELECT name, type FROM pragma_table_info(?)", (table,)))
+            for table in ("tiles_shallow", "tiles_data")
+        }
+        keys = database.execute(
+            "SELECT i.name FROM pragma_index_list('tiles_shallow') AS l, "
+            "pragma_index_info(l.name) AS i WHERE l.[unique] AND i.cid >= 0"
+        ).fetchall()
+    place = ["zoom_level", "tile_column", "tile_row"]
+    assert columns == {
+        "tiles_shallow": dict.fromkeys([*place, "tile_data_id"], "INTEGER"),
+        "tiles_data": {"tile_data_id": "INTEGER", "tile_data": "BLOB"},
+    }
+    assert [name for (name,) in keys] == place
 
 
 def test_mbtiles_rows_are_counted_from_the_bottom(site: Site, tmp_path: Path) -> None:
@@ -209,6 +231,52 @@ def test_float_geopackage_has_the_exact_values(site: Site, tmp_path: Path) -> No
     ).fetchone()
     with rasterio.MemoryFile(data) as file, file.open() as tile:
         assert tile.read(1).tobytes() == heights("2", 6, 4).tobytes()
+
+
+def test_geopackage_says_that_its_levels_have_other_ratios(tmp_path: Path) -> None:
+    """Requirement 35 asks for halves, and extension gpkg_zoom_other allows the rest."""
+    document = synthetic(
+        "STEPS",
+        crs="EPSG:2154",
+        origin=(600000.0, 6800000.0),
+        cell_sizes=[20.0, 10.0, 2.0],
+        matrix_sizes=[(1, 1), (2, 2), (10, 10)],
+        tile_size=(64, 64),
+    )
+
+    def tile(level: str, row: int, column: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+        return np.full((64, 64, 3), 20 * row + 2 * column + int(level), np.uint8)
+
+    levels = [LevelPlan("2", 0, 9, 0, 9), LevelPlan("1", 0, 1, 0, 1), LevelPlan("0", 0, 0, 0, 0)]
+    pictures = write_pyramid(
+        tmp_path / "pyramids",
+        "STEPS",
+        tile_matrix_set=document,
+        format="TIFF_PNG_UINT8",
+        levels=levels,
+        tile=tile,
+    )
+    server = write_installation(
+        tmp_path,
+        layers={"STEPS": layer_document(pictures, tile_matrix_sets={"STEPS": document})},
+        tile_matrix_sets={"STEPS": document},
+        services=["wmts"],
+    )
+    path = tmp_path / "s.gpkg"
+    made = planned(opened(server), "STEPS", "gpkg")
+    run(made, path)
+    verify(made, path, deep=True)
+    with closing(sqlite3.connect(path)) as database:
+        names = database.execute("SELECT table_name, extension_name FROM gpkg_extensions")
+        assert names.fetchall() == [("map", "gpkg_zoom_other")]
+        matrices = database.execute(
+            "SELECT matrix_width, tile_width * pixel_x_size FROM gpkg_tile_matrix ORDER BY 1"
+        ).fetchall()
+    assert matrices == [(1, 1280.0), (2, 640.0), (10, 128.0)]
+    with rasterio.open(path) as dataset:
+        assert dataset.shape == (640, 640)
+        expected = 20 * (np.arange(640) // 64)[:, None] + 2 * (np.arange(640) // 64) + 2
+        assert (dataset.read(1) == expected).all()
 
 
 def test_a_polygon_selects_tiles_of_all_levels(site: Site, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from tests.export.ground import LEVELS, opened, planned, write_world
 from tests.forked import run as mastaba
+from tests.sizes import sized
 
 from mastaba.api.services import Site
 from mastaba_export import sizes
@@ -144,7 +145,7 @@ def test_estimates_are_exact_for_copies(site: Site, tmp_path: Path, format: str)
     assert done == 30
 
 
-SAMPLED_AREAS = 30
+SAMPLED_AREAS = sized(12, 30)
 
 
 def made_estimate(

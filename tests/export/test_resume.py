@@ -210,7 +210,7 @@ def test_little_is_read_again_after_a_kill(
 def test_large_units_are_not_read_ahead_beyond_what_may_be_repeated(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
-    made = planned(site, "IMAGES", "pmtiles", zoom=[5, 8])
+    made = planned(site, "IMAGES", "pmtiles", zoom=[7, 8])
     read, repeated = [0], [0]
     read_now = StoredTiles._current
 
@@ -431,8 +431,8 @@ running.run(made, sys.argv[3], resume=True, rate=float(sys.argv[5]) or None)
 @pytest.mark.parametrize(
     ("format", "kills"),
     [
-        ("pmtiles", sized(12, 50)),
-        *((name, sized(6, 25)) for name in ("mbtiles", "gpkg", "dir", "pyramid", "cog", DEFLATED)),
+        ("pmtiles", sized(5, 50)),
+        *((name, sized(3, 25)) for name in ("mbtiles", "gpkg", "dir", "pyramid", "cog", DEFLATED)),
     ],
 )
 def test_killed_at_random_moments(tmp_path: Path, format: str, kills: int) -> None:

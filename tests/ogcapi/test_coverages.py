@@ -225,6 +225,10 @@ def test_range_resumes_a_download(client: Client) -> None:
     assert (part.status_code, part.data) == (206, whole.data[1000:2000])
     assert part.headers["Content-Range"] == f"bytes 1000-1999/{len(whole.data)}"
     assert client.get(COVERAGE, headers={"If-None-Match": etag}).status_code == 304
+    # A coding would move its bytes.
+    packed = client.get(COVERAGE, headers={"Accept-Encoding": "gzip"})
+    assert "Content-Encoding" not in packed.headers
+    assert packed.data == whole.data
     head = client.head(COVERAGE)
     assert head.headers["Content-Length"] == str(len(whole.data))
     beyond = client.get(COVERAGE, headers={"Range": f"bytes={len(whole.data)}-"})
@@ -283,7 +287,7 @@ ERRORS = [
     ("bbox=1,2,3", 400, "bbox must be"),
     ("bbox=1,2,3,x", 400, "bbox is not a number"),
     ("bbox=-1e308,-1e308,1e308,1e308&bbox-crs=[EPSG:2154]", 400, "too large"),
-    ("bbox=1,2,3,1", 400, "minimum below"),
+    ("bbox=1,2,3,1", 400, "minimum above"),
     ("bbox=0,0,1,1&subset=Lat(0:1)", 400, "exclude each other"),
     ("subset=E(1:2)", 400, "no axis"),
     ("subset=Lat(45)", 400, "give an interval"),
@@ -495,3 +499,28 @@ def test_fields_of_classes_are_categories(resampling: str, tmp_path: Path) -> No
     kind = found["properties"]["gray"]["x-ogc-variableType"]
     assert kind == ("categoricalNominal" if resampling == "nn" else "continuous")
     ground.close()
+
+
+@pytest.mark.parametrize("form", ["subset", "bbox"])
+def test_an_interval_without_extent_selects_the_cells_that_contain_it(
+    ground: Ground, client: Client, form: str
+) -> None:
+    """The interval is closed; a single value is a position instead."""
+    x, y = LIMITS[0] + 100.5, LIMITS[1] + 200.5
+
+    def get(*box: float) -> TestResponse:
+        west, south, east, north = box
+        if form == "subset":
+            return client.get(subset(west, east, south, north))
+        return client.get(f"{COVERAGE}?bbox={west},{south},{east},{north}&bbox-crs=[EPSG:2154]")
+
+    values, transform = pixels(get(x, y, x, y))
+    assert values.shape == (1, 1)
+    assert (transform.c, transform.f) == (x - 0.5, y + 0.5)
+    values, _ = pixels(get(x, y - 3, x, y))
+    assert values.shape == (4, 1)
+    # Nothing of a square is on its edge, and no post.
+    assert get(x + 0.5, y, x + 0.5, y).status_code == 404
+    assert get(x, y, x, y - 1).status_code == 400
+    single = client.get(f"{COVERAGE}?subset=E({x}),N({y}:{y})&subset-crs=[EPSG:2154]")
+    assert (single.status_code, "give an interval" in single.text) == (400, True)

@@ -4,19 +4,31 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from tests.coverage.ground import ORIGIN, TILE, Ground
 from tests.ogcapi.test_coverages import COVERAGE, Reader, section, subset
+from tests.sizes import sized
+from tests.support.memory import peak_of
 from werkzeug.test import Client
+
+from mastaba.api.catalogue import WGS84, BoundingBox
+from mastaba.wsgi import create_application
+from mastaba_ogcapi.coverages import parts
+from mastaba_writer.installation import layer_document, write_installation
+from mastaba_writer.pyramids import LevelPlan, write_pyramid
+from mastaba_writer.tile_matrix_sets import synthetic
 
 rasterio = pytest.importorskip("rasterio")
 # A picture has no place.
 pytestmark = pytest.mark.filterwarnings("ignore:Dataset has no geotransform")
 
 WEST, NORTH = ORIGIN
+MOST_MEMORY = 8
+"""Memory of a list of parts, in lengths of its text."""
 DEGREES = "http://www.opengis.net/def/crs/OGC/1.3/CRS84"
 
 
@@ -189,6 +201,35 @@ def test_pictures_of_colours(name: str, pictures: Ground) -> None:
     assert (alpha.status_code, "cannot hold" in alpha.text) == (400, True)
 
 
+@pytest.mark.parametrize("more", ["", "&fit=exact", "&width=1000&height=1200"])
+def test_cog_has_as_many_overviews_as_requested(client: Client, more: str) -> None:
+    found = []
+    for count in ("", "&overview-count=0", "&overview-count=1", "&overview-count=64"):
+        response = client.get(f"{COVERAGE}?f=cog{more}{count}")
+        assert response.status_code == 200, response.text
+        with rasterio.MemoryFile(response.data) as file, file.open() as source:
+            found.append(source.overviews(1))
+    everything, *few = found
+    assert len(everything) > 1
+    assert few == [[], everything[:1], everything]
+
+
+@pytest.mark.parametrize(
+    ("query", "detail"),
+    [
+        ("f=cog&overview-count=-1", "from 0 to 64"),
+        ("f=cog&overview-count=65", "from 0 to 64"),
+        ("f=geotiff&overview-count=2", "only a COG"),
+    ],
+)
+def test_numbers_of_overviews_that_are_not_possible(
+    client: Client, query: str, detail: str
+) -> None:
+    response = client.get(f"{COVERAGE}?{query}")
+    assert (response.status_code, detail in response.json["detail"]) == (400, True)
+    assert client.get(f"{PART}&f=geotiff&overview-count=0").status_code == 200
+
+
 def test_picture_larger_than_a_map_is_413(pictures: Ground) -> None:
     response = Reader(pictures.application).get(f"{COVERAGE}?f=png&width=4000&height=5300")
     assert response.status_code == 413
@@ -203,31 +244,104 @@ def test_whole_layer_of_png_is_an_uncompressed_file_with_ranges(pictures: Ground
     assert part.data == whole.data[5000:6000]
 
 
-def test_parts_together_are_the_whole(tmp_path: Any) -> None:
-    ground = Ground(tmp_path, services=section({"limits": {"tiles": 300}}), coverages=True)
+@pytest.mark.parametrize(
+    ("name", "limits"),
+    [
+        ("TIFF_ZIP_FLOAT32", {"tiles": 300}),
+        ("TIFF_LZW_FLOAT32", {"stream_bytes": 4_000_000}),
+        ("TIFF_PNG_UINT8", {"stream_bytes": 1_000_000}),
+        ("TIFF_ZIP_FLOAT32", {"indices": 12}),
+    ],
+)
+def test_parts_together_are_the_whole(tmp_path: Any, name: str, limits: dict[str, int]) -> None:
+    ground = Ground(tmp_path, name, services=section({"limits": limits}), coverages=True)
     client = Reader(ground.application)
     refused = client.get(COVERAGE)
     assert refused.status_code == 413
-    parts = client.get(refused.json["parts"].removeprefix("http://maps.example"))
-    assert parts.content_type == "application/geo+json"
-    addresses = [item["properties"]["href"] for item in parts.json["features"]]
+    listed = client.get(refused.json["parts"].removeprefix("http://maps.example"))
+    assert listed.content_type == "application/geo+json"
+    addresses = [item["properties"]["href"] for item in listed.json["features"]]
     assert client.get(f"{COVERAGE}/parts?f=txt").text.split() == addresses
-    found = np.full((21 * TILE, 17 * TILE), np.nan, np.float32)
-    for item in parts.json["features"]:
+    expected = ground.values("3", 5 * TILE, 26 * TILE, 3 * TILE, 20 * TILE)[:, :, 0]
+    found = np.zeros_like(expected)
+    for item in listed.json["features"]:
         properties = item["properties"]
         response = client.get(properties["href"].removeprefix("http://maps.example"))
+        assert response.status_code == 200
         assert response.headers["Accept-Ranges"] == "bytes"
         values, profile = read(response.data)
         assert properties["location"] == f"/vsicurl/{properties['href']}"
         top = round(NORTH - profile["transform"].f) - 5 * TILE
         left = round(profile["transform"].c - WEST) - 3 * TILE
         rows, columns, _ = values.shape
+        west, south, east, north = properties["storageCrsBbox"]
+        box = BoundingBox(west, south, east, north)
+        wanted = ground.coverage.crs.transform_bbox(box, WGS84)
+        ring = item["geometry"]["coordinates"][0]
+        assert ring[0] == pytest.approx((wanted.xmin, wanted.ymin), abs=1e-7)
+        assert ring[2] == pytest.approx((wanted.xmax, wanted.ymax), abs=1e-7)
         # The first tiles may be padding.
         up, aside = max(0, -top), max(0, -left)
         found[top + up : top + rows, left + aside : left + columns] = values[up:, aside:, 0]
-    expected = ground.values("3", 5 * TILE, 26 * TILE, 3 * TILE, 20 * TILE)[:, :, 0]
     assert found.tobytes() == np.ascontiguousarray(expected).tobytes()
     ground.close()
+
+
+def test_no_parts_are_listed_where_one_tile_may_be_too_large(tmp_path: Path) -> None:
+    limits = {"stream_bytes": 10_000}
+    ground = Ground(tmp_path, services=section({"limits": limits}), coverages=True)
+    client = Reader(ground.application)
+    refused = client.get(COVERAGE)
+    assert (refused.status_code, "parts" in refused.json) == (413, False)
+    assert client.get(f"{COVERAGE}/parts").status_code == 404
+    ground.close()
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(("rows", "status"), [(200, 200), (201, 404)])
+def test_list_of_the_most_parts_takes_little_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int, status: int
+) -> None:
+    """40,000 parts of one tile each; of more, there is no list."""
+    tile_matrix_set = synthetic(
+        "WIDE", crs="EPSG:2154", origin=ORIGIN, cell_sizes=[1.0], matrix_sizes=[(200, 201)]
+    )
+    descriptor = write_pyramid(
+        tmp_path / "pyramids",
+        "ground",
+        tile_matrix_set=tile_matrix_set,
+        format="TIFF_RAW_FLOAT32",
+        channels=1,
+        levels=[LevelPlan("0", 0, rows - 1, 0, 199)],
+        tile=lambda level, row, col: None,
+    )
+    sets = {"WIDE": tile_matrix_set}
+    server_json = write_installation(
+        tmp_path,
+        layers={"ground": layer_document(descriptor, tile_matrix_sets=sets, coverages=True)},
+        tile_matrix_sets=sets,
+        services=["ogcapi"],
+        services_overrides=section({"limits": {"tiles": 1}}),
+    )
+    application = create_application(str(server_json))
+    client = Reader(application)
+    assert client.get(f"{COVERAGE}/parts?f=txt").status_code == status
+    points = []
+    transform = parts.transform_points
+
+    def noted(*given: Any) -> Any:
+        points.append(given[2].size)
+        return transform(*given)
+
+    monkeypatch.setattr(parts, "transform_points", noted)
+    response, peak = peak_of(lambda: client.get(f"{COVERAGE}/parts?f=json"))
+    assert response.status_code == status
+    if status == 200:
+        assert len(response.json["features"]) == 40_000
+        # A thousand points of each part once took six seconds.
+        assert 0 < sum(points) <= 40 * 40_000
+        assert peak < MOST_MEMORY * len(response.data)
+    application.site.close_services()
 
 
 def test_made_answer_beyond_the_spool_says_what_works(tmp_path: Any) -> None:
@@ -284,7 +398,7 @@ NAMES = [
 def test_hostile_parameters_are_client_errors(ground: Ground, pictures: Ground) -> None:
     source = random.Random(4)
     statuses = set()
-    for number in range(5000):
+    for number in range(sized(2000, 5000)):
         client = Reader((ground if number % 2 else pictures).application)
         chosen = source.sample(NAMES, source.randrange(1, 5))
         query = [(name, source.choice(VALUES)) for name in chosen]

@@ -190,7 +190,7 @@ def test_files_are_never_a_mixture_of_two_versions(ground: Ground, server: Serve
 
 SIDE = sized(8000, 40_000)
 """Cells of a side of the large download."""
-SECONDS = 50
+SECONDS = sized(15, 50)
 """Of the large download without interruptions; its rate is limited, so that it can be killed."""
 
 

@@ -135,6 +135,13 @@ def test_documents(client: Client) -> None:
     assert "datetime" in definition["components"]["parameters"]
 
 
+@pytest.mark.parametrize("name", ["ORTHO", "ORTHO;time=1950", "ORTHO;time=2023;elevation=500"])
+def test_collections_have_pages(client: Client, name: str) -> None:
+    answer = client.get(f"/ogcapi/collections/{quote(name)}?f=html")
+    assert answer.status_code == 200
+    assert "/map?width=512" in answer.text
+
+
 def test_coverage(tmp_path: Path, open_client: OpenClient) -> None:
     sections = {"ogcapi": {"coverages": True}}
     path = series_installation(

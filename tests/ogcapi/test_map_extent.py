@@ -399,3 +399,16 @@ def test_aligned_map_has_the_stored_pixels(tiny: Client, pixels: Any) -> None:
     query = {"bbox": box, "bbox-crs": "EPSG:3857", "width": "256", "height": "256", "f": "png"}
     image = pixels(tiny.get("/ogcapi/collections/RGB_PNG/map", query_string=query))
     assert (image[:, :, :3] == tiny_integer_tile(3)("4", 5, 9)).all()
+
+
+@pytest.mark.parametrize("bbox", ["170,-10,190,10", "-190,-10,-170,10"])
+def test_box_beyond_180_degrees_is_one_across_the_antimeridian(rich: Client, bbox: str) -> None:
+    """In another CRS, the box around its parts on both sides would be the world."""
+    address = "/ogcapi/collections/f_pacific/map?width=100&f=png&crs=[EPSG:3857]"
+    wanted = rich.get(f"{address}&subset=Lon(170:-170),Lat(-10:10)")
+    found = rich.get(f"{address}&bbox={bbox}")
+    assert found.status_code == 200
+    assert found.headers["Content-Bbox"] == wanted.headers["Content-Bbox"]
+    assert found.data == wanted.data
+    around = rich.get(f"{address}&bbox=-190,-10,190,10")
+    assert around.status_code == 200

@@ -15,7 +15,7 @@ from PIL import Image
 from tests.tiny import tiny_installation
 from werkzeug.test import Client
 
-from mastaba_conformance.tiny_installation import tiny_float_tile
+from mastaba_conformance.tiny_installation import tiny_float_tile, tiny_integer_tile
 from mastaba_writer.installation import layer_document, write_installation
 from mastaba_writer.pyramids import LevelPlan, write_pyramid
 from mastaba_writer.tile_matrix_sets import web_mercator
@@ -111,12 +111,35 @@ def test_tilejson_has_pictures(client: Client, layer: str, extension: str) -> No
     assert tiles.endswith(f"?f={extension}")
 
 
-def test_map_links_include_pictures(client: Client) -> None:
-    for layer in ("FLOAT32_ZIP", "RGB_RAW"):
+@pytest.mark.parametrize("sample", ["UINT8", "FLOAT32"])
+def test_map_and_tile_links_include_pictures_of_every_compression(
+    tmp_path: Path, open_client: OpenClient, sample: str
+) -> None:
+    layers = {}
+    for compression in ("RAW", "LZW", "PKB", "ZIP"):
+        layers[compression] = write_pyramid(
+            tmp_path / "pyramids",
+            compression,
+            tile_matrix_set=web_mercator(),
+            format=f"TIFF_{compression}_{sample}",
+            channels=1,
+            levels=[LevelPlan("4", 4, 7, 8, 11)],
+            tile=tiny_float_tile if sample == "FLOAT32" else tiny_integer_tile(1),
+        )
+    client = open_client(write_installation(tmp_path, layers=layers, services=["ogcapi"]))
+    for layer in layers:
         links = client.get(f"/ogcapi/collections/{layer}?f=json").get_json()["links"]
-        types = [item["type"] for item in links if item["rel"].endswith("/1.0/map")]
-        assert types[0] not in PICTURES
-        assert {"image/png", "image/jpeg"} <= {*types}
+        found = {item["type"]: item["href"] for item in links if item["rel"].endswith("/1.0/map")}
+        assert next(iter(found)) not in PICTURES
+        assert {"image/png", "image/jpeg"} <= {*found}
+        tiles = {media_type: place(href) for media_type, href in items(client, layer).items()}
+        assert {*PICTURES} <= {*tiles}
+        for media_type, address in [*found.items(), *tiles.items()]:
+            if media_type in PICTURES:
+                parts = urlsplit(address)
+                response = client.get(f"{parts.path}?{parts.query}")
+                assert (response.status_code, response.content_type) == (200, media_type)
+                Image.open(io.BytesIO(response.data)).load()
 
 
 def test_formats_can_be_chosen(without_webp: Client, client: Client) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,13 @@ import numpy as np
 import pyproj
 import pytest
 from lxml import etree
+from tests.forked import run as mastaba
 from tests.provenance.conftest import LEVEL, PLACES, SIZE, position, write
+from tests.support.memory import peak_of, small_pieces
 from werkzeug.test import Client
 
 from mastaba.api.tools import create_application
+from mastaba_provenance.tables import SourceTable, SourceTables
 from mastaba_writer.installation import layer_document, write_installation
 
 TO_DEGREES = pyproj.Transformer.from_crs("EPSG:3857", "EPSG:4326", always_xy=True)
@@ -133,6 +137,34 @@ def test_tables(client: Client, number_of: dict[int, int]) -> None:
     ]
 
 
+@pytest.mark.parametrize("name", ["sources", "sources.geojson", "sources.csv"])
+def test_large_tables_take_little_memory(
+    client: Client, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Answers are in a file until the client has read them; they once were kept several times."""
+    known = client.get("/provenance/MAP/sources").json["sources"][0]
+    ring = [[round(k / 7, 3), round(k / 11, 3)] for k in range(20)]
+    geometry = {"type": "Polygon", "coordinates": [ring]}
+    row = {**known, "title": "x" * 400, "footprint": geometry}
+    rows = {number: {**row, "number": number} for number in range(1, 2001)}
+    small_pieces(monkeypatch)
+    real = SourceTables.table_of
+
+    def table_of(tables: SourceTables, *of: Any) -> SourceTable | None:
+        found = real(tables, *of)
+        return found and replace(found, rows=rows)
+
+    monkeypatch.setattr(SourceTables, "table_of", table_of)
+    path = f"/provenance/MAP/{name}?limit=10000"
+    answer, peak = peak_of(lambda: client.get(path, buffered=False))
+    assert answer.status_code == 200
+    assert len(answer.data) > 800_000
+    assert answer.data.count(b"x" * 400) == len(rows)
+    assert peak < 400_000
+    answer.close()
+    assert client.get(path, headers={"If-None-Match": answer.headers["ETag"]}).status_code == 304
+
+
 def test_feature_info(client: Client, number_of: dict[int, int]) -> None:
     west, north = position(0, 0)
     east, south = position(200, 100)
@@ -168,6 +200,7 @@ def test_feature_info(client: Client, number_of: dict[int, int]) -> None:
         "MAP/at?lon=1",
         "MAP/at?lon=1&lat=91",
         "MAP/at?lon=1e999&lat=1_0",
+        "MAP/at?lon=1&lat=１",
         "MAP/view?bbox=1,2,3",
         "MAP/view?bbox=1,2,3,2",
         "MAP/view?bbox=1,2,3,inf",
@@ -243,6 +276,17 @@ def test_versions_have_their_own_sources(
     assert found["sources"][0]["title"] == "of the second pyramid"
     assert client.get("/provenance/MAP;time=1900/sources").status_code in (400, 404)
     assert client.get("/provenance/MAP~0123/sources").status_code == 404
+    # A table that the layer names is that of its default, and a variant may name another one.
+    layer["provenance"] = str(pyramid.with_name("map.sources.json"))
+    further = pyramid.with_name("further.sources.json")
+    further.write_text(json.dumps({**table, "sources": table["sources"][:2]}))
+    for own, count in ({}, 1), ({"provenance": str(further)}, 2), ({"provenance": False}, None):
+        layer["variants"][1] |= own
+        server = write_installation(tmp_path, layers={"MAP": layer}, services=["provenance"])
+        client = Client(create_application(str(server)))
+        for name, expected in (("MAP", 4), ("MAP;time=2020", 4), ("MAP;time=2021", count)):
+            found = client.get(f"/provenance/{name}/sources")
+            assert found.json.get("numberMatched") == expected, (name, own)
 
 
 def test_nothing_is_told_of_what_an_area_hides(
@@ -275,6 +319,29 @@ def test_nothing_is_told_of_what_an_area_hides(
     )
     shares = client.get("/provenance/MAP/view").json["sources"]
     assert [(one["number"], one["share"]) for one in shares] == [(first, 1.0)]
+
+
+def test_exports_name_the_sources_of_their_area(pyramid: Path, tmp_path: Path) -> None:
+    agency = {"title": "Agency", "url": "https://example.org"}
+    server = write_installation(
+        tmp_path / "server",
+        layers={"MAP": layer_document(pyramid, title="Map", attribution=agency)},
+        services=["provenance"],
+    )
+    # The right one of two tiles has one source.
+    (west, south), (east, north) = degrees(270, 90), degrees(310, 60)
+    for name, words, expected in (
+        ("part", [f"--bbox={west},{south},{east},{north}", "--crs", "CRS:84"], ["B & <C>"]),
+        ("whole", [], ["A", "B & <C>"]),
+    ):
+        out = tmp_path / name
+        words = ["MAP", str(out), "--format", "dir", "--level", str(LEVEL), *words]
+        ended = mastaba("export", "-f", str(server), *words)
+        assert ended.returncode == 0, ended.stderr
+        documents = [json.loads(path.read_text()) for path in out.glob("*.json")]
+        (text,) = {one["attribution"] for one in documents}
+        assert text.startswith("Agency; © ")
+        assert [one for one in ("A", "B & <C>") if f" {one} " in text] == expected
 
 
 def test_measures_of_heights(client: Client) -> None:

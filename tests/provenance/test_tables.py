@@ -26,14 +26,17 @@ class Store:
 
 def _layer(name: str) -> Any:
     own = {"provenance": f"/pyramids/{name}.sources.json"}
-    return SimpleNamespace(own=own, key=name, pyramid=SimpleNamespace(parts=()))
+    pyramid = SimpleNamespace(parts=(), generation=name)
+    return SimpleNamespace(own=own, id=name, key=name, pyramid=pyramid)
 
 
 def test_tables_are_kept_up_to_a_number_of_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "_MOST_KEPT", 3 * 4000 + 100)
     known, store = SourceTables(), Store()
+    layers = {name: _layer(name) for name in "abcd"}
+    catalogue: Any = SimpleNamespace(layers=layers, shown=None, storages=store)
     for name in ("a", "b", "c", "a", "d", "a", "c", "b"):
-        table = known.table_of(_layer(name), store)  # type: ignore[arg-type]
+        table = known.table_of(layers[name], catalogue)
         assert table is not None
         assert list(table.rows) == [1]
     read = [key.rpartition("/")[2][0] for key in store.read]

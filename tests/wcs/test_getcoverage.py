@@ -224,6 +224,29 @@ def test_multipart_is_a_description_and_the_file(client: Client) -> None:
     assert response.headers["Content-Length"] == str(len(response.data))
 
 
+def test_multipart_takes_one_of_the_places_of_long_answers(tmp_path: Path, fault: Fault) -> None:
+    limits = {"streams": 1, "spool": 2000}
+    installed = Ground(tmp_path, services={"wcs": {"limits": limits}}, wcs={"enabled": True})
+    client = Client(installed.application)
+    whole = f"{COVERAGE}&format=image/tiff&geotiff:compression=None"
+    related = f"{whole}&mediaType=multipart/related"
+    assert Reader(installed.application).get(whole).content_length > 1024**2
+    first = client.get(related, buffered=False)
+    assert first.status_code == 200
+    for address in (whole, related):
+        refused = client.get(address, buffered=True)
+        assert fault(refused)[0] == 503
+        assert refused.headers["Retry-After"] == "30"
+    # Conditions and ranges are about the whole answer, not about the file in it.
+    conditions = {"Range": "bytes=0-9", "If-Match": '"x"', "If-None-Match": "*"}
+    first.close()
+    response = client.get(related, headers=conditions, buffered=True)
+    assert (response.status_code, "ETag" in response.headers) == (200, False)
+    assert len(response.data) == response.content_length
+    assert client.get(whole, buffered=True).status_code == 200
+    installed.close()
+
+
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
@@ -358,8 +381,9 @@ def test_answers_beyond_a_limit_say_what_works(tmp_path: Path, fault: Fault) -> 
     assert "geotiff:compression=None" in response.text
     assert client.get(f"{COVERAGE}{PART}&geotiff:compression=None").status_code == 200
     assert fault(client.get(f"{COVERAGE}{PART}&scaleSize=i(33),j(22)"))[0] == 413
-    related = client.get(f"{COVERAGE}{PART}&geotiff:compression=None&mediaType=multipart/related")
-    assert fault(related) == (413, "NoApplicableCode", "mediaType")
+    related = f"{COVERAGE}{PART}&mediaType=multipart/related"
+    assert client.get(f"{related}&geotiff:compression=None").status_code == 200
+    assert fault(client.get(related)) == (413, "NoApplicableCode", "mediaType")
     large = old(client, *BOX)
     assert fault(large) == (413, None, "BBOX")
     assert "version 2.0.1" in large.text
@@ -382,6 +406,27 @@ def test_answers_beyond_a_limit_name_the_job(tmp_path: Path) -> None:
             assert response.status_code == 413
             assert (process in response.text) == is_offered
         installed.close()
+
+
+@pytest.mark.parametrize("offers", [True, False])
+def test_answers_beyond_a_limit_name_the_parts(tmp_path: Path, *, offers: bool) -> None:
+    pytest.importorskip("mastaba_ogcapi")
+    limits = {"spool": 2000, "stream_bytes": 1_000_000}
+    installed = Ground(
+        tmp_path,
+        services={"wcs": {"limits": limits}, "ogcapi": {"coverages": True}},
+        wcs={"enabled": True},
+        coverages=offers,
+    )
+    client = Reader(installed.application)
+    parts = "http://maps.example/ogcapi/collections/ground/coverage/parts"
+    for response in (client.get(COVERAGE + PART), client.get(COVERAGE), old(client, *BOX)):
+        assert response.status_code == 413
+        assert (parts in response.text) == offers
+    assert client.get("/ogcapi/collections/ground/coverage/parts").status_code == (
+        200 if offers else 404
+    )
+    installed.close()
 
 
 def old(client: Client, *box: float, **changes: Any) -> TestResponse:

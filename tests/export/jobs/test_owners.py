@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from mastaba.api.access import GRANT, Grant, Principal
 from mastaba_export.jobs.owners import Rate, owner_of
 from mastaba_export.jobs.refusals import TooManyError
 from mastaba_export.jobs.settings import job_settings
@@ -34,6 +35,18 @@ HEADER = {"HTTP_X_OWNER": "alice"}
 def test_owner(address: str, headers: dict[str, str], owner: str) -> None:
     own = {"owner_header": "X-Owner", "gateways": ["10.0.0.0/8", "127.0.0.1"]}
     assert owner_of({"REMOTE_ADDR": address, **headers}, job_settings(own)) == owner
+
+
+def test_addresses_signed_for_nobody_in_particular_have_many_owners() -> None:
+    key = Principal("7f3k9q2d", "key")
+    of_nobody, of_key = Principal("main", "signed"), Principal("main", "signed", issuer=key)
+
+    def owner(principal: Principal) -> str:
+        environ = {"REMOTE_ADDR": "192.0.2.7", GRANT: Grant(principal)}
+        return owner_of(environ, job_settings({}))
+
+    assert owner(of_nobody) == "address:192.0.2.7"
+    assert owner(of_key) == owner(key) == "principal:key:7f3k9q2d"
 
 
 def test_header_that_is_not_set_is_not_read() -> None:

@@ -88,8 +88,11 @@ def open_exports(tmp_path: Path) -> Iterator[Callable[..., Exports]]:
     """Return a function that opens a server; its arguments are settings of the service."""
     opened: list[Any] = []
 
-    def open_it(plugins: Plugins | None = None, **settings: Any) -> Exports:
-        server_json = export_installation(tmp_path / f"server{len(opened)}", **settings)
+    def open_it(
+        plugins: Plugins | None = None, server_json: Path | None = None, **settings: Any
+    ) -> Exports:
+        if server_json is None:
+            server_json = export_installation(tmp_path / f"server{len(opened)}", **settings)
         application = create_application(str(server_json), plugins)
         site = application.site
         own = job_settings(site.catalogue.services["export"].own)

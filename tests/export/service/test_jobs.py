@@ -168,6 +168,23 @@ def test_too_large_job_is_refused(open_exports: Open, limit: str, name: str) -> 
     assert exports.client.get("/export/jobs").get_json()["jobs"] == []
 
 
+def test_pages_of_jobs_lead_to_the_oldest_one(open_exports: Open) -> None:
+    """Also past jobs of layers that are no longer offered."""
+    exports = open_exports()
+    layers = ["GREY_PNG", "RGB_PNG", "RGB_PNG", "GREY_PNG", "RGB_PNG"]
+    jobs = [exports.ordered({"layer": layer}).rpartition("/")[2] for layer in layers]
+    service: Any = exports.client.application.site.services["export"]  # type: ignore[union-attr]
+    service._offered = dict.fromkeys(service._offered, frozenset({"GREY_PNG"}))
+    address, found, pages = "/export/jobs?limit=2", [], 0
+    while address:
+        content = exports.client.get(address.removeprefix("http://maps.example")).get_json()
+        found += [job["jobID"] for job in content["jobs"]]
+        links = {link["rel"]: link["href"] for link in content["links"]}
+        address, pages = links.get("next", ""), pages + 1
+    assert pages == 3
+    assert sorted(found) == sorted([jobs[0], jobs[3]])
+
+
 def test_full_directory_is_507(open_exports: Open) -> None:
     exports = open_exports(limits={"directory_bytes": 120_000})
     size = exports.post(f"{TILES}/estimate", LAYER).get_json()["estimate"]["bytes"]

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from mastaba_coverage.grid import Coverage, CoverageGrid
     from mastaba_coverage.layout import Field, TiffImage, TiffLayout
     from mastaba_coverage.limits import LIMITS_SCHEMA, CoverageLimits, coverage_limits
+    from mastaba_coverage.parts import side_of_parts
     from mastaba_coverage.plan import CoveragePlan, ImagePlan
     from mastaba_coverage.planning import Plan, file_name
     from mastaba_coverage.request import CoverageRequest, Interval, Scaling, TiffOptions, Trim
@@ -73,6 +74,7 @@ _MODULES = {
         "CoverageLimits",
         "coverage_limits",
     ),
+    "parts": ("side_of_parts",),
     "plan": (
         "CoveragePlan",
         "ImagePlan",
@@ -133,6 +135,7 @@ __all__ = [
     "file_name",
     "located",
     "offered_compressions",
+    "side_of_parts",
 ]
 
 

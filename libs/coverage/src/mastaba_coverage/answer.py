@@ -19,11 +19,12 @@ from mastaba_coverage.errors import CoverageTooLargeError, NotCopyableError
 from mastaba_coverage.layout import TiffImage, TiffLayout
 from mastaba_coverage.making import made_modestly
 from mastaba_coverage.sampled import SampledTiles
-from mastaba_coverage.sources import CopiedTiles, PixelTiles, TileSource, WindowTiles
+from mastaba_coverage.sources import CopiedTiles, PixelTiles, StoredCells, TileSource, WindowTiles
 from mastaba_coverage.stored_values import StoredValues
-from mastaba_coverage.tags import image_fields, metadata_field, place_fields
+from mastaba_coverage.tags import image_fields, metadata_fields, place_fields
 
 if TYPE_CHECKING:
+    from mastaba.api.containers import TileReader
     from mastaba_coverage.heads import HeadCache
     from mastaba_coverage.layout import Field
     from mastaba_coverage.limits import CoverageLimits
@@ -74,7 +75,7 @@ class Answer(AddressableBody):
         check_tiles(plan, limits)
         # Heads are kept with the versions of slabs.
         has_slabs = all(image.grid.reader.has_slabs for image in plan.images)
-        self._heads = heads if has_slabs and _tiles_in(plan) > _FEW else None
+        self._heads = heads if has_slabs and count_of_tiles(plan) > _FEW else None
         self._key = key_of(plan)
         saved = None if self._heads is None else self._heads.find(self._key)
         if saved is None:
@@ -92,7 +93,9 @@ class Answer(AddressableBody):
                 tiles_of(plan, image, block, is_checked=saved is not None),
                 plan.shape.is_tiled,
             )
-            for fields, image, block in zip(fields_of(plan), plan.images, self._blocks, strict=True)
+            for fields, image, block in zip(
+                fields_of(plan, self._blocks), plan.images, self._blocks, strict=True
+            )
         ]
         self._layout = TiffLayout(images, None if saved is None else saved.head)
         if self._layout.size > limits.stream_bytes:
@@ -179,14 +182,14 @@ def check_tiles(plan: CoveragePlan, limits: CoverageLimits) -> None:
             pixels = shape.across(image.columns) * shape.width * shape.down(image.rows)
             pixels *= shape.height
             size += pixels * len(plan.fields) * plan.coverage.dtype.itemsize
-    count = _tiles_in(plan)
+    count = count_of_tiles(plan)
     if size > limits.stream_bytes:
         raise CoverageTooLargeError(size, limits.stream_bytes, "bytes")
     if count > limits.tiles:
         raise CoverageTooLargeError(count, limits.tiles, "tiles")
 
 
-def _tiles_in(plan: CoveragePlan) -> int:
+def count_of_tiles(plan: CoveragePlan) -> int:
     """Return the number of tiles of a file, or of the stored ones, if these are more."""
     count = 0
     for image in plan.images:
@@ -205,6 +208,11 @@ def _around(image: ImagePlan) -> int:
     return image.grid.around if image.grid.is_beyond(image.cells) else 0
 
 
+def block_kind(reader: TileReader) -> type[TileBlock]:
+    """Return the class of the blocks of a level."""
+    return TileBlock if reader.has_slabs else ContainerBlock
+
+
 def blocks_of(plan: CoveragePlan, limits: CoverageLimits) -> list[TileBlock]:
     """Return the stored tiles of each image.
 
@@ -216,8 +224,7 @@ def blocks_of(plan: CoveragePlan, limits: CoverageLimits) -> list[TileBlock]:
     blocks: list[TileBlock] = []
     for image in plan.images:
         reader = image.grid.reader
-        kind = TileBlock if reader.has_slabs else ContainerBlock
-        blocks.append(kind.look_up(reader, image.tiles, left, _around(image)))
+        blocks.append(block_kind(reader).look_up(reader, image.tiles, left, _around(image)))
         left -= blocks[-1].slabs
     return blocks
 
@@ -257,26 +264,37 @@ def window_of(plan: CoveragePlan, image: ImagePlan, block: TileBlock) -> PixelTi
     size = matrix.tile_width, matrix.tile_height
     values = StoredValues(coverage.layer.pyramid, image.grid.reader, _around(image))
     channels = [coverage.fields.index(name) for name in plan.fields]
-    target = plan.shape, coverage.nodata, coverage.dtype, channels
+    stored = StoredCells(block, values, size, coverage.nodata, coverage.dtype)
+    target = image.cells, plan.shape, channels
     if image.sampling is None:
-        return WindowTiles(block, values, image.cells, size, *target, is_sparse=plan.is_sparse)
-    return SampledTiles(
-        block, values, image.sampling, image.cells, size, *target, is_sparse=plan.is_sparse
-    )
+        return WindowTiles(stored, *target, is_sparse=plan.is_sparse)
+    return SampledTiles(stored, image.sampling, *target, is_sparse=plan.is_sparse)
 
 
-def fields_of(plan: CoveragePlan) -> list[list[Field]]:
-    """Return the tags of each image."""
+def fields_of(plan: CoveragePlan, blocks: Sequence[TileBlock] | None = None) -> list[list[Field]]:
+    """Return the tags of each image.
+
+    Args:
+        blocks: the stored tiles of each image, if they are known.
+    """
     coverage = plan.coverage
     stored = STORED.get(coverage.layer.pyramid.format.codec, "none")
+    codecs = [TileCodec(stored) if image.is_copied else plan.codec for image in plan.images]
+    # JPEG keeps no value exactly, so nodata only says what tiles without data contain. Where there
+    # are none, readers would take the brightest ground for nodata.
+    is_full = blocks is not None and all(bool((block.sizes > 0).all()) for block in blocks)
+    has_nodata = not (is_full and codecs[0].name == "jpeg")
     found = []
-    for number, image in enumerate(plan.images):
+    for number, (image, codec) in enumerate(zip(plan.images, codecs, strict=True)):
         size = image.rows, image.columns
-        codec = TileCodec(stored) if image.is_copied else plan.codec
-        tags = image_fields(coverage, size, plan.shape, codec, plan.fields, is_overview=number > 0)
+        tags = image_fields(
+            *(coverage, size, plan.shape, codec, plan.fields),
+            is_overview=number > 0,
+            has_nodata=has_nodata,
+        )
         if number == 0:
             tags += place_fields(coverage, plan.edges, plan.crs, size, is_post=plan.is_post)
-            tags.append(metadata_field(coverage))
+            tags += metadata_fields(coverage, plan.origin)
         found.append(tags)
     return found
 

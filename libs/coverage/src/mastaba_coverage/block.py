@@ -68,7 +68,7 @@ class TileBlock:
         self.tiles = tiles
         self._reader = reader
         self._around = around
-        self._shape = self._shape_of(reader)
+        self._shape = self.shape_of(reader)
         self._parts = list(self._find_parts())
         shape = tiles.max_row - tiles.min_row + 1, tiles.max_col - tiles.min_col + 1
         self.sizes: npt.NDArray[np.int64] = np.zeros(shape, np.int64)
@@ -145,7 +145,7 @@ class TileBlock:
         return found > 0
 
     @staticmethod
-    def _shape_of(reader: TileReader) -> tuple[int, int]:
+    def shape_of(reader: TileReader) -> tuple[int, int]:
         """Return the rows and columns of tiles in a slab."""
         return reader.level.tiles_per_height, reader.level.tiles_per_width
 

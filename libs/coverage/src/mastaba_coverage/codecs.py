@@ -197,8 +197,9 @@ def _jpeg(pixels: Pixels) -> bytes:
 
     stream = io.BytesIO()
     image = Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels)
-    # Chroma at half resolution, as the tags of the file say.
-    image.save(stream, "JPEG", quality=_QUALITY, subsampling="4:2:0")
+    # Chroma at half resolution, as the tags of the file say. GDAL refuses that for one field.
+    more = {} if image.mode == "L" else {"subsampling": "4:2:0"}
+    image.save(stream, "JPEG", quality=_QUALITY, **more)
     return stream.getvalue()
 
 

@@ -71,7 +71,7 @@ class CompressedFile:
         self.plan = plan
         self._change = change
         blocks = blocks_of(plan, limits)
-        self._fields = fields_of(plan)
+        self._fields = fields_of(plan, blocks)
         self._windows = [
             window_of(plan, image, block) for image, block in zip(plan.images, blocks, strict=True)
         ]

@@ -29,7 +29,7 @@ class ContainerBlock(TileBlock):
         self._versions: dict[str, tuple[BlockKey, TileIndex]] = {}
 
     @staticmethod
-    def _shape_of(reader: TileReader) -> tuple[int, int]:
+    def shape_of(reader: TileReader) -> tuple[int, int]:
         return _SIDE, _SIDE
 
     def read(self, places: Sequence[Place]) -> list[bytes]:

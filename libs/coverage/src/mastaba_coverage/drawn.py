@@ -10,14 +10,14 @@ import numpy as np
 
 from mastaba_coverage.codecs import TileCodec
 from mastaba_coverage.grid import Coverage
+from mastaba_coverage.origin import UNKNOWN, Origin
 from mastaba_coverage.shape import TileShape
 from mastaba_render.api.maps import SideBySide
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import CRS, BoundingBox
-    from mastaba_coverage.area import Area
     from mastaba_render.api.decoding import Pixels
-    from mastaba_render.api.maps import PreparedMap
+    from mastaba_render.api.maps import GroundBox, PreparedMap
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,17 +77,19 @@ class DrawnPlan:
         codec: of the tiles.
         shape: of the tiles.
         format: ``tiff``, or the name of an encoder of pictures.
+        origin: of the values.
     """
 
     coverage: Coverage
     images: tuple[DrawnImage, ...]
     fields: tuple[str, ...]
     crs: CRS
-    area: Area
+    area: GroundBox
     kernel: str
     codec: TileCodec
     shape: TileShape
     format: str = "tiff"
+    origin: Origin = UNKNOWN
 
     @property
     def rows(self) -> int:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from mastaba.api.catalogue import transform_points
-from mastaba.api.web import SizedBody, Streams, addressable_response, spooled
+from mastaba.api.catalogue import geographic_bbox, transform_points
+from mastaba.api.web import Request, SizedBody, Streams, addressable_response, spooled
 from mastaba.errors import InvalidParameterError, UnsupportedFormatError
 from mastaba_coverage.answer import Answer, extract
-from mastaba_coverage.errors import CoverageTooLargeError, NotCopyableError, OutsideCoverageError
+from mastaba_coverage.errors import NotCopyableError, OutsideCoverageError
 from mastaba_coverage.grid import Coverage
 from mastaba_coverage.heads import HeadCache
 from mastaba_coverage.made import MadeDrawn, MadeStored, made_file, rows_of
+from mastaba_coverage.origin import UNKNOWN, Origin, Origins, SourcesIn
 from mastaba_coverage.plan import CoveragePlan
 from mastaba_coverage.planning import Plan, Planner
 from mastaba_render.api.encoders import StripRaster
@@ -25,7 +27,7 @@ from mastaba_render.api.maps import drawn_response
 if TYPE_CHECKING:
     from mastaba.api.catalogue import CRS, Layer
     from mastaba.api.services import Site
-    from mastaba.api.web import Body, Request, Response
+    from mastaba.api.web import Body, Response
     from mastaba_coverage.limits import CoverageLimits
     from mastaba_coverage.made import Made
     from mastaba_coverage.request import CoverageRequest
@@ -36,6 +38,11 @@ PICTURES: Final = ("png", "jpeg", "webp")
 """Formats beside GeoTIFF; names of `CoverageRequest.format`."""
 _ALWAYS: Final = ("Cache-Control", "Surrogate-Key", "Vary")
 """Headers of answers without content too."""
+_CONDITIONS: Final = frozenset(
+    f"HTTP_{name}"
+    for name in ("IF_MATCH", "IF_NONE_MATCH", "IF_MODIFIED_SINCE", "IF_RANGE", "RANGE")
+)
+"""Keys of headers that make an answer partial, or empty (RFC 9110, sections 13 and 14)."""
 
 
 @lru_cache(maxsize=16)
@@ -50,12 +57,20 @@ class Extractor:
     Args:
         site: the configuration.
         limits: of answers.
+        sources: returns the rows of the sources of a layer in a box in CRS84, the largest share
+            first (`mastaba_ows.offers.sources_in`). None names no sources in files.
 
     Attributes:
         limits: as given.
     """
 
-    def __init__(self, site: Site, limits: CoverageLimits) -> None:
+    def __init__(
+        self,
+        site: Site,
+        limits: CoverageLimits,
+        sources: SourcesIn | None = None,
+    ) -> None:
+        self._origins = None if sources is None else Origins(sources)
         self._site = site
         self.limits = limits
         self._different: set[str] = set()
@@ -74,13 +89,25 @@ class Extractor:
 
         Raises:
             UnsupportedFormatError: the format cannot hold the fields.
+            MastabaError: the sources of the values cannot be read.
         """
         plan = self._planner.plan(coverage, request)
         if plan.format != "tiff":
             self._encoder(plan)
+        elif self._origins is not None:
+            plan = replace(plan, origin=self._origin(plan, self._origins))
         if isinstance(plan, CoveragePlan) and coverage.layer.key in self._different:
             return plan.without_copies()
         return plan
+
+    def _origin(self, plan: Plan, origins: Origins) -> Origin:
+        if plan.bounds.xmin > plan.bounds.xmax:
+            return UNKNOWN  # one box cannot have both sides of the antimeridian alone
+        try:
+            box = geographic_bbox(plan.edges, plan.crs)
+        except ValueError:  # it is not on the globe
+            return UNKNOWN
+        return origins.of(plan.coverage.layer, box)
 
     def respond(self, request: Request, plan: Plan, headers: Sequence[tuple[str, str]]) -> Response:
         """Return the answer to a request: 200, 206, 304, 412 or 416, the last two without a body.
@@ -110,15 +137,20 @@ class Extractor:
             content=[item for item in headers if item[0] not in _ALWAYS],
         )
 
-    def body(self, plan: Plan) -> Body:
+    def body(self, request: Request, plan: Plan) -> Body:
         """Return the whole answer, to be sent as a part of another one.
+
+        Conditions and ranges of the request are ignored: they are not about this part.
 
         Raises:
             CoverageTooLargeError, OverloadedError, SlabFormatError, StorageError: as `respond`.
         """
         found = self._prepared(plan)
         if isinstance(found, Answer):
-            return spooled(_bounded(found, self.limits))
+            # It takes one of the places of long answers until it is sent.
+            sent = {name: text for name, text in request.environ.items() if name not in _CONDITIONS}
+            plain = Request(request.method, request.path, request.query_string, sent)
+            return addressable_response(plain, [], found, self._shared_streams).body
         with self._site.renderer.admission.map(self._cost(found)):
             made = self._made(found)
         return made if isinstance(made, bytes | SizedBody) else spooled(made)
@@ -235,10 +267,3 @@ class Extractor:
         shape = plan.rows, plan.columns, len(plan.fields)
         raster = StripRaster(shape, plan.coverage.dtype, plan.edges, plan.crs, None, rows_of(made))
         return self._encoder(plan).encode_strips(raster, {})
-
-
-def _bounded(answer: Answer, limits: CoverageLimits) -> Iterator[bytes]:
-    """Yield a whole file that is spooled."""
-    if answer.size > limits.spool:
-        raise CoverageTooLargeError(answer.size, limits.spool, "bytes")
-    return answer.pieces(0, answer.size)

@@ -12,10 +12,12 @@ import numpy as np
 from mastaba.api.catalogue import CRS, BoundingBox, Layer, Level, TileMatrix
 from mastaba.api.containers import TileReader
 from mastaba_coverage.cells import Cells, cells_between
-from mastaba_render.api.maps import tiles_around
+from mastaba_render.api.maps import tiles_around, turn_of
 
 _FURTHEST: Final = 1e15
 """Cells. Beyond it, numbers of cells are not exact."""
+_PART: Final = 0.01
+"""The part of a cell that is not counted."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -137,15 +139,14 @@ class Coverage:
             ValueError: the layer has no cell inside its box.
         """
         grids = {}
-        finest = layer.pyramid.finest
+        finest, crs = layer.pyramid.finest, layer.pyramid.tile_matrix_set.crs
         for name, level in layer.pyramid.levels.items():
-            window = _limits(level)
+            window = _within_a_turn(_limits(level), level.matrix, turn_of(crs))
             box = _cells_of(level.matrix, layer.native_bbox, is_post=False)
             common = None if box is None else window.intersection(box)
             if common is not None:
                 # Coarser levels hold averages of areas.
                 is_post = level is finest and layer.registration == "post"
-                crs = layer.pyramid.tile_matrix_set.crs
                 around = tiles_around(level.matrix, crs)
                 grids[name] = CoverageGrid(level, readers[name], common, is_post, around)
         if finest.matrix.id not in grids:
@@ -197,6 +198,21 @@ def _limits(level: Level) -> Cells:
     return Cells(
         limits.min_row * matrix.tile_height, bottom, limits.min_col * matrix.tile_width, right
     )
+
+
+def _within_a_turn(window: Cells, matrix: TileMatrix, turn: float) -> Cells:
+    """Return a window without the columns that have the places of its first ones again.
+
+    They are in the last tiles of a set whose tiles do not end at the antimeridian.
+
+    Args:
+        turn: of the Earth along x, CRS units; infinite, or any number, if x does not repeat.
+    """
+    columns = turn / matrix.cell_size
+    # A set around the Earth has no tile more than it needs.
+    if not columns > matrix.matrix_width * matrix.tile_width / 2 or not math.isfinite(columns):
+        return window
+    return replace(window, right=min(window.right, window.left + math.ceil(columns - _PART)))
 
 
 def _cells_of(matrix: TileMatrix, box: BoundingBox, *, is_post: bool) -> Cells | None:

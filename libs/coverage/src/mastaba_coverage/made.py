@@ -13,7 +13,7 @@ from mastaba_coverage.answer import blocks_of, check_tiles, fields_of, window_of
 from mastaba_coverage.errors import CoverageTooLargeError
 from mastaba_coverage.layout import TiffImage, TiffLayout, framed
 from mastaba_coverage.sources import KEPT, READ_AT_A_TIME, WrittenTiles
-from mastaba_coverage.tags import image_fields, metadata_field, place_fields
+from mastaba_coverage.tags import image_fields, metadata_fields, place_fields
 from mastaba_render.api.maps import Sources
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class MadeStored:
         check_tiles(plan, limits)
         self.plan, self.limits = plan, limits
         self._blocks = blocks_of(plan, limits)
-        self.fields = fields_of(plan)
+        self.fields = fields_of(plan, self._blocks)
         # Decoded tiles of a row, tiles that are read together, and those of the file.
         row = min(plan.columns * cell * plan.grid.matrix.tile_height, KEPT)
         tiles = max(READ_AT_A_TIME, plan.shape.width * plan.shape.height * cell)
@@ -106,11 +106,14 @@ class MadeDrawn:
         for number, image in enumerate(plan.images):
             size = image.rows, image.columns
             tags = image_fields(
-                coverage, size, plan.shape, plan.codec, plan.fields, is_overview=number > 0
+                *(coverage, size, plan.shape, plan.codec, plan.fields),
+                is_overview=number > 0,
+                # JPEG keeps no value exactly, and no tile is left out.
+                has_nodata=plan.codec.name != "jpeg",
             )
             if number == 0:
                 tags += place_fields(coverage, plan.edges, plan.crs, size, is_post=plan.is_post)
-                tags.append(metadata_field(coverage))
+                tags += metadata_fields(coverage, plan.origin)
             self.fields.append(tags)
         cell = len(coverage.fields) * coverage.dtype.itemsize
         drawing = sum(part.memory for part in plan.images[0].parts)

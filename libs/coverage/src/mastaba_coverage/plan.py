@@ -11,6 +11,7 @@ from mastaba.errors import InvalidParameterError
 from mastaba_coverage.cells import Cells
 from mastaba_coverage.codecs import NONE, STORED, TileCodec
 from mastaba_coverage.grid import Coverage, CoverageGrid
+from mastaba_coverage.origin import UNKNOWN, Origin
 from mastaba_coverage.request import TiffOptions
 from mastaba_coverage.sampled import Sampling
 from mastaba_coverage.shape import TileShape
@@ -98,6 +99,7 @@ class CoveragePlan:
         shape: of the tiles; that of stored tiles if some are copied.
         fixed: outer edges to declare instead of those of the cells.
         format: ``tiff``, or the name of an encoder of pictures.
+        origin: of the values.
     """
 
     coverage: Coverage
@@ -108,6 +110,7 @@ class CoveragePlan:
     shape: TileShape
     fixed: BoundingBox | None = None
     format: str = "tiff"
+    origin: Origin = UNKNOWN
 
     @property
     def grid(self) -> CoverageGrid:
@@ -179,10 +182,6 @@ class CoveragePlan:
         images = tuple(replace(image, is_copied=False) for image in self.images)
         return replace(self, images=images)
 
-    def uncompressed(self) -> CoveragePlan:
-        """Return the plan of an addressable file with the same cells, and without stored tiles."""
-        return replace(self.without_copies(), codec=NONE)
-
     @classmethod
     def exact(
         cls,
@@ -248,7 +247,7 @@ class CoveragePlan:
         top, left = (cells.top, cells.left) if tiff.is_exact else (row * height, col * width)
         sides = cells.bottom - top, cells.right - left
         count = 0
-        while max(sides) >> count > _SMALLEST:
+        while max(sides) >> count > _SMALLEST and count != tiff.overviews:
             count += 1
         depth = 0
         if not tiff.is_exact:
@@ -289,7 +288,7 @@ def _shape(
             cells.columns * matrix.tile_height * len(coverage.fields) * coverage.dtype.itemsize
             > KEPT
         ):
-            raise InvalidParameterError("so many columns are sent as tiles only", "tiling")
+            raise InvalidParameterError("so many columns need tiles, not strips", "tiling")
         return TileShape.strips(cells.columns, len(fields) * coverage.dtype.itemsize)
     return TileShape(tiff.tile_width or matrix.tile_width, tiff.tile_height or matrix.tile_height)
 

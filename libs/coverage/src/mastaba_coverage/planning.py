@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from mastaba.api.web import printable
 from mastaba.errors import InvalidParameterError
-from mastaba_coverage.area import Area, area_of_trim, extent_in
+from mastaba_coverage.area import area_of_trim, extent_in
 from mastaba_coverage.cells import Cells
 from mastaba_coverage.codecs import TileCodec
 from mastaba_coverage.drawn import DrawnImage, DrawnPlan
@@ -22,7 +22,7 @@ from mastaba_coverage.errors import (
 )
 from mastaba_coverage.plan import CoveragePlan
 from mastaba_coverage.shape import TileShape
-from mastaba_render.api.maps import MapLayer, MapRequest
+from mastaba_render.api.maps import GroundBox, MapLayer, MapRequest
 from mastaba_render.api.resampling import BASE_RADIUS
 
 if TYPE_CHECKING:
@@ -114,6 +114,8 @@ class _Planning:
             raise InvalidParameterError(
                 "a level is sent as it is stored: in its CRS and size", "level"
             )
+        if request.tiff.overviews and not request.is_cog:
+            raise InvalidParameterError("only a COG has overviews", "overview-count")
         if request.is_fixed:
             return self._fixed()
         if self._crs is not self._native:
@@ -151,7 +153,7 @@ class _Planning:
                 return grid
         return None
 
-    def _area(self, target: CRS) -> Area:
+    def _area(self, target: CRS) -> GroundBox:
         """Return the area of the request in a CRS, clipped to the coverage."""
         coverage, trim = self._coverage, self._trim
         is_native = target is self._native
@@ -161,7 +163,7 @@ class _Planning:
                 raise InvalidParameterError(
                     f"the coverage cannot be transformed to {target.code}", "crs"
                 )
-            return Area(extent)
+            return GroundBox(extent)
         of_trim = extent_in(coverage, trim.crs, is_native=trim.crs is self._native)
         area = area_of_trim(coverage, trim, target, of_trim)
         if not (_width(area.box) > 0 and _height(area.box) > 0):
@@ -171,7 +173,7 @@ class _Planning:
         box = area.box.intersection(extent)
         if box is None:
             raise OutsideCoverageError("the area is outside the coverage")
-        return Area(box)
+        return GroundBox(box)
 
     def _cells(self, grid: CoverageGrid) -> Cells:
         """Return the stored cells of the request."""
@@ -211,7 +213,7 @@ class _Planning:
         plan = CoveragePlan.exact(coverage, grid, cells, self._fields, request.tiff)
         return replace(plan, fixed=fixed)
 
-    def _scaled(self) -> tuple[Area, int, int]:
+    def _scaled(self) -> tuple[GroundBox, int, int]:
         """Return area, columns and rows of a scaled answer in the CRS of the layer."""
         scaling, grid = self._request.scaling, self._coverage.finest
         assert scaling is not None
@@ -222,12 +224,12 @@ class _Planning:
             if grid.is_beyond(cells):
                 seam = grid.matrix.origin_x + grid.around * grid.matrix.tile_width * size
             turn = grid.around * grid.matrix.tile_width * size
-            area = Area(grid.edges(cells), seam, turn)
+            area = GroundBox(grid.edges(cells), seam, turn)
             counts = cells.columns * scaling.factor[0], cells.rows * scaling.factor[1]
             return self._sized(area, *counts)
         return self._of_size(self._area(self._native))
 
-    def _elsewhere(self) -> tuple[Area, int, int]:
+    def _elsewhere(self) -> tuple[GroundBox, int, int]:
         """Return area, columns and rows of an answer in another CRS."""
         area = self._area(self._crs)
         scaling = self._request.scaling
@@ -240,7 +242,7 @@ class _Planning:
         factor = (1.0, 1.0) if scaling is None or scaling.factor is None else scaling.factor
         return self._sized(area, columns * factor[0], columns / ratio * factor[1])
 
-    def _of_size(self, area: Area) -> tuple[Area, int, int]:
+    def _of_size(self, area: GroundBox) -> tuple[GroundBox, int, int]:
         """Return an area with the requested size."""
         scaling = self._request.scaling
         assert scaling is not None
@@ -263,7 +265,7 @@ class _Planning:
         down = scaling.height or (scaling.width or 0) * height / width
         return self._sized(area, across, down)
 
-    def _sized(self, area: Area, columns: float, rows: float) -> tuple[Area, int, int]:
+    def _sized(self, area: GroundBox, columns: float, rows: float) -> tuple[GroundBox, int, int]:
         """Return an area and a whole number of cells, within the limits."""
         # In this form the condition also refuses NaN.
         if not (0 <= columns < _LONGEST + 0.5 and 0 <= rows < _LONGEST + 0.5):
@@ -307,7 +309,7 @@ class _Planning:
             if size > limit:
                 raise CoverageTooLargeError(size, limit, "pixels", "request a smaller size")
 
-    def _drawn(self, area: Area, columns: int, rows: int) -> DrawnPlan:
+    def _drawn(self, area: GroundBox, columns: int, rows: int) -> DrawnPlan:
         """Return the plan of a resampled answer."""
         request, coverage = self._request, self._coverage
         self._check_cells(area, columns, rows)
@@ -325,7 +327,11 @@ class _Planning:
         images = [self._image(area, columns, rows)]
         cell_x, cell_y = _width(area.box) / columns, _height(area.box) / rows
         step = 2
-        while request.is_cog and max(columns, rows) * 2 // step > _OVERVIEW:
+        while (
+            request.is_cog
+            and max(columns, rows) * 2 // step > _OVERVIEW
+            and len(images) - 1 != tiff.overviews
+        ):
             across, down = -(-columns // step), -(-rows // step)
             # Overviews share the corner of the image; their last cells may be beyond it.
             box = replace(
@@ -347,7 +353,7 @@ class _Planning:
             request.format,
         )
 
-    def _check_cells(self, area: Area, columns: int, rows: int) -> None:
+    def _check_cells(self, area: GroundBox, columns: int, rows: int) -> None:
         """Refuse cells much smaller than the stored ones."""
         if self._request.is_fixed or area.seam is not None:
             return
@@ -361,7 +367,7 @@ class _Planning:
         if _width(box) / columns < finest or _height(box) / rows < finest:
             raise InvalidScalingError("the cells would be less than a quarter of the stored ones")
 
-    def _image(self, area: Area, columns: int, rows: int) -> DrawnImage:
+    def _image(self, area: GroundBox, columns: int, rows: int) -> DrawnImage:
         layer, maps = self._coverage.layer, self._planner.maps
         if self._request.kernel is not None:
             layer = replace(layer, resampling=self._request.kernel)

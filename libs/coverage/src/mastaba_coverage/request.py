@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from mastaba.api.web import printable
 from mastaba.errors import InvalidParameterError
 from mastaba_coverage.codecs import COMPRESSIONS, PREDICTORS, offered_compressions
+from mastaba_server.web.parameters import integer, whole_number
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import CRS
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 _SIDES: Final = range(128, 1025, 16)
 """Cells of a side of a tile that a client may choose."""
 _PAD: Final = 4096
+_OVERVIEWS: Final = 64
 
 
 class Interval(NamedTuple):
@@ -74,6 +76,7 @@ class TiffOptions:
         is_exact: whether a COG has exactly the requested cells. It is not copied then.
         pad: tiles that may precede the first one of a COG, so that overviews can be copied; None
             for a few.
+        overviews: most overviews of a COG, others have none; None for all.
         is_sparse: whether a COG leaves out tiles of which nothing is stored. Simple readers do not
             know such files.
     """
@@ -85,6 +88,7 @@ class TiffOptions:
     tile_height: int | None = None
     is_exact: bool = False
     pad: int | None = None
+    overviews: int | None = None
     is_sparse: bool = True
 
     @classmethod
@@ -105,7 +109,8 @@ class TiffOptions:
             _side(values, "tile-width", "tilewidth"),
             _side(values, "tile-height", "tileheight"),
             _choice(values, "fit", "tiles", ("tiles", "exact")) == "exact",
-            _pad(values),
+            _count(values, "pad", _PAD),
+            _count(values, "overview-count", _OVERVIEWS),
             _choice(values, "sparse", "true", ("true", "false")) == "true",
         )
 
@@ -157,15 +162,12 @@ def _side(values: Mapping[str, str], *names: str) -> int | None:
     if name is None:
         return None
     text = values[name]
-    if not (text.isascii() and text.isdigit() and len(text) < 5 and int(text) in _SIDES):
+    number = whole_number(text)
+    if number not in _SIDES:
         raise InvalidParameterError(f"{name} must be a multiple of 16 from 128 to 1024", name)
-    return int(text)
+    return number
 
 
-def _pad(values: Mapping[str, str]) -> int | None:
-    text = values.get("pad")
-    if text is None:
-        return None
-    if not (text.isascii() and text.isdigit() and len(text) < 5 and int(text) <= _PAD):
-        raise InvalidParameterError(f"pad must be an integer from 0 to {_PAD}", "pad")
-    return int(text)
+def _count(values: Mapping[str, str], name: str, most: int) -> int | None:
+    text = values.get(name)
+    return None if text is None else integer(text, name, 0, most)

@@ -9,11 +9,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from mastaba_coverage.block import TileBlock
 from mastaba_coverage.cells import Cells
 from mastaba_coverage.shape import TileShape
-from mastaba_coverage.sources import PixelTiles, WindowTiles
-from mastaba_coverage.stored_values import StoredValues
+from mastaba_coverage.sources import PixelTiles, StoredCells, WindowTiles
 from mastaba_render.api.decoding import Pixels
 from mastaba_render.api.resampling import Axis, StraightPositions, resampled
 
@@ -64,37 +62,29 @@ class SampledTiles(PixelTiles):
     Each tile is computed on its own, so its bytes do not depend on what is read before.
 
     Args:
-        block: stored tiles that the image needs.
-        values: of the stored tiles.
+        stored: the cells that the image needs.
         sampling: the cells of the image.
         cells: those of the level that may be read.
-        size: width and height of a stored tile in cells.
         shape: of the tiles of the image.
-        nodata: one value for each channel.
-        dtype: of the values, little-endian.
         channels: numbers of those that the image has, in order.
         is_sparse: whether tiles are left out of which nothing is stored.
     """
 
     def __init__(
         self,
-        block: TileBlock,
-        values: StoredValues,
+        stored: StoredCells,
         sampling: Sampling,
         cells: Cells,
-        size: tuple[int, int],
         shape: TileShape,
-        nodata: Sequence[float],
-        dtype: np.dtype[np.generic],
         channels: Sequence[int],
         *,
         is_sparse: bool = False,
     ) -> None:
-        super().__init__(shape, sampling.rows, sampling.columns, len(channels) * dtype.itemsize)
-        self._block, self._values = block, values
+        cell_size = len(channels) * stored.dtype.itemsize
+        super().__init__(shape, sampling.rows, sampling.columns, cell_size)
+        self._source = stored
         self._sampling, self._cells = sampling, cells
-        self._size = size
-        self._nodata, self._dtype = tuple(nodata), dtype
+        self._nodata, self._dtype = tuple(stored.nodata), stored.dtype
         self._channels = list(channels)
         if is_sparse:
             self.sizes[~self._touched()] = 0
@@ -117,12 +107,12 @@ class SampledTiles(PixelTiles):
 
     def _touched(self) -> npt.NDArray[np.bool_]:
         """Return for each tile whether a stored one is needed that exists."""
-        width, height = self._size
+        width, height = self._source.size
         first_row = [self._sampling.needed(self._part(n)) for n in range(self._across)]
         first_col = [
             self._sampling.needed(self._part(n)) for n in range(0, len(self.sizes), self._across)
         ]
-        return self._block.touched(
+        return self._source.block.touched(
             np.array([cells.top // height for cells in first_col]),
             np.array([(cells.bottom - 1) // height for cells in first_col]),
             np.array([cells.left // width for cells in first_row]),
@@ -171,16 +161,8 @@ class SampledTiles(PixelTiles):
         pixels[:] = np.array(self._nodata, self._dtype)
         inside = needed.intersection(self._cells)
         if inside is not None:
-            window = WindowTiles(
-                self._block,
-                self._values,
-                inside,
-                self._size,
-                TileShape(inside.columns, inside.rows, is_tiled=False),
-                self._nodata,
-                self._dtype,
-                range(len(self._nodata)),
-            )
+            shape = TileShape(inside.columns, inside.rows, is_tiled=False)
+            window = WindowTiles(self._source, inside, shape, range(len(self._nodata)))
             found = next(window.blocks())
             assert found is not None
             pixels[

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -135,6 +135,24 @@ class PixelTiles(TileSource):
             yield b"" if pixels is None else pixels.tobytes()
 
 
+class StoredCells(NamedTuple):
+    """The stored cells from which an image is made.
+
+    Attributes:
+        block: the stored tiles that the image needs.
+        values: of the stored tiles.
+        size: width and height of a stored tile in cells.
+        nodata: one value for each channel.
+        dtype: of the values, little-endian.
+    """
+
+    block: TileBlock
+    values: StoredValues
+    size: tuple[int, int]
+    nodata: Sequence[float]
+    dtype: np.dtype[np.generic]
+
+
 class WindowTiles(PixelTiles):
     """Uncompressed tiles of any window of cells: the stored values, bit for bit.
 
@@ -142,39 +160,29 @@ class WindowTiles(PixelTiles):
     needs is kept: one row at most, and at most 64 MiB.
 
     Args:
-        block: the stored tiles that the window touches.
-        values: of the stored tiles.
+        stored: the cells that the window touches.
         cells: the window.
-        size: width and height of a stored tile in cells.
         shape: of the tiles of the image.
-        nodata: one value for each channel.
-        dtype: of the values, little-endian.
         channels: numbers of those that the image has, in order.
         is_sparse: whether tiles are left out of which nothing is stored.
     """
 
     def __init__(
         self,
-        block: TileBlock,
-        values: StoredValues,
+        stored: StoredCells,
         cells: Cells,
-        size: tuple[int, int],
         shape: TileShape,
-        nodata: Sequence[float],
-        dtype: np.dtype[np.generic],
         channels: Sequence[int],
         *,
         is_sparse: bool = False,
     ) -> None:
+        self._block, self._values, (self._width, self._height), nodata, dtype = stored
         super().__init__(shape, cells.rows, cells.columns, len(channels) * dtype.itemsize)
-        self._block = block
-        self._values = values
         self._cells = cells
-        self._width, self._height = size
         self._channels = list(channels)
         self._all = self._channels == list(range(len(nodata)))
         self._blank = np.array(nodata, dtype)[self._channels]
-        self._kept = max(1, KEPT // values.nbytes)
+        self._kept = max(1, KEPT // self._values.nbytes)
         if is_sparse:
             self.sizes[~self._touched()] = 0
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from mastaba.api.catalogue import CRS, BoundingBox
     from mastaba_coverage.codecs import TileCodec
     from mastaba_coverage.grid import Coverage
+    from mastaba_coverage.origin import Origin
     from mastaba_coverage.shape import TileShape
 
 _GREY, _RGB, _YCBCR = 1, 2, 6
@@ -30,6 +31,7 @@ def image_fields(
     fields: tuple[str, ...],
     *,
     is_overview: bool,
+    has_nodata: bool = True,
 ) -> list[Field]:
     """Return the tags that describe the pixels of one image.
 
@@ -38,6 +40,7 @@ def image_fields(
         shape: of its tiles.
         codec: of its tiles.
         fields: names of its channels.
+        has_nodata: whether cells with the value of nodata have no data.
     """
     is_float, count = coverage.dtype.kind == "f", len(fields)
     is_colour = fields[:3] == _COLOURS
@@ -66,7 +69,7 @@ def image_fields(
     if is_ycbcr:
         found.append(Field.of(530, "H", 2, 2))
     nodata = {coverage.nodata[coverage.fields.index(name)] for name in fields}
-    if "alpha" not in fields and len(nodata) == 1:
+    if has_nodata and "alpha" not in fields and len(nodata) == 1:
         found.append(Field.text(42113, _shortest(nodata.pop(), is_float=is_float)))
     return found
 
@@ -94,19 +97,25 @@ def place_fields(
     ]
 
 
-def metadata_field(coverage: Coverage) -> Field:
-    """Return the metadata that GDAL shows: title, attribution and generation of the pyramid."""
+def metadata_fields(coverage: Coverage, origin: Origin) -> list[Field]:
+    """Return the metadata that GDAL shows: title, attribution, sources, generation of the pyramid.
+
+    The date of the sources has a tag of its own.
+    """
     layer = coverage.layer
     items = {"TITLE": layer.title, "GENERATION": layer.pyramid.generation}
     if layer.attribution:
         items["ATTRIBUTION"] = layer.attribution.title
+    items["SOURCES"] = origin.sources
     # GDAL reads text that is escaped twice, as it writes it.
     texts = (
         f'<Item name="{name}">{escaped(escaped(text))}</Item>'
         for name, text in items.items()
         if text
     )
-    return Field.text(42112, f"<GDALMetadata>{''.join(texts)}</GDALMetadata>".replace("\0", ""))
+    text = f"<GDALMetadata>{''.join(texts)}</GDALMetadata>".replace("\0", "")
+    found = [Field.text(42112, text)]
+    return [*found, Field.text(306, origin.date)] if origin.date else found
 
 
 def _shortest(value: float, *, is_float: bool) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
-_PREFIX = "dim_"
+DATETIME: Final = "OGCAPI-datetime"
+"""Header with the time of what is shown (OGC API Maps, 20-058, /rec/datetime/actual-datetime)."""
+_PREFIX: Final = "dim_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,12 @@ class Note:
         unit = self.dimension.unit_symbol or self.dimension.units
         shown = f"{self.dimension.name}={self.value} {unit}".rstrip()
         return f"99 {self.kind.capitalize()} value used: {shown}"
+
+
+def joined(interval: tuple[str, str]) -> str:
+    """Return an interval of time as text; an instant if both ends are equal."""
+    first, last = interval
+    return first if first == last else f"{first}/{last}"
 
 
 def requested_values(

@@ -1,23 +1,14 @@
-"""HTTP statuses of errors, and what protocols find for an error in tables of their own."""
+"""Errors of protocols over HTTP, with their statuses."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, TypeVar
+from typing import Final
 
-from mastaba.errors import (
-    OverloadedError,
-    RequestError,
-    RequestTooLargeError,
-    StorageError,
-    TileNotFoundError,
-    TileOutOfRangeError,
-    UnknownNameError,
-    UnknownPathError,
-    UnsupportedOperationError,
-)
-
-_T = TypeVar("_T")
+from mastaba.api import web
+from mastaba.api.web import entry_of as entry_of
+from mastaba.errors import NotAcceptableError as NotAcceptableError
+from mastaba.errors import RequestError, UnknownNameError
 
 
 class GoneError(UnknownNameError):
@@ -26,10 +17,6 @@ class GoneError(UnknownNameError):
 
 class MethodNotAllowedError(RequestError):
     """The resource does not support the method."""
-
-
-class NotAcceptableError(RequestError):
-    """The client accepts none of the resource's media types."""
 
 
 class MediaTypeError(RequestError):
@@ -41,29 +28,27 @@ class UpstreamError(RequestError):
 
 
 STATUSES: Final[Mapping[type[BaseException], int]] = {
-    RequestError: 400,
-    UnknownNameError: 404,
-    UnknownPathError: 404,
+    **web.STATUSES,
     GoneError: 410,
-    TileOutOfRangeError: 404,
-    TileNotFoundError: 404,
     MethodNotAllowedError: 405,
-    NotAcceptableError: 406,
-    RequestTooLargeError: 413,
     MediaTypeError: 415,
-    UnsupportedOperationError: 501,
     UpstreamError: 502,
-    OverloadedError: 503,
-    StorageError: 503,
-    Exception: 500,
 }
 """HTTP status by class of errors. A protocol whose standard says otherwise adds to a copy."""
 
 
-def entry_of(error: Exception, table: Mapping[type[BaseException], _T]) -> _T:
-    """Return the entry for the class of an error, or for the nearest of its base classes.
+REFUSALS: Final[Mapping[int, tuple[str, str]]] = {
+    401: ("Unauthorized", "A credential is missing or invalid"),
+    403: ("Forbidden", "The credential does not allow this"),
+    429: ("TooManyRequests", "A rate or quota is used up"),
+}
+"""Type and title of the problems that `AccessError` reports, by HTTP status."""
+
+
+def status_of(error: Exception, table: Mapping[type[BaseException], int] | None = None) -> int:
+    """Return the HTTP status of an error; that of an `AccessError` is its own.
 
     Args:
-        table: with an entry for ``Exception``, for all other errors.
+        table: as for `entry_of`; `STATUSES` if it is None.
     """
-    return next(table[kind] for kind in type(error).__mro__ if kind in table)
+    return web.status_of(error, table or STATUSES)

@@ -1,4 +1,4 @@
-"""What services offer to each other: tiles, stylesheets, sources of pixels, heat maps.
+"""What services offer to each other: tiles, stylesheets, parts, sources of pixels, heat maps.
 
 Plugins do not import each other. A service offers something if it has the method of one of the
 protocols below, and others ask for it by the functions of this module.
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from mastaba.api.catalogue import CRS, Layer
-    from mastaba.api.services import Site
+    from mastaba.api.catalogue import CRS, BoundingBox, Layer
+    from mastaba.api.services import Service, Site
     from mastaba.api.web import Document
 
     Floats = npt.NDArray[np.float64]
@@ -63,11 +63,25 @@ class OffersZoomTiles(Protocol):
         """
 
 
+class OffersTileTemplates(Protocol):
+    """A service whose stored tiles have paths."""
+
+    def tile_template(self, layer: Layer, style: str) -> str:
+        """Return the template of the paths of stored tiles; see `tile_template`."""
+
+
 class OffersStylesheets(Protocol):
     """A service with styles of layers."""
 
     def stylesheets(self, layer: Layer) -> Sequence[Stylesheet]:
         """Return the styles of a layer, the default first."""
+
+
+class OffersParts(Protocol):
+    """A service that sends the stored values of a layer in parts."""
+
+    def parts_path(self, layer: Layer) -> str:
+        """Return the path of the list of parts of a layer below the service; empty without one."""
 
 
 class OffersSources(Protocol):
@@ -93,6 +107,28 @@ class OffersSources(Protocol):
             x, y: shape (n,), x before y, units of the CRS.
         """
 
+    def credits(self, layer: Layer, box: BoundingBox) -> str:
+        """Return who is to be named for an area, with years, the largest share first.
+
+        Args:
+            box: CRS84, degrees.
+
+        Returns:
+            at most 200 characters; empty if the layer knows no sources there.
+        """
+
+    def sources_in(self, layer: Layer, box: BoundingBox) -> Sequence[Mapping[str, Any]]:
+        """Return the rows of the sources of an area, the largest share first; no pixel is read.
+
+        Shares, from 0 to 1, come from the boxes of the sources, and are members of the rows.
+
+        Args:
+            box: CRS84, degrees.
+
+        Raises:
+            MastabaError: the sources cannot be read.
+        """
+
     def sources_path(self, layer: Layer) -> str:
         """Return the path of the sources of a layer below the service; empty if it knows none."""
 
@@ -114,6 +150,21 @@ def zoom_tiles(site: Site, layer: Layer) -> str:
     offering = sorted(_published("zoom_tiles", site, layer), key=lambda found: found[0].rank)
     templates = (service.zoom_tiles(shown) for service, shown in offering)
     return next(filter(None, templates), "")
+
+
+def tile_template(service: Service, layer: Layer, style: str = "") -> str:
+    """Return the template of the paths of the stored tiles of a layer; empty if there is none.
+
+    It contains ``{TileMatrix}``, ``{TileRow}`` and ``{TileCol}``, and ``{TileMatrixSet}`` if the
+    service offers several sets.
+
+    Args:
+        layer: with the identifier by which addresses name it.
+        style: its identifier, or ``{style}`` for a placeholder; empty for none. A service without
+            styles in paths ignores it.
+    """
+    find = getattr(service, "tile_template", None)
+    return "" if find is None else str(find(layer, style))
 
 
 def stylesheets(site: Site, layer: Layer) -> Sequence[Stylesheet]:
@@ -160,20 +211,57 @@ def sources_at(
     return None
 
 
+def credits_of(site: Site, layer: Layer, box: BoundingBox) -> str:
+    """Return who is to be named for an area of a layer; empty if no service knows its sources.
+
+    Never raises, as `source_at`.
+
+    Args:
+        box: CRS84, degrees.
+    """
+    for service, shown in _published("credits", site, layer):
+        try:
+            found: str = service.credits(shown if layer.key == layer.id else layer, box)
+        except MastabaError as error:
+            logger.warning("the sources of %s cannot be read: %s", layer.key, error)
+            continue
+        if found:
+            return found
+    return ""
+
+
+def sources_in(site: Site, layer: Layer, box: BoundingBox) -> Sequence[Mapping[str, Any]]:
+    """Return the sources of an area of a layer, the largest share first; none if unknown.
+
+    Args:
+        box: CRS84, degrees.
+
+    Raises:
+        MastabaError: the sources cannot be read. A file without them would have other bytes.
+    """
+    for service, shown in _published("sources_in", site, layer):
+        rows: Sequence[Mapping[str, Any]] = service.sources_in(
+            shown if layer.key == layer.id else layer, box
+        )
+        if rows:
+            return rows
+    return ()
+
+
 def sources_address(site: Site, layer: Layer) -> str:
     """Return the address of the sources of a layer; empty if no service knows any.
 
     Never raises, as `source_at`. It is the address of the view.
     """
-    for service, shown in _published("sources_path", site, layer):
-        try:
-            path = service.sources_path(shown if layer.key == layer.id else layer)
-        except MastabaError as error:
-            logger.warning("the sources of %s cannot be read: %s", layer.key, error)
-            continue
-        if path:
-            return f"{site.catalogue.services[service.name].endpoint_uri}{path}"
-    return ""
+    return _address("sources_path", site, layer)
+
+
+def parts_address(site: Site, layer: Layer) -> str:
+    """Return the address of the parts of the stored values of a layer; empty if there are none.
+
+    Never raises, as `source_at`. It is the address of the view.
+    """
+    return _address("parts_path", site, layer)
 
 
 def heat_map(site: Site, layer: Layer) -> str:
@@ -212,6 +300,19 @@ def zooms(layer: Layer) -> tuple[int, int] | None:
             return None
     found = sorted(map(int, pyramid.levels))
     return found[0], found[-1]
+
+
+def _address(method: str, site: Site, layer: Layer) -> str:
+    """Return the first address that a service of a site has for a layer; empty if none has one."""
+    for service, shown in _published(method, site, layer):
+        try:
+            path = getattr(service, method)(shown if layer.key == layer.id else layer)
+        except MastabaError as error:
+            logger.warning("%s of %s cannot be found: %s", method, layer.key, error)
+            continue
+        if path:
+            return f"{site.catalogue.services[service.name].endpoint_uri}{path}"
+    return ""
 
 
 def _published(method: str, site: Site, layer: Layer) -> Iterator[tuple[Any, Layer]]:

@@ -43,11 +43,11 @@ from mastaba_containers.metadata import (
     with_tables,
 )
 from mastaba_containers.payloads import Payload, sniffed
+from mastaba_containers.replacement import LoadedFacts
 from mastaba_containers.sets import (
     Match,
     published,
     web_mercator_box,
-    web_mercator_quad,
     web_mercator_set,
 )
 from mastaba_pmtiles.header import HEAD_LENGTH, SIGNATURE, Header
@@ -118,6 +118,7 @@ class _Opening:
         self._options = options
         self._context = context
         self._start = start
+        self._loaded = LoadedFacts(str(source), archive.header.limits)
 
     def opened(self) -> OpenedContainer:
         header, archive = self._header, self._archive
@@ -210,8 +211,9 @@ class _Opening:
         if kind in _VECTOR:
             coding = self._header.tile_coding
             if coding and not can_inflate(coding):
-                raise ContainerFormatError(
-                    f"its tiles are compressed with {coding}, for which nothing is installed",
+                self._context.warning(
+                    f"its tiles are compressed with {coding}, for which nothing is installed: only "
+                    "clients that accept it get them",
                     "pip install 'mastaba-pmtiles[codecs]'",
                 )
             return _VECTOR[kind], None, 256
@@ -266,14 +268,14 @@ class _Opening:
                 f"nothing has to be done if {high} is enough",
             )
         zooms = range(low, high + 1)
-        own = web_mercator_set(zooms, size)
+        own = web_mercator_set(size)
         wanted = replace(
             own, matrices=MappingProxyType({str(zoom): own.matrices[str(zoom)] for zoom in zooms})
         )
         match = published(self._context, wanted, None, self._options.get("tile_matrix_set"))
         if match.tile_matrix_set is wanted:
-            # All 25 matrices: other archives share the set.
-            match = replace(match, tile_matrix_set=web_mercator_quad() if size == 256 else own)
+            # All zooms: other archives share the set.
+            match = replace(match, tile_matrix_set=own)
         return match, zooms
 
     def _levels(
@@ -320,6 +322,7 @@ class _Opening:
             indices=self._context.indices,
             key=self._source.key,
             kind=self._header.kind,
+            loaded=self._loaded,
             zoom=zoom,
             shift=(place.rows, place.columns),
             coding=coding if is_vector and coding in ("br", "zstd") else "",

@@ -104,6 +104,11 @@ class Header:
         """What a new version of the archive must not change while it is served."""
         return self.tile_type, self.tile_coding
 
+    @property
+    def limits(self) -> dict[str, object]:
+        """What stays published when the archive is replaced, until a reload."""
+        return {"zooms": (self.min_zoom, self.max_zoom), "bounds": self.bounds}
+
     def _check(self) -> None:
         sections = {
             "root directory": self.root,

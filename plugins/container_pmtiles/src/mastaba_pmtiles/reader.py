@@ -13,6 +13,7 @@ from mastaba.api.containers import (
     Level,
     StoredTile,
     TileReader,
+    may_retry,
 )
 from mastaba.api.storages import ByteRange, Storage
 from mastaba.errors import (
@@ -22,15 +23,14 @@ from mastaba.errors import (
     SlabFormatError,
     StorageUnavailableError,
 )
-from mastaba_containers.inflating import inflated
+from mastaba_containers.inflating import can_inflate, inflated
+from mastaba_containers.replacement import LoadedFacts
 from mastaba_pmtiles.directory import MAX_TILE
 from mastaba_pmtiles.header import HEAD_LENGTH
 from mastaba_pmtiles.index import Archive
 from mastaba_pmtiles.tile_ids import ZoomIds
 
 _STALE: Final = (ObjectChangedError, ObjectNotFoundError, SlabFormatError)
-_ATTEMPTS: Final = 4
-"""Maximum reads of an archive that is replaced repeatedly."""
 
 
 class PMTilesReader(TileReader):
@@ -44,21 +44,25 @@ class PMTilesReader(TileReader):
         indices: the cache of indices of containers.
         key: of the archive.
         kind: `Header.kind` of the archive at load; one of another kind is not served.
+        loaded: `Header.limits` of the archive at load, for all levels.
         zoom: zoom of the level in the archive.
         shift: rows and columns of the level before those of the archive.
-        coding: compression that is removed from tiles before they are sent.
+        coding: compression that is removed from tiles for clients that do not accept it, if
+            something installed can do that.
     """
 
     __slots__ = (
         "_block",
-        "_coding",
         "_ids",
         "_key",
         "_kind",
+        "_loaded",
         "_number",
         "_shift",
         "_zoom",
+        "coding",
         "deliver",
+        "requires_coding",
     )
 
     def __init__(
@@ -69,6 +73,7 @@ class PMTilesReader(TileReader):
         *,
         key: str,
         kind: tuple[object, ...],
+        loaded: LoadedFacts,
         zoom: int,
         shift: tuple[int, int] = (0, 0),
         coding: str = "",
@@ -76,12 +81,14 @@ class PMTilesReader(TileReader):
         super().__init__(level, storage, indices)
         self._key = key
         self._kind = kind
+        self._loaded = loaded
         self._zoom = zoom
         self._ids = ZoomIds(zoom)
         self._shift = shift
         self._number = self._ids.of if shift == (0, 0) else self._shifted
-        self._coding = coding
+        self.coding = coding
         self.deliver = partial(inflated, limit=MAX_TILE, coding=coding) if coding else None
+        self.requires_coding = bool(coding) and not can_inflate(coding)
         self._block: BlockKey = block_of(storage, key)
 
     def place_of(self, tile_row: int, tile_col: int) -> tuple[BlockKey, int]:
@@ -99,9 +106,10 @@ class PMTilesReader(TileReader):
             *(self.level, storage, indices),
             key=self._key,
             kind=self._kind,
+            loaded=self._loaded,
             zoom=self._zoom,
             shift=self._shift,
-            coding=self._coding,
+            coding=self.coding,
         )
 
     def locate(self, tile_row: int, tile_col: int) -> StoredTile | None:
@@ -159,7 +167,7 @@ class PMTilesReader(TileReader):
                 return index, work(index)
             except _STALE as error:
                 self.forget(self._block, index)
-                if attempt >= (_ATTEMPTS if isinstance(error, ObjectChangedError) else 2):
+                if not may_retry(error, attempt):
                     raise
         raise AssertionError("unreachable: the last attempt returns or raises")
 
@@ -172,6 +180,7 @@ class PMTilesReader(TileReader):
             raise self._unavailable("it does not exist") from error
         if index.header.kind != self._kind:
             raise self._unavailable("it now contains tiles of another kind: reload to publish them")
+        self._loaded.compare(index.header.limits, index.version)
         return index
 
     def _unavailable(self, reason: str) -> StorageUnavailableError:

@@ -14,6 +14,7 @@ from mastaba.api.commands import USAGE, add_server_json, print_json
 from mastaba.errors import MastabaError, SlabFormatError, StorageError, escaped
 from mastaba_export.errors import DamagedArchiveError, InvalidRequestError, WriteError
 from mastaba_export.options import add_options, given_inputs
+from mastaba_ows.parameters import decimal, whole_number
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, _SubParsersAction
@@ -124,8 +125,11 @@ def _with_site(request: Any, site: Site, arguments: argparse.Namespace) -> int:
 
 
 def _export(made: ExportPlan, arguments: argparse.Namespace) -> int:
+    from mastaba.tooling.memory import keep_freed_memory
     from mastaba_export.run import run as run_export
 
+    # Threads that read slabs would each get memory of their own, which stays with the process.
+    keep_freed_memory()
     out, target = arguments.out, _target(arguments)
     if target is not None:
         out = arguments.work / target.name
@@ -249,17 +253,15 @@ def _report() -> Any:
 
 
 def _positive(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and 0 < int(text) <= 64):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to 64")
-    return int(text)
+    number = whole_number(text)
+    if number is None or not 0 < number <= 64:
+        raise argparse.ArgumentTypeError(f"{text!r} is not an integer from 1 to 64")
+    return number
 
 
 def _rate(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0.001 <= value <= 1e6:
+    value = decimal(text)
+    if value is None or not 0.001 <= value <= 1e6:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of MB/s from 0.001 on")
     return value
 

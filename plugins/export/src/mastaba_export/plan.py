@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from mastaba.api.tiles import Tiles
-from mastaba.errors import InvalidParameterError, MastabaError
+from mastaba.errors import InvalidParameterError, MastabaError, RequestError
 from mastaba_coverage import (
     CompressedFile,
     Coverage,
@@ -38,7 +38,7 @@ from mastaba_export.sizes import Estimate, of_file, of_tiles, sampled_variance
 from mastaba_export.sources import DRAWN_BLOCK, DrawnTiles, StoredTiles
 
 if TYPE_CHECKING:
-    from mastaba.api.catalogue import Layer, TileLimits, TileMatrix, TileMatrixSet
+    from mastaba.api.catalogue import Catalogue, Layer, TileLimits, TileMatrix, TileMatrixSet
     from mastaba.api.services import Site
     from mastaba_coverage import Answer
     from mastaba_export.request import ExportRequest
@@ -78,6 +78,7 @@ class ExportPlan:
         levels: coarse to fine; empty for tif and cog.
         coverage: the raster of tif and cog; None for other formats.
         area: in the CRS of the set; None for the whole layer.
+        site: has the services that know the sources of the layer.
     """
 
     request: ExportRequest
@@ -87,6 +88,7 @@ class ExportPlan:
     levels: tuple[ExportLevel, ...]
     coverage: CoveragePlan | None = None
     area: Area | None = None
+    site: Site | None = None
 
     @property
     def format(self) -> str:
@@ -201,9 +203,7 @@ def plan(request: ExportRequest, site: Site) -> ExportPlan:
         ExportTooLargeError: the area has too many tiles.
     """
     catalogue = site.catalogue
-    layer = catalogue.layers.get(request.layer)
-    if layer is None:
-        raise InvalidRequestError(f"there is no layer {request.layer[:200]!r}", "layer")
+    layer = named_layer(request.layer, catalogue)
     if request.format is None:
         raise InvalidRequestError("the format is missing", "format")
     if request.format in COVERAGES:
@@ -235,10 +235,33 @@ def plan(request: ExportRequest, site: Site) -> ExportPlan:
             levels.append(one)
     if not levels:
         raise InvalidRequestError("the layer has no tiles in the area", "bbox")
-    made = ExportPlan(request, layer, tile_matrix_set, kind, tuple(levels), area=area)
+    made = ExportPlan(request, layer, tile_matrix_set, kind, tuple(levels), area=area, site=site)
     if made.count > MOST_BLOCKS:
         raise _too_many(made.count)
     return made
+
+
+def named_layer(name: str, catalogue: Catalogue) -> Layer:
+    """Return a layer, or one of its values or versions, with a title that says which.
+
+    Args:
+        name: identifier, or qualified name, such as ``ORTHO;time=1950`` or ``ORTHO~4f0c1d2e3a4b``.
+
+    Raises:
+        InvalidRequestError: there is none, or it is not kept.
+        OverloadedError: it cannot be opened at the moment.
+    """
+    layer = catalogue.layers.get(name)
+    if layer is not None:
+        return layer
+    try:
+        layer = catalogue.resolve(name).layer
+    except RequestError as error:
+        raise InvalidRequestError(str(error), "layer") from None
+    # A value may have a title of its own, which says it already.
+    shown = [text for text in layer.at.values() if text not in layer.title]
+    shown += [layer.key.partition("~")[2]] if "~" in layer.key else []
+    return replace(layer, title=f"{layer.title} ({', '.join(shown)})") if shown else layer
 
 
 def _wanted(
@@ -269,7 +292,7 @@ def _drawn_set(
     request: ExportRequest, layer: Layer, site: Site
 ) -> tuple[TileMatrixSet, Mapping[str, TileLimits]]:
     try:
-        link = Tiles(site, [layer]).layer(layer.id).link(request.tms)
+        link = Tiles(site, [layer]).layer(layer.key).link(request.tms)
     except MastabaError as error:
         raise InvalidRequestError(f"tms: {error}", "tms") from None
     return link.tile_matrix_set, link.limits
@@ -292,7 +315,7 @@ def _level(
             raise InvalidRequestError(
                 f"no encoder of {media_type} is installed; use png or jpg", "tile_format"
             )
-        tiles = Tiles(site, [layer]).layer(layer.id).matrix(request.tms, matrix.id)
+        tiles = Tiles(site, [layer]).layer(layer.key).matrix(request.tms, matrix.id)
         try:
             publisher: Any = tiles.picture(request.style or "", media_type)
         except MastabaError as error:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mastaba.errors import InvalidParameterError
 from mastaba_ogcapi import params
 from mastaba_ogcapi.shown import Shown
+from mastaba_ows.dimensions import DATETIME, joined
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import Layer
@@ -114,13 +115,7 @@ def datetime_header(layers: Sequence[Layer]) -> list[tuple[str, str]]:
     if not intervals:
         return []
     # Layers are newest first.
-    return [("OGCAPI-datetime", joined((intervals[-1][0], intervals[0][1])))]
-
-
-def joined(interval: tuple[str, str]) -> str:
-    """Return an interval as text; an instant if both ends are equal."""
-    first, last = interval
-    return first if first == last else f"{first}/{last}"
+    return [(DATETIME, joined((intervals[-1][0], intervals[0][1])))]
 
 
 def further_extent(dataset: Dataset, layer: Layer) -> dict[str, Any]:

@@ -88,7 +88,7 @@ def encoded_map(parts: Sequence[PreparedMap], query: MapQuery) -> EncodedMap:
     finish = _picture if encoder.is_picture else _data
     try:
         return EncodedMap(
-            prepared, partial(finish, query), encoder, {}, query.area.bbox, query.area.crs
+            prepared, partial(finish, query), encoder, {}, query.area.box, query.area.crs
         )
     except UnsupportedFormatError:
         raise _unfit(query) from None
@@ -161,10 +161,10 @@ def _void(query: MapQuery, image: MapImage, row: int) -> Mask | None:
 
 def _pixels_inside(inside: BoundingBox, query: MapQuery, row: int, height: int) -> Mask:
     area = query.area
-    columns = (np.arange(query.columns) + 0.5) * (area.width / query.columns) + area.bbox.xmin
-    rows = area.bbox.ymax - (np.arange(row, row + height) + 0.5) * (area.height / query.rows)
+    columns = (np.arange(query.columns) + 0.5) * (area.width / query.columns) + area.box.xmin
+    rows = area.box.ymax - (np.arange(row, row + height) + 0.5) * (area.height / query.rows)
     if area.seam is not None:
-        columns = np.where(columns > area.seam, columns - area.period, columns)
+        columns = np.where(columns > area.seam, columns - area.turn, columns)
     across = (columns >= inside.xmin) & (columns <= inside.xmax)
     down = (rows >= inside.ymin) & (rows <= inside.ymax)
     return across[np.newaxis, :] & down[:, np.newaxis]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from typing import Any, Final
 
-from mastaba.api.web import Request, Response, message
+from mastaba.api.web import PROBLEM, Request, Response, entry_of, problem, status_of
 from mastaba.errors import (
     AccessError,
+    NotAcceptableError,
     RequestError,
     RequestTooLargeError,
     StorageError,
@@ -19,9 +20,7 @@ from mastaba.errors import (
     public_message,
 )
 from mastaba_ogcapi.negotiation import JSON
-from mastaba_ows.errors import STATUSES, NotAcceptableError, entry_of
-
-PROBLEM: Final = "application/problem+json"
+from mastaba_ows.errors import REFUSALS, STATUSES
 
 
 class TooLargeError(RequestError):
@@ -66,19 +65,12 @@ _PROBLEMS: Final[dict[type[BaseException], tuple[str, str]]] = {
     TileNotFoundError: _NO_TILE,
     TooLargeError: ("ContentTooLarge", "The answer would exceed a limit"),
     OutsideCoverageError: ("OutsideCoverage", "The area is outside the data"),
-    NotAcceptableError: ("NotAcceptable", "None of the accepted media types is offered"),
+    NotAcceptableError: ("NotAcceptable", "None of the accepted forms is offered"),
     RequestTooLargeError: ("RequestTooLarge", "The request is too large"),
     UnsupportedOperationError: ("NotImplemented", "This is not offered"),
     RequestError: ("InvalidParameter", "A parameter is missing or has an invalid value"),
     StorageError: ("ServiceUnavailable", "The data cannot be read"),
     Exception: ("InternalError", "The request cannot be answered"),
-}
-
-
-_REFUSALS: Final = {
-    401: ("Unauthorized", "A credential is missing or invalid"),
-    403: ("Forbidden", "The credential does not allow this"),
-    429: ("TooManyRequests", "A rate or quota is used up"),
 }
 
 
@@ -88,27 +80,23 @@ def error_response(error: Exception, request: Request) -> Response:
     The media type is ``application/json`` for existing clients, or that of RFC 9457 if the
     request names it or is for a coverage.
     """
-    status, (name, title) = entry_of(error, _STATUSES), entry_of(error, _PROBLEMS)
-    if isinstance(error, AccessError) and error.status in _REFUSALS:
-        status, (name, title) = error.status, _REFUSALS[error.status]
-    document: dict[str, Any] = {"type": name, "title": title, "status": status}
-    document["detail"] = public_message(error)
-    if isinstance(error, TooLargeError):
-        document |= error.details
-    response = _report(status, document, request)
+    status, (kind, title) = status_of(error, _STATUSES), entry_of(error, _PROBLEMS)
+    if isinstance(error, AccessError):
+        kind, title = REFUSALS.get(status, (kind, title))
+    more = error.details if isinstance(error, TooLargeError) else {}
+    response = _report(status, (kind, title), request, public_message(error), more)
     if status == 406:
         response.headers.append(("Vary", "Accept"))
     return response
 
 
-def problem(status: int, request: Request, headers: list[tuple[str, str]]) -> Response:
+def unmet(status: int, request: Request, headers: list[tuple[str, str]]) -> Response:
     """Return the report for a condition or a range that a request states: 412 or 416.
 
     Args:
         headers: of the answer, in addition to those of the report.
     """
-    name, title = _CONDITIONS[status]
-    response = _report(status, {"type": name, "title": title, "status": status}, request)
+    response = _report(status, _CONDITIONS[status], request)
     response.headers += headers
     return response
 
@@ -119,7 +107,14 @@ _CONDITIONS: Final = {
 }
 
 
-def _report(status: int, document: dict[str, Any], request: Request) -> Response:
+def _report(
+    status: int,
+    named: tuple[str, str],
+    request: Request,
+    detail: str = "",
+    more: Mapping[str, Any] | None = None,
+) -> Response:
     is_problem = request.path.endswith("/coverage") or PROBLEM in (request.header("Accept") or "")
-    text = json.dumps(document, ensure_ascii=False)
-    return message(status, text, PROBLEM if is_problem else JSON)
+    media_type = PROBLEM if is_problem else JSON
+    kind, title = named
+    return problem(status, detail, kind=kind, title=title, more=more, media_type=media_type)

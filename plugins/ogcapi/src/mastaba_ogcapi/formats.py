@@ -7,9 +7,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from mastaba.api.web import printable
-from mastaba.errors import UnsupportedFormatError
+from mastaba.errors import NotAcceptableError, UnsupportedFormatError
 from mastaba_ogcapi.negotiation import ANYTHING, normalized, preferred
-from mastaba_ows.errors import NotAcceptableError
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import Layer, Style

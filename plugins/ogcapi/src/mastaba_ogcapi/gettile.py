@@ -14,12 +14,17 @@ from mastaba.api.tiles import (
     tile_index,
 )
 from mastaba.api.web import Request, Response, printable
-from mastaba.errors import NoSuchValueError, UnknownNameError, UnsupportedFormatError
+from mastaba.errors import (
+    NoSuchValueError,
+    NotAcceptableError,
+    UnknownNameError,
+    UnsupportedFormatError,
+)
 from mastaba_ogcapi.dimensions import datetime_header, shown
 from mastaba_ogcapi.negotiation import ANYTHING, normalized, preferred
 from mastaba_ogcapi.shown import Shown
 from mastaba_ogcapi.tilesets import VECTOR_TILES
-from mastaba_ows.errors import NotAcceptableError
+from mastaba_ows.dimensions import DATETIME
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import Style
@@ -219,7 +224,9 @@ class GetTile:
 
 def _add_date(response: Response, found: Shown) -> None:
     """Add the time of what is shown to the headers of a stored tile."""
-    response.headers = [*response.headers, *datetime_header(found.layers)]
+    # A tile of an older value says so itself.
+    if not any(name == DATETIME for name, _ in response.headers):
+        response.headers = [*response.headers, *datetime_header(found.layers)]
     kept = found.cached[0].cache_control
     if found.layers[0].cache_control != kept:
         response.headers = [

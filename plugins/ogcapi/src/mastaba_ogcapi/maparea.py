@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -15,7 +15,6 @@ import numpy as np
 from mastaba.api.catalogue import (
     CRS,
     PIXEL_SIZE,
-    WGS84,
     WORLD,
     BoundingBox,
     Equivalences,
@@ -26,9 +25,8 @@ from mastaba.api.catalogue import (
 from mastaba.api.services import MapSettings
 from mastaba.errors import InvalidParameterError
 from mastaba_ogcapi.params import Interval
-from mastaba_render.api.maps import transformed_box
+from mastaba_render.api.maps import TURN, GroundBox, across_antimeridian, transformed_box
 
-_TURN: Final = 360.0
 _LONGITUDES: Final = ("lon", "long", "longitude")
 _LATITUDES: Final = ("lat", "latitude")
 _EASTINGS: Final = ("e", "x", "easting")
@@ -40,58 +38,25 @@ class OutsideError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Area:
-    """The area of a map.
+class Area(GroundBox):
+    """The area of a map, in its CRS."""
 
-    Attributes:
-        bbox: x before y. If it crosses the antimeridian, its east is beyond ``seam``.
-        seam: x of the antimeridian inside the box, or None.
-        period: width of the world in CRS units, used with a seam.
-    """
-
-    bbox: BoundingBox
-    crs: CRS
-    seam: float | None = None
-    period: float = 0.0
+    crs: CRS = field(kw_only=True)
 
     @property
     def width(self) -> float:
-        return self.bbox.xmax - self.bbox.xmin
+        return self.box.xmax - self.box.xmin
 
     @property
     def height(self) -> float:
-        return self.bbox.ymax - self.bbox.ymin
-
-    @property
-    def written(self) -> BoundingBox:
-        """The box for response headers; across the antimeridian, west is larger than east."""
-        if self.seam is None:
-            return self.bbox
-        box = self.bbox
-        return BoundingBox(box.xmin, box.ymin, box.xmax - self.period, box.ymax)
-
-    def parts(self, columns: int) -> list[tuple[BoundingBox, int]]:
-        """Return the boxes to draw side by side, each with its number of columns."""
-        if self.seam is None:
-            return [(self.bbox, columns)]
-        box, cell = self.bbox, self.width / columns
-        west = min(max(round((self.seam - box.xmin) / cell), 0), columns)
-        middle = box.xmin + west * cell
-        parts = [
-            (BoundingBox(box.xmin, box.ymin, middle, box.ymax), west),
-            (
-                BoundingBox(middle - self.period, box.ymin, box.xmax - self.period, box.ymax),
-                columns - west,
-            ),
-        ]
-        return [(part, count) for part, count in parts if count]
+        return self.box.ymax - self.box.ymin
 
 
 def area_of(bbox: BoundingBox, source: CRS, target: CRS, parameter: str) -> Area:
     """Return the area in the target CRS that contains a box in the source CRS.
 
     If the transformed box is not finite or not plausible, it is cut to the target CRS's area of
-    use.
+    use. A box in degrees that reaches beyond 180 is one across the antimeridian.
 
     Args:
         source: the target itself if both CRSs are treated as the same.
@@ -100,12 +65,15 @@ def area_of(bbox: BoundingBox, source: CRS, target: CRS, parameter: str) -> Area
     Raises:
         InvalidParameterError: the box cannot be transformed to the target CRS or has no extent.
     """
-    found = bbox if source is target else transformed_box(bbox, source, target)
+    if source is target:
+        return Area(_sound(bbox, parameter), crs=target)
+    across = _beyond(bbox) if source.is_geographic and not target.is_geographic else None
+    if across is not None:
+        return _across(across, source, target, parameter)
+    found = transformed_box(bbox, source, target)
     if found is None:
-        raise InvalidParameterError(
-            f"{parameter} cannot be transformed to the CRS of the map", parameter
-        )
-    return Area(_sound(found, parameter), target)
+        raise _not_transformed(parameter)
+    return Area(_sound(found, parameter), crs=target)
 
 
 def extent_in(layers: Iterable[Layer], target: CRS, equivalences: Equivalences) -> BoundingBox:
@@ -154,17 +122,17 @@ def subset_area(
     if across and not (WORLD.xmin <= east and west <= WORLD.xmax):
         raise InvalidParameterError("subset has a longitude beyond 180 degrees", "subset")
     if across:
-        east += _TURN
+        east += TURN
     if not (west < east and south < north):
         # An interval with an open end runs backwards if it is outside the extent.
         raise OutsideError
     box = BoundingBox(west, south, east, north)
-    turned = BoundingBox(west - _TURN, south, east - _TURN, north)
+    turned = BoundingBox(west - TURN, south, east - TURN, north)
     if not (extent.intersection(box) or (across and extent.intersection(turned))):
         raise OutsideError
     if not across:
         return area_of(box, source, target, "subset")
-    return _across(box, source, target)
+    return _across(box, source, target, "subset")
 
 
 def centred_area(x: float, y: float, crs: CRS, columns: int, rows: int, pixel: float) -> Area:
@@ -180,7 +148,9 @@ def centred_area(x: float, y: float, crs: CRS, columns: int, rows: int, pixel: f
     """
     half_x = columns * pixel / crs.metres_per_unit / 2
     half_y = rows * pixel / crs.metres_per_unit / 2
-    return Area(_sound(BoundingBox(x - half_x, y - half_y, x + half_x, y + half_y), "center"), crs)
+    return Area(
+        _sound(BoundingBox(x - half_x, y - half_y, x + half_x, y + half_y), "center"), crs=crs
+    )
 
 
 def size_of(
@@ -283,26 +253,32 @@ def _sound(bbox: BoundingBox, parameter: str) -> BoundingBox:
     return bbox
 
 
-def _across(bbox: BoundingBox, source: CRS, target: CRS) -> Area:
+def _beyond(bbox: BoundingBox) -> BoundingBox | None:
+    """Return a box in degrees that reaches beyond 180, with its east beyond the antimeridian.
+
+    None for other boxes, and for those around the Earth.
+    """
+    if bbox.xmax - bbox.xmin >= TURN:
+        return None
+    for turn in (0.0, TURN):
+        west, east = bbox.xmin + turn, bbox.xmax + turn
+        if WORLD.xmin <= west < WORLD.xmax < east:
+            return BoundingBox(west, bbox.ymin, east, bbox.ymax)
+    return None
+
+
+def _across(bbox: BoundingBox, source: CRS, target: CRS, parameter: str) -> Area:
     """Return the area for a box in degrees whose east is beyond the antimeridian."""
-    cut = bbox.intersection(BoundingBox(-_TURN, -90.0, 2 * _TURN, 90.0)) or bbox
-    if source is target or target.is_geographic:
-        return Area(_sound(cut, "subset"), target, 180.0, _TURN)
-    # There is a seam if the map's east and west edges meet at the antimeridian, as in Mercator.
-    western = transformed_box(BoundingBox(cut.xmin, cut.ymin, 180.0, cut.ymax), source, target)
-    eastern = transformed_box(
-        BoundingBox(-180.0, cut.ymin, cut.xmax - _TURN, cut.ymax), source, target
+    found = across_antimeridian(bbox, source, target)
+    if found is None:
+        raise _not_transformed(parameter)
+    return Area(_sound(found.box, parameter), found.seam, found.turn, crs=target)
+
+
+def _not_transformed(parameter: str) -> InvalidParameterError:
+    return InvalidParameterError(
+        f"{parameter} cannot be transformed to the CRS of the map", parameter
     )
-    if western is None or eastern is None:
-        raise InvalidParameterError("subset cannot be transformed to the CRS of the map", "subset")
-    union = western.union(eastern)
-    equator = transform_points(WGS84, target, np.array([-180.0, 180.0]), np.zeros(2))[0]
-    period = float(np.ptp(equator))
-    if eastern.xmax < western.xmin and math.isclose(period, union.xmax - union.xmin):
-        ymin, ymax = union.ymin, union.ymax
-        found = BoundingBox(western.xmin, ymin, eastern.xmax + period, ymax)
-        return Area(_sound(found, "subset"), target, western.xmax, period)
-    return Area(_sound(union, "subset"), target)
 
 
 def _is_backward(interval: Interval) -> bool:

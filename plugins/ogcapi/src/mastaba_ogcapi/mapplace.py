@@ -132,7 +132,7 @@ class AreaReader:
             # A scale and a size without an extent define the area around the centre.
             if "center" in parameters or (size.scale is not None and has_size):
                 return self._around(parameters, size, default, limits)
-            area = Area(self._extent_in(self._crs), self._crs)
+            area = Area(self._extent_in(self._crs), crs=self._crs)
         else:
             size.check_alone()
             area = self._part(parameters, intervals)

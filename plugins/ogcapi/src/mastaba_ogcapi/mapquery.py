@@ -142,7 +142,7 @@ class MapQueries:
         """
         matrix, limits = in_matrix.matrix, self._settings
         place = TileLimits(tile_row, tile_row, tile_col, tile_col)
-        area = Area(matrix.bbox_of(place), in_matrix.link.tile_matrix_set.crs)
+        area = Area(matrix.bbox_of(place), crs=in_matrix.link.tile_matrix_set.crs)
         formats = self._dataset.tile_formats
         natural = formats.natural(collection.layer, style)
         map_format, negotiated = self._format(request, formats, natural)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from mastaba import __version__
+from mastaba.api.web import PROBLEM
 from mastaba_ogcapi.coverages.documents import SCHEMA
 from mastaba_ogcapi.coverages.formats import CoverageFormat
 from mastaba_ogcapi.examples import examples
@@ -53,8 +54,7 @@ def api_document(dataset: Dataset, collection: Collection | None = None) -> Part
     shown = examples(dataset, collection)
     offered = _offered(dataset)
     problem = {
-        media_type: {"schema": _reference("schemas", "exception")}
-        for media_type in (JSON, "application/problem+json")
+        media_type: {"schema": _reference("schemas", "exception")} for media_type in (JSON, PROBLEM)
     }
     parameters = {
         name: _parameter(name, item, values, shown.get(name))

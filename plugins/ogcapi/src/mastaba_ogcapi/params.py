@@ -98,12 +98,7 @@ def size(parameters: Mapping[str, str], name: str, limit: int) -> int | None:
         InvalidParameterError: not an integer from 1 to the limit.
     """
     text = parameters.get(name)
-    if text is None:
-        return None
-    value = grammar.size(text, limit)
-    if value is None:
-        raise InvalidParameterError(f"{name} must be an integer from 1 to {limit}", name)
-    return value
+    return None if text is None else grammar.integer(text, name, 1, limit)
 
 
 def flag(parameters: Mapping[str, str], name: str) -> bool | None:

@@ -15,6 +15,7 @@ from mastaba_ogcapi import params
 from mastaba_ogcapi.collections import meeting
 from mastaba_ogcapi.coverages.documents import coverage_downloads
 from mastaba_ogcapi.coverages.getcoverage import GetCoverage
+from mastaba_ogcapi.coverages.parts import has_parts, parts_path
 from mastaba_ogcapi.coverages.settings import LAYER_SCHEMA, SETTINGS_SCHEMA, SWITCH
 from mastaba_ogcapi.dataset import Dataset
 from mastaba_ogcapi.dimensions import most_values
@@ -29,6 +30,7 @@ from mastaba_ogcapi.resources import (
     collections_resource,
     find_resource,
 )
+from mastaba_ows.versions import address_name
 from mastaba_render.api.maps import map_cost
 
 if TYPE_CHECKING:
@@ -162,6 +164,15 @@ class OGCAPIService(Service):
             return []
         return coverage_downloads(self._dataset, collection)
 
+    def parts_path(self, layer: Layer) -> str:
+        """Return the path of the parts of a layer; see `mastaba_ows.offers.parts_address`."""
+        if layer.id not in self._dataset.collections:
+            return ""
+        collection = self._dataset.of_layer(layer)
+        if not (collection.has_coverage and has_parts(self._dataset, collection)):
+            return ""
+        return parts_path(collection)
+
     def zoom_tiles(self, layer: Layer) -> str:
         """Return the template of the tiles of a layer; see `mastaba_ows.offers.zoom_tiles`."""
         collection = self._dataset.collections[layer.id]
@@ -170,8 +181,17 @@ class OGCAPIService(Service):
         family = ("tiles",) if layer.is_vector else ("map", "tiles")
         identifier = layer.pyramid.tile_matrix_set.id
         name = self._dataset.registered_names.get(identifier, identifier)
-        href = collection_address(self._dataset.uri, layer.id, *family, name)
+        shown = address_name(self.site.catalogue, layer)
+        href = collection_address(self._dataset.uri, shown, *family, name)
         return f"{href}/{{z}}/{{y}}/{{x}}?f={layer.pyramid.format.short_name}"
+
+    def tile_template(self, layer: Layer, style: str) -> str:
+        """Return the template of the paths of stored tiles; see `mastaba_ows.offers`."""
+        family = ("tiles",) if layer.is_vector else ("map", "tiles")
+        styled = ("styles", style) if style and not layer.is_vector else ()
+        href = collection_address(self._dataset.uri, layer.id, *styled, *family)
+        name = layer.pyramid.format.short_name
+        return f"{href}/{{TileMatrixSet}}/{{TileMatrix}}/{{TileRow}}/{{TileCol}}?f={name}"
 
     def error_response(self, error: Exception, request: Request) -> Response:
         return error_response(error, request)

@@ -19,6 +19,7 @@ from mastaba_ogcapi.links import (
 from mastaba_ogcapi.negotiation import JSON
 from mastaba_ogcapi.tilematrixsets import definition_address, definition_uri
 from mastaba_ows.crs import crs_uri
+from mastaba_ows.versions import address_name
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import BoundingBox, Style, TileMatrixSet, TileMatrixSetLink
@@ -61,12 +62,21 @@ class Tiles:
     @property
     def address(self) -> str:
         """The address of the list of tilesets."""
+        return self._address(self.collection.id)
+
+    @property
+    def tile_address(self) -> str:
+        """The same in templates of tiles, which may name the published version."""
+        catalogue = self.dataset.site.catalogue
+        return self._address(address_name(catalogue, self.collection.layer))
+
+    def _address(self, name: str) -> str:
         segments = ["tiles"]
         if not self.collection.layer.is_vector:
             segments.insert(0, "map")
         if self.style is not None:
             segments[:0] = ["styles", self.style.identifier]
-        return collection_address(self.dataset.uri, self.collection.id, *segments)
+        return collection_address(self.dataset.uri, name, *segments)
 
     @property
     def data_type(self) -> str:
@@ -117,7 +127,7 @@ def tileset_address(tiles: Tiles, tile_matrix_set: TileMatrixSet) -> str:
 
 def item_links(tiles: Tiles, offered: TileMatrixSetLink) -> list[Link]:
     """Return tile address templates, the stored format first."""
-    href = f"{tileset_address(tiles, offered.tile_matrix_set)}/{TILE}"
+    href = f"{address(tiles.tile_address, offered.tile_matrix_set.id)}/{TILE}"
     tile_format = tiles.collection.layer.pyramid.format
     natural = tile_format.media_type
     if tile_format.is_vector:

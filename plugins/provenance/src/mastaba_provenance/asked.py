@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,6 +12,7 @@ from mastaba.api.catalogue import CRS, WGS84, BoundingBox
 from mastaba.api.web import printable
 from mastaba.errors import InvalidParameterError, MissingParameterError
 from mastaba_ows.crs import crs_code
+from mastaba_ows.parameters import decimal, integer
 from mastaba_provenance.dates import Span, requested
 from mastaba_provenance.numbers import MOST_POINTS, Floats
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 MOST_ROWS: Final = 10_000
 _ROWS: Final = 1000
-_LONGEST: Final = 40
 _FAR: Final = 1e10
 
 
@@ -29,13 +28,13 @@ def point(request: Request) -> tuple[Floats, Floats]:
     """Return the point of ``lon`` and ``lat``, degrees.
 
     Raises:
-        MissingParameterError, InvalidParameterError: it is absent or no place.
+        MissingParameterError, InvalidParameterError: it is absent or out of range.
     """
     found = []
     for name, most in (("lon", 540.0), ("lat", 90.0)):
         text = request.query.get(name)
         if not text:
-            raise MissingParameterError(f"{name} is missing", name)
+            raise MissingParameterError(f"the parameter {name} is missing", name)
         found.append(np.array([_number(text, name, most)]))
     return found[0], found[1]
 
@@ -74,7 +73,7 @@ def points(request: Request, offered: frozenset[str]) -> tuple[Floats, Floats, C
     rows = [_position(one) for one in positions]
     array = np.array(rows, float)
     if not (np.abs(array) <= _FAR).all() or (crs is WGS84 and (np.abs(array[:, 1]) > 90).any()):
-        raise _invalid("has a coordinate that is no place")
+        raise _invalid("has a coordinate out of range")
     return array[:, 0], array[:, 1], crs
 
 
@@ -82,7 +81,7 @@ def bbox(request: Request) -> tuple[BoundingBox, ...] | None:
     """Return ``bbox`` in degrees, longitude first; two boxes across the antimeridian.
 
     Raises:
-        InvalidParameterError: it is no box.
+        InvalidParameterError: it is not a box.
     """
     text = request.query.get("bbox")
     if text is None:
@@ -121,17 +120,14 @@ def limit(request: Request) -> int:
         InvalidParameterError: it is anything else.
     """
     text = request.query.get("limit")
-    number = _ROWS if text is None else _whole(text)
-    if not 1 <= number <= MOST_ROWS:
-        raise InvalidParameterError(f"limit is not a number from 1 to {MOST_ROWS}", "limit")
-    return number
+    return _ROWS if text is None else integer(text, "limit", 1, MOST_ROWS)
 
 
 def check_size(request: Request) -> None:
     """Check ``zoom``, ``width`` and ``height``, which clients send with a view.
 
     Raises:
-        InvalidParameterError: one of them is no number.
+        InvalidParameterError: one of them is not a number.
     """
     for name in ("zoom", "width", "height"):
         text = request.query.get(name)
@@ -152,7 +148,7 @@ def _positions(document: Mapping[str, Any]) -> Sequence[Any]:
                 "Point",
                 "MultiPoint",
             ):
-                raise _invalid("has a feature that is no point")
+                raise _invalid("has a feature that is not a point")
             found += _positions(geometry)
             if len(found) > MOST_POINTS:
                 break
@@ -168,25 +164,18 @@ def _positions(document: Mapping[str, Any]) -> Sequence[Any]:
 def _position(value: Any) -> tuple[float, float]:
     is_position = isinstance(value, list) and 2 <= len(value) <= 4
     if not is_position or any(type(one) not in (int, float) for one in value[:2]):
-        raise _invalid("has a position that is no pair of numbers")
+        raise _invalid("has a position that is not a pair of numbers")
     try:
         return float(value[0]), float(value[1])
     except OverflowError:
-        raise _invalid("has a coordinate that is no place") from None
+        raise _invalid("has a coordinate out of range") from None
 
 
 def _number(text: str, name: str, most: float) -> float:
-    try:
-        number = float(text) if len(text) <= _LONGEST and "_" not in text else math.nan
-    except ValueError:
-        number = math.nan
-    if not abs(number) <= most:
-        raise InvalidParameterError(f"{name} is not a number in its range", name)
+    number = decimal(text)
+    if number is None or abs(number) > most:
+        raise InvalidParameterError(f"{name} must be a number from {-most:g} to {most:g}", name)
     return number
-
-
-def _whole(text: str) -> int:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 0
 
 
 def _invalid(reason: str) -> InvalidParameterError:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import calendar
-import re
-from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Final
+
+from mastaba_documents.times import DAY, Precision, days_of, parse_time, time_text
 
 if TYPE_CHECKING:
     from mastaba_provenance.tables import Row
 
-_DATE: Final = re.compile(r"(\d{4})(?:-(\d\d)(?:-(\d\d))?)?", re.ASCII)
-_LONGEST: Final = 40
+_YEAR_1: Final = days_of(1, 1, 1) * DAY
 _FIRST, _LAST = "0000", "9999-99"
 """Texts before and after all instants."""
 
@@ -25,19 +23,12 @@ def span_of(text: str) -> Span:
     Raises:
         ValueError: it is none of these.
     """
-    match = _DATE.fullmatch(text)
-    if match is None:
-        if "T" not in text or len(text) > _LONGEST:
-            raise ValueError("is not a date, such as 2023, 2023-05-31 or 2023-05-31T10:00:00Z")
-        instant = datetime.fromisoformat(text)
-        instant = instant.replace(tzinfo=instant.tzinfo or UTC).astimezone(UTC)
-        found = instant.strftime("%Y-%m-%dT%H:%M:%SZ").rjust(20, "0")
-        return found, found
-    year, month, day = (None if one is None else int(one) for one in match.groups())
-    first = date(year or 0, month or 1, day or 1)
-    last = first.replace(month=month or 12)
-    last = last.replace(day=day or calendar.monthrange(last.year, last.month)[1])
-    return f"{first}T00:00:00Z", f"{last}T23:59:59Z"
+    found = parse_time(text)
+    # Texts of earlier years do not sort.
+    if found is None or found.start < _YEAR_1:
+        raise ValueError("is not a date, such as 2023, 2023-05-31 or 2023-05-31T10:00:00Z")
+    second = Precision.SECOND
+    return time_text(found.start, second), time_text(found.end - 1, second)
 
 
 def span_of_row(row: Row) -> Span | None:

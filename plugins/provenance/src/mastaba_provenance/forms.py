@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from mastaba.api.catalogue import BoundingBox
 from mastaba_provenance.dates import label, span_of_row
 from mastaba_provenance.tables import Row, box_of
+from mastaba_server.web.pieces import csv_pieces
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import Layer
@@ -64,20 +63,19 @@ def feature(row: Row, layer: str, href: str, part: BoundingBox | None = None) ->
     return item
 
 
-def table(rows: Iterable[Row], part: BoundingBox | None = None) -> str:
-    """Return sources as CSV (RFC 4180) with a row of names."""
-    text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, _COLUMNS, extrasaction="ignore")
-    writer.writeheader()
-    for row in rows:
-        found = shown(row, part)
-        attribution = found.pop("attribution", None)
-        if isinstance(attribution, Mapping):
-            found["attribution"] = attribution.get("title", "")
-            found["attribution_url"] = attribution.get("url", "")
-        found |= zip(("west", "south", "east", "north"), found.get("box", ()), strict=False)
-        writer.writerow(found)
-    return text.getvalue()
+def table(rows: Iterable[Row], part: BoundingBox | None = None) -> Iterator[bytes]:
+    """Yield the parts of sources as CSV (RFC 4180) with a row of names."""
+    return csv_pieces((_flat(shown(row, part)) for row in rows), _COLUMNS)
+
+
+def _flat(found: dict[str, Any]) -> dict[str, Any]:
+    """Return a row with columns of its attribution and box."""
+    attribution = found.pop("attribution", None)
+    if isinstance(attribution, Mapping):
+        found["attribution"] = attribution.get("title", "")
+        found["attribution_url"] = attribution.get("url", "")
+    found |= zip(("west", "south", "east", "north"), found.get("box", ()), strict=False)
+    return found
 
 
 def line_of(rows: Sequence[Row]) -> str:

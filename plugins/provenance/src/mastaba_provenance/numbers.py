@@ -84,7 +84,7 @@ def numbers_at(site: Site, layer: Layer, x: Floats, y: Floats, crs: CRS) -> Foun
         plan = _Plan.of(pixels, tiles_around(pixels.level.matrix, native), x[todo], y[todo])
         left -= len(plan.places)
         if left < 0:
-            raise TooManyTilesError("the points are in too many tiles; ask for fewer points")
+            raise TooManyTilesError("the points are in too many tiles; request fewer points")
         values, is_stored = plan.read(site, pixels)
         here = is_stored[:, _CENTRE]
         done = todo[here]

@@ -10,9 +10,9 @@ import numpy as np
 
 from mastaba.api.catalogue import WGS84
 from mastaba.api.services import Service
-from mastaba.api.web import Document, message, printable
+from mastaba.api.web import printable, problem
 from mastaba.errors import UnknownNameError, UnknownPathError, public_message
-from mastaba_ows.errors import STATUSES, MethodNotAllowedError, entry_of
+from mastaba_ows.errors import MethodNotAllowedError, status_of
 from mastaba_ows.offers import zooms
 from mastaba_provenance import asked
 from mastaba_provenance.dates import span_of_row
@@ -20,6 +20,8 @@ from mastaba_provenance.forms import attribution, feature, line_of, shown, table
 from mastaba_provenance.numbers import Found, counts_in, numbers_at
 from mastaba_provenance.tables import KEY, SourceTable, SourceTables, box_of, numbers_of
 from mastaba_render.api.crs import CRSOffer
+from mastaba_server.web.large import large_response
+from mastaba_server.web.pieces import in_pieces, json_pieces
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import CRS, BoundingBox, Layer
@@ -31,7 +33,6 @@ if TYPE_CHECKING:
 _JSON: Final = "application/json"
 _GEOJSON: Final = "application/geo+json"
 _CSV: Final = "text/csv; charset=utf-8"
-_PROBLEM: Final = "application/problem+json"
 _POINTS: Final = 50
 """Points that cost 1 of the rates of a client."""
 _PER_POINT: Final = 16
@@ -103,8 +104,9 @@ class ProvenanceService(Service):
     layer_schema: ClassVar[Mapping[str, Any]] = {
         KEY: {
             "description": "Table of the sources of pixels, NAME.sources.json (default: the one "
-            "that the descriptor of the pyramid names); false: none. As a section, whether the "
-            "service provenance publishes the layer.",
+            "that the descriptor of the pyramid names); false: none. Other values of dimensions "
+            "and versions have their own. As a section, whether the service provenance publishes "
+            "the layer.",
             "anyOf": [
                 {"type": "string", "minLength": 1},
                 {"const": False},
@@ -137,8 +139,7 @@ class ProvenanceService(Service):
 
     def cost(self, request: Request) -> int:
         if request.method == "POST":
-            length = request.environ.get("CONTENT_LENGTH") or ""
-            sent = int(length) if length.isascii() and length.isdigit() and len(length) < 9 else 0
+            sent = request.content_length or 0
             return 1 + min(sent // _PER_POINT, 5000) // _POINTS
         return _VIEW if request.path.endswith("/view") else 1
 
@@ -173,9 +174,7 @@ class ProvenanceService(Service):
         return response
 
     def error_response(self, error: Exception, request: Request) -> Response:
-        status = entry_of(error, STATUSES)
-        document = {"type": "about:blank", "status": status, "title": public_message(error)}
-        return message(status, written(document), _PROBLEM)
+        return problem(status_of(error), public_message(error))
 
     def sources_at(
         self, layer: Layer, x: Floats, y: Floats, crs: CRS
@@ -202,6 +201,22 @@ class ProvenanceService(Service):
         found = self.sources_at(layer, np.array([x], float), np.array([y], float), crs)
         return found[0] if found else None
 
+    def credits(self, layer: Layer, box: BoundingBox) -> str:
+        """Return who is to be named for an area; see `mastaba_ows.offers.OffersSources`."""
+        known = self._known(layer)
+        return "" if known is None else line_of(_by_share(known, self._shares(known, (box,))[0]))
+
+    def sources_in(self, layer: Layer, box: BoundingBox) -> Sequence[Mapping[str, Any]]:
+        """Return the rows of an area; see `mastaba_ows.offers.OffersSources`."""
+        known = self._known(layer)
+        if known is None or known.numbers is None:
+            return ()
+        shares = _shares_of_boxes(known, (box,))
+        return [
+            {**shown(row, known.part), "share": round(shares[row["number"]], _SHARE)}
+            for row in _by_share(known, shares)
+        ]
+
     def sources_path(self, layer: Layer) -> str:
         """Return the path of the sources; see `mastaba_ows.offers.OffersSources`."""
         return f"/{quote(layer.key, '')}" if self._is_known(layer) else ""
@@ -216,7 +231,7 @@ class ProvenanceService(Service):
         return layer
 
     def _known(self, layer: Layer) -> _Layer | None:
-        found = self.tables.table_of(layer, self.site.catalogue.storages)
+        found = self.tables.table_of(layer, self.site.catalogue)
         return None if found is None else _Layer(layer, found, self.site)
 
     def _found(self, known: _Layer, x: Floats, y: Floats, crs: CRS) -> Found:
@@ -234,7 +249,7 @@ class ProvenanceService(Service):
         return _answer({"title": self.settings.title, "layers": entries}, request)
 
     def _is_known(self, layer: Layer) -> bool:
-        return self.tables.table_of(layer, self.site.catalogue.storages) is not None
+        return self.tables.table_of(layer, self.site.catalogue) is not None
 
     def _at(self, request: Request, layer: Layer, known: _Layer) -> Response:
         if request.method == "POST":
@@ -265,8 +280,7 @@ class ProvenanceService(Service):
         if boxes is None:
             boxes = (layer.geographic_bbox,)
         shares, is_exact = self._shares(known, boxes)
-        ordered = sorted(shares, key=lambda number: (-shares[number], number))
-        rows = [known.table.rows[number] for number in ordered if number in known.table.rows]
+        rows = _by_share(known, shares)
         document = {
             **_head(layer),
             "bbox": [boxes[0].xmin, boxes[0].ymin, boxes[-1].xmax, boxes[-1].ymax],
@@ -286,18 +300,14 @@ class ProvenanceService(Service):
         if known.numbers is None:
             return {}, True
         counts: dict[int, float] = {}
-        is_exact = True
         for box in boxes:
             found = counts_in(self.site, known.numbers, box)
             if found is None:
-                is_exact = False
-                break
+                return _shares_of_boxes(known, boxes), False
             for number, count in found.items():
                 counts[number] = counts.get(number, 0) + count
-        if not is_exact:
-            counts = {row["number"]: _weight(row, boxes) for row in known.rows(boxes)}
         total = sum(counts.values())
-        return {number: count / total for number, count in counts.items() if total}, is_exact
+        return {number: count / total for number, count in counts.items() if total}, True
 
     def _sources(self, request: Request, layer: Layer, known: _Layer) -> Response:
         boxes, span = asked.bbox(request), asked.instants(request)
@@ -308,19 +318,33 @@ class ProvenanceService(Service):
             if matched <= most:
                 rows.append(row)
         if request.path.endswith(".csv"):
-            return Document(table(rows, known.part), _CSV).respond(request)
+            return large_response(request, table(rows, known.part), _CSV)
         counts = {"numberMatched": matched, "numberReturned": len(rows)}
         if request.path.endswith(".geojson"):
             href = f"{self.settings.endpoint_uri}/{quote(layer.id, '')}/sources"
-            features = [feature(row, layer.id, href, known.part) for row in rows]
-            document = {"type": "FeatureCollection", **counts, "features": features}
-            return _answer(document, request, _GEOJSON)
-        document = {**_head(layer), **counts, "sources": [shown(row, known.part) for row in rows]}
-        return _answer(document, request)
+            features = (feature(row, layer.id, href, known.part) for row in rows)
+            head = {"type": "FeatureCollection", **counts}
+            return large_response(request, json_pieces(head, "features", features), _GEOJSON)
+        sources = (shown(row, known.part) for row in rows)
+        pieces = json_pieces({**_head(layer), **counts}, "sources", sources)
+        return large_response(request, pieces, _JSON)
 
     def _attribution(self, request: Request, layer: Layer, known: _Layer) -> Response:
         rows = list(known.rows(None))
         return _answer(attribution(rows, layer, zooms(layer), known.part), request)
+
+
+def _shares_of_boxes(known: _Layer, boxes: Sequence[BoundingBox]) -> Mapping[int, float]:
+    """Return the share of each source of a view, by the boxes of the sources."""
+    weights = {row["number"]: _weight(row, boxes) for row in known.rows(boxes)}
+    total = sum(weights.values())
+    return {number: weight / total for number, weight in weights.items() if weight > 0}
+
+
+def _by_share(known: _Layer, shares: Mapping[int, float]) -> list[Row]:
+    """Return the rows of sources, the largest share first."""
+    ordered = sorted(shares, key=lambda number: (-shares[number], number))
+    return [known.table.rows[number] for number in ordered if number in known.table.rows]
 
 
 def _weight(row: Row, boxes: Sequence[BoundingBox]) -> float:
@@ -337,5 +361,5 @@ def _head(layer: Layer) -> dict[str, Any]:
     return {"layer": layer.id, "generation": layer.pyramid.generation}
 
 
-def _answer(document: Any, request: Request, media_type: str = _JSON) -> Response:
-    return Document(written(document), media_type).respond(request)
+def _answer(document: Any, request: Request) -> Response:
+    return large_response(request, in_pieces(written(document).encode()), _JSON)

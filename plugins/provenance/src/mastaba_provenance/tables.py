@@ -55,8 +55,11 @@ class SourceTables:
     def __init__(self) -> None:
         self._known: Recent[tuple[SourceTable | None]] = Recent(_MOST_TABLES, _MOST_KEPT)
 
-    def table_of(self, layer: Layer, storages: StoragePool) -> SourceTable | None:
-        """Return the table of a layer or variant; None if it has none.
+    def table_of(self, layer: Layer, catalogue: Catalogue) -> SourceTable | None:
+        """Return the table of a layer, variant or version; None if it has none.
+
+        Args:
+            catalogue: that shows the layer.
 
         Raises:
             OverloadedError: it cannot be used.
@@ -65,12 +68,17 @@ class SourceTables:
         own = layer.own.get(KEY)
         if own is False:
             return None
+        base = _whole(catalogue).layers[layer.id]
+        is_other = layer.pyramid.generation != base.pyramid.generation
+        if is_other and own == base.own.get(KEY):
+            # What the descriptor of a layer names has the numbers of its default.
+            own = None
         paths = tuple(part.path for part in reversed(layer.pyramid.parts))
         key = own if isinstance(own, str) else None, layer.pyramid.parts
         known = self._known.get(key)
         if known is None:
             try:
-                found = _read(key[0], paths, storages)
+                found = _read(key[0], paths, catalogue.storages)
             except (ValueError, KeyError, TypeError, RecursionError) as error:
                 logger.error("the table of sources of %s cannot be used: %s", layer.key, error)
                 raise OverloadedError("the sources cannot be read at the moment") from None
@@ -91,7 +99,7 @@ def numbers_of(catalogue: Catalogue, layer: Layer, table: SourceTable) -> Layer 
         OverloadedError: it cannot be used at the moment.
         StorageError: it cannot be read.
     """
-    whole = catalogue if catalogue.shown is None else catalogue.shown[0]
+    whole = _whole(catalogue)
     base = whole.layers[layer.id]
     key = f"{layer.key}#sources"
     name = key, table.digest, base.generation
@@ -110,6 +118,11 @@ def numbers_of(catalogue: Catalogue, layer: Layer, table: SourceTable) -> Layer 
             raise OverloadedError("the sources cannot be read at the moment")
         whole.opened.add(name, numbers)
     return catalogue.as_shown(numbers)
+
+
+def _whole(catalogue: Catalogue) -> Catalogue:
+    """Return the catalogue of the site of a view."""
+    return catalogue if catalogue.shown is None else catalogue.shown[0]
 
 
 def box_of(row: Row) -> tuple[BoundingBox, ...]:

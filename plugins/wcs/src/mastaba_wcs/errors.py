@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from mastaba.api.web import Response, message, printable
+from mastaba.api.web import Response, entry_of, message, printable
 from mastaba.errors import (
     InvalidParameterError,
     MissingParameterError,
@@ -14,7 +14,7 @@ from mastaba.errors import (
     UnsupportedOperationError,
     public_message,
 )
-from mastaba_ows.errors import STATUSES, entry_of
+from mastaba_ows.errors import STATUSES
 from mastaba_wcs.versions import Version, VersionNegotiationError
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from mastaba.api.web import Response, content_disposition
+from mastaba.api.web import Response, content_disposition, entry_of
 from mastaba.errors import InvalidParameterError, RequestError
 from mastaba_coverage import (
     CoverageLimits,
@@ -19,7 +20,7 @@ from mastaba_coverage import (
     Scaling,
     file_name,
 )
-from mastaba_ows.errors import entry_of
+from mastaba_ows.offers import parts_address, sources_in
 from mastaba_ows.xml import serialized
 from mastaba_render.api.maps import cache_control
 from mastaba_wcs.descriptions201 import Grid, coverage_without_values
@@ -84,7 +85,7 @@ class GetCoverage:
         self._site = site
         self._published = published
         self._maps = site.catalogue.settings.map
-        self._extractor = Extractor(site, limits)
+        self._extractor = Extractor(site, limits, partial(sources_in, site))
 
     def respond(self, request: Request, parameters: Parameters) -> Response:
         """Return a coverage of version 2.0.1, or a range of the file.
@@ -103,7 +104,7 @@ class GetCoverage:
             wanted = self._sized(published, wanted)
         plan = self._plan(published, wanted)
         if query.is_multipart:
-            return self._related(published, plan)
+            return self._related(request, published, plan)
         media_type = COG if wanted.is_cog else GEOTIFF
         return self._file(request, published, wanted, plan, media_type)
 
@@ -159,12 +160,12 @@ class GetCoverage:
         report.headers += response.headers
         return report
 
-    def _related(self, published: PublishedCoverage, plan: Plan) -> Response:
+    def _related(self, request: Request, published: PublishedCoverage, plan: Plan) -> Response:
         grid = Grid(plan.crs, plan.edges, plan.columns, plan.rows)
         description = serialized(coverage_without_values(published, grid, plan.fields))
         disposition = content_disposition(GEOTIFF, file_name(plan))
         try:
-            file = self._extractor.body(plan)
+            file = self._extractor.body(request, plan)
         except CoverageTooLargeError as error:
             advice = "request it without a media type, or a smaller area"
             raise self._larger(error, advice, published, "mediaType") from error
@@ -179,7 +180,7 @@ class GetCoverage:
             advice = "request a smaller area, or version 2.0.1"
             return self._larger(error, advice, published, "BBOX")
         text = str(error).replace("compression=none", "geotiff:compression=None")
-        return TooLargeError(f"{text}{self._job(published)}", "subset")
+        return TooLargeError(f"{text}{self._ways(published)}", "subset")
 
     def _larger(
         self,
@@ -190,16 +191,22 @@ class GetCoverage:
     ) -> TooLargeError:
         return TooLargeError(
             f"the coverage has {error.size} {error.unit}, and at most {error.limit} are sent: "
-            f"{advice}{self._job(published)}",
+            f"{advice}{self._ways(published)}",
             parameter,
         )
 
-    def _job(self, published: PublishedCoverage) -> str:
-        """Return the end of an advice: the job that writes stored values; empty without one."""
-        export = self._site.services.get("export")
-        offered = () if export is None else export.downloads(published.layer)
-        process = next((one.process for one in offered if one.process and one.format == "cog"), "")
-        return f"; or order a job, which writes the stored values: {process}" if process else ""
+    def _ways(self, published: PublishedCoverage) -> str:
+        """Return the end of an advice: what else sends or writes the stored values."""
+        site, layer = self._site, published.layer
+        parts = parts_address(site, layer)
+        export = site.services.get("export")
+        offered = () if export is None else export.downloads(layer)
+        job = next((one.process for one in offered if one.process and one.format == "cog"), "")
+        ways = (
+            f"or get the parts of the coverage, which are listed in {parts}" if parts else "",
+            f"or order a job, which writes the stored values: {job}" if job else "",
+        )
+        return "".join(f"; {way}" for way in ways if way)
 
 
 def _named(error: RequestError, wanted: CoverageRequest) -> InvalidParameterError:

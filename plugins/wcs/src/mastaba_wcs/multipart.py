@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from hashlib import blake2b
+from itertools import chain
 from typing import Final
 
 from mastaba.api.web import Body, Response, SizedBody
@@ -19,21 +20,29 @@ class _Related(SizedBody):
 
     def __init__(self, head: bytes, file: Body, tail: bytes) -> None:
         self._head, self._file, self._tail = head, file, tail
+        self._sent = 0
+        self._ended: list[Callable[[int], None]] = []
 
     def __len__(self) -> int:
         return len(self._head) + len(self._file) + len(self._tail)
 
     def __iter__(self) -> Iterator[bytes]:
-        yield self._head
-        if isinstance(self._file, bytes):
-            yield self._file
-        else:
-            yield from self._file
-        yield self._tail
+        file = (self._file,) if isinstance(self._file, bytes) else self._file
+        for piece in chain((self._head,), file, (self._tail,)):
+            yield piece
+            self._sent += len(piece)
+
+    def report(self, ended: Callable[[int], None]) -> bool:
+        if isinstance(self._file, bytes) or not self._file.report(lambda _: None):
+            return False
+        self._ended.append(ended)
+        return True
 
     def close(self) -> None:
         if not isinstance(self._file, bytes):
             self._file.close()
+        while self._ended:
+            self._ended.pop()(self._sent)
 
 
 def related_response(

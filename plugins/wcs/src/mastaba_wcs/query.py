@@ -302,7 +302,7 @@ def _cells(low: str, high: str | None, name: str) -> int:
         return _size(low, name)
     first, last = grammar.decimal(low), grammar.decimal(high)
     if first is None or last is None or not (first.is_integer() and last.is_integer()):
-        raise InvalidExtentError(f"{name} must have whole numbers", name)
+        raise InvalidExtentError(f"{name} must have integers", name)
     if last < first:
         raise InvalidExtentError(f"{name} has its limits in the wrong order", name)
     return _size(str(int(last - first) + 1), name)
@@ -312,7 +312,7 @@ def _size(text: str, name: str) -> int:
     value = grammar.decimal(text)
     # Some clients write whole numbers with decimals.
     if value is None or not (value.is_integer() and 1 <= value <= _LARGEST):
-        raise InvalidScaleFactorError(f"{name} must be a whole number of cells, from 1", name)
+        raise InvalidScaleFactorError(f"{name} must be an integer from 1", name)
     return int(value)
 
 

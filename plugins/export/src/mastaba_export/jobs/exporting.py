@@ -70,7 +70,7 @@ def exporting(site: Site, settings: JobSettings) -> Perform:
             raise InvalidRequestError("the layer is no longer offered", "layer")
         planned = plan(ExportRequest.from_inputs(job.order.inputs), site)
         is_packed = planned.format in PACKED
-        name = result_name(layer.id, planned.format)
+        name = result_name(planned.layer.key, planned.format)
         path = Path(folder, name)
         target = None if remote is None else remote.target(job.id, name)
         size = _size(path, job, remote)

@@ -13,38 +13,34 @@ from typing import Any, Final
 from mastaba.api.access import GRANT, Grant
 from mastaba_export.jobs.refusals import TooManyError
 from mastaba_export.jobs.settings import JobSettings
+from mastaba_server.access.clients import identity_of, is_one_client, shared_network
 
 _PRINCIPAL: Final = "principal:"
 _LONGEST: Final = 200
 """Characters of a name in a header."""
 _OWNERS: Final = 10_000
-_NETWORK: Final = 64
-"""Bits of an IPv6 address that one client may not choose."""
 _LOCAL: Final = ipaddress.IPv4Address("127.0.0.1")
 
 
 def owner_of(environ: Mapping[str, Any], settings: JobSettings) -> str:
     """Return the owner of the jobs that a request orders.
 
-    It is the principal that access rules know, the value of the header in which a gateway names
-    them, or else the address of the client; for IPv6, the first 64 bits.
+    It is the principal that access rules know, if it is one client, the value of the header in
+    which a gateway names them, or else the address of the client; for IPv6, the first 64 bits.
 
     Args:
         environ: WSGI environment of the request.
         settings: the header, and the gateways.
     """
     grant = environ.get(GRANT)
-    if isinstance(grant, Grant) and not grant.principal.is_anonymous:
-        principal = grant.principal.issuer or grant.principal
-        return f"{_PRINCIPAL}{principal.kind}:{principal.id}"
+    if isinstance(grant, Grant) and is_one_client(grant.principal):
+        return f"{_PRINCIPAL}{identity_of(grant.principal)}"
     address = _address(environ.get("REMOTE_ADDR") or "")
     if settings.owner_header and any(address in network for network in settings.gateways):
         name = (environ.get(settings.owner_header) or "").strip()
         if name:
             return f"name:{name[:_LONGEST]}"
-    if address.version == 6:
-        return f"address:{ipaddress.ip_network((address, _NETWORK), strict=False)}"
-    return f"address:{address}"
+    return f"address:{shared_network(str(address))}"
 
 
 def may_see(owner: str, asking: str) -> bool:

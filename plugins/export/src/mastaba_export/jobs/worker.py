@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from mastaba.errors import MastabaError, StorageError, public_message
+from mastaba.tooling.memory import keep_freed_memory
 from mastaba_export.errors import (
     DataChangedError,
     DestinationError,
@@ -268,6 +269,8 @@ def be_modest(memory: int) -> None:
     Args:
         memory: bytes that it may use in addition to those that it uses now.
     """
+    # Threads that read slabs would each get memory of their own, which stays with the process.
+    keep_freed_memory()
     os.setpriority(os.PRIO_PROCESS, 0, max(NICE, os.getpriority(os.PRIO_PROCESS, 0)))
     used = 0
     with open("/proc/self/status", encoding="ascii") as lines:

@@ -82,20 +82,23 @@ def _short_status(job: Job, uri: str) -> dict[str, Any]:
     return content
 
 
-def job_list(jobs: Sequence[Job], uri: str, limit: int, offset: int) -> dict[str, Any]:
-    """Return the list of a caller's jobs.
+def job_list(
+    jobs: Sequence[Job], uri: str, limit: int, offset: int, *, is_last: bool
+) -> dict[str, Any]:
+    """Return a page of the list of a caller's jobs.
 
     Args:
-        jobs: one more than ``limit`` if there are more.
-        limit: most jobs in the list.
-        offset: number of newer jobs.
+        jobs: of the page; not those of layers that are no longer offered.
+        limit: most jobs on a page.
+        offset: number of newer jobs, with those that are not listed.
+        is_last: whether no page follows.
     """
     query = f"limit={limit}&offset={offset}&"
     links = self_links(f"{uri}/jobs", "Your jobs", query if offset else "")
-    if len(jobs) > limit:
+    if not is_last:
         href = f"{uri}/jobs?limit={limit}&offset={offset + limit}&f=json"
         links.append(link(href, "next", JSON, "Older jobs"))
-    return {"jobs": [_short_status(job, uri) for job in jobs[:limit]], "links": links}
+    return {"jobs": [_short_status(job, uri) for job in jobs], "links": links}
 
 
 def results_of(job: Job, uri: str) -> dict[str, Any]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from typing import Any, Final
 
-from mastaba.api.web import Response, message
+from mastaba.api.web import Response, entry_of, problem, status_of
 from mastaba.errors import (
+    AccessError,
     InvalidParameterError,
     OverloadedError,
     RequestError,
@@ -18,9 +17,8 @@ from mastaba.errors import (
     public_message,
 )
 from mastaba_export.jobs.refusals import FullError, QueueError, TooLargeError, TooManyError
-from mastaba_ows.errors import STATUSES, MediaTypeError, MethodNotAllowedError, entry_of
+from mastaba_ows.errors import REFUSALS, STATUSES, MediaTypeError, MethodNotAllowedError
 
-PROBLEM: Final = "application/problem+json"
 _OGC: Final = "http://www.opengis.net/def/exceptions/ogcapi-processes-1/1.0"
 
 
@@ -94,12 +92,14 @@ _CONDITIONS: Final = {
 
 def error_response(error: Exception) -> Response:
     """Return the report for an error; unexpected errors get a general message."""
-    status, (name, title) = entry_of(error, _STATUSES), entry_of(error, _PROBLEMS)
+    status, (kind, title) = status_of(error, _STATUSES), entry_of(error, _PROBLEMS)
+    if isinstance(error, AccessError):
+        kind, title = REFUSALS.get(status, (kind, title))
     text = str(error) if isinstance(error, FullError) else public_message(error)
     more: dict[str, Any] = dict(getattr(error, "details", {}))
     if isinstance(error, InvalidParameterError) and error.parameter:
         more["parameter"] = error.parameter
-    response = problem(status, name, title, text, more)
+    response = problem(status, text, kind=kind, title=title, more=more)
     if isinstance(error, TooManyError | FullError):
         response.headers.append(("Retry-After", str(error.retry_after)))
     if isinstance(error, WrongMethodError):
@@ -107,31 +107,14 @@ def error_response(error: Exception) -> Response:
     return response
 
 
-def problem(
-    status: int, name: str, title: str, detail: str = "", more: Mapping[str, Any] | None = None
-) -> Response:
-    """Return a report.
-
-    Args:
-        name: type of the problem.
-        more: further members.
-    """
-    document: dict[str, Any] = {"type": name, "title": title, "status": status}
-    if detail:
-        document["detail"] = detail
-    text = json.dumps(document | dict(more or {}), ensure_ascii=False)
-    # Lone surrogates can be in texts of a client.
-    return message(status, text.encode("utf-8", "replace"), PROBLEM)
-
-
 def unmet(response: Response) -> Response:
     """Return the report for a condition or a range that a request states: 412 or 416."""
-    name, title = _CONDITIONS[response.status]
-    report = problem(response.status, name, title)
+    kind, title = _CONDITIONS[response.status]
+    report = problem(response.status, kind=kind, title=title)
     report.headers += response.headers
     return report
 
 
 def failed(status: int, detail: str) -> Response:
     """Return the answer to a request for the result of a job that failed."""
-    return problem(status, "JobFailed", "The job failed", detail)
+    return problem(status, detail, kind="JobFailed", title="The job failed")

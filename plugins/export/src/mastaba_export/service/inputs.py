@@ -38,7 +38,7 @@ def inputs_of(request: Request) -> dict[str, Any]:
     if unknown:
         raise InvalidParameterError(f"the body has the unknown member {unknown[0]}", unknown[0])
     if "subscriber" in body:
-        text = "subscribers are not notified; ask for the status of the job"
+        text = "subscribers are not notified; request the status of the job"
         raise InvalidParameterError(text, "subscriber")
     if body.get("response", "document") != "document":
         raise InvalidParameterError("response must be document", "response")

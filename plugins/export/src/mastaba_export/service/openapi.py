@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from mastaba import __version__
+from mastaba.api.web import PROBLEM
 from mastaba_export.jobs.exporting import FILE_TYPES
-from mastaba_export.service.errors import PROBLEM
 from mastaba_export.service.links import HTML, JSON, OPENAPI
 from mastaba_export.service.processes import PROCESSES
 

@@ -8,7 +8,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from mastaba.api.web import printable
-from mastaba.errors import InvalidParameterError, MissingParameterError, OverloadedError
+from mastaba.errors import (
+    InvalidParameterError,
+    MissingParameterError,
+    OverloadedError,
+    RequestError,
+)
 from mastaba_export.errors import ExportTooLargeError, InvalidRequestError
 from mastaba_export.formats import UPLOADED
 from mastaba_export.jobs.exporting import PACKED
@@ -17,6 +22,7 @@ from mastaba_export.jobs.refusals import TooLargeError
 from mastaba_export.jobs.results import check_room, clean
 from mastaba_export.plan import plan
 from mastaba_export.request import ExportRequest
+from mastaba_export.service.shown import is_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,10 +73,7 @@ class Orders:
         layer = inputs.get("layer")
         if layer is None:
             raise MissingParameterError("the input layer is missing", "layer")
-        # What is not offered is unknown, whatever else is wrong.
-        if not isinstance(layer, str) or layer not in self._offered[process.id]:
-            text = f"there is no layer {printable(str(layer))} in this process"
-            raise InvalidParameterError(text, "layer")
+        base = self._base(layer, process)
         format = inputs.get("format", process.formats[0])
         if not isinstance(format, str) or format not in process.formats:
             text = f"format must be one of {', '.join(process.formats)}"
@@ -88,13 +91,30 @@ class Orders:
         return Order(
             owner=owner,
             process=process.id,
-            layer=layer,
+            layer=base,
             inputs=wanted.to_inputs(),
             plan=planned.digest,
             estimate=estimate,
             # A directory is there until its ZIP file is complete.
             expected_bytes=int(estimate["bytes"]) * (2 if format in PACKED else 1),
         )
+
+    def _base(self, name: object, process: Process) -> str:
+        """Return the identifier of the layer in the name of it, or of a value or version."""
+        offered = self._offered[process.id]
+        found = name if isinstance(name, str) else ""
+        if found and found not in offered and (found not in self._site.catalogue.layers):
+            try:
+                found = self._site.catalogue.resolve(found).layer.id
+            except RequestError as error:
+                found = found.partition("~")[0].partition(";")[0]
+                if found in offered:
+                    raise InvalidParameterError(str(error), "layer") from None
+        # What is not offered is unknown, whatever else is wrong.
+        if found not in offered or not is_whole(str(name), found, self._site):
+            text = f"there is no layer {printable(str(name))} in this process"
+            raise InvalidParameterError(text, "layer")
+        return found
 
     def submit(self, order: Order) -> Job:
         """Queue a job that is within the limits.

@@ -173,6 +173,10 @@ def _input(
         about["description"] = "Format of the file; dir and pyramid are packed as ZIP."
         own = {"type": "string", "enum": list(process.formats), "default": process.formats[0]}
     elif name == "layer":
+        about["description"] = (
+            "The layer; the server also takes names of its values and versions, such as "
+            "ORTHO;time=1950 and ORTHO~4f0c1d2e3a4b."
+        )
         own = {"type": "string", "enum": sorted(layers)} if layers else {"type": "string"}
     if "enum" in own:
         own.setdefault("type", "string")

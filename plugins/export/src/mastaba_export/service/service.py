@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from mastaba.api.access import LockedReader
 from mastaba.api.documents import Fault, Severity
 from mastaba.api.services import Download, RootEntry, Service, ServiceSettings, Site
 from mastaba.api.web import (
@@ -73,6 +72,8 @@ from mastaba_export.service.processes import (
     process_address,
     process_list,
 )
+from mastaba_export.service.shown import check_open, is_whole
+from mastaba_ows.parameters import whole_number
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import Layer
@@ -119,7 +120,7 @@ class ExportService(Service):
         layers = [
             layer
             for layer in self.published_layers()
-            if is_offered(layer) and _is_whole(layer, site)
+            if is_offered(layer) and is_whole(layer.id, layer.id, site)
         ]
         self._offered = {
             process.id: frozenset(layer.id for layer in layers if process.takes(layer))
@@ -279,7 +280,9 @@ class ExportService(Service):
             "processID": process.id,
             "inputs": order.inputs,
             "estimate": order.estimate,
-            "command": command_of(order.inputs, file_name(order.layer, order.inputs["format"])),
+            "command": command_of(
+                order.inputs, file_name(order.inputs["layer"], order.inputs["format"])
+            ),
         }
         limits = self._own.limits
         try:
@@ -326,8 +329,10 @@ class ExportService(Service):
         offset = _number(request, "offset", 0, 0, 10**9)
         owner = owner_of(request.environ, self._own)
         jobs = self._queue.jobs_of(owner, limit + 1, offset)
-        shown = [job for job in jobs if self._is_known(job)]
-        return job_list(shown, self.settings.endpoint_uri, limit, offset)
+        # A page may have fewer jobs than the limit, and still not be the last one.
+        shown = [job for job in jobs[:limit] if self._is_known(job)]
+        is_last = len(jobs) <= limit
+        return job_list(shown, self.settings.endpoint_uri, limit, offset, is_last=is_last)
 
     def _job(self, request: Request, identifier: str) -> Job:
         """Return a job.
@@ -345,7 +350,9 @@ class ExportService(Service):
     def _is_known(self, job: Job) -> bool:
         # What has expired is removed later, by a worker or with the next order.
         is_kept = not job.state.is_final or time.time() - job.finished < self._own.keep
-        return is_kept and job.order.layer in self._offered.get(job.order.process, ())
+        name, layer = job.order.inputs["layer"], job.order.layer
+        is_offered = layer in self._offered.get(job.order.process, ())
+        return is_kept and is_offered and is_whole(name, layer, self.site)
 
     def _dismissed(self, request: Request, identifier: str) -> Job:
         """Dismiss a job, whatever its state, and remove its files."""
@@ -364,6 +371,7 @@ class ExportService(Service):
         file = next((item for item in job.files if item.name == name), None)
         if job.state is not State.SUCCESSFUL or file is None:
             raise UnknownJobError("there is no such file")
+        check_open(job.order.inputs["layer"], job.order.layer, self.site)
         try:
             body = self._body(job, file)
         except (FileNotFoundError, ObjectNotFoundError) as error:
@@ -383,17 +391,6 @@ class ExportService(Service):
 
         storage = self.site.catalogue.storages.open(*self._remote.container)
         return ObjectBody(storage, self._remote.target(job.id, file.name).key)
-
-
-def _is_whole(layer: Layer, site: Site) -> bool:
-    """Return whether a view shows all levels of a layer, uncut; workers export the whole."""
-    if site.main is None:
-        return True
-    shown, whole = site.catalogue.readers_of(layer), site.main.catalogue.readers[layer.id]
-    return shown.keys() == whole.keys() and all(
-        reader is whole[level] or isinstance(reader, LockedReader)
-        for level, reader in shown.items()
-    )
 
 
 def _answer(
@@ -447,9 +444,10 @@ def _number(request: Request, name: str, default: int, least: int, most: int) ->
     text = request.query.get(name)
     if text is None:
         return default
-    if not (text.isascii() and text.isdigit() and len(text) <= 10 and int(text) >= least):
-        raise InvalidParameterError(f"{name} must be a number from {least}", name)
-    return min(int(text), most)
+    number = whole_number(text)
+    if number is None or number < least:
+        raise InvalidParameterError(f"{name} must be an integer from {least}", name)
+    return min(number, most)
 
 
 def _fault(key: str, problem: str, remedy: str) -> ConfigurationError:

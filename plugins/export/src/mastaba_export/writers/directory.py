@@ -107,7 +107,7 @@ class DirectoryWriter(Writer):
         raster = plan.layer.pyramid.raster
         return {
             **described(plan, changed),
-            "layer": plan.layer.id,
+            "layer": plan.layer.key,
             "media_type": plan.kind.media_type,
             "format": plan.layer.pyramid.format.name,
             **({} if raster is None else {"nodata": list(raster.nodata)}),

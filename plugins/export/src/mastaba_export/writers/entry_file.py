@@ -48,10 +48,18 @@ class EntryFile:
         os.fsync(self._file)
         return os.fstat(self._file).st_size // self._dtype.itemsize
 
-    def read(self) -> npt.NDArray[Any]:
-        """Return all entries that are on the disk, as an array of the dtype."""
-        size = os.fstat(self._file).st_size
-        data = os.pread(self._file, size, 0) if size else b""
+    def read(self, first: int = 0, count: int | None = None) -> npt.NDArray[Any]:
+        """Return entries that are on the disk, as an array of the dtype.
+
+        Args:
+            first: number of the first one.
+            count: how many, if there are as many; None for all others.
+        """
+        start = first * self._dtype.itemsize
+        size = os.fstat(self._file).st_size - start
+        if count is not None:
+            size = min(size, count * self._dtype.itemsize)
+        data = os.pread(self._file, size, start) if size > 0 else b""
         return np.frombuffer(data, self._dtype)
 
     def close(self) -> None:

@@ -16,14 +16,15 @@ if TYPE_CHECKING:
     from mastaba_export.plan import ExportPlan, Unit
     from mastaba_export.sources import Batch
 
+# Tables and view have the names by which the programs of martin and Planetiler know this form.
 _TABLES: Final = (
     "CREATE TABLE metadata (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID",
-    "CREATE TABLE images (tile_id INTEGER PRIMARY KEY, tile_data BLOB NOT NULL)",
-    "CREATE TABLE map (zoom_level INTEGER NOT NULL, tile_column INTEGER NOT NULL, "
-    "tile_row INTEGER NOT NULL, tile_id INTEGER NOT NULL, "
+    "CREATE TABLE tiles_data (tile_data_id INTEGER PRIMARY KEY, tile_data BLOB NOT NULL)",
+    "CREATE TABLE tiles_shallow (zoom_level INTEGER NOT NULL, tile_column INTEGER NOT NULL, "
+    "tile_row INTEGER NOT NULL, tile_data_id INTEGER NOT NULL, "
     "PRIMARY KEY (zoom_level, tile_column, tile_row)) WITHOUT ROWID",
     "CREATE VIEW tiles AS SELECT zoom_level, tile_column, tile_row, tile_data "
-    "FROM map JOIN images ON images.tile_id = map.tile_id",
+    "FROM tiles_shallow JOIN tiles_data USING (tile_data_id)",
 )
 
 
@@ -42,7 +43,7 @@ class MBTilesWriter(SQLiteWriter):
 
     def restore(self, state: Mapping[str, Any]) -> None:
         super().restore(state)
-        self.run("DELETE FROM images WHERE tile_id > ?", (self.last,))
+        self.run("DELETE FROM tiles_data WHERE tile_data_id > ?", (self.last,))
         self._seen.restore()
 
     def undo(self, units: Iterable[Unit]) -> None:
@@ -52,7 +53,7 @@ class MBTilesWriter(SQLiteWriter):
             top, left = unit.row * source.height, unit.column * source.width
             lowest = (1 << level.zoom) - 1
             self.run(
-                "DELETE FROM map WHERE zoom_level = ? AND tile_column BETWEEN ? AND ? "
+                "DELETE FROM tiles_shallow WHERE zoom_level = ? AND tile_column BETWEEN ? AND ? "
                 "AND tile_row BETWEEN ? AND ?",
                 (
                     *(level.zoom, left, left + source.width - 1),
@@ -63,18 +64,18 @@ class MBTilesWriter(SQLiteWriter):
     def add(self, unit: Unit, batch: Batch) -> None:
         zoom = self.plan.levels[unit.level].zoom
         lowest = (1 << zoom) - 1
-        places, images = [], []
+        places, payloads = [], []
         for tile in batch.tiles:
             digest, number = self._seen.find(tile.payload)
             if number is None:
                 self.last += 1
                 number = self.last
-                images.append((number, tile.payload))
+                payloads.append((number, tile.payload))
                 self._seen.add(digest, len(tile.payload), number)
             places.append((zoom, tile.column, lowest - tile.row, number))
-        self.many("INSERT INTO images VALUES (?, ?)", images)
+        self.many("INSERT INTO tiles_data VALUES (?, ?)", payloads)
         # In the order of the key, so that fewer pages change.
-        self.many("INSERT INTO map VALUES (?, ?, ?, ?)", sorted(places))
+        self.many("INSERT INTO tiles_shallow VALUES (?, ?, ?, ?)", sorted(places))
 
     def sync(self) -> dict[str, Any]:
         self._seen.sync()

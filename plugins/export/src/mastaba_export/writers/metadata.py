@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mastaba.api.catalogue import WGS84, WORLD, BoundingBox
+from mastaba_ows.offers import credits_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,16 +50,21 @@ def _tiles_box(plan: ExportPlan, level: ExportLevel) -> BoundingBox | None:
 
 
 def described(plan: ExportPlan, changed: Sequence[str] = ()) -> dict[str, Any]:
-    """Return name, description, attribution, version, kind and vector layers."""
+    """Return name, description, attribution, version, kind and vector layers.
+
+    The attribution is that of the layer, and of the sources in the area.
+    """
     layer = plan.layer
     found: dict[str, Any] = {
-        "name": layer.title or layer.id,
+        "name": layer.title or layer.key,
         "description": layer.abstract,
         "version": layer.pyramid.generation,
         "type": "baselayer",
     }
-    if layer.attribution is not None:
-        found["attribution"] = layer.attribution.title
+    names = [] if layer.attribution is None else [layer.attribution.title]
+    if plan.site is not None:
+        names.append(credits_of(plan.site, layer, bounds_of(plan)))
+    found["attribution"] = "; ".join(filter(None, names))
     if layer.is_vector:
         found["vector_layers"] = vector_layers(plan)
     if changed:

@@ -9,9 +9,9 @@ import gzip
 import json
 import os
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -38,7 +38,26 @@ _ENTRY: Final = np.dtype([("number", "<u8"), ("offset", "<u8"), ("length", "<u4"
 _TYPES: Final = {"pbf": 1, "png": 2, "jpg": 3, "webp": 4}
 _NONE, _GZIP = 1, 2
 
+_PART: Final = 65_536
+"""Entries that are read together."""
+
 Entries = npt.NDArray[np.void]
+ReadEntries = Callable[[int, int], Entries]
+"""Returns as many entries from a number on, or as there are."""
+
+
+class _Counts(NamedTuple):
+    """What the header says about all entries.
+
+    Attributes:
+        is_sorted: whether their numbers ascend.
+        tiles: that they are for.
+        contents: different ones.
+    """
+
+    is_sorted: bool
+    tiles: int
+    contents: int
 
 
 class PMTilesWriter(FileWriter):
@@ -93,25 +112,26 @@ class PMTilesWriter(FileWriter):
         return {**state, "entries": count, "last": self._last}
 
     def finish(self, changed: Sequence[str]) -> None:
-        entries = self._all_entries()
-        is_sorted = bool((entries["number"][1:] > entries["number"][:-1]).all())
-        if not is_sorted:
-            entries = entries[np.argsort(entries["number"], kind="stable")]
+        if self._last is not None:
+            self._entries.add([self._last])
+        count = self._entries.sync()
+        found = _counted(self._entries.read, count)
+        read = self._entries.read if found.is_sorted else _sorted(self._entries.read())
         data_length = self.position - _RESERVED
-        root, leaves = _directories(entries)
+        root, leaves = _directories(read, count)
         leaf_offset = self.append(leaves) if leaves else self.position
         text = json.dumps(described(self.plan, changed), ensure_ascii=False, sort_keys=True)
         metadata = gzip.compress(text.encode(), mtime=0)
         metadata_offset = self.append(metadata)
-        _, contents = np.unique(entries["offset"], return_index=True)
         header = self._header(
             (_HEADER, len(root)),
             (metadata_offset, len(metadata)),
             (leaf_offset, len(leaves)),
             (_RESERVED, data_length),
-            (int(entries["run"].sum()), len(entries), len(contents)),
-            (_zoom(int(entries["number"][0])), _zoom(int(entries["number"][-1]))),
-            clustered=is_sorted and _is_clustered(entries),
+            (found.tiles, count, found.contents),
+            (_zoom(int(read(0, 1)["number"][0])), _zoom(int(read(count - 1, 1)["number"][0]))),
+            # In the order of their numbers, tiles have been written in this order too.
+            clustered=found.is_sorted,
         )
         self.write_at((header + root).ljust(_RESERVED, b"\0"), 0)
         os.fsync(self._file)
@@ -124,10 +144,6 @@ class PMTilesWriter(FileWriter):
     def close(self) -> None:
         super().close()
         self._entries.close()
-
-    def _all_entries(self) -> Entries:
-        last = [] if self._last is None else [self._last]
-        return np.concatenate([self._entries.read(), np.array(last, _ENTRY)])
 
     def _header(
         self,
@@ -159,31 +175,52 @@ def _zoom(number: int) -> int:
     return ((3 * number + 1).bit_length() - 1) // 2
 
 
-def _is_clustered(entries: Entries) -> bool:
-    """Return whether tiles that are written first come in the order of their numbers."""
-    _, first = np.unique(entries["offset"], return_index=True)
-    return bool((np.diff(first) > 0).all())
+def _counted(read: ReadEntries, count: int) -> _Counts:
+    """Return what a header says about entries in the order in which they were written."""
+    is_sorted, tiles, contents = True, 0, 0
+    number = offset = -1
+    for first in range(0, count, _PART):
+        part = read(first, _PART)
+        numbers, offsets = part["number"].astype(np.int64), part["offset"].astype(np.int64)
+        is_sorted &= bool((np.diff(numbers, prepend=number) > 0).all())
+        # What is written for the first time is behind everything before it.
+        furthest = np.maximum.accumulate(np.concatenate([[offset], offsets]))
+        contents += int((offsets > furthest[:-1]).sum())
+        tiles += int(part["run"].sum())
+        number, offset = int(numbers[-1]), int(furthest[-1])
+    return _Counts(is_sorted, tiles, contents)
 
 
-def _directories(entries: Entries) -> tuple[bytes, bytes]:
-    """Return the root directory and all leaves."""
-    if len(entries) <= _LARGEST_ROOT:
-        root = _directory(entries["number"], entries["run"], entries["length"], entries["offset"])
+def _sorted(entries: Entries) -> ReadEntries:
+    """Return a function that reads entries in the order of their numbers."""
+    entries = entries[np.argsort(entries["number"], kind="stable")]
+    return lambda first, count: entries[first : first + count]
+
+
+def _directories(read: ReadEntries, count: int) -> tuple[bytes, bytes]:
+    """Return the root directory and all leaves. Not all entries are in memory at a time."""
+    if count <= _LARGEST_ROOT:
+        root = _directory_of(read(0, count))
         if len(root) <= _MOST_ROOT:
             return root, b""
     size = _LEAF
     while True:
-        leaves = []
-        for start in range(0, len(entries), size):
-            part = entries[start : start + size]
-            leaves.append(_directory(part["number"], part["run"], part["length"], part["offset"]))
+        leaves, first_numbers = [], []
+        for start in range(0, count, size):
+            part = read(start, size)
+            leaves.append(_directory_of(part))
+            first_numbers.append(part["number"][0])
         lengths = np.array([len(leaf) for leaf in leaves], np.uint64)
         offsets = np.cumsum(lengths) - lengths
-        numbers = entries["number"][::size]
+        numbers = np.array(first_numbers, np.uint64)
         root = _directory(numbers, np.zeros(len(numbers), np.uint64), lengths, offsets)
         if len(root) <= _MOST_ROOT:
             return root, b"".join(leaves)
         size *= 2
+
+
+def _directory_of(entries: Entries) -> bytes:
+    return _directory(entries["number"], entries["run"], entries["length"], entries["offset"])
 
 
 def _directory(

@@ -181,6 +181,7 @@ class PyramidWriter(Writer):
                 "path_depth": _PATH_DEPTH,
             },
             channels=3 if raster is None else raster.channels,
+            nodata=None if raster is None else raster.nodata,
             interpolation=plan.layer.resampling,
             tables=lambda level: map(_table, pyramid.levels[level].tables),
         )
@@ -190,10 +191,6 @@ class PyramidWriter(Writer):
             entry["tiles_per_height"] = source.height
         if raster is not None:
             specifications = document["raster_specifications"]
-            # All digits: the descriptor of the writer has six.
-            specifications["nodata"] = ",".join(
-                repr(value).removesuffix(".0") for value in raster.nodata
-            )
             specifications["photometric"] = raster.photometric
             if plan.layer.registration == "post":
                 specifications["registration"] = "post"

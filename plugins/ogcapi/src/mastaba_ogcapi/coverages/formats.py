@@ -6,9 +6,8 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from mastaba.api.web import printable
-from mastaba.errors import InvalidParameterError
+from mastaba.errors import InvalidParameterError, NotAcceptableError
 from mastaba_ogcapi.negotiation import ANYTHING, HTML, JSON, normalized, preferred
-from mastaba_ows.errors import NotAcceptableError
 
 if TYPE_CHECKING:
     from mastaba.api.web import Request

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from mastaba.api.web import Document, content_disposition, coordinate
 from mastaba.errors import InvalidParameterError, NoSuchValueError, UnknownPathError
 from mastaba_ogcapi.coverages.formats import CoverageFormat
-from mastaba_ogcapi.coverages.parts import has_parts
+from mastaba_ogcapi.coverages.parts import has_parts, parts_path
 from mastaba_ogcapi.crs import in_axis_order
 from mastaba_ogcapi.dimensions import datetime_header, shown
-from mastaba_ogcapi.errors import OutsideCoverageError, TooLargeError, problem
-from mastaba_ogcapi.links import collection_address
+from mastaba_ogcapi.errors import OutsideCoverageError, TooLargeError, unmet
 from mastaba_ogcapi.negotiation import JSON
 from mastaba_ows.crs import crs_uri
+from mastaba_ows.offers import sources_in
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import BoundingBox
@@ -81,7 +81,8 @@ class GetCoverage:
     def _extractor(self) -> Extractor:
         from mastaba_coverage import Extractor
 
-        return Extractor(self._dataset.site, self._limits)
+        site = self._dataset.site
+        return Extractor(site, self._limits, partial(sources_in, site))
 
     def _area(self, request: Request, collection: Collection, query: CoverageQuery) -> Response:
         from mastaba_coverage import file_name
@@ -110,7 +111,7 @@ class GetCoverage:
         response = self._extractor.respond(request, plan, headers)
         if response.status < 400:
             return response
-        return problem(response.status, request, response.headers)
+        return unmet(response.status, request, response.headers)
 
     def _values(self, request: Request, coverage: Coverage, query: CoverageQuery) -> Response:
         """Return the values at a position: a number, or an object if there are several fields."""
@@ -126,8 +127,9 @@ class GetCoverage:
         offered = () if export is None else export.downloads(collection.layer)
         job = next((one.process for one in offered if one.process and one.format == "cog"), None)
         parts = None
-        if error.unit in ("tiles", "slabs") and has_parts(self._dataset, collection):
-            parts = collection_address(self._dataset.uri, collection.id, "coverage", "parts")
+        # Larger cells help against too many pixels.
+        if error.unit in ("tiles", "slabs", "bytes") and has_parts(self._dataset, collection):
+            parts = f"{self._dataset.uri}{parts_path(collection)}"
         return TooLargeError(str(error), error.size, error.limit, error.unit, job, parts)
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-from mastaba.api.catalogue import WGS84, BoundingBox
+from mastaba.api.catalogue import WGS84, BoundingBox, transform_points
 from mastaba_ogcapi.crs import in_axis_order, resolvable_crs, rounded
 from mastaba_ogcapi.links import collection_address, link
 
@@ -16,41 +17,33 @@ if TYPE_CHECKING:
 
 GEOJSON: Final = "application/geo+json"
 TEXT: Final = "text/plain"
-_SIDE: Final = 512
-"""Tiles of a side: the corner of a part is the corner of a tile of nine overviews."""
-_MOST: Final = 10_000
-
-
-def side_of_parts(dataset: Dataset) -> int:
-    """Return the number of tiles of a side: 512, or fewer if the limit of tiles is low."""
-    assert dataset.coverages is not None
-    side = _SIDE
-    while side > 1 and side * side * 4 // 3 + side > dataset.coverages.tiles:
-        side //= 2
-    return side
+_MOST: Final = 40_000
+_POINTS: Final = 256
+"""Points of an edge of one part that is the whole layer."""
+_FEWEST: Final = 9
 
 
 def has_parts(dataset: Dataset, collection: Collection) -> bool:
-    """Return whether the parts of a coverage can be listed: there are not too many."""
-    window, matrix = collection.coverage.finest.window, collection.coverage.finest.matrix
-    side = side_of_parts(dataset)
-    down = window.bottom // (side * matrix.tile_height) - window.top // (side * matrix.tile_height)
-    across = window.right // (side * matrix.tile_width) - window.left // (side * matrix.tile_width)
-    return (down + 1) * (across + 1) <= _MOST
+    """Return whether parts can be small enough to be sent, and are few enough to be listed."""
+    blocks = _blocks(dataset, collection)
+    return blocks is not None and len(blocks[2]) * len(blocks[3]) <= _MOST
+
+
+def parts_path(collection: Collection) -> str:
+    """Return the path of the list of parts below the service."""
+    return collection_address("", collection.id, "coverage", "parts")
 
 
 def parts_document(dataset: Dataset, collection: Collection) -> dict[str, Any]:
     """Return the parts as GeoJSON; GDAL reads them as the index of a mosaic (GTI)."""
-    href = collection_address(dataset.uri, collection.id, "coverage", "parts")
+    href = f"{dataset.uri}{parts_path(collection)}"
     crs = collection.coverage.crs
     grid = collection.coverage.finest
+    parts = list(_parts(dataset, collection))
+    boxes = [grid.edges(cells) for cells in parts]
     features = []
-    for cells in _parts(dataset, collection):
-        address, edges = _address(dataset, collection, cells), grid.edges(cells)
-        try:
-            box = crs.transform_bbox(edges, WGS84)
-        except ValueError:
-            box = collection.layer.geographic_bbox
+    for cells, edges, box in zip(parts, boxes, _geographic(boxes, collection), strict=True):
+        address = _address(dataset, collection, cells)
         features.append(
             {
                 "type": "Feature",
@@ -77,18 +70,58 @@ def parts_text(dataset: Dataset, collection: Collection) -> str:
     return "".join(f"{_address(dataset, collection, cells)}\n" for cells in parts)
 
 
+def _blocks(dataset: Dataset, collection: Collection) -> tuple[int, int, range, range] | None:
+    """Return height and width of a part, cells, and the rows and columns of parts.
+
+    None if a part of a single tile may be too large.
+    """
+    from mastaba_coverage import side_of_parts
+
+    assert dataset.coverages is not None
+    window, matrix = collection.coverage.finest.window, collection.coverage.finest.matrix
+    side = side_of_parts(collection.coverage, dataset.coverages)
+    if not side:
+        return None
+    height, width = side * matrix.tile_height, side * matrix.tile_width
+    rows = range(window.top // height, (window.bottom - 1) // height + 1)
+    columns = range(window.left // width, (window.right - 1) // width + 1)
+    return height, width, rows, columns
+
+
 def _parts(dataset: Dataset, collection: Collection) -> Iterator[Cells]:
     from mastaba_coverage import Cells
 
-    window, matrix = collection.coverage.finest.window, collection.coverage.finest.matrix
-    side = side_of_parts(dataset)
-    height, width = side * matrix.tile_height, side * matrix.tile_width
-    for row in range(window.top // height, (window.bottom - 1) // height + 1):
-        for col in range(window.left // width, (window.right - 1) // width + 1):
+    window = collection.coverage.finest.window
+    blocks = _blocks(dataset, collection)
+    assert blocks is not None
+    height, width, rows, columns = blocks
+    for row in rows:
+        for col in columns:
             block = Cells(row * height, (row + 1) * height, col * width, (col + 1) * width)
             part = block.intersection(window)
             assert part is not None
             yield part
+
+
+def _geographic(boxes: Sequence[BoundingBox], collection: Collection) -> Iterator[BoundingBox]:
+    """Yield the boxes in longitude and latitude; that of the layer where one has none.
+
+    All are transformed at once. Many parts are small, so few points of an edge are enough.
+    """
+    import numpy as np
+
+    steps = np.linspace(0, 1, max(_FEWEST, _POINTS // math.isqrt(len(boxes))))
+    edges = np.array([(box.xmin, box.ymin, box.xmax, box.ymax) for box in boxes])
+    left, lower, right, upper = edges.T[:, :, np.newaxis]
+    across, up = left + steps * (right - left), lower + steps * (upper - lower)
+    sides = np.ones_like(steps)
+    x = np.hstack([across, across, left * sides, right * sides])
+    y = np.hstack([lower * sides, upper * sides, up, up])
+    x, y = transform_points(collection.coverage.crs, WGS84, x, y)
+    found = np.stack([x.min(axis=1), y.min(axis=1), x.max(axis=1), y.max(axis=1)], axis=1)
+    for corners in found.tolist():
+        is_known = all(map(math.isfinite, corners))
+        yield BoundingBox(*corners) if is_known else collection.layer.geographic_bbox
 
 
 def _address(dataset: Dataset, collection: Collection, cells: Cells) -> str:

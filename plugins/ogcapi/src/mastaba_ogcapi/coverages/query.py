@@ -41,7 +41,7 @@ _LEGACY: Final = (
 """Parameters of earlier drafts, and of GDAL."""
 _TIFF: Final = (
     *("compression", "predictor", "tiling", "tile-width", "tile-height", "interleave"),
-    *("fit", "pad", "sparse"),
+    *("fit", "pad", "overview-count", "sparse"),
 )
 _INTERPOLATIONS: Final = {
     "nearest-neighbor": "nn",
@@ -85,7 +85,7 @@ class CoverageQuery:
             coverage, parameters.get("properties"), parameters.get("exclude-properties")
         )
         trim = self._trim(request)
-        self.position = None if trim is None else _position(trim)
+        self.position = None if trim is None else self._position(trim, request)
         crs = None
         if "crs" in parameters:
             crs = offered_crs(parameters["crs"], collection.crs, "crs")
@@ -134,8 +134,9 @@ class CoverageQuery:
             one, two, three, four = values
             if source.northing_first:
                 one, two, three, four = two, one, four, three
-            if not two < four or (not one < three and not source.is_geographic):
-                raise InvalidParameterError("bbox must have each minimum below its maximum", "bbox")
+            # The interval is closed: one without extent selects the cells that contain it.
+            if not two <= four or (not one <= three and not source.is_geographic):
+                raise InvalidParameterError("bbox has a minimum above its maximum", "bbox")
             return Trim(source, Interval(one, three), Interval(two, four))
         if "subset" in parameters:
             source = self._source(parameters, "subset-crs")
@@ -150,6 +151,26 @@ class CoverageQuery:
         """Return the intervals of ``subset`` on the axes of the CRS."""
         return params.subsets(request, axis_names((self._collection.layer,)))
 
+    def _position(self, trim: Trim, request: Request) -> tuple[CRS, float, float] | None:
+        """Return the position of two single values; None for intervals, also without extent.
+
+        Raises:
+            InvalidParameterError: only one axis has a single value.
+        """
+        other = axis_names((self._collection.layer,))
+        single = [
+            name
+            for name, ends in params.subset_texts(request).items()
+            if name not in other and len(ends) == 1 and ends != [params.OPEN]
+        ]
+        if not single:
+            return None
+        if len(single) == 1 or trim.x.low is None or trim.y.low is None:
+            raise InvalidParameterError(
+                "subset has one value for an axis: give an interval", "subset"
+            )
+        return trim.crs, trim.x.low, trim.y.low
+
     def _source(self, parameters: Mapping[str, str], name: str) -> CRS:
         """Return the CRS of coordinates; CRS:84 if the parameter is absent."""
         text = parameters.get(name)
@@ -162,20 +183,6 @@ def scaling_parameter(parameters: Mapping[str, str]) -> str:
     """Return the name of the parameter that a request scales with."""
     names = ("width", "height", "resolution", *_LEGACY)
     return next((name for name in names if name in parameters), "width")
-
-
-def _position(trim: Trim) -> tuple[CRS, float, float] | None:
-    """Return the position of two single values.
-
-    Raises:
-        InvalidParameterError: only one axis has a single value.
-    """
-    x, y = (one.low if one.low == one.high else None for one in (trim.x, trim.y))
-    if x is None and y is None:
-        return None
-    if x is None or y is None:
-        raise InvalidParameterError("subset has one value for an axis: give an interval", "subset")
-    return trim.crs, x, y
 
 
 def _kernel(request: Request) -> str | None:

@@ -1,0 +1,66 @@
+"""What a view shows of a layer that workers export: they know no views."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mastaba.api.access import LockedReader
+from mastaba.api.catalogue import Catalogue
+from mastaba.api.containers import TileReader
+from mastaba.api.services import Site
+from mastaba.errors import OverloadedError, RequestError
+
+
+def is_whole(name: str, layer: str, site: Site) -> bool:
+    """Return whether all levels of a layer are shown, uncut or locked.
+
+    Args:
+        name: of the layer, or of one of its values or versions.
+        layer: its identifier.
+        site: the view, or what workers export from.
+    """
+    if _is_unchanged(layer, site):
+        # So are its values and versions, also those that have gone.
+        return True
+    assert site.main is not None
+    try:
+        shown, whole = _readers(name, site.catalogue), _readers(name, site.main.catalogue)
+    except (RequestError, OverloadedError):
+        return False
+    return shown.keys() == whole.keys() and all(
+        reader is whole[level] or isinstance(reader, LockedReader)
+        for level, reader in shown.items()
+    )
+
+
+def check_open(name: str, layer: str, site: Site) -> None:
+    """Check that the data of a layer may be read.
+
+    Args:
+        name, layer, site: as for `is_whole`, which is true.
+
+    Raises:
+        AccessError: they need another credential.
+    """
+    if _is_unchanged(layer, site):
+        return
+    for reader in _readers(name, site.catalogue).values():
+        if isinstance(reader, LockedReader):
+            reader.locate(0, 0)
+
+
+def _is_unchanged(layer: str, site: Site) -> bool:
+    """Return whether a view shows a layer, its values and its versions as they are."""
+    if site.main is None:
+        return True
+    shown, whole = site.catalogue, site.main.catalogue
+    return (
+        layer in shown.layers
+        and shown.layers[layer] is whole.layers[layer]
+        and shown.readers[layer] is whole.readers[layer]
+    )
+
+
+def _readers(name: str, catalogue: Catalogue) -> Mapping[str, TileReader]:
+    layer = catalogue.layers.get(name)
+    return catalogue.readers_of(catalogue.resolve(name).layer if layer is None else layer)
