@@ -57,6 +57,7 @@ def test_no_serve_writes_a_complete_installation(
         "features",
         "flights",
         "imagery",
+        "mosaic",
         "relief",
         "topographic",
     ]

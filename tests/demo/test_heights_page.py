@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -85,3 +87,22 @@ def test_answers_on_the_page_are_true(client: Client, name: str) -> None:
     found = json.loads(client.get(path).data)
     quoted.pop("vertical", None)
     assert agrees(quoted, found), found
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("width", [2, 5, 10, 15])
+def test_narrow_corridors_have_heights(client: Client, width: int) -> None:
+    """Narrower than a cell, which has 23 m there; with heights all along the line of the page."""
+    (query,) = re.findall(r'"\$uri/corridor\?([^"]*)"', PAGE.read_text("utf-8"))
+    assert "corridor-width=2&width-units=km" in query
+    query = query.replace(
+        "corridor-width=2&width-units=km", f"corridor-width={width}&width-units=m"
+    )
+    response = client.get(f"/elevation/edr/collections/elevation/corridor?{query}")
+    assert response.status_code == 200, response.data
+    rows = list(csv.DictReader(response.data.decode().splitlines()))
+    found = sorted(float(row["x"]) for row in rows if row["elevation"])
+    cell = 360 / 2**LEVEL / TILE_SIZE
+    assert found[0] < 9.4 + cell
+    assert found[-1] > 9.6 - cell
+    assert max(b - a for a, b in pairwise(found)) < 1.01 * cell

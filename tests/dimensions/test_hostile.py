@@ -114,7 +114,7 @@ def of_value(text: str) -> Iterator[Ask]:
     edr = "/elevation/edr/collections/DEM"
     yield Ask(f"{edr}/position", {"coords": "POINT(20 40)", "datetime": text})
     yield Ask(f"{edr}/area", {"coords": "POLYGON((20 40,21 40,21 41,20 40))", "datetime": text})
-    yield Ask("/elevation/1.0/points", {"dataset": "DEM", "coords": "POINT(20 40)", "time": text})
+    yield Ask("/elevation/points", {"dataset": "DEM", "coords": "POINT(20 40)", "time": text})
     yield Ask("/history/ORTHO/at", {"datetime": text})
     yield Ask(f"/history/ORTHO/{in_path(text)}", {})
     yield Ask(f"/history/ORTHO/changes/{in_path(text)}..{in_path(text)}", {})
@@ -226,6 +226,36 @@ def answered(client: Client, ask: Ask) -> Any:
     assert response.status_code < 500, shown
     assert b"Traceback" not in response.data, shown
     return response
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        Ask("/wms", get_map("ORTHO;time=1950")),
+        Ask("/wms", get_map("ORTHO;time=1950", "1.1.1", "SRS")),
+        Ask("/wmts", get_tile("ORTHO;time=1950")),
+        Ask("/tms/1.0.0/ORTHO;time=1950/metadata.json", {}),
+        Ask("/ogcapi/collections/ORTHO;time=1950/map", {}),
+        Ask("/ogcapi/collections/ORTHO;time=1950/map/tiles/PM/3/2/4", {}),
+        Ask("/elevation/edr/collections/DEM;time=1950/position", {"coords": "POINT(20 40)"}),
+        Ask("/elevation/points", {"dataset": "DEM;time=1950", "coords": "POINT(20 40)"}),
+    ],
+    ids=lambda ask: ask.path,
+)
+def test_a_value_that_contradicts_the_name_is_refused(client: Client, ask: Ask) -> None:
+    names = ("datetime",) if "collections" in ask.path else ("TIME", "time")
+    for name in names:
+        for text, expected in (
+            *(("1950", 200), ("1950-06-01", 200), ("2023", 400), ("1950/2023", 400)),
+            *(("1960", 400), ("x", 400)),
+        ):
+            answer = client.get(ask.path, query_string=ask.query | {name: text})
+            # A time that no value has is 204 or 404 in some protocols, but never another value.
+            allowed = (expected,) if text != "1960" else (200, 204, 400, 404)
+            assert answer.status_code in allowed, (name, text, answer.data[:300])
+            if text == "2023":
+                assert b"has another value" in answer.data
+    assert client.get(ask.path, query_string=ask.query).status_code == 200
 
 
 @pytest.mark.parametrize("count", [60, pytest.param(COUNT, marks=pytest.mark.thorough)])

@@ -96,6 +96,28 @@ def test_a_start_opens_no_variant_of_a_hundred_layers(
     assert len(loads) == 1
 
 
+def test_a_template_of_texts_takes_no_documents_of_a_pyramid(tmp_path: Path) -> None:
+    """A text may be anything, also what the builder writes beside each pyramid."""
+    rows = [{"scene": "north_2"}]
+    server_json = series_installation(tmp_path, rows, dimensions=[{"name": "scene"}])
+    folder = tmp_path / "pyramids"
+    text = (folder / "value_0.json").read_text()
+    others = (
+        *("a.layer", "a.build", "a.history", "a.versions", "a.pins", "a.sources", "a_sources"),
+        *("a_1", "a_2", "a_1.build", "a_2.changes", "a_2.sources", "a.stack"),
+    )
+    # `north_2` is no version of another pyramid.
+    for name in ("a", "north", "north_2", *others):
+        (folder / f"ortho_{name}.json").write_text(text)
+    document = document_of(tmp_path)
+    document["variants"] = {"template": str(folder / "ortho_{scene}.json")}
+    document["pyramids"][0]["path"] = str(folder / "ortho_north_2.json")
+    rewrite_layer(tmp_path, "ORTHO", document)
+    catalogue = loaded(server_json)
+    (values,) = catalogue.values_of(catalogue.layers["ORTHO"])
+    assert list(values.texts) == ["a", "north", "north_2"]
+
+
 def test_a_template_takes_only_what_is_a_value(tmp_path: Path) -> None:
     server_json = with_template(tmp_path)
     text = (tmp_path / "pyramids/ortho_1950.json").read_text()

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from PIL import Image
 from tests.admin.conftest import SECRET, Server, ask
-from tests.dimensions.conftest import YEARS, replaced, with_stack, with_template
-from tests.series import colour_of, write_value
+from tests.dimensions.conftest import YEARS, document_of, replaced, with_stack, with_template
+from tests.series import colour_of, rewrite_layer, write_value
 from tests.sizes import sized
 
 ADMIN = {"enabled": True, "secret": SECRET}
@@ -26,7 +26,7 @@ OPTIONS: dict[str, Any] = {
     "services_overrides": {"admin": ADMIN},
 }
 READERS = 50
-REPLACED = sized(30, 200)
+REPLACED = sized(6, 200)
 """Times that a variant is replaced."""
 TILE = (
     "/wmts?SERVICE=WMTS&REQUEST=GetTile&VERSION=1.0.0&LAYER=ORTHO&STYLE=normal&FORMAT=image/png"
@@ -159,6 +159,26 @@ def test_all_workers_serve_a_variant_replaced_before_it_was_opened(
         with ThreadPoolExecutor(len(connections)) as pool:
             answers = list(pool.map(partial(tile, year=year), connections))
         assert set(answers) == {(200, colour)}
+
+
+@pytest.mark.thorough
+def test_a_layer_that_is_watched_shows_new_values_in_all_workers(
+    source: Any, serve: Callable[[], Server], tmp_path: Path
+) -> None:
+    document = document_of(tmp_path)
+    document["variants"]["watch"] = 1
+    rewrite_layer(tmp_path, "ORTHO", document)
+    server = serve()
+    workers = list(server.connect_to_all().values())
+    assert {tile(one, "1960")[0] for one in workers} == {400}
+    with readers(server, YEARS[0]) as others:
+        source.write("1960", (9, 9, 9))
+        server.wait_until(lambda: {tile(one, "1960")[0] for one in workers} == {200})
+    assert set(others) == {(200, colour_of(0))}
+    # Also after the worker that looks has been replaced.
+    server.reload()
+    source.write("1961", (8, 8, 8))
+    server.wait_until(lambda: tile(server.connect(), "1961")[0] == 200)
 
 
 @pytest.mark.thorough

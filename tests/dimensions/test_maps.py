@@ -140,7 +140,7 @@ def several(rng: random.Random) -> tuple[list[str], str]:
 
 @pytest.mark.parametrize(
     ("single", "multiple"),
-    [(6, 6), pytest.param(*sized((100, 40), (500, 200)), marks=pytest.mark.thorough)],
+    [(6, 6), pytest.param(*sized((50, 20), (500, 200)), marks=pytest.mark.thorough)],
 )
 def test_maps_of_values_are_those_of_layers_merged(
     tmp_path: Path, open_client: OpenClient, single: int, multiple: int

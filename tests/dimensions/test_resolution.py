@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import time
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any
@@ -166,6 +167,73 @@ def test_a_thousand_random_texts_mean_what_the_oracle_says(
     compare(make_series, 1000, seed + 100)
 
 
+@pytest.mark.parametrize(
+    "texts",
+    [
+        *SETS.values(),
+        ("2000/2010", "2000-01-01/2000-06-30", "2000"),
+        ("1999/2001", "2000/2010"),
+        ("2000-01/2000-03", "2000-01", "2000-01-01"),
+        ("2000-01/2000-03", "2000-01/2000-04"),
+        ("2019-07", "2019-07-01T00:00:00Z"),
+    ],
+)
+def test_each_value_that_tile_services_list_means_itself(
+    make_series: MakeSeries, texts: tuple[str, ...]
+) -> None:
+    """WMTS lists the values in one precision: no two of them may become one."""
+    series = make_series(texts)
+    (shown,) = series.values()
+    assert len(set(shown.uniform)) == len(texts)
+    for text, uniform in zip(shown.texts, shown.uniform, strict=True):
+        (variant,) = series.choose({"time": uniform}).variants
+        assert variant.at["time"] == text, uniform
+    (shown,) = series.values(limit=1)
+    assert len(shown.uniform) < len(texts)
+
+
+def irregular(count: int) -> list[int]:
+    return [number * number for number in range(count)]
+
+
+def test_many_irregular_values_are_a_range(make_series: MakeSeries) -> None:
+    days = datetime(1800, 1, 1)
+    times = [f"{days + timedelta(days=number):%Y-%m-%d}" for number in irregular(400)]
+    numbers = [{"elevation": str(number)} for number in reversed(irregular(400))]
+    for rows, name, extent in (
+        (times, "time", f"1800-01-01/{times[-1]}/P1D"),
+        (numbers, "elevation", f"0/{399 * 399}/1"),
+    ):
+        for nearest in (False, True):
+            series = make_series(rows, {"name": name, "nearest": nearest})
+            (shown,) = series.values(limit=300)
+            assert (shown.extent, list(shown.uniform)) == (extent, [extent])
+            # Only what is configured is said.
+            assert shown.nearest is nearest
+            assert len(shown.texts) == 400
+            (shown,) = series.values(limit=400)
+            assert len(shown.extent.split(",")) == len(shown.uniform) == 400
+
+
+def test_more_irregular_values_than_are_listed_need_nearest(make_series: MakeSeries) -> None:
+    numbers = [{"elevation": str(number)} for number in irregular(501)]
+    for rows, nearest, count in ((numbers, False, 1), (numbers, True, 0), (numbers[1:], False, 0)):
+        warnings: list[str] = []
+        make_series(rows, {"name": "elevation", "nearest": nearest}, warnings=warnings)
+        assert len(warnings) == count
+
+
+def test_of_many_texts_the_first_ones_and_the_default_are_listed(make_series: MakeSeries) -> None:
+    rows = [{"scene": f"scene {number}"} for number in range(1000)]
+    for default, last in (("latest", "scene 999"), ("scene 7", "scene 299")):
+        series = make_series(rows, {"name": "scene", "default": default})
+        (shown,) = series.values(limit=300)
+        assert shown.extent.split(",") == list(shown.uniform)
+        assert len(shown.uniform) == 300
+        assert (shown.uniform[0], shown.uniform[-1]) == ("scene 0", last)
+        assert len(shown.texts) == 1000
+
+
 # ---------------------------------------------------------------- several dimensions
 
 FORECASTS = [
@@ -202,6 +270,30 @@ def test_an_absent_value_is_the_nearest_to_the_default(make_series: MakeSeries) 
     assert [note.warning for note in choice.notes] == [
         "99 Nearest value used: time=2024-01-01T06:00:00Z ISO8601"
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "one", "other"),
+    [
+        ("time", "2023-01-01", "20230101"),
+        ("time", "2023-01-01T00:00", "2023-01-01T02:00+02:00"),
+        ("time", "2023", "2023-01/2023-12"),
+        ("elevation", "490", "490.0"),
+        ("elevation", "0.5", "5e-1"),
+    ],
+)
+def test_two_spellings_are_one_value(
+    make_series: MakeSeries, name: str, one: str, other: str
+) -> None:
+    with pytest.raises(RefusedError, match="two variants have"):
+        make_series([{name: one}, {name: other}], {"name": name})
+    rows = [{name: one, "run": "a"}, {name: other, "run": "b"}]
+    series = make_series(rows, {"name": name}, {"name": "run"})
+    assert list(series.values()[0].texts) == [one.partition("/")[0]]
+    for text in (one, other):
+        for run in "ab":
+            (variant,) = series.choose({name: text, "run": run}).variants
+            assert (variant.at["run"], variant.at[name]) == (run, one)
 
 
 def test_numbers_are_compared_as_numbers(make_series: MakeSeries) -> None:
@@ -280,6 +372,43 @@ def test_hostile_values_are_answered_or_refused(make_series: MakeSeries, text: s
     series = make_series(YEARS, {"name": "time", "nearest": True})
     outcome(series, text, 16)
     outcome(series, text, 1)
+
+
+MONTHS = tuple(f"{year}-{month:02d}" for year in range(1200, 2030) for month in range(1, 13))
+"""9,960 values."""
+EXPENSIVE = (
+    ",".join(["-9999/../P1M"] * 60),
+    ",".join(f"-{9999 - number}/../P1M" for number in range(60)),
+    ",".join(f"-{9999 - number}/../P1M1D" for number in range(60)),
+    ",".join(f"-{9999 - number}/.." for number in range(500)),
+    ",".join(f"1200-01-01T00:00:{number % 60:02d}Z" for number in range(450)),
+    ",".join(["x"] * 4999),
+    "-9999/../P1M1D",
+)
+
+
+@pytest.mark.parametrize("text", EXPENSIVE, ids=range(len(EXPENSIVE)))
+@pytest.mark.parametrize("most", [1, 16])
+def test_lists_of_ranges_are_cheap(make_series: MakeSeries, text: str, most: int) -> None:
+    series = make_series(MONTHS)
+    began = time.process_time()
+    outcome(series, text, most)
+    # The bar is 0.1 s; the machine of a test may be slow.
+    assert time.process_time() - began < 0.4
+
+
+def test_a_list_has_a_limit(make_series: MakeSeries) -> None:
+    series = make_series(MONTHS)
+    for count, most in ((16, 16), (500, 1)):
+        assert outcome(series, ",".join(MONTHS[:count]), most).error == ""
+    with pytest.raises(InvalidDimensionError, match="at most 500 items"):
+        series.choose({"time": ",".join(MONTHS[:501])})
+    with pytest.raises(InvalidDimensionError, match="at most 10,000 values together"):
+        series.choose({"time": "1200/..,../2029"})
+    assert len(series.choose({"time": "../2029"}, 16).variants) == 16
+    heights = make_series([{"elevation": str(n)} for n in range(6000)], {"name": "elevation"})
+    with pytest.raises(InvalidDimensionError, match="at most 10,000 values together"):
+        heights.choose({"elevation": "0/6000/1,0/5999/1"})
 
 
 def test_what_is_remembered_is_bounded(make_series: MakeSeries) -> None:

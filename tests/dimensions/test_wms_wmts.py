@@ -94,7 +94,7 @@ def test_values_over_wms_and_wmts_are_those_of_the_oracle(
     rng = random.Random(name)
     asked = [*FIXED, *(one for text in texts for one in spellings(text))]
     asked += [random_text(rng, texts) for _ in range(150)]
-    asked = rng.sample(asked, sized(len(asked) // 4, len(asked)))
+    asked = rng.sample(asked, sized(len(asked) // 8, len(asked)))
     for layer, options in OPTIONS.items():
         oracle = Oracle(texts, options.get("nearest", False), None, options.get("multiple", True))
         for text in dict.fromkeys(asked):

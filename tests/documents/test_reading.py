@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import random
+from typing import Any
+
 import pytest
 
 from mastaba_documents import reading
@@ -21,9 +25,50 @@ def test_integers_of_a_list_are_not_looked_at_one_by_one(monkeypatch: pytest.Mon
     looks: list[object] = []
     monkeypatch.setattr(reading, "_is_clean", lambda value: looks.append(value))
     faults = Faults()
-    parsed = parse_document('{"a": [1, 2, 3, 4], "b": [true, 1]}', "a.json", faults)
-    assert parsed == {"a": [1, 2, 3, 4], "b": [True, 1]}
+    parsed = parse_document('{"a": [1, 2, 3, 4], "b": [true, 1], "c": 0.5}', "a.json", faults)
+    assert parsed == {"a": [1, 2, 3, 4], "b": [True, 1], "c": 0.5}
     assert not {2, 3, 4} & {look for look in looks if isinstance(look, int)}
+
+
+def test_values_of_one_depth_are_looked_at_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fast look at documents of usual values never decides otherwise than the other one."""
+    chance = random.Random(3)
+    rare = ["\ud800", "\u00e9", 2**62, -(2**62), 10**400, 0.5, float("inf"), None]
+
+    def value(depth: int) -> Any:
+        kind = chance.random()
+        if kind < 0.02:
+            return chance.choice(rare)
+        if depth and kind < 0.5:
+            return [value(depth - 1) for _ in range(chance.randrange(4))]
+        if depth and kind < 0.9:
+            return {f"k{number}": value(depth - 1) for number in range(chance.randrange(4))}
+        return chance.choice(["text", 7, True, ""])
+
+    texts = [json.dumps(value(5)) for _ in range(300)]
+    texts += ["[" * depth + "1" + "]" * depth for depth in (63, 64, 65)]
+    calls: list[int] = []
+    clean = reading._cleaned
+
+    def counted(value: Any, path: str, depth: int, done: dict[int, Any]) -> Any:
+        calls.append(depth)
+        return clean(value, path, depth, done)
+
+    monkeypatch.setattr(reading, "_cleaned", counted)
+
+    def found() -> list[tuple[Any, list[str]]]:
+        answers = []
+        for text in texts:
+            faults = Faults()
+            document = parse_document(text, "a.json", faults)
+            answers.append((document, [f"{one.path} {one.reason}" for one in faults.all]))
+        return answers
+
+    fast = found()
+    assert 0 < calls.count(0) < len(texts)
+    monkeypatch.setattr(reading, "_is_all_clean", lambda _: False)
+    assert found() == fast
+    assert any(reasons for _, reasons in fast)
 
 
 def test_an_integer_of_many_digits_in_yaml_is_reported_without_advice_for_programs() -> None:
@@ -104,6 +149,12 @@ TOO_LARGE = {
     "values": ("[" + "a," * 1_000_001 + "]", "has more than 1,000,000 values"),
     "number": (f"a: {':1' * 6000}".replace(" :", " "), "contains a number that is too large"),
 }
+
+
+BY_ALIASES = {name: text for name, (text, reason) in TOO_LARGE.items() if "aliases" in reason}
+"""Those that would have hundreds of millions of values."""
+MOST_MEMORY = 128 * 1024**2
+"""Memory in which such a document is refused, bytes."""
 
 
 @pytest.mark.sampled(one_in=3)

@@ -30,7 +30,7 @@ from mastaba_writer.installation import write_installation
 pytestmark = pytest.mark.thorough
 
 READERS = 50
-PUBLICATIONS = sized(40, 500)
+PUBLICATIONS = sized(8, 500)
 LAST = SIDE * SIDE - 1
 LEVEL = str(CHEAP["bottom"])
 CELL = 156543.03392804097 / 2 ** int(CHEAP["bottom"])

@@ -13,10 +13,18 @@ from urllib.parse import urlsplit
 import pytest
 from lxml import etree
 from tests.history import feed_schemas
-from tests.history.conftest import BOX, BROKEN, LAYER, MIDDLE, OLD
+from tests.history.conftest import BOX, BROKEN, LAYER, MIDDLE, OLD, history_of
+from tests.sizes import sized
+from tests.support.memory import peak_of, small_pieces
 from werkzeug.test import Client
 
+from mastaba.api.catalogue import digest_of
 from mastaba.api.tools import create_application
+from mastaba_history import changes
+from mastaba_history.changes import MOST_POLYGONS
+from mastaba_writer.installation import layer_document, write_installation
+from mastaba_writer.pyramids import LevelPlan, write_pyramid
+from mastaba_writer.tile_matrix_sets import synthetic
 
 MINUTE = timedelta(minutes=1)
 ATOM = "{http://www.w3.org/2005/Atom}"
@@ -59,7 +67,7 @@ def test_a_version(client: Client) -> None:
     assert [one["message"] for one in spans] == ["first", "back"]
     gone = client.get(f"/history/{LAYER}/{BROKEN}")
     assert gone.status_code == 410
-    assert "the next version is" in gone.json["title"]
+    assert "the next version is" in gone.json["detail"]
     for token in ("0123456789ab", f"{OLD}.{OLD}", "x" * 5000):
         assert client.get(f"/history/{LAYER}/{token}").status_code == 404
 
@@ -86,7 +94,7 @@ def test_what_was_published_at_many_instants(client: Client, current: str) -> No
             assert token.headers["Cache-Control"] == "max-age=60"
         else:
             assert token.status_code == 404
-            assert OLD in token.json["title"]
+            assert OLD in token.json["detail"]
         whole = instant.replace(microsecond=0)
         before = [token for since, token in times if since <= whole]
         header = {"Accept-Datetime": http_date(whole)}
@@ -203,6 +211,57 @@ def test_changed_tiles_are_polygons(client: Client) -> None:
     assert client.get(f"/history/{LAYER}/changes/{OLD}..{OLD}").json["features"] == []
     # Its document is gone: the box of what has changed, if the layer has data there.
     assert client.get(f"/history/{LAYER}/changes/{OLD}..{BROKEN}").status_code == 200
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("more", [0, 1])
+def test_the_most_polygons_of_changes_take_little_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: int
+) -> None:
+    """One tile more, and the polygons are those of slabs."""
+    most = sized(5000, MOST_POLYGONS)
+    monkeypatch.setattr(changes, "MOST_POLYGONS", most)
+    origin, count = (600000.0, 6800000.0), most + more
+    lambert = synthetic(
+        "LAMB", crs="EPSG:2154", origin=origin, cell_sizes=[1.0], matrix_sizes=[(400, 400)]
+    )
+    descriptor = write_pyramid(
+        tmp_path / "pyramids",
+        "wide",
+        tile_matrix_set=lambert,
+        format="TIFF_PNG_UINT8",
+        channels=3,
+        levels=[LevelPlan("0", 0, 399, 0, 399)],
+        tile=lambda level, row, col: None,
+        tiles_per_width=16,
+        tiles_per_height=16,
+    )
+    history = history_of(digest_of(json.loads(descriptor.read_text())))
+    (tmp_path / "pyramids/wide.history.json").write_text(json.dumps(history))
+    # No two of them share a side, so each is a polygon of its own.
+    places = [(row, col) for row in range(0, 400, 2) for col in range(row // 2 % 2, 400, 2)]
+    tiles = [[row, col, col] for row, col in places[:count]]
+    changed = {"since": OLD, "level": "0", "tiles": tiles, "added": [], "removed": [], "slabs": {}}
+    (tmp_path / "pyramids/wide_2.changes.json").write_text(json.dumps(changed))
+    sets = {"LAMB": lambert}
+    server_json = write_installation(
+        tmp_path,
+        layers={"wide": layer_document(descriptor, tile_matrix_sets=sets)},
+        tile_matrix_sets=sets,
+        services=["history"],
+    )
+    client = Client(create_application(str(server_json)))
+    path = f"/history/wide/changes/{OLD}..{MIDDLE}"
+    assert client.get(f"/history/wide/changes/{OLD}..{OLD}").json["features"] == []
+    small_pieces(monkeypatch)
+    response, peak = peak_of(lambda: client.get(path, buffered=False))
+    features = response.json["features"]
+    if more:
+        assert 0 < len(features) < most
+    else:
+        assert len(features) == most
+        assert peak < 2 * len(response.data), peak / len(response.data)
+    response.close()
 
 
 def test_a_history_that_cannot_be_used_is_none(

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, quote, urlsplit
 
 import pytest
 from tests.build.conftest import built, plan_in
@@ -25,6 +25,7 @@ from mastaba.api.tools import Plugins, create_application
 from mastaba_build.output.history import History
 from mastaba_build.output.storage import OutputStore
 from mastaba_build.pyramid.history import rollback, withdraw
+from mastaba_ows.offers import zoom_tiles
 from mastaba_writer.installation import write_installation
 
 Tiles = dict[Any, bytes]
@@ -59,6 +60,11 @@ class Past:
         return digest_of(json.loads(self.descriptor.read_text()))
 
     @property
+    def layer(self) -> dict[str, Any]:
+        document: dict[str, Any] = json.loads((self.folder / "out/map.layer.json").read_text())
+        return document
+
+    @property
     def published(self) -> list[dict[str, Any]]:
         history = History.read(self.store, "map")
         assert history is not None
@@ -69,12 +75,15 @@ class Past:
         return OutputStore.of_directory(self.folder / "out")
 
     def serve(
-        self, *services: str, overrides: dict[str, Any] | None = None, **layer: Any
+        self,
+        *services: str,
+        overrides: dict[str, Any] | None = None,
+        others: dict[str, Any] | None = None,
+        **layer: Any,
     ) -> Client:
-        document = json.loads((self.folder / "out/map.layer.json").read_text()) | layer
         file = write_installation(
             self.folder / "server",
-            layers={"map": document},
+            layers={"map": self.layer | layer, **(others or {})},
             services=services,
             services_overrides={
                 "global": {"caching": {"surrogate_keys": True}},
@@ -211,6 +220,107 @@ def test_a_date_leads_to_what_was_published_then(past: Past) -> None:
     assert next(iter(past.tiles)).encode() in early.data
 
 
+def test_a_date_of_several_layers_leads_to_the_version_of_each(past: Past, tmp_path: Path) -> None:
+    other = Past(tmp_path)
+    limit = {"global": {"map": {"limits": {"layers_count": 9}}}}
+    others = {"a.map": other.layer}
+    client = past.serve("wms", "tms", "history", overrides=limit, others=others)
+    # Both were published then, and one name ends with the other one.
+    date = "2100-01-01"
+    query = {
+        "SERVICE": "WMS",
+        "VERSION": "1.3.0",
+        "REQUEST": "GetMap",
+        "LAYERS": f"map~{date},a.map~{date},map~{date},map",
+        "STYLES": "",
+        "CRS": "EPSG:3857",
+        "BBOX": "0,0,9,9",
+        "WIDTH": "9",
+        "HEIGHT": "9",
+        "FORMAT": "image/png",
+    }
+    answer = client.get("/wms", query_string=query)
+    found = []
+    while answer.status_code == 307:
+        location = urlsplit(answer.headers["Location"])
+        found.append(dict(parse_qsl(location.query))["LAYERS"])
+        answer = client.get(location.path, query_string=location.query)
+    assert answer.status_code == 200, answer.text
+    first, second = past.current, other.current
+    assert found == [
+        f"map~{first},a.map~{date},map~{first},map",
+        f"map~{first},a.map~{second},map~{first},map",
+    ]
+    answer = client.get(f"/tms/1.0.0/a.map~{date}/metadata.json")
+    assert answer.headers["Location"].endswith(f"/tms/1.0.0/a.map~{second}/metadata.json")
+
+
+def test_pages_of_a_date_lead_to_those_of_the_version(past: Past) -> None:
+    client = past.serve("viewer", "tms", "history")
+    third, name = list(past.tiles)[2], f"map~{past.current}"
+    for path, expected in (
+        ("map~2100-01-01", name),
+        ("compare/map~2100-01-01/map", f"compare/{name}/map"),
+    ):
+        answer = client.get(f"/viewer/{path}?a=b")
+        assert answer.status_code == 307, path
+        assert answer.headers["Location"].endswith(f"/viewer/{expected}?a=b")
+        assert client.get(f"/viewer/{expected}").status_code == 200
+    gone = client.get(f"/viewer/map~{third}", headers={"Accept": "text/html"})
+    assert gone.status_code == 410
+    assert client.get("/viewer/map~2001-01-01").status_code == 404
+
+
+def test_a_date_in_a_body_is_refused(past: Past) -> None:
+    """A redirect would lead to the same address for ever."""
+    client = past.serve("wms", "wmts", "history")
+    tile = (
+        '<GetTile xmlns="http://www.opengis.net/wmts/1.0" xmlns:ows="http://www.opengis.net/ows/1.1"'
+        ' service="WMTS" version="1.0.0"><Layer>map~2100-01-01</Layer><Style>normal</Style>'
+        "<Format>image/png</Format><TileMatrixSet>PM</TileMatrixSet><TileMatrix>4</TileMatrix>"
+        "<TileRow>6</TileRow><TileCol>9</TileCol></GetTile>"
+    )
+    answer = client.post("/wmts", data=tile, content_type="text/xml")
+    assert answer.status_code == 400
+    assert f"map~2100-01-01 is map~{past.current} at the moment" in answer.text
+    form = (
+        "SERVICE=WMS&VERSION=1.3.0&REQUEST=GetMap&LAYERS=map~2100-01-01&STYLES=&CRS=EPSG:3857"
+        "&BBOX=0,0,9,9&WIDTH=9&HEIGHT=9&FORMAT=image/png"
+    )
+    kind = "application/x-www-form-urlencoded"
+    answer = client.post("/wms", data=form, content_type=kind)
+    assert answer.status_code == 400
+    assert f"map~{past.current}" in answer.text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2025-13-01",
+        "2026-02-30",
+        "2026-01-15T25:00",
+        "\u0662\u0660\u0662\u0666-\u0660\u0661-\u0661\u0665",
+        "0001-01-01T00:00:00+23:59",
+        "9999-12-31T23:59:59-23:59",
+    ],
+)
+def test_a_text_that_is_no_instant_is_an_error_of_the_request(past: Past, text: str) -> None:
+    client = past.serve("tms", "wmts", "wms", "history")
+    name = quote(f"map~{text}", safe="")
+    instant = quote(text, safe="")
+    for address in (
+        f"/tms/1.0.0/{name}/metadata.json",
+        f"/wmts?SERVICE=WMTS&REQUEST=GetTile&VERSION=1.0.0&LAYER={name}&STYLE=normal"
+        "&FORMAT=image/png&TILEMATRIXSET=PM&TILEMATRIX=4&TILEROW=6&TILECOL=9",
+        f"/wms?SERVICE=WMS&VERSION=1.3.0&REQUEST=GetMap&LAYERS={name}&STYLES=&CRS=EPSG:3857"
+        "&BBOX=0,0,9,9&WIDTH=9&HEIGHT=9&FORMAT=image/png",
+        f"/history/map/at?datetime={instant}",
+        f"/history/feed.json?since={instant}",
+        f"/history/map/{instant}",
+    ):
+        assert client.get(address).status_code in (400, 404), address
+
+
 def test_values_of_dimensions_have_versions(past: Past) -> None:
     dimensions = {
         "dimensions": [{"name": "time"}],
@@ -331,6 +441,24 @@ def test_documents_name_the_published_version(past: Past) -> None:
     capabilities = client.get("/wmts?SERVICE=WMTS&REQUEST=GetCapabilities").text
     assert f"/map~{token}-" in capabilities
     assert "Identifier>map</" in capabilities
+    api = past.serve("ogcapi", "history", "styles", overrides=section)
+    tileset = "/ogcapi/collections/map/map/tiles/PM"
+    document = api.get(f"{tileset}?f=json").json
+    items = [one["href"] for one in document["links"] if one["rel"] == "item"]
+    assert items
+    assert all(f"/collections/map~{token}-" in href for href in items)
+    address = urlsplit(items[0])
+    path = address.path.replace("{tileMatrix}", level).replace("{tileRow}", str(row))
+    answer = api.get(f"{path.replace('{tileCol}', str(column))}?{address.query}")
+    assert (answer.data, answer.headers["Cache-Control"]) == (data, IMMUTABLE)
+    # Styles have these addresses, and are loaded again too.
+    for service in ("tms", "ogcapi"):
+        site = past.serve(service, "history", overrides=section).application.site
+        assert f"/map~{token}-" in zoom_tiles(site, site.catalogue.layers["map"])
+    # Everything else there names the layer.
+    others = [one["href"] for one in document["links"] if one["rel"] not in ("item", "tiles")]
+    assert not any("~" in href for href in others)
+    assert "~" not in api.get("/ogcapi/collections/map?f=json").text
     # What people copy, and what is a list of addresses, names the layer.
     assert "~" not in client.get("/tms/1.0.0/map").text
     for document in (

@@ -88,13 +88,16 @@ def archive_layers(
         }
         if archive.format == "COG":
             (slabs,) = layer["pyramids"]
-            above = str(int(slabs["bottom_level"]) - 1)
+            bottom = slabs["bottom_level"]
+            above = str(int(bottom) - 1)
+            # Some overviews of the file are levels of the slabs, too.
+            below = {"bottom_level": bottom, "top_level": bottom}
             found["imagery_hybrid"] = {
                 **layer,
                 "title": f"{layer['title']} (slabs above, a COG below)",
                 "pyramids": [
                     {**slabs, "bottom_level": above},
-                    {"path": str(path), "options": {"overviews": "skip"}},
+                    {"path": str(path), "options": {"overviews": "skip"}, **below},
                 ],
             }
     return found

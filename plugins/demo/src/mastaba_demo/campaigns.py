@@ -74,7 +74,7 @@ def write_campaigns(directory: Path, settings: Settings, tiles: Mapping[TileKey,
     """
     rows = []
     for year, campaign in YEARS.items():
-        plans = [_part(plan, campaign.part) for plan in _plans(settings)]
+        plans = [_part(plan, campaign.part) for plan in plans_around_focus(settings)]
         name = f"campaigns_{year}"
         path = write_pyramid(
             directory,
@@ -106,7 +106,8 @@ def write_campaigns(directory: Path, settings: Settings, tiles: Mapping[TileKey,
     write_document(directory / STACK, {"variants": rows})
 
 
-def _plans(settings: Settings) -> list[LevelPlan]:
+def plans_around_focus(settings: Settings) -> list[LevelPlan]:
+    """Return the finest levels that have campaigns, the coarsest first."""
     levels = [plan for plan in settings.plans() if int(plan.id) <= _FINEST]
     return levels[-_LEVELS:]
 

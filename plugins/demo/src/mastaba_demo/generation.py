@@ -14,13 +14,14 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Self
 
-from mastaba_demo.campaigns import write_campaigns
+from mastaba_demo.campaigns import plans_around_focus, write_campaigns
 from mastaba_demo.features import Features, tables_of
 from mastaba_demo.hydrology import drain
 from mastaba_demo.noise import Window
 from mastaba_demo.places import peaks, towns
 from mastaba_demo.render import CHANNELS, FORMATS, Renderer, TileKey
 from mastaba_demo.settings import BLOCK, GENERATOR_VERSION, Settings
+from mastaba_demo.versions import write_versions
 from mastaba_writer.pyramids import TileSource, write_pyramid
 from mastaba_writer.tile_matrix_sets import web_mercator
 
@@ -63,6 +64,7 @@ def generate(
         tiles, features = _render(settings, progress, processes or _processors())
         _write(temporary / "new", settings, tiles, features)
         write_campaigns(temporary / "new", settings, tiles)
+        write_versions(temporary / "new", plans_around_focus(settings), tiles)
         names = json.dumps(_named(features), indent=1, ensure_ascii=False)
         (temporary / "new" / PLACES).write_text(f"{names}\n", encoding="utf-8")
         (temporary / "new" / _STAMP).write_text(json.dumps(stamp) + "\n", encoding="utf-8")

@@ -14,6 +14,7 @@ from mastaba_demo.campaigns import STACK, YEARS
 from mastaba_demo.generation import PLACES
 from mastaba_demo.kept import write_unless_edited
 from mastaba_demo.settings import Settings
+from mastaba_demo.versions import NAME
 from mastaba_writer.documents import Document
 from mastaba_writer.installation import installed_services, layer_document, write_installation
 
@@ -64,12 +65,19 @@ _LAYERS: Mapping[str, Mapping[str, Any]] = {
 _NEWEST = f"campaigns_{max(YEARS)}"
 _CAMPAIGNS: Mapping[str, Any] = {
     "title": "Aerial campaigns",
-    "abstract": "The same place in four years: ask for one with TIME=1950.",
+    "abstract": "The same place in four years: request one with TIME=1950.",
     "keywords": ["imagery", "JPEG", "time"],
     "styles": ["normal"],
     "resampling": "bicubic",
     "dimensions": [{"name": "time", "nearest": True}],
     "get_feature_info": {"type": "PYRAMID"},
+}
+_MOSAIC: Mapping[str, Any] = {
+    "title": "Mosaic with versions",
+    "abstract": "Imagery that was published three times: its versions are at /history/mosaic.",
+    "keywords": ["imagery", "JPEG", "versions"],
+    "styles": ["normal"],
+    "resampling": "bicubic",
 }
 _FLIGHTS: Mapping[str, Any] = {
     "title": f"Flights of {max(YEARS)}",
@@ -173,6 +181,8 @@ def _write(directory: Path, target: Path, public_url: str) -> None:
             **switches,
             **_CAMPAIGNS,
         )
+    if "history" in installed:
+        layers[NAME] = layer_document(directory / PYRAMIDS / f"{NAME}.json", **switches, **_MOSAIC)
     layers |= archive_layers(directory, layers)
     write_installation(
         target,

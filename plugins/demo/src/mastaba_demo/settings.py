@@ -11,7 +11,7 @@ from mastaba_writer.pyramids import LevelPlan
 TILE_SIZE = 256
 BLOCK = 2  # tiles per side of a block, which is rendered at once and stored as one slab
 
-GENERATOR_VERSION = 3
+GENERATOR_VERSION = 4
 """Increment with every change to the generated files, so that older demos are regenerated."""
 
 

@@ -11,14 +11,19 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 from mastaba.api.dimensions import InvalidDimensionError, NoSuchValueError
 from mastaba.api.web import printable
-from mastaba_dimensions.grammar import Period, Time, parse_number, parse_period, parse_time
+from mastaba_documents.times import SECOND, Period, Time, parse_number, parse_period, parse_time
 from mastaba_ows.dimensions import Dimension
 
 LONGEST: Final = 10_000
 """Characters of the values of one dimension in a request."""
-_STEPPED: Final = 10_000
-"""Values of a range that are compared with its steps, the newest first."""
+MOST_ITEMS: Final = 500
+"""Items of a list in a request."""
+_WALKED: Final = 10_000
+"""Values of a range that are compared with its steps, the newest first, and of all items of a
+list together."""
 _OPEN: Final = ("", "..", "*")
+_MONTH: Final = 2_629_746 * SECOND
+"""A mean month: the 4,800th part of the 146,097 days of 400 years."""
 
 S = TypeVar("S")
 
@@ -31,12 +36,14 @@ class Found(NamedTuple):
         is_list: whether the text is a list, whose items must all be shown.
         is_nearest: whether a nearest value was taken.
         is_named: whether the text names the value, so that others do not change what it means.
+        walked: number of values that were looked at.
     """
 
     values: Sequence[int]
     is_list: bool = False
     is_nearest: bool = False
     is_named: bool = True
+    walked: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +110,18 @@ class Axis(ABC, Generic[S]):
             return Found((known.number,))
         if len(text) > LONGEST:
             raise self._invalid("a text that is too long")
-        items = text.split(",")
+        items = text.split(",", MOST_ITEMS)
         if len(items) == 1:
             return self._item(text)
+        if len(items) > MOST_ITEMS:
+            raise self._too_many(f"at most {MOST_ITEMS} items")
         found: dict[int, None] = {}
-        is_nearest, is_named = False, True
-        for item in items:
+        is_nearest, is_named, walked = False, True, 0
+        for item in dict.fromkeys(items):
             one = self._item(item)
+            walked += one.walked
+            if walked > _WALKED:
+                raise self._too_many(f"ranges of at most {_WALKED:,} values together")
             is_named = is_named and one.is_named
             found.update(dict.fromkeys(one.values))
             is_nearest = is_nearest or one.is_nearest
@@ -148,11 +160,15 @@ class Axis(ABC, Generic[S]):
         if start >= end:
             raise self._none(text)
         numbers = [value.number for value in reversed(self.values[start:end])]
-        return Found(numbers, is_named=False)
+        return Found(numbers, is_named=False, walked=len(numbers))
 
     def _invalid(self, text: str) -> InvalidDimensionError:
         name = self.dimension.name
         return InvalidDimensionError(f"{printable(text)} is not a value of {name}", name)
+
+    def _too_many(self, limit: str) -> InvalidDimensionError:
+        name = self.dimension.name
+        return InvalidDimensionError(f"a list of {name} may have {limit}", name)
 
     def _none(self, text: str) -> NoSuchValueError:
         name = self.dimension.name
@@ -192,7 +208,8 @@ class TimeAxis(Axis[Time]):
             return Found((within.number,))
         inside, in_part = self._met(start, end)
         if inside:
-            return Found([value.number for value in reversed(inside)], is_named=False)
+            numbers = [value.number for value in reversed(inside)]
+            return Found(numbers, is_named=False, walked=len(numbers))
         if in_part:
             most = max(in_part, key=lambda one: _overlap(one, start, end))
             return Found((most.number,), is_named=False)
@@ -266,15 +283,16 @@ class TimeAxis(Axis[Time]):
             for value in reversed(self.values[low:high])
             if start is None or value.means.end > start
         ]
+        walked = len(met)
         if period is not None and met:
             origin = self.values[0].means.start if start is None else start
             last_step = None if end is None else end - 1
             met = [
-                one for one in met[:_STEPPED] if _is_on_step(one.means, origin, last_step, period)
+                one for one in met[:_WALKED] if _is_on_step(one.means, origin, last_step, period)
             ]
         if not met:
             raise self._none(text)
-        return Found([value.number for value in met], is_named=False)
+        return Found([value.number for value in met], is_named=False, walked=walked)
 
     def _end_of(self, text: str, whole: str) -> Time | None:
         if text in _OPEN:
@@ -304,17 +322,16 @@ def _distance(one: Time, start: int, end: int) -> int:
 
 def _is_on_step(one: Time, origin: int, last: int | None, period: Period) -> bool:
     """Return whether a step is inside an interval, and not behind the last instant."""
-    length = max(1, period.months * 30 * 86_400_000_000 + period.microseconds)
+    length = max(1, period.months * _MONTH + period.microseconds)
     steps = max(0, (one.start - origin) // length)
-    # The lengths of months differ: corrected from an estimate, by halves of what remains.
-    while steps and period.after(origin, steps) >= one.start:
-        steps -= max(1, (period.after(origin, steps) - one.start) // (2 * length))
-        steps = max(0, steps)
-    while period.after(origin, steps) < one.start:
-        steps += max(1, (one.start - period.after(origin, steps)) // (2 * length))
-    while steps and period.after(origin, steps - 1) >= one.start:
-        steps -= 1
     step = period.after(origin, steps)
+    # The lengths of months differ: corrected from the estimate, by halves of what remains.
+    while step < one.start:
+        steps += max(1, (one.start - step) // (2 * length))
+        step = period.after(origin, steps)
+    while steps and (earlier := period.after(origin, steps - 1)) >= one.start:
+        steps -= 1
+        step = earlier
     return one.start <= step < one.end and (last is None or step <= last)
 
 
@@ -368,12 +385,12 @@ class NumberAxis(Axis[Decimal]):
         origin = self._numbers[0] if low is None else low
         met = [
             value.number
-            for value in reversed(self.values[start:end][-_STEPPED:])
+            for value in reversed(self.values[start:end][-_WALKED:])
             if _is_multiple(value.means - origin, by)
         ]
         if not met:
             raise self._none(text)
-        return Found(met, is_named=False)
+        return Found(met, is_named=False, walked=end - start)
 
 
 def _is_multiple(distance: Decimal, step: Decimal) -> bool:

@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from mastaba.api.dimensions import VariantSource
-from mastaba_dimensions.grammar import parse_number, parse_period
+from mastaba_documents.times import parse_number, parse_period
 from mastaba_ows.dimensions import Dimension
 
 _RESERVED: Final = frozenset(
@@ -21,7 +21,6 @@ _RESERVED: Final = frozenset(
 )
 """Names of request parameters."""
 _TIMES: Final = ("time", "reference_time")
-_RULES: Final = ("latest", "earliest", "current", "now", "none")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +33,7 @@ class Declared:
         values: lowest, highest and step of pixel values, as in the descriptor; empty for variants.
         bounds: the same as numbers.
         default_text: of the default of pixel values.
+        falls_back: whether tiles of older values answer for those that a value does not have.
     """
 
     dimension: Dimension
@@ -41,6 +41,7 @@ class Declared:
     values: str = ""
     bounds: tuple[Decimal, Decimal, Decimal] | None = None
     default_text: str = ""
+    falls_back: bool = False
 
 
 def declared(source: VariantSource) -> list[Declared]:
@@ -52,6 +53,8 @@ def declared(source: VariantSource) -> list[Declared]:
     names = [one.dimension.name for one in found]
     if len(set(names)) < len(names):
         source.refuse("$.dimensions", "two dimensions have the same name", "rename one of them")
+    if sum(one.falls_back for one in found) > 1:
+        source.refuse("$.dimensions", "two dimensions have a fallback", "remove one of them")
     return found
 
 
@@ -87,7 +90,11 @@ def _one(document: Mapping[str, Any], at: str, source: VariantSource) -> Declare
     )
     if dimension.of_pixels:
         return _pixels(dimension, document, at, source)
-    return Declared(dimension, _tolerance(document.get("tolerance"), kind, at, source))
+    falls_back = "fallback" in document
+    if falls_back and kind != "time":
+        source.refuse(f"{at}.fallback", "only times have previous values", "remove it")
+    tolerance = _tolerance(document.get("tolerance"), kind, at, source)
+    return Declared(dimension, tolerance, falls_back=falls_back)
 
 
 def _tolerance(value: object, kind: str, at: str, source: VariantSource) -> object:

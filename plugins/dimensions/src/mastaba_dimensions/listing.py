@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from itertools import chain, islice
 from typing import Any, Final
 
 from mastaba.api.dimensions import VariantSource
-from mastaba.api.documents import Faults, parse_document
+from mastaba.api.documents import Faults, is_beside_pyramid, parse_document
 from mastaba.errors import MastabaError, reason_of
 from mastaba_ows.dimensions import Dimension
 
 Row = dict[str, Any]
 """A variant as JSON: ``at``, ``pyramids``, ``stamp``, and perhaps ``levels``, ``title``,
-``attribution``, ``final``, ``cache_control``."""
+``attribution``, ``final``, ``cache_control``, ``provenance``."""
 
 _MOST: Final = 100_000
-_KEPT: Final = ("title", "attribution", "final", "cache_control", "levels")
+_MOST_KEYS: Final = 200_000
+"""Objects that are listed for a template."""
+_READS: Final = 16
+_KEPT: Final = ("title", "attribution", "final", "cache_control", "provenance", "levels")
 _GRAMMARS: Final = {
     "time": "[0-9TZ:.+-]{1,40}",
     "number": r"[+-]?[0-9]{1,30}(?:\.[0-9]{1,30})?",
@@ -32,7 +38,7 @@ def rows_of(source: VariantSource, dimensions: Iterable[Dimension]) -> list[Row]
         return []
     if isinstance(variants, list):
         return list(_stamped(source, variants, "$.variants"))
-    if len(variants) != 1:
+    if len(variants.keys() - {"watch"}) != 1:
         source.refuse("$.variants", "names no stack and no template, or both", "name one of them")
     if "stack" in variants:
         return _stack(source, beside(variants["stack"], source.file))
@@ -61,12 +67,20 @@ def beside(path: str, file: str) -> str:
 
 
 def _stamped(source: VariantSource, rows: Iterable[Mapping[str, Any]], at: str) -> Iterator[Row]:
-    for row in rows:
-        entries = row["pyramids"]
+    def stamp_of(row: Mapping[str, Any]) -> Any:
         try:
-            stamp = row.get("generation") or source.loader.stamp_of(entries)
+            return row.get("generation") or source.loader.stamp_of(row["pyramids"])
         except (MastabaError, ValueError) as error:
-            reason = f"{entries[0]['path']} cannot be found: {error}"
+            return error
+
+    rows = list(rows)
+    is_remote = any("://" in row["pyramids"][0]["path"] for row in rows if "generation" not in row)
+    with ThreadPoolExecutor(_READS) as threads:
+        stamps = list((threads.map if is_remote else map)(stamp_of, rows))
+    for row, stamp in zip(rows, stamps, strict=True):
+        entries = row["pyramids"]
+        if isinstance(stamp, Exception):
+            reason = f"{entries[0]['path']} cannot be found: {stamp}"
             source.refuse(at, reason, "correct the path")
         if not isinstance(stamp, str):
             source.refuse(at, f"{stamp!r} is not a generation", "write the stack again")
@@ -115,44 +129,66 @@ def _problem_of(row: Any) -> str:
     ):
         return "has no values"
     levels = row.get("levels", {})
-    if not isinstance(levels, dict) or not all(map(_are_limits, levels.values())):
+    if not isinstance(levels, dict) or not _are_limits(levels.values()):
         return "has levels that are not [min_row, max_row, min_col, max_col]"
     if not isinstance(row.get("title", ""), str):
         return "has a title that is not a text"
     return ""
 
 
-def _are_limits(value: Any) -> bool:
-    if not isinstance(value, list) or list(map(type, value)) != [int] * 4:
+def _are_limits(values: Collection[Any]) -> bool:
+    """Return whether all values are tile limits; a start asks this of thousands."""
+    if not values:
+        return True
+    if set(map(type, values)) != {list} or set(map(len, values)) != {4}:
         return False
-    return bool(min(value) >= 0 and max(value) < 2**53)
+    numbers = [*chain.from_iterable(values)]
+    return set(map(type, numbers)) == {int} and min(numbers) >= 0 and max(numbers) < 2**53
 
 
 def _matching(
     source: VariantSource, template: str, dimensions: Iterable[Dimension]
 ) -> Iterator[Row]:
     at = "$.variants.template"
-    if "://" in template and not template.startswith("file://"):
-        remedy = "write a stack with mastaba pyramid stack"
-        source.refuse(at, "only local directories can be searched for a template", remedy)
     directory, slash, name = template.removeprefix("file://").rpartition("/")
     pattern = re.compile(_expression(source, name, directory, dimensions))
-    try:
-        found = sorted(os.listdir((directory + slash) or "."))
-    except OSError as error:
-        reason = f"{directory or '.'} cannot be read: {reason_of(error)}"
-        source.refuse(at, reason, "correct the path of the template")
-        return
-    count = 0
+    if "://" in directory:
+        found = sorted(_listed(source, template))
+    else:
+        try:
+            found = sorted(os.listdir((directory + slash) or "."))
+        except OSError as error:
+            reason = f"{directory or '.'} cannot be read: {reason_of(error)}"
+            source.refuse(at, reason, "correct the path of the template")
+            return
+    count, names = 0, set(found)
     for file in found:
         match = pattern.fullmatch(file)
-        if match is not None:
+        if match is not None and not is_beside_pyramid(file, names):
             count += 1
             if count > _MOST:
                 source.refuse(at, "more variants than can be served", f"at most {_MOST:,}")
             yield {"at": match.groupdict(), "pyramids": [{"path": f"{directory}{slash}{file}"}]}
     if not count:
         source.refuse(at, f"no file in {directory or '.'} matches {name}", "correct the template")
+
+
+def _listed(source: VariantSource, template: str) -> list[str]:
+    """Return the names of the objects beside a template that begin like it."""
+    at, remedy = "$.variants.template", "write a stack with mastaba pyramid stack"
+    path = source.reader.path(template, source.file, at)
+    folder, slash, name = path.key.rpartition("/")
+    start = replace(path, key=folder + slash + name.partition("{")[0])
+    try:
+        keys = list(islice(source.reader.pool.keys(start), _MOST_KEYS + 1))
+    except MastabaError as error:
+        source.refuse(at, f"{template} cannot be searched for: {error}", remedy)
+        return []
+    if len(keys) > _MOST_KEYS:
+        reason = f"more than {_MOST_KEYS:,} objects begin like {template}, the slabs too"
+        source.refuse(at, reason, remedy)
+    names = (key.removeprefix(folder + slash) for key in keys)
+    return [one for one in names if "/" not in one]
 
 
 def _expression(

@@ -301,5 +301,7 @@ def widened(
         return layer
     boxes = (known[name].bbox_of(one) for name, one in found.items())
     native = reduce(BoundingBox.union, boxes, layer.native_bbox)
+    if native == layer.native_bbox:
+        return layer
     geographic = geographic_bbox(native, pyramid.tile_matrix_set.crs)
     return replace(layer, native_bbox=native, geographic_bbox=geographic)

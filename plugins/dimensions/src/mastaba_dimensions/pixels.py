@@ -8,7 +8,7 @@ from typing import Final
 from mastaba.api.dimensions import InvalidDimensionError, NoSuchValueError
 from mastaba.api.web import printable
 from mastaba_dimensions.declared import Declared
-from mastaba_dimensions.grammar import parse_number
+from mastaba_documents.times import parse_number
 
 _MOST: Final = 16
 """Items of a list."""

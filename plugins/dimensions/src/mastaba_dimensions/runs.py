@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Final, TypeVar
 
 from mastaba_dimensions.axes import Value
-from mastaba_dimensions.grammar import DAY, Period, Precision, Time, civil, time_text
+from mastaba_documents.times import DAY, Period, Precision, Time, civil, time_text
 
 _SHORTEST: Final = 4
 """Values of a run."""
@@ -89,20 +89,28 @@ def smallest_step(values: Sequence[Value[Time]]) -> str:
     return str(Period(0, min(steps, default=DAY)))
 
 
-def uniform_times(values: Sequence[Value[Time]]) -> list[str]:
-    """Return times in the finest precision that occurs; of months, the first days."""
+def smallest_difference(values: Sequence[Value[Decimal]]) -> str:
+    """Return the smallest distance between two of ascending numbers."""
+    steps = (later.means - one.means for one, later in pairwise(values) if later.means > one.means)
+    return f"{min(steps, default=Decimal(1)):f}"
+
+
+def uniform_times(values: Sequence[Value[Time]], find: Callable[[str], Sequence[int]]) -> list[str]:
+    """Return times in the finest precision that occurs; of months, the first days.
+
+    A time that would then mean another value, such as that of an interval with an equal start, is
+    written as documents show it elsewhere.
+
+    Args:
+        find: returns the numbers of the values that a text means.
+    """
     precisions = {value.means.precision for value in values}
     known = [one for one in precisions if one is not None]
     finest = max(known, default=Precision.DAY)
     if len(precisions) == len(known) == 1 and finest is not Precision.MONTH:
         return [value.text for value in values]
-    return list(dict.fromkeys(time_text(value.means.start, finest) for value in values))
-
-
-def interval_of(time: Time) -> tuple[str, str]:
-    """Return the first and last instant of a time, ISO 8601."""
-    second = Precision.SECOND
-    if time.precision is Precision.FRACTION:
-        text = time_text(time.start, Precision.FRACTION)
-        return text, text
-    return time_text(time.start, second), time_text(time.end - 1, second)
+    found = []
+    for value in values:
+        text = time_text(value.means.start, finest)
+        found.append(text if tuple(find(text)) == (value.number,) else value.text)
+    return found

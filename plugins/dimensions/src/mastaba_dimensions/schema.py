@@ -45,6 +45,12 @@ _FOUND: Final = {
             "file name.",
             "minLength": 1,
         },
+        "watch": {
+            "type": "number",
+            "description": "Seconds between two looks for new, replaced and removed variants "
+            "(default: none).",
+            "minimum": 1,
+        },
     },
 }
 _NAMES: Final = {
@@ -89,6 +95,11 @@ _DIMENSION: Final = {
             "type": ["string", "number"],
             "description": "How far a nearest value may be: an ISO 8601 duration, or a number.",
         },
+        "fallback": {
+            "enum": ["previous"],
+            "description": "For times: a tile that a value does not have, at a level that it "
+            "has, is that of the newest older value that has it, of the 15 before.",
+        },
         "multiple": {
             "type": "boolean",
             "description": "Whether a map may show several values, the newest on top. True for "
@@ -132,6 +143,10 @@ LAYER_SCHEMA: Final[dict[str, Any]] = {
                     "description": "Whether it will not change; caches may then keep it for long.",
                 },
                 "cache_control": {"type": "string"},
+                "provenance": {
+                    "description": "Table of the sources of its pixels, as of a layer.",
+                    "anyOf": [{"type": "string", "minLength": 1}, {"const": False}],
+                },
             },
         },
         "if": {"type": "object"},

@@ -83,6 +83,9 @@ class _Search:
             if len(values) > 1 and not dimension.multiple:
                 values = values[:1]
                 self._note(dimension, values[0], "nearest")
+            if len(table.dimensions) == 1:
+                # Each is one variant; one more than can be shown says that there are more.
+                values = values[: self._most + 1]
             rows = [row for number in values for row in table.having(dimension.name, number)]
             if left is not None:
                 before = set(left)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
@@ -11,25 +12,27 @@ from typing import Any, ClassVar, Final
 from urllib.parse import quote
 
 from mastaba.api.catalogue import Attribution, BoundingBox, Layer, Pyramid, digest_of
-from mastaba.api.dimensions import Resolved, VariantSource, VariantTable
-from mastaba.errors import MastabaError
+from mastaba.api.dimensions import NO_VALUE, Resolved, VariantSource, VariantTable
+from mastaba.errors import MastabaError, NoSuchValueError
 from mastaba_dimensions.declared import Declared, declared
-from mastaba_dimensions.documented import documented
-from mastaba_dimensions.grammar import parse_time
+from mastaba_dimensions.documented import documented, is_irregular
 from mastaba_dimensions.listing import Row, rows_of, stack_of
 from mastaba_dimensions.opening import Opener, ReplacedError, Variant, widened
 from mastaba_dimensions.pixels import ranges_of
-from mastaba_dimensions.runs import interval_of
+from mastaba_dimensions.previous import PreviousTiles
 from mastaba_dimensions.schema import LAYER_SCHEMA
 from mastaba_dimensions.search import Choice, chosen
 from mastaba_dimensions.table import Numbers, ValueTable, limits_of, time_of
+from mastaba_dimensions.watching import Watch
+from mastaba_documents.times import interval_of, parse_time
 from mastaba_ows.dimensions import DimensionValues, Note
 from mastaba_server.threads.recent import Recent
 
-_ABSENT: Final = ("", "default", "undefined", "null")
 _KNOWN: Final = 4096
 _KNOWN_LENGTH: Final = 200
 _SAFE: Final = ":.+"
+_LISTED: Final = 500
+"""Values that documents list, usually."""
 _MOST_CHANGES: Final = 64
 """Changed variants; more are reported as a change of the whole layer."""
 _PASSING: Final = 64
@@ -64,18 +67,24 @@ class Series(VariantTable):
             of_variants = [one for one in self.dimensions if not one.of_pixels]
             listed = rows_of(source, of_variants)
         self._table = ValueTable.of(listed, self._declared, source)
-        self._identifier = source.layer.id
+        self._watch = Watch.of(source)
+        _check_irregular(self._table, source)
+        self._identifier, self._own = source.layer.id, source.layer.own
         names = source.document.get("names", {})
         self._spelt = {"template": names} if isinstance(names, str) else dict(names)
         self._known: dict[tuple[Any, ...], Choice] = {}
         self._passing: Recent[tuple[Layer, Layer]] = Recent(_PASSING)
         self.layer = self._described(source)
         self.opener = Opener(source, self.layer)
+        fallback = [one.dimension.name for one in self._declared if one.falls_back]
+        self._falls_back_in = fallback[0] if fallback else ""
+        if fallback:
+            self.tile_publisher = PreviousTiles
 
     def _described(self, source: VariantSource) -> Layer:
         """Return the layer with its dimensions, its default value, and the extent of all."""
         values = [[row["at"], row["pyramids"], row["stamp"]] for row in self.listing]
-        layer, position = source.layer, self._table.default_position()
+        layer, position = source.layer, self._table.default_position
         layer = replace(
             layer, dimensions=self.dimensions, generation=digest_of(layer.generation, values)
         )
@@ -162,7 +171,7 @@ class Series(VariantTable):
     def _shown_default(self, whole: Layer) -> tuple[Layer, Any]:
         """Return the layer of the default of this table and its readers."""
         table = self._table
-        position = table.default_position()
+        position = table.default_position
         if position is None:
             # `now` and `none`: the layer shows the newest value to those who ask for no value.
             position = table.having("time", table.axes["time"].newest.number)[-1]
@@ -215,6 +224,8 @@ class Series(VariantTable):
             )
         if "cache_control" in row or row.get("final"):
             changes["cache_control"] = row.get("cache_control", _FINAL)
+        if "provenance" in row:
+            changes["own"] = {**self._own, "provenance": row["provenance"]}
         interval = None
         if "time" in at:
             found = time_of(row["at"]["time"])
@@ -222,6 +233,23 @@ class Series(VariantTable):
         return Variant(
             f"{self._identifier}{named}", at, row["pyramids"], row["stamp"], changes, interval
         )
+
+    def previous(self, layer: Layer) -> Iterator[Layer]:
+        """Yield the 15 older variants that differ only in time, newest first; see `VariantTable`.
+
+        Versions have none: what they show must never change.
+
+        Raises:
+            OverloadedError: one cannot be opened at the moment.
+        """
+        position = self._by_key.get(layer.key)
+        if layer.key == layer.id:
+            position = self._table.default_position
+        if position is None or not self._falls_back_in:
+            return
+        for older in self._table.older(position, self._falls_back_in):
+            with suppress(NoSuchValueError):
+                yield self.opener.get(self._variant(older), self.refresh)
 
     def named(self, name: str) -> Mapping[str, str] | None:
         position = self._further.get(name)
@@ -245,6 +273,18 @@ class Series(VariantTable):
         return [(name, self._variant(position)) for name, position in listed]
 
     # ---------------------------------------------------------------- requests
+
+    def is_outdated(self) -> bool:
+        """Return whether the variants are others than those listed; see `VariantTable`."""
+        if self._watch is None or not self._watch.is_due():
+            return False
+        of_variants = [one for one in self.dimensions if not one.of_pixels]
+        return self._watch.differs(self.listing, of_variants, self.opener.loader)
+
+    @property
+    def is_faulty(self) -> bool:
+        """Whether the list that is watched has errors; see `VariantTable`."""
+        return self._watch is not None and self._watch.is_faulty
 
     def changes(self, before: VariantTable) -> list[tuple[Any, ...]] | None:
         if not isinstance(before, Series):
@@ -327,7 +367,7 @@ class Series(VariantTable):
         notes: list[Note] = []
         for one, text in zip(self._declared, texts, strict=True):
             dimension = one.dimension
-            is_absent = text.lower() in _ABSENT
+            is_absent = text.lower() in NO_VALUE
             if dimension.of_pixels:
                 if not is_absent or dimension.default != "none":
                     ranges[dimension.name] = ranges_of(one, "" if is_absent else text)
@@ -344,7 +384,7 @@ class Series(VariantTable):
 
     # ---------------------------------------------------------------- documents
 
-    def values(self, limit: int = 500) -> Sequence[DimensionValues]:
+    def values(self, limit: int = _LISTED) -> Sequence[DimensionValues]:
         return [self._documented(one, limit) for one in self._declared]
 
     def _documented(self, one: Declared, limit: int) -> DimensionValues:
@@ -353,7 +393,8 @@ class Series(VariantTable):
             return DimensionValues(dimension, one.default_text, (), one.values, (one.values,))
         known = self._shown.get((dimension.name, limit))
         if known is None:
-            known = documented(dimension, self._table.axes[dimension.name], limit)
+            axis, default = self._table.axes[dimension.name], self._table.default_text(dimension)
+            known = documented(dimension, axis, limit, default)
             self._shown[dimension.name, limit] = known
         return replace(known, default=self._table.default_text(dimension))
 
@@ -369,6 +410,18 @@ def _check_default(default: Variant, source: VariantSource) -> None:
         reason = f"is not the pyramid of the default value ({named})"
         remedy = 'name that pyramid; for another one, write "default": "current"'
         source.warning("$.pyramids", reason, remedy)
+
+
+def _check_irregular(table: ValueTable, source: VariantSource) -> None:
+    names = [one["name"] for one in source.document["dimensions"]]
+    for dimension in table.dimensions:
+        if not dimension.nearest and is_irregular(table.axes[dimension.name], _LISTED):
+            reason = (
+                f"is false, and there are more than {_LISTED} irregular values: capabilities show "
+                "one range with a step, whose other values are errors"
+            )
+            place = f"$.dimensions[{names.index(dimension.name)}].nearest"
+            source.warning(place, reason, "write true")
 
 
 def _slabs_of(pyramid: Pyramid) -> set[tuple[str, int, int]]:

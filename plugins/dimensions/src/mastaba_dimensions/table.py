@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
@@ -11,12 +12,18 @@ from mastaba.api.catalogue import TileLimits
 from mastaba.api.dimensions import VariantSource
 from mastaba_dimensions.axes import Axis, NumberAxis, TextAxis, TimeAxis, Value
 from mastaba_dimensions.declared import Declared
-from mastaba_dimensions.grammar import SECOND, Time, parse_number, parse_time
 from mastaba_dimensions.listing import Row
+from mastaba_documents.times import SECOND, Time, parse_number, parse_time
 from mastaba_ows.dimensions import Dimension
+from mastaba_server.threads.recent import Recent
 
 Numbers = tuple[int, ...]
 """The number of a value of each dimension of variants."""
+
+_MOST_OLDER: Final = 15
+"""Older rows of a row: values in which a missing tile is looked for."""
+_KNOWN: Final = 4096
+"""Rows whose older rows are kept."""
 
 
 class ValueTable:
@@ -38,10 +45,7 @@ class ValueTable:
         self.axes = axes
         self.rows = rows
         self._indices = {one.name: index for index, one in enumerate(self.dimensions)}
-        self._with: dict[tuple[int, int], list[int]] = {}
-        for position, (numbers, _) in enumerate(rows):
-            for index, number in enumerate(numbers):
-                self._with.setdefault((index, number), []).append(position)
+        self._older: Recent[Sequence[int]] = Recent(_KNOWN)
 
     @classmethod
     def of(
@@ -54,10 +58,13 @@ class ValueTable:
         if of_variants and not listed:
             source.refuse("$.variants", "there are none", "list the pyramids of the values")
         axes: dict[str, Axis[Any]] = {}
+        known: list[dict[str, int]] = []
         for one in of_variants:
             texts = list(dict.fromkeys(row["at"][one.dimension.name] for row in listed))
-            axes[one.dimension.name] = _axis(one.dimension, texts, one.tolerance, source)
-        known = [{value.spelt: value.number for value in axis.values} for axis in axes.values()]
+            axes[one.dimension.name], numbers_of = _axis(
+                one.dimension, texts, one.tolerance, source
+            )
+            known.append(numbers_of)
         rows: dict[Numbers, Row] = {}
         for row in listed:
             texts = [row["at"][one.name] for one in dimensions]
@@ -102,6 +109,15 @@ class ValueTable:
         """Return the place of a dimension in `Numbers`."""
         return self._indices[name]
 
+    @cached_property
+    def _with(self) -> dict[tuple[int, int], list[int]]:
+        """Positions of the rows with a value, by index and number; a start needs none of them."""
+        found: dict[tuple[int, int], list[int]] = {}
+        for position, (numbers, _) in enumerate(self.rows):
+            for index, number in enumerate(numbers):
+                found.setdefault((index, number), []).append(position)
+        return found
+
     def having(self, name: str, number: int) -> Sequence[int]:
         """Return the positions of the rows with a value."""
         return self._with.get((self._indices[name], number), ())
@@ -120,6 +136,28 @@ class ValueTable:
         return tuple(
             self._ranks[name][number] for name, number in zip(self._indices, numbers, strict=True)
         )
+
+    def older(self, position: int, name: str) -> Sequence[int]:
+        """Return the rows that differ from one only by a smaller value, the greatest first.
+
+        The 15 with the greatest values. They are found once: any missing tile asks for them.
+        """
+        known = self._older.get((position, name))
+        if known is None:
+            known = self._older.add((position, name), self._rows_before(position, name))
+        return known
+
+    def _rows_before(self, position: int, name: str) -> Sequence[int]:
+        index, ranks = self._indices[name], self._ranks[name]
+        numbers, _ = self.rows[position]
+        others = [
+            set(self.having(one, numbers[n])) for one, n in self._indices.items() if n != index
+        ]
+        rank = ranks[numbers[index]]
+        rows = range(len(self.rows)) if not others else set.intersection(*others)
+        found = [(ranks[self.rows[row][0][index]], row) for row in rows]
+        before = [one for one in found if one[0] < rank]
+        return [row for _, row in heapq.nlargest(_MOST_OLDER, before)]
 
     # ---------------------------------------------------------------- defaults
 
@@ -146,8 +184,9 @@ class ValueTable:
             return "current"
         return self.default_value(dimension, self.axes[dimension.name]).text
 
+    @cached_property
     def default_position(self) -> int | None:
-        """Return the row that the layer shows without values; None if it is none of them."""
+        """The row that the layer shows without values; None if it is none of them."""
         if not self.dimensions or any(
             one.default in ("current", "none", "now") for one in self.dimensions
         ):
@@ -157,7 +196,7 @@ class ValueTable:
             numbers = {self.rows[position][0][index] for position in left}
             axis = self.axes[dimension.name].among(numbers)
             number = self.default_value(dimension, axis).number
-            left &= set(self.having(dimension.name, number))
+            left = {position for position in left if self.rows[position][0][index] == number}
         return min(left)
 
 
@@ -205,16 +244,23 @@ def _has_all(row: Row, dimensions: Sequence[Dimension], source: VariantSource) -
 
 def _axis(
     dimension: Dimension, texts: Sequence[str], tolerance: object, source: VariantSource
-) -> Axis[Any]:
+) -> tuple[Axis[Any], dict[str, int]]:
+    """Return the values of a dimension, and their numbers by all their spellings."""
     parse = _PARSERS[dimension.kind]
-    means = [parse(text) for text in texts]
-    for text, found in zip(texts, means, strict=True):
+    numbers: dict[str, int] = {}
+    spelt: dict[object, tuple[str, Any]] = {}
+    known: dict[object, int] = {}
+    for text in texts:
+        found = parse(text)
         if found is None or len(text) > 200:
             reason = f"{text[:60]!r} is not a value of {dimension.name}"
             source.refuse("$.variants", reason, f"write a {dimension.kind}")
-    taken = {text for text in texts if "/" not in text}
+        key = (found.start, found.end) if isinstance(found, Time) else found
+        numbers[text] = known.setdefault(key, len(known))
+        spelt.setdefault(key, (text, found))
+    taken = {text for text, _ in spelt.values() if "/" not in text}
     values = []
-    for number, (text, found) in enumerate(zip(texts, means, strict=True)):
+    for number, (text, found) in enumerate(spelt.values()):
         start = text.partition("/")[0] if dimension.kind == "time" else text
         shown = text if start in taken and start != text else start
         taken.add(shown)
@@ -222,4 +268,4 @@ def _axis(
     kinds = {"time": TimeAxis, "number": NumberAxis, "text": TextAxis}
     kind: Any = kinds[dimension.kind]
     axis: Axis[Any] = kind(dimension, values, tolerance)
-    return axis
+    return axis, numbers

@@ -6,6 +6,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from mastaba.api.catalogue import CRS, WGS84, BoundingBox, TileLimits, transform_points
@@ -21,6 +22,8 @@ MOST_POLYGONS: Final = 20_000
 _MOST_DOCUMENTS: Final = 64
 _MOST_BYTES: Final = 16 * 1024**2
 """Of all documents that one answer is made from."""
+_AT_ONCE: Final = 1000
+"""Polygons that are transformed together."""
 _STRAIGHT: Final = frozenset(("CRS:84", "EPSG:4326", "EPSG:3857"))
 """CRSs in which the sides of a box are those of a box of longitudes and latitudes."""
 _STEPS: Final = 4
@@ -63,15 +66,15 @@ class _Found:
     box: tuple[float, ...] | None = ()
 
 
-def changes_document(
+def changed_features(
     layer: Layer,
     history: LayerHistory,
     storages: StoragePool,
     tokens: tuple[str, str],
     *,
     is_masked: bool,
-) -> str:
-    """Return the GeoJSON of the tiles in which two versions differ.
+) -> Iterator[dict[str, Any]]:
+    """Yield the tiles in which two versions differ, as GeoJSON features.
 
     At most 20,000 polygons, each of one kind of change: of runs of tiles, else of slabs, else the
     box around them. Several versions in between count together: a tile that was changed and changed
@@ -86,17 +89,15 @@ def changes_document(
     Raises:
         StorageError: a document cannot be read.
     """
-    features: list[dict[str, Any]] = []
     budget = _Budget(storages)
     earlier, later = (history.versions(token) or () for token in tokens)
     for (path, one), old, new in zip(history.parts, earlier, later, strict=True):
         if old.number == new.number:
             continue
         found = _difference(path, one, old, new, budget)
-        features += _features(layer, found, is_masked=is_masked)
-    for feature in features:
-        feature["properties"] |= {"from": tokens[0], "to": tokens[1]}
-    return json.dumps({"type": "FeatureCollection", "features": features}, separators=(",", ":"))
+        for feature in _features(layer, found, is_masked=is_masked):
+            feature["properties"] |= {"from": tokens[0], "to": tokens[1]}
+            yield feature
 
 
 class _Budget:
@@ -199,7 +200,7 @@ def _runs(document: Mapping[str, Any], *, is_forward: bool) -> Iterator[Run]:
             yield Run(int(row), int(first), int(last), flags)
 
 
-def _features(layer: Layer, found: _Found, *, is_masked: bool) -> list[dict[str, Any]]:
+def _features(layer: Layer, found: _Found, *, is_masked: bool) -> Iterable[dict[str, Any]]:
     crs = layer.pyramid.tile_matrix_set.crs
     levels = layer.pyramid.levels
     runs = found.runs
@@ -209,11 +210,9 @@ def _features(layer: Layer, found: _Found, *, is_masked: bool) -> list[dict[str,
             for shape in (_as_tiles, _as_slabs):
                 shapes = {level: shape(levels[level], some) for level, some in cut.items()}
                 if sum(map(len, shapes.values())) <= MOST_POLYGONS:
-                    return [
-                        feature
-                        for level, some in shapes.items()
-                        for feature in _polygons(levels[level].matrix, crs, some)
-                    ]
+                    return chain.from_iterable(
+                        _polygons(levels[level].matrix, crs, some) for level, some in shapes.items()
+                    )
         boxes = [box for level, some in cut.items() for box in _box(levels[level], some)]
         if not boxes:
             return []
@@ -353,23 +352,23 @@ def _geojson(
     """Yield boxes as polygons in CRS84, counterclockwise."""
     import numpy as np
 
-    if not boxes:
-        return
     steps = 1 if crs.code in _STRAIGHT else _STEPS
     # Around the box from its lower left corner, as parts of its width and height.
     parts = np.arange(steps) / steps
     zeros, ones = np.zeros(steps), np.ones(steps)
     across = np.concatenate([parts, ones, 1 - parts, zeros, [0.0]])
     up = np.concatenate([zeros, parts, ones, 1 - parts, [0.0]])
-    corners = np.array([(box.xmin, box.ymin, box.xmax, box.ymax) for box in boxes], np.float64)
-    x = corners[:, 0:1] + across * (corners[:, 2:3] - corners[:, 0:1])
-    y = corners[:, 1:2] + up * (corners[:, 3:4] - corners[:, 1:2])
-    longitude, latitude = transform_points(crs, WGS84, x, y)
-    for xs, ys, properties in zip(longitude, latitude, facts, strict=True):
-        if np.isfinite(xs).all() and np.isfinite(ys).all():
-            ring = np.stack([xs, ys], axis=1).round(9).tolist()
-            yield {
-                "type": "Feature",
-                "geometry": {"type": "Polygon", "coordinates": [ring]},
-                "properties": dict(properties),
-            }
+    for start in range(0, len(boxes), _AT_ONCE):
+        some = boxes[start : start + _AT_ONCE]
+        corners = np.array([(box.xmin, box.ymin, box.xmax, box.ymax) for box in some], np.float64)
+        x = corners[:, 0:1] + across * (corners[:, 2:3] - corners[:, 0:1])
+        y = corners[:, 1:2] + up * (corners[:, 3:4] - corners[:, 1:2])
+        longitude, latitude = transform_points(crs, WGS84, x, y)
+        for xs, ys, properties in zip(longitude, latitude, facts[start:], strict=False):
+            if np.isfinite(xs).all() and np.isfinite(ys).all():
+                ring = np.stack([xs, ys], axis=1).round(9).tolist()
+                yield {
+                    "type": "Feature",
+                    "geometry": {"type": "Polygon", "coordinates": [ring]},
+                    "properties": dict(properties),
+                }

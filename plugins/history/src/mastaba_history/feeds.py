@@ -35,7 +35,7 @@ class Entry:
     """A publication of a layer, for a client that sees the layer.
 
     Attributes:
-        layer: as the client sees it.
+        layer: as the client sees it; or one of its values.
         published: the publication.
         before: token of the one before it; empty for the first.
     """
@@ -48,7 +48,7 @@ class Entry:
     def id(self) -> str:
         """The same on all nodes, and in all views; differs if a version is published again."""
         one = self.published
-        text = f"{self.layer.id}/{one.token}/{rfc3339(one.since)}"
+        text = f"{self.layer.key}/{one.token}/{rfc3339(one.since)}"
         return f"urn:uuid:{uuid5(NAMESPACE_URL, text)}"
 
     @property
@@ -67,9 +67,11 @@ class Entry:
         one = self.published
         links = {}
         if self.before:
-            links["changes"] = changes_href(endpoint, self.layer.id, self.before, one.token)
+            links["changes"] = changes_href(endpoint, self.layer.key, self.before, one.token)
+        is_value = self.layer.key != self.layer.id
         return {
             "layer": self.layer.id,
+            **({"value": dict(self.layer.at)} if is_value else {}),
             "generation": one.token,
             "since": rfc3339(one.since),
             "versions": list(one.numbers),
@@ -82,13 +84,14 @@ class Entry:
 
 def newest(
     layers: Iterable[Layer],
-    histories: Mapping[str, LayerHistory],
+    histories: Mapping[str, LayerHistory | None],
     since: datetime | None = None,
     most: int = MOST_ENTRIES,
 ) -> list[Entry]:
-    """Return the newest publications of layers, the newest first.
+    """Return the newest publications of layers and their values, the newest first.
 
     Args:
+        histories: by ``key``.
         since: only later ones.
     """
 
@@ -96,9 +99,10 @@ def newest(
         for published, before in history.changed():
             if since is not None and published.since <= since:
                 return
-            yield published.since, layer.id, Entry(layer, published, before)
+            yield published.since, layer.key, Entry(layer, published, before)
 
-    lists = [of_layer(layer, histories[layer.id]) for layer in layers if layer.id in histories]
+    known = ((layer, histories.get(layer.key)) for layer in layers)
+    lists = [of_layer(layer, history) for layer, history in known if history is not None]
     merged = heapq.merge(*lists, key=lambda item: item[:2], reverse=True)
     return [entry for _, _, entry in islice(merged, most)]
 
@@ -125,7 +129,7 @@ def atom_feed(endpoint: str, path: str, title: str, author: str, entries: Sequen
     ]
     for entry in entries:
         since = rfc3339(entry.published.since)
-        href = version_href(endpoint, entry.layer.id, entry.published.token)
+        href = version_href(endpoint, entry.layer.key, entry.published.token)
         facts = entry.facts(endpoint)
         lines += [
             "<entry>",
@@ -168,7 +172,7 @@ def item(endpoint: str, entry: Entry) -> dict[str, Any]:
     """Return a publication as an item of a JSON Feed; also the body of webhooks."""
     return {
         "id": entry.id,
-        "url": version_href(endpoint, entry.layer.id, entry.published.token),
+        "url": version_href(endpoint, entry.layer.key, entry.published.token),
         "title": entry.title,
         "content_text": entry.text,
         "date_published": rfc3339(entry.published.since),
@@ -177,8 +181,8 @@ def item(endpoint: str, entry: Entry) -> dict[str, Any]:
 
 
 def layer_href(endpoint: str, layer: str) -> str:
-    """Return the address of the history of a layer."""
-    return f"{endpoint}/{quote(layer, safe='')}"
+    """Return the address of the history of a layer or value, by its key."""
+    return f"{endpoint}/{quote(layer, safe=';=')}"
 
 
 def version_href(endpoint: str, layer: str, token: str) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
+
+from mastaba_documents.times import parse_time
 
 _DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS: Final = (
@@ -13,9 +15,8 @@ _MONTHS: Final = (
 _HTTP: Final = re.compile(
     rf"(?:{'|'.join(_DAYS)}), (\d\d) ({'|'.join(_MONTHS)}) (\d{{4}}) (\d\d):(\d\d):(\d\d) GMT"
 )
-_ISO: Final = re.compile(
-    r"(\d{4})-(\d\d)-(\d\d)(?:T(\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?(Z|[+-]\d\d:\d\d)?)?"
-)
+_ISO: Final = re.compile(r"\d{4}-\d\d-\d\d(?:T.+)?", re.ASCII)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def is_instant(text: str) -> bool:
@@ -29,10 +30,13 @@ def parse_instant(text: str) -> datetime:
     Raises:
         ValueError: it is none.
     """
-    if not is_instant(text):
+    found = parse_time(text) if is_instant(text) else None
+    if found is None:
         raise ValueError(f"{text[:40]!r} is not an instant, such as 2026-03-01T12:00:00Z")
-    found = datetime.fromisoformat(text)
-    return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+    try:
+        return _EPOCH + timedelta(microseconds=found.start)
+    except OverflowError as error:
+        raise ValueError(f"{text!r} is before the year 1 or after the year 9999") from error
 
 
 def parse_http_date(text: str) -> datetime:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,13 +17,13 @@ from mastaba.errors import MastabaError, ObjectNotFoundError
 from mastaba_history.records import KEPT, Box, History, Publication, Version
 
 if TYPE_CHECKING:
-    from mastaba.api.catalogue import Layer, Pyramid
+    from mastaba.api.catalogue import Layer
     from mastaba.api.storages import StoragePool
 
 logger = logging.getLogger("mastaba.history")
 
-_REQUESTS: Final = 16
-"""Histories that are read at a time."""
+REQUESTS: Final = 16
+"""Documents that are read at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,14 +85,20 @@ def layer_histories(layers: Mapping[str, Layer], storages: StoragePool) -> dict[
     Histories that cannot be read are reported in the log; their layers have none.
     """
     paths = {part.path for layer in layers.values() for part in layer.pyramid.parts}
-    with ThreadPoolExecutor(_REQUESTS) as threads:
-        texts = dict(zip(paths, threads.map(lambda one: _read(storages, one), paths), strict=True))
+    texts = texts_of(paths, storages)
     found = {}
     for identifier, layer in layers.items():
-        history = _history(layer.pyramid, texts)
+        history = history_of([(one.path, one.generation) for one in layer.pyramid.parts], texts)
         if history is not None:
             found[identifier] = history
     return found
+
+
+def texts_of(paths: Collection[str], storages: StoragePool) -> dict[str, bytes | None]:
+    """Return the histories of pyramids by the paths of their descriptors; None for none."""
+    with ThreadPoolExecutor(REQUESTS) as threads:
+        found = threads.map(lambda one: _read(storages, one), paths)
+        return dict(zip(paths, found, strict=True))
 
 
 def sibling(path: ResourcePath, end: str) -> ResourcePath:
@@ -111,14 +117,22 @@ def _read(storages: StoragePool, path: str) -> bytes | None:
         return None
 
 
-def _history(pyramid: Pyramid, texts: Mapping[str, bytes | None]) -> LayerHistory | None:
+def history_of(
+    pyramids: Iterable[tuple[str, str]], texts: Mapping[str, bytes | None]
+) -> LayerHistory | None:
+    """Return the history of a layer; None if it has none.
+
+    Args:
+        pyramids: paths of the descriptors of its pyramids, and their generations.
+        texts: of `texts_of`.
+    """
     parts = []
-    for part in pyramid.parts:
-        data, path = texts.get(part.path), ResourcePath.parse(part.path)
+    for name, generation in pyramids:
+        data, path = texts.get(name), ResourcePath.parse(name)
         if data is None:
             return None
         try:
-            history = History.parse(data, part.generation)
+            history = History.parse(data, generation)
         except ValueError as error:
             logger.warning(
                 "the history %s cannot be used: %s", sibling(path, ".history.json"), error

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import quote
 
+from mastaba.api.dimensions import NO_VALUE
 from mastaba.api.services import Service
-from mastaba.api.web import Document, Response, message, preferred_media_type
+from mastaba.api.web import Document, Response, preferred_media_type, printable, problem
 from mastaba.errors import (
-    InvalidDimensionError,
     InvalidParameterError,
     UnknownNameError,
     UnknownPathError,
@@ -35,9 +37,20 @@ from mastaba_history.instants import (
     rfc3339,
 )
 from mastaba_history.layers import boxes, layer_histories, state_of
+from mastaba_history.pages import (
+    HEADERS,
+    index_page,
+    layer_page,
+    version_page,
+)
 from mastaba_history.tokens import DAY, drawing_digest, require_kept, version_of
-from mastaba_ows.errors import STATUSES, entry_of
-from mastaba_server.threads.recent import Recent
+from mastaba_history.values import ValueHistories, value_layers
+from mastaba_ows.errors import status_of
+from mastaba_ows.offers import tile_template
+from mastaba_ows.parameters import integer
+from mastaba_server.web.large import large_response
+from mastaba_server.web.pages import HTML, wants_page
+from mastaba_server.web.pieces import json_pieces
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import Layer
@@ -49,17 +62,13 @@ if TYPE_CHECKING:
 _JSON: Final = "application/json"
 _LINKS: Final = "application/link-format"
 _GEOJSON: Final = "application/geo+json"
-_PROBLEM: Final = "application/problem+json"
+_MOST_ITEMS: Final = 10**9 - 1
 _FEEDS: Final = ("feed.atom", "feed.json")
 _MOST_LISTED: Final = 1000
 """Publications in the document of a layer."""
-_MOST_VARIANTS: Final = 512
-"""Histories of variants of layers that are kept in memory."""
 _COST: Final = 20
 """Of the rates of a client, for the differences of two versions."""
 _DAY: Final = ("Cache-Control", DAY)
-_NO_VALUE: Final = frozenset(("", "default", "undefined", "null"))
-"""What clients write instead of a value, in lower case."""
 _MINUTE: Final = ("Cache-Control", "max-age=60")
 
 
@@ -72,8 +81,9 @@ class HistoryService(Service):
     settings_schema: ClassVar[Mapping[str, Any]] = {
         "versioned_addresses": {
             "type": "boolean",
-            "description": "Whether TileJSON and the capabilities of WMTS contain addresses of "
-            "the published version, which caches may keep for ever (default: false).",
+            "description": "Whether TileJSON, the capabilities of WMTS, tilesets of OGC API and "
+            "styles contain addresses of the published version, which caches may keep for ever "
+            "(default: false).",
         },
     }
     layer_schema: ClassVar[Mapping[str, Any]] = {
@@ -90,12 +100,13 @@ class HistoryService(Service):
         super().__init__(settings, site)
         # Views show the same histories.
         main = dict.get(site.main.services, self.name) if site.main is not None else None
-        self.histories: dict[str, LayerHistory] = (
-            main.histories
-            if isinstance(main, HistoryService)
-            else layer_histories(site.catalogue.layers, site.catalogue.storages)
-        )
-        self._of_variants: Recent[tuple[LayerHistory | None]] = Recent(_MOST_VARIANTS)
+        self.histories: dict[str, LayerHistory]
+        self.values: ValueHistories
+        if isinstance(main, HistoryService):
+            self.values, self.histories = main.values, main.histories
+        else:
+            self.values = ValueHistories(site.catalogue)
+            self.histories = layer_histories(site.catalogue.layers, site.catalogue.storages)
         self._layers = {layer.id: layer for layer in self.published_layers()}
         self._endpoint = settings.endpoint_uri
         if site.main is None:
@@ -113,6 +124,7 @@ class HistoryService(Service):
 
         Raises:
             UnknownPathError, UnknownNameError: there is no such resource, layer or version.
+            InvalidDimensionError: there is no such value of the layer.
             GoneError: the version has been removed.
             InvalidParameterError: an instant is malformed.
             StorageError: what versions differ in cannot be read.
@@ -126,9 +138,7 @@ class HistoryService(Service):
         if first == "stac":
             request.name_operation("stac")
             return self._stac(request, rest)
-        layer = self._layers.get(first)
-        if layer is None:
-            raise UnknownNameError(f"there is no layer {first[:100]!r}", "layer")
+        layer = self._named(first)
         match rest:
             case []:
                 request.name_operation("document")
@@ -146,11 +156,17 @@ class HistoryService(Service):
                 return self._version(request, layer, token)
         raise UnknownPathError("there is nothing at this path")
 
+    def _named(self, name: str) -> Layer:
+        """Return a layer, or one of its values."""
+        layer = self._layers.get(name)
+        if layer is None and "~" not in name:
+            layer = self.site.catalogue.resolve(name).layer
+        if layer is None or layer.id not in self._layers:
+            raise UnknownNameError(f"there is no layer {printable(name)}", "layer")
+        return layer
+
     def error_response(self, error: Exception, request: Request) -> Response:
-        status = entry_of(error, STATUSES)
-        text = public_message(error)
-        document = {"type": "about:blank", "status": status, "title": text}
-        return message(status, json.dumps(document, ensure_ascii=False), _PROBLEM)
+        return problem(status_of(error), public_message(error))
 
     def address_name(self, layer: Layer) -> str:
         """Return the name of a layer in addresses; see `mastaba_ows.versions.address_name`."""
@@ -171,10 +187,10 @@ class HistoryService(Service):
 
         Args:
             own: values of dimensions in the name.
-            asked: values beside it in the request, which must not be others.
+            asked: values beside it in the request, which mean the same.
 
         Raises:
-            MissingDimensionError, InvalidDimensionError: there are no such values, or others.
+            MissingDimensionError, InvalidDimensionError: there are no such values.
             UnknownNameError: there is none, or the layer has no history here.
             GoneError, MovedError: as `mastaba_history.tokens.version_of`.
             StorageError: it cannot be read.
@@ -182,14 +198,14 @@ class HistoryService(Service):
         history = self.histories.get(layer.id) if layer.id in self._layers else None
         shown = layer
         names = {one.name for one in layer.dimensions}
-        asked = {name: text for name, text in asked.items() if text.lower() not in _NO_VALUE}
-        others = sorted(names & asked.keys())
+        others = {
+            name: text
+            for name, text in asked.items()
+            if name in names and text.lower() not in NO_VALUE
+        }
         if (own or others) and layer.id in self._layers:
-            resolve = self.site.catalogue.resolve
-            shown = resolve(layer.id, {**own, **asked}).layer
-            if own and others and resolve(layer.id, own).layer.key != shown.key:
-                raise InvalidDimensionError("the name of the layer has another value", others[0])
-            history = self._history_of(shown)
+            shown = self.site.catalogue.resolve(layer.id, {**others, **own}).layer
+            history = self.values.of(shown)
         if history is None:
             raise UnknownNameError(f"the layer {layer.id} has no versions", "layer")
         version = version_of(shown, history, token)
@@ -199,29 +215,20 @@ class HistoryService(Service):
 
     def document_headers(self, layer: Layer) -> list[tuple[str, str]]:
         """Return further headers of a document of a version; see `mastaba_ows.versions`."""
-        token = layer.key.partition("~")[2].partition("-")[0]
-        history = self.histories.get(layer.id)
-        headers = [_DAY]
-        # What `/history` says is about the layer, not about a value.
-        if history is not None and ";" not in layer.key.removeprefix(layer.id):
-            first = next((one for one in history.published if one.token == token), None)
-            headers = self._headers_of(layer, first)
-        return headers
+        name, _, token = layer.key.partition("~")
+        token = token.partition("-")[0]
+        shown = self._named(name)
+        history = self._found(shown)
+        if history is None:
+            return [_DAY]
+        first = next((one for one in history.published if one.token == token), None)
+        return self._headers_of(shown, first)
 
     def _headers_of(self, layer: Layer, first: Publication | None) -> list[tuple[str, str]]:
         headers = [("Link", self._memento_links(layer)), _DAY]
         if first is not None:
             headers.append(("Memento-Datetime", http_date(first.since)))
         return headers
-
-    def _history_of(self, variant: Layer) -> LayerHistory | None:
-        """Return the history of a variant of a layer, which is read when it is first asked for."""
-        parts = variant.pyramid.parts
-        known = self._of_variants.get(parts)
-        if known is None:
-            found = layer_histories({variant.key: variant}, self.site.catalogue.storages)
-            known = self._of_variants.add(parts, (found.get(variant.key),))
-        return known[0]
 
     def _index(self, request: Request) -> Response:
         known = [layer for layer in self._layers.values() if layer.id in self.histories]
@@ -248,22 +255,23 @@ class HistoryService(Service):
             _link("alternate", f"{self._endpoint}/feed.atom", ATOM),
             _link("alternate", f"{self._endpoint}/feed.json", JSON_FEED),
         ]
-        return _json({"title": self.settings.title, "layers": entries, "links": links}, request)
+        document = {"title": self.settings.title, "layers": entries, "links": links}
+        return _answer(document, request, index_page)
 
     def _layer(self, request: Request, layer: Layer) -> Response:
-        history = self.histories.get(layer.id)
+        history = self._found(layer)
         if _wants_links(request):
             if history is None:
-                raise UnknownPathError(f"the layer {layer.id} has no history")
+                raise UnknownPathError(f"the layer {layer.key} has no history")
             return Document(self._timemap_text(layer, history), _LINKS).respond(request)
-        href = layer_href(self._endpoint, layer.id)
+        href = layer_href(self._endpoint, layer.key)
         links = [_link("self", href, _JSON)]
-        document: dict[str, Any] = {"layer": layer.id, "title": layer.title}
+        document: dict[str, Any] = {**_named(layer), "title": layer.title}
         if history is None:
             document |= {"published": [], "links": links}
-            return _json(document, request)
+            return self._shown(layer, document, request, layer_page)
         links += [
-            _link("timemap", self._timemap(layer.id), _LINKS),
+            _link("timemap", self._timemap(layer.key), _LINKS),
             _link("timegate", f"{href}/at", _JSON),
             _link("alternate", f"{href}/feed.atom", ATOM),
             _link("alternate", f"{href}/feed.json", JSON_FEED),
@@ -281,7 +289,7 @@ class HistoryService(Service):
             "published": rows,
             "links": links,
         }
-        response = _json(document, request)
+        response = self._shown(layer, document, request, layer_page)
         response.headers.append(("Link", self._memento_links(layer)))
         return response
 
@@ -304,10 +312,10 @@ class HistoryService(Service):
             "by": published.by,
             "built": [version.built for version in versions],
             **boxes(layer, published.bbox),
-            "href": version_href(self._endpoint, layer.id, published.token),
+            "href": version_href(self._endpoint, layer.key, published.token),
         }
         if before:
-            row["changes"] = changes_href(self._endpoint, layer.id, before, published.token)
+            row["changes"] = changes_href(self._endpoint, layer.key, before, published.token)
         return row
 
     def _timemap(self, layer: str) -> str:
@@ -315,27 +323,27 @@ class HistoryService(Service):
 
     def _timemap_text(self, layer: Layer, history: LayerHistory) -> str:
         """Return the TimeMap (RFC 7089, section 5), of the newest publications."""
-        href = layer_href(self._endpoint, layer.id)
+        href = layer_href(self._endpoint, layer.key)
         shown = history.published[-_MOST_LISTED:]
         first, last = http_date(shown[0].since), http_date(shown[-1].since)
         lines = [
             f'<{href}>;rel="original"',
             f'<{href}/at>;rel="timegate"',
-            f'<{self._timemap(layer.id)}>;rel="self";type="{_LINKS}";from="{first}";until="{last}"',
+            f'<{self._timemap(layer.key)}>;rel="self";type="{_LINKS}";from="{first}";until="{last}"',
         ]
         for number, published in enumerate(shown):
             words = ["first"] * (number == 0) + ["last"] * (number == len(shown) - 1)
             relation = " ".join([*words, "memento"])
-            address = version_href(self._endpoint, layer.id, published.token)
+            address = version_href(self._endpoint, layer.key, published.token)
             when = http_date(published.since)
             lines.append(f'<{address}>;rel="{relation}";datetime="{when}"')
         return ",\n".join(lines)
 
     def _memento_links(self, layer: Layer) -> str:
-        href = layer_href(self._endpoint, layer.id)
+        href = layer_href(self._endpoint, layer.key)
         return (
             f'<{href}>;rel="original", <{href}/at>;rel="timegate", '
-            f'<{self._timemap(layer.id)}>;rel="timemap";type="{_LINKS}"'
+            f'<{self._timemap(layer.key)}>;rel="timemap";type="{_LINKS}"'
         )
 
     def _gate(self, request: Request, layer: Layer) -> Response:
@@ -352,7 +360,7 @@ class HistoryService(Service):
                 raise InvalidParameterError(str(error), parameter) from None
             # Before the first one, the first one (section 4.5.3).
             published = history.at(instant) or history.published[0]
-        href = version_href(self._endpoint, layer.id, published.token)
+        href = version_href(self._endpoint, layer.key, published.token)
         headers = [
             ("Location", href),
             ("Vary", "accept-datetime"),
@@ -367,7 +375,7 @@ class HistoryService(Service):
         if versions is None and is_instant(token):
             return self._redirect(layer, history, token)
         if versions is None:
-            raise UnknownNameError(f"the layer {layer.id} has no version {token[:100]!r}", "token")
+            raise UnknownNameError(f"the layer {layer.key} has no version {token[:100]!r}", "token")
         require_kept(layer, history, token, versions)
         spans = []
         following = [*history.published[1:], None]
@@ -378,7 +386,7 @@ class HistoryService(Service):
                 until = None if after is None else rfc3339(after.since)
                 spans.append({"from": rfc3339(one.since), "until": until, "message": one.message})
         document = {
-            "layer": layer.id,
+            **_named(layer),
             "title": layer.title,
             "generation": token,
             "published": spans[-_MOST_LISTED:],
@@ -386,20 +394,30 @@ class HistoryService(Service):
                 {"number": one.number, "built": one.built, **one.facts} for one in versions
             ],
             "links": [
-                _link("self", version_href(self._endpoint, layer.id, token), _JSON),
-                _link("original", layer_href(self._endpoint, layer.id), _JSON),
+                _link("self", version_href(self._endpoint, layer.key, token), _JSON),
+                _link("original", layer_href(self._endpoint, layer.key), _JSON),
                 *self._addresses(layer, token),
             ],
         }
-        response = _json(document, request)
+        response = self._shown(layer, document, request, version_page)
         response.headers += self._headers_of(layer, first)
         return response
+
+    def _shown(
+        self, layer: Layer, document: Any, request: Request, page: Callable[..., str]
+    ) -> Response:
+        """Return a document of a layer, or its page."""
+        viewer = self.site.catalogue.services.get("viewer")
+        address = ""
+        if viewer is not None and "viewer" not in layer.hidden_from:
+            address = viewer.endpoint_uri
+        return _answer(document, request, partial(page, back=self._endpoint, viewer=address))
 
     def _addresses(self, layer: Layer, token: str) -> list[dict[str, str]]:
         """Return where the services publish a version."""
         services = self.site.catalogue.services
-        name = quote(f"{layer.id}~{token}", safe="~")
-        drawn = quote(f"{layer.id}~{token}-{drawing_digest(layer)}", safe="~")
+        name = quote(f"{layer.key}~{token}", safe="~;=")
+        drawn = quote(f"{layer.key}~{token}-{drawing_digest(layer)}", safe="~;=")
         forms = {
             "tms": ("tilejson", f"/1.0.0/{name}/metadata.json", _JSON),
             "wms": (
@@ -408,18 +426,18 @@ class HistoryService(Service):
                 f"&WIDTH={{width}}&HEIGHT={{height}}&FORMAT=image/png&LAYERS={drawn}",
                 "image/png",
             ),
-            "wmts": (
-                "wmts",
-                f"/1.0.0/{name}/{{style}}/{{TileMatrixSet}}/{{TileMatrix}}/{{TileRow}}/{{TileCol}}"
-                f".{layer.pyramid.format.extension}",
-                layer.pyramid.format.media_type,
-            ),
         }
-        return [
+        found = [
             _link(relation, services[service].endpoint_uri + address, media_type)
             for service, (relation, address, media_type) in forms.items()
             if service in services and service not in layer.hidden_from
         ]
+        wmts = self.site.services.get("wmts")
+        if wmts is not None and "wmts" not in layer.hidden_from:
+            version = replace(layer, id=f"{layer.id}~{token}")
+            if template := tile_template(wmts, version, "{style}"):
+                found.append(_link("wmts", template, layer.pyramid.format.media_type))
+        return found
 
     def _redirect(self, layer: Layer, history: LayerHistory, text: str) -> Response:
         try:
@@ -430,40 +448,39 @@ class HistoryService(Service):
             first = history.published[0]
             since = rfc3339(first.since)
             raise UnknownNameError(
-                f"{layer.id} was first published {since}, as {first.token}", "token"
+                f"{layer.key} was first published {since}, as {first.token}", "token"
             )
-        href = version_href(self._endpoint, layer.id, published.token)
+        href = version_href(self._endpoint, layer.key, published.token)
         return Response(307, [("Location", href), _MINUTE])
 
     def _changes(self, request: Request, layer: Layer, pair: str) -> Response:
-        from mastaba_history.changes import changes_document
+        from mastaba_history.changes import changed_features
 
         history = self._history(layer)
         before, dots, after = pair.partition("..")
         for token in (before, after):
             if not dots or history.versions(token) is None:
-                text = f"{pair[:100]!r} is not a pair of versions of {layer.id}, such as A..B"
+                text = f"{pair[:100]!r} is not a pair of versions of {layer.key}, such as A..B"
                 raise UnknownNameError(text, "token")
-        readers = self.site.catalogue.readers[layer.id].values()
-        text = changes_document(
+        readers = self.site.catalogue.readers_of(layer).values()
+        features = changed_features(
             layer,
             history,
             self.site.catalogue.storages,
             (before, after),
             is_masked=any(reader.is_masked for reader in readers),
         )
-        response = Document(text, _GEOJSON).respond(request)
+        pieces = json_pieces({"type": "FeatureCollection"}, "features", features)
+        response = large_response(request, pieces, _GEOJSON)
         response.headers.append(_DAY)
         return response
 
     def _stac(self, request: Request, path: list[str]) -> Response:
         from mastaba_history.stac import stac_document
 
-        offset = request.query.get("offset", "0")
-        if not (offset.isascii() and offset.isdigit() and len(offset) < 10):
-            raise InvalidParameterError("offset is not a number of items", "offset")
+        offset = integer(request.query.get("offset", "0"), "offset", 0, _MOST_ITEMS)
         document, media_type = stac_document(
-            self.site.catalogue, self._layers.values(), self._endpoint, path, int(offset)
+            self.site.catalogue, self._layers.values(), self._endpoint, path, offset
         )
         text = json.dumps(document, ensure_ascii=False, indent=1)
         return Document(text, media_type).respond(request)
@@ -475,19 +492,29 @@ class HistoryService(Service):
             instant = None if since is None else parse_instant(since)
         except ValueError as error:
             raise InvalidParameterError(str(error), "since") from None
-        layers = self._layers.values() if layer is None else [layer]
-        entries = newest(layers, self.histories, instant)
-        path = f"/{name}" if layer is None else f"/{quote(layer.id, safe='')}/{name}"
+        layers = list(self._layers.values()) if layer is None else [layer]
+        histories: Mapping[str, LayerHistory | None] = self.histories
+        if layer is not None and layer.key != layer.id:
+            histories = {layer.key: self.values.of(layer)}
+        elif any(one.dimensions for one in layers):
+            histories = {**histories, **self.values.published(layers, self.site.catalogue)}
+            layers += value_layers(layers, self.site.catalogue).values()
+        entries = newest(layers, histories, instant)
+        path = f"/{name}" if layer is None else f"{layer_href('', layer.key)}/{name}"
         title = self.settings.title if layer is None else layer.title
         author = self.site.catalogue.settings.provider
         make, media_type = (atom_feed, ATOM) if name == "feed.atom" else (json_feed, JSON_FEED)
         text = make(self._endpoint, path, title, author, entries)
         return Document(text, media_type).respond(request)
 
+    def _found(self, layer: Layer) -> LayerHistory | None:
+        """Return the history of a layer or value, or None."""
+        return self.histories.get(layer.id) if layer.key == layer.id else self.values.of(layer)
+
     def _history(self, layer: Layer) -> LayerHistory:
-        history = self.histories.get(layer.id)
+        history = self._found(layer)
         if history is None:
-            raise UnknownNameError(f"the layer {layer.id} has no history", "layer")
+            raise UnknownNameError(f"the layer {layer.key} has no history", "layer")
         return history
 
 
@@ -509,6 +536,12 @@ class Versions:
         return self._open(layer, own, token, asked)
 
 
+def _named(layer: Layer) -> dict[str, Any]:
+    """Return the name of a layer, or of a layer and its value."""
+    is_value = layer.key != layer.id
+    return {"layer": layer.id, **({"value": dict(layer.at)} if is_value else {})}
+
+
 def _wants_links(request: Request) -> bool:
     form = request.query.get("f", "").lower()
     if form:
@@ -517,7 +550,12 @@ def _wants_links(request: Request) -> bool:
     return _LINKS in accepted and preferred_media_type(request, (_JSON, _LINKS)) == _LINKS
 
 
-def _json(document: Any, request: Request) -> Response:
+def _answer(document: Any, request: Request, page: Callable[[Any], str]) -> Response:
+    """Return a document as JSON, or its page to browsers."""
+    if wants_page(request):
+        response = Document(page(document), HTML).respond(request)
+        response.headers += HEADERS
+        return response
     text = json.dumps(document, ensure_ascii=False, indent=1)
     return Document(text, _JSON).respond(request)
 

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from mastaba.api.catalogue import digest_of
 from mastaba.api.documents import UnusableError
+from mastaba.api.web import printable
 from mastaba.errors import UnknownNameError
 from mastaba_history.instants import is_instant, parse_instant, rfc3339
 from mastaba_history.layers import sibling, state_of
@@ -123,7 +124,11 @@ def version_of(layer: Layer, history: LayerHistory, token: str) -> Kept:
         MovedError: the token is an instant, and means another one.
     """
     if is_instant(token):
-        published = history.at(parse_instant(token))
+        try:
+            published = history.at(parse_instant(token))
+        except ValueError as error:
+            name = printable(f"{layer.id}~{token}")
+            raise UnknownNameError(f"there is no layer {name}", "layer") from error
         if published is None:
             first = history.published[0]
             text = f"{layer.id} was first published {rfc3339(first.since)}, as {first.token}"

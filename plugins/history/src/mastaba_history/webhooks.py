@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
+from mastaba.errors import MastabaError
 from mastaba_history.feeds import Entry, item
 from mastaba_history.layers import layer_histories
 
 if TYPE_CHECKING:
+    from mastaba.api.catalogue import Layer
     from mastaba.api.services import LayerChange, Site
 
 logger = logging.getLogger("mastaba.history")
@@ -39,19 +41,19 @@ def announce(site: Site, changes: Sequence[LayerChange]) -> None:
     hooks = site.plugin_settings.get("history", {}).get("webhooks", ())
     if not hooks:
         return
-    items = dict(_items(site, changes))
+    items = list(_items(site, changes))
     failed = []
     for hook in hooks:
-        chosen = set(hook.get("layers", items))
+        wanted = hook.get("layers")
+        chosen = [one for layer, one in items if wanted is None or layer in wanted]
         try:
             secret = _secret(hook["secret_file"])
-            for layer, one in items.items():
-                if layer in chosen:
-                    _send(hook["url"], secret, json.dumps(one, ensure_ascii=False).encode())
+            for one in chosen:
+                _send(hook["url"], secret, json.dumps(one, ensure_ascii=False).encode())
         except (OSError, http.client.HTTPException, WebhookError) as error:
             failed.append(f"{hook['url']}: {error}")
         else:
-            logger.info("sent to %s: %d publications", hook["url"], len(chosen & items.keys()))
+            logger.info("sent to %s: %d publications", hook["url"], len(chosen))
     if failed:
         raise WebhookError("; ".join(failed))
 
@@ -62,15 +64,26 @@ def signature_of(secret: bytes, body: bytes) -> str:
 
 
 def _items(site: Site, changes: Sequence[LayerChange]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the last publication of each changed layer or value, with the name of its layer."""
     settings = site.catalogue.services.get("history")
     endpoint = settings.endpoint_uri if settings is not None else "/history"
     layers = site.catalogue.layers
-    # Other rules of access, or another virtual service, are no publications.
-    names = {one.layer for one in changes if one.before != one.after or one.variant}
-    changed = {name: layers[name] for name in names if name in layers}
+    changed: dict[str, Layer] = {}
+    for one in changes:
+        # Other rules of access, or another virtual service, are no publications.
+        if one.layer not in layers or one.before == one.after:
+            continue
+        if not one.variant:
+            changed[one.layer] = layers[one.layer]
+        elif one.after is not None:
+            try:
+                changed[one.variant] = site.catalogue.resolve(one.variant).layer
+            except MastabaError as error:
+                logger.warning("%s cannot be announced: %s", one.variant, error)
     for name, history in layer_histories(changed, site.catalogue.storages).items():
         published, before = next(history.changed())
-        yield name, item(endpoint, Entry(changed[name], published, before))
+        entry = Entry(changed[name], published, before)
+        yield changed[name].id, item(endpoint, entry)
 
 
 def _secret(path: str) -> bytes:

@@ -6,12 +6,16 @@ from datetime import date, timedelta
 
 import pytest
 
-from mastaba_dimensions.grammar import (
+from mastaba_documents import times
+from mastaba_documents.times import (
     DAY,
+    SECOND,
     Period,
     Precision,
     civil,
     days_of,
+    parse_day,
+    parse_instant,
     parse_number,
     parse_period,
     parse_time,
@@ -97,3 +101,46 @@ def test_a_period_of_nothing_but_months_keeps_the_time() -> None:
     start = parse_time("2024-01-31T12:30:00Z")
     assert start is not None
     assert time_text(Period(1, 0).after(start.start), Precision.SECOND) == "2024-02-29T12:30:00Z"
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("1970-01-01T00:00:00Z", 0.0),
+        ("1970-01-01t00:00:01z", 1.0),
+        ("1970-01-01 01:00:00.5+01:00", 0.5),
+        ("1969-12-31T23:59Z", -60.0),
+        ("1970-01-01T00:00:00", None),
+        ("1970-01-01", None),
+        ("1970-01-01T00Z", None),
+        ("1970-13-01T00:00:00Z", None),
+        ("１970-01-01T00:00:00Z", None),
+    ],
+)
+def test_instants_have_a_time_and_a_zone(text: str, seconds: float | None) -> None:
+    assert parse_instant(text) == (None if seconds is None else seconds * SECOND)
+
+
+@pytest.mark.parametrize(
+    ("text", "day"),
+    [
+        ("2026-11-30", date(2026, 11, 30)),
+        ("0001-01-01", date(1, 1, 1)),
+        ("0000-12-31", None),
+        ("2026-02-30", None),
+        ("20261130", None),
+        ("2026-W01-1", None),
+        ("2026-11", None),
+        ("２026-11-30", None),
+    ],
+)
+def test_days_have_one_form(text: str, day: date | None) -> None:
+    assert parse_day(text) == day
+
+
+def test_long_texts_are_not_kept() -> None:
+    """Texts come from requests, and may have a megabyte."""
+    times._parsed_time.cache_clear()
+    assert parse_time("2" * 1_000_000) is None
+    assert parse_time("1950") is not None
+    assert times._parsed_time.cache_info().currsize == 1

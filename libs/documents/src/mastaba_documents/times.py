@@ -1,15 +1,18 @@
 """The grammar of times, periods and numbers (time.md section 1.3). All parsing is linear.
 
 Instants are integers: microseconds since 1970-01-01T00:00:00Z in the proleptic Gregorian calendar,
-for the years -9999 to 9999. Every time denotes an interval by its precision.
+for the years -9999 to 9999. Every time denotes an interval by its precision. All distributions
+read times with these functions.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from datetime import date
 from decimal import Decimal
 from enum import IntEnum
+from functools import lru_cache
 from typing import Final
 
 SECOND: Final = 1_000_000
@@ -28,6 +31,7 @@ _NUMBER: Final = re.compile(
     r"[+-]?(?:[0-9]{1,30}(?:\.[0-9]{0,30})?|\.[0-9]{1,30})(?:[eE][+-]?[0-9]{1,2})?"
 )
 _LONGEST: Final = 80
+_UNIX_EPOCH: Final = date(1970, 1, 1).toordinal()
 _MONTH_DAYS: Final = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
@@ -122,8 +126,11 @@ def _month_days(year: int, month: int) -> int:
 
 def parse_time(text: str) -> Time | None:
     """Return the interval of a time; None if it is not one."""
-    if len(text) > _LONGEST:
-        return None
+    return _parsed_time(text) if len(text) <= _LONGEST else None
+
+
+@lru_cache(maxsize=4096)
+def _parsed_time(text: str) -> Time | None:
     compact = _COMPACT.fullmatch(text)
     found = compact or _TIME.fullmatch(text)
     if found is None:
@@ -167,6 +174,29 @@ _LENGTHS: Final = {
 }
 
 
+def parse_instant(text: str) -> int | None:
+    """Return the instant of a date with time and zone (RFC 3339, clause 5.6); None if it is none.
+
+    Seconds may be absent. As the standard allows, ``t`` and ``z`` may be in lower case, and a space
+    may replace the ``T``.
+    """
+    text = text.upper().replace(" ", "T", 1)
+    found = parse_time(text)
+    has_zone = text.endswith("Z") or text[-6:-5] in ("+", "-")
+    if found is None or not has_zone or found.precision is None:
+        return None
+    return found.start if found.precision >= Precision.MINUTE else None
+
+
+def parse_day(text: str) -> date | None:
+    """Return a date of the form ``yyyy-mm-dd``, from the year 1; None if it is none."""
+    found = parse_time(text)
+    if found is None or found.precision is not Precision.DAY or len(text) != 10:
+        return None
+    days = found.start // DAY + _UNIX_EPOCH
+    return date.fromordinal(days) if days > 0 else None
+
+
 def parse_period(text: str) -> Period | None:
     """Return a period that is longer than nothing; None if it is not one."""
     found = _PERIOD.fullmatch(text) if len(text) <= _LONGEST else None
@@ -202,3 +232,12 @@ def time_text(instant: int, precision: Precision) -> str:
             text += f".{rest:06d}"[: 4 if rest % 1000 == 0 else 7]
         text += "Z"
     return text
+
+
+def interval_of(time: Time) -> tuple[str, str]:
+    """Return the first and last instant of a time, ISO 8601."""
+    second = Precision.SECOND
+    if time.precision is Precision.FRACTION:
+        text = time_text(time.start, Precision.FRACTION)
+        return text, text
+    return time_text(time.start, second), time_text(time.end - 1, second)
