@@ -226,7 +226,7 @@ class Edge:
             "-n",
             self.folder / "varnish",
             "-s",
-            "malloc,64m",
+            "malloc,160m",
             "-p",
             "vcc_allow_inline_c=off",
         ]

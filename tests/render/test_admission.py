@@ -34,7 +34,12 @@ class Maps:
         self._ends[name] = threading.Event()
 
         def draw() -> None:
-            cancellation.begin(None, 600, SimpleNamespace(latest=0.0), {"REMOTE_ADDR": who})
+            cancellation.begin(
+                None,
+                600,
+                SimpleNamespace(latest=0.0),
+                {"REMOTE_ADDR": who and f"192.0.2.{ord(who)}"},
+            )
             with suppress(OverloadedError), self.admission.map(cost):
                 self.begun.append(name)
                 assert self._ends[name].wait(120)
@@ -166,7 +171,7 @@ def test_a_client_that_waits_for_many_maps_refuses_nobody_else_a_place(maps: Map
         maps.ask(f"a{number}", 1, "a")
     thread = threading.Thread(target=maps.ask, args=("b0", 1, "b"))
     thread.start()
-    until(lambda: any(one.who == "b" for one in maps.admission._queue))
+    until(lambda: any(one.who == f"192.0.2.{ord('b')}" for one in maps.admission._queue))
     assert maps.admission.waiting == 3
     maps.end("a0")
     until(lambda: maps.begun == ["a0", "a1"])

@@ -64,7 +64,7 @@ def both(
     """Return a map, and the same map drawn from all source pixels of its extent."""
     image = region.draw(*arguments)
     with monkeypatch.context() as patch:
-        patch.setattr(layer_map, "_holds", lambda area, window: True)
+        patch.setattr(layer_map, "holds", lambda area, window: True)
         patch.setattr(layer_map, "_PRODUCTS", math.inf)
         return image, region.draw(*arguments)
 

@@ -42,15 +42,16 @@ def fine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     world.add("row", ramp, document=FINE, levels=(LevelPlan("0", 40, 40, 0, COUNT - 1),))
     world.add("column", ramp, document=FINE, levels=(LevelPlan("0", 0, COUNT - 1, 7, 7),))
     world.add("one", ramp, document=FINE, levels=(LevelPlan("0", 40, 40, 7, 7),))
-    world.add(
-        "white",
-        lambda level, row, col: np.full((48, 64, 3), 255, np.uint8),
-        format="TIFF_RAW_UINT8",
-        channels=3,
-        document=FINE,
-        levels=(LevelPlan("0", 0, 39, 0, COUNT - 1),),
-        of_position=False,
-    )
+    for name, rows, columns in (("white", 40, COUNT), ("all", COUNT, COUNT), ("most", 79, 79)):
+        world.add(
+            name,
+            lambda level, row, col: np.full((48, 64, 3), 255, np.uint8),
+            format="TIFF_RAW_UINT8",
+            channels=3,
+            document=FINE,
+            levels=(LevelPlan("0", 0, rows - 1, 0, columns - 1),),
+            of_position=False,
+        )
     yield world
     world.close()
 
@@ -109,6 +110,19 @@ def test_an_overview_shows_the_ground(fine: World, size: int, group: int) -> Non
     difference = np.abs(image.pixels[:, :, 0] - expected)[inside]
     assert difference.max() < group * 115
     assert np.median(difference) < group * 115 / 2
+
+
+@pytest.mark.parametrize("kernel", ["nn", "lanczos_2"])
+@pytest.mark.parametrize(("name", "size"), [("all", 8), ("all", 10), ("most", 10)])
+def test_the_last_row_of_a_small_map_has_data(
+    fine: World, name: str, size: int, kernel: str
+) -> None:
+    """The last pixel of the overview has less than half of its ground in the level."""
+    request = whole_map(fine, name, size=size)
+    layer = replace(fine.layer(name), resampling=kernel)
+    image = fine.site.renderer.render(replace(request, layers=(MapLayer(layer, None),)))
+    assert image.valid is None or image.valid.all()
+    assert (image.pixels == 255).all()
 
 
 def test_what_is_not_stored_stays_empty(fine: World) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 from tests.series import colour_of, series_installation
@@ -56,7 +57,7 @@ def test_the_slider_shows_another_value(page: Page) -> None:
     # The address shows it again, with its snippets.
     address = page.page.url
     assert f"/viewer/ORTHO%3Btime%3D{YEARS[1]['time']}#at=" in address
-    assert "time%3D1975-06" in page.page.locator("#snippet").inner_text()
+    assert "/ORTHO;time=1975-06/" in unquote(page.page.locator("#snippet").inner_text())
     page.page.goto("about:blank")
     page.page.goto(address)
     assert shown(page) == colour_of(1)

@@ -46,7 +46,8 @@ def test_addresses_and_snippets_have_the_value(client: Client) -> None:
     assert found["times"]["value"] == "1950"
     assert found["times"]["base"] == "ORTHO"
     templates = {one["id"]: one["styles"][0]["template"] for one in found["sources"]}
-    assert "/ORTHO%3Btime%3D1950/" in templates["tms"]
+    # As in its own documents.
+    assert "/ORTHO;time=1950/" in templates["tms"]
     for name in ("wms", "wmts"):
         assert "ORTHO%3Btime%3D1950" in templates[name]
     # ArcGIS gets the address of a service, and shows its layers.

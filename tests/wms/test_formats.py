@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from PIL import Image, TiffImagePlugin
+from tests.tiny import tiny_installation
 from werkzeug.test import Client, TestResponse
 
 from mastaba_conformance.tiny_installation import tiny_float_tile, tiny_integer_tile
@@ -162,6 +164,20 @@ def test_file_names(ask: Ask, query: dict[str, str], header: str) -> None:
         ask(**query).headers["Content-Disposition"].replace("%3A", ":").replace("%20", " ")
         == header
     )
+
+
+def test_file_name_of_webp(tmp_path: Path, open_client: Callable[[Path], Client]) -> None:
+    settings = {"map": {"formats": ["image/webp"]}}
+    server_json = tiny_installation(
+        tmp_path, services=["wms"], services_overrides={"global": settings}
+    )
+    response = open_client(server_json).get(
+        "/wms?SERVICE=WMS&VERSION=1.3.0&REQUEST=GetMap&LAYERS=RGB_RAW&STYLES=&CRS=EPSG:3857"
+        "&WIDTH=64&HEIGHT=64&BBOX=0,0,5000000,5000000&FORMAT=image/webp"
+    )
+    assert response.content_type == "image/webp", response.data
+    assert response.data[8:12] == b"WEBP"
+    assert response.headers["Content-Disposition"] == 'inline; filename="image.webp"'
 
 
 @pytest.mark.sampled

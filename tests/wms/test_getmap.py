@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from lxml import etree
 from numpy.typing import NDArray
+from tests.wms.conftest import install
 from werkzeug.test import Client, TestResponse
 
 from mastaba_conformance.tiny_installation import tiny_integer_tile
+from mastaba_writer.installation import layer_document
+from mastaba_writer.pyramids import LevelPlan, write_pyramid
+from mastaba_writer.tile_matrix_sets import web_mercator
 
 MapQuery = Callable[..., dict[str, str]]
 Fault = Callable[[TestResponse], tuple[int, str, str | None]]
@@ -238,6 +243,40 @@ def test_resolution_of_the_device_chooses_the_level(draw: Draw) -> None:
 def test_map_beside_the_data_shows_the_background(draw: Draw, dpi: str, box: str) -> None:
     pixels = draw(BBOX=box, DPI=dpi, LAYERS="ground,cover", STYLES=",", WIDTH=30, HEIGHT=20)
     assert (pixels == 255).all()
+
+
+@pytest.mark.parametrize(
+    ("crs", "box"),
+    [("EPSG:3857", "0,0,10000000,10000000"), ("EPSG:4326", "0,0,60,80")],
+)
+def test_layer_that_is_far_away_changes_nothing_of_the_others(
+    tmp_path: Path,
+    open_client: Callable[[Path], Client],
+    map_query: MapQuery,
+    image: ReadImage,
+    crs: str,
+    box: str,
+) -> None:
+    """It has its finest level only, of which the extent would be too many tiles."""
+    descriptor = write_pyramid(
+        tmp_path / "far",
+        "far",
+        tile_matrix_set=web_mercator(),
+        format="TIFF_PNG_UINT8",
+        channels=3,
+        levels=[LevelPlan("6", 40, 41, 8, 9)],
+        tile=tiny_integer_tile(3),
+    )
+    client = open_client(install(tmp_path / "i", layers={"far": layer_document(descriptor)}))
+
+    def draw(layers: str) -> NDArray[Any]:
+        query = map_query(LAYERS=layers, STYLES="," * layers.count(","), CRS=crs, BBOX=box)
+        return image(client.get("/wms", query_string=query))
+
+    alone = draw("ground")
+    assert (alone != 255).any()
+    for layers in ("ground,far", "far,ground", "far,ground,far"):
+        assert np.array_equal(draw(layers), alone), layers
 
 
 def test_plus_signs_and_exponents_are_numbers(client: Client, draw: Draw, ask: Ask) -> None:

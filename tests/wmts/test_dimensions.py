@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 import pytest
@@ -167,11 +168,38 @@ def test_a_value_selects_its_tile_in_every_binding(tiles: Asker) -> None:
             assert colour(tiles.post(Time=spelt)) == of(text)
         assert colour(tiles.kvp(tImE=text)) == colour(tiles.kvp(DIM_TIME=text)) == of(text)
         assert colour(tiles.path(layer=f"ORTHO;time={text}")) == of(text)
-        assert colour(tiles.kvp(f"ORTHO;time={text}", TIME="1950")) == of(text)
+        assert colour(tiles.kvp(f"ORTHO;time={text}", TIME=text)) == of(text)
     assert colour(tiles.path(layer="ORTHO_1950")) == of("1950")
     # Several values: the newest.
     assert colour(tiles.kvp(TIME="1950/1980")) == of("1975")
     assert colour(tiles.kvp(TIME="1975,1950")) == of("1975")
+
+
+INTERVALS = ("2000/2010", "2000-01-01/2000-06-30", "2019-04/2019-09", "2019-07", "2019-08-15")
+
+
+def test_each_interval_that_documents_list_has_its_tile(
+    tmp_path: Path, open_client: OpenClient
+) -> None:
+    """Of two intervals with an equal start, the later one in the list is written in full."""
+    rows = [{"time": text} for text in INTERVALS]
+    asker = Asker(open_client(series_installation(tmp_path, rows, services=("wmts", "wms"))))
+    (time,) = described(asker, "ORTHO").iterfind("{*}Dimension")
+    listed = [one.text for one in time.iterfind("{*}Value")]
+    assert len(set(listed)) == len(INTERVALS)
+    found = [colour(asker.kvp(Time=text)) for text in listed]
+    assert sorted(found) == sorted(colour_of(number) for number in range(len(INTERVALS)))
+    for text, expected in zip(listed, found, strict=True):
+        assert colour(asker.post(Time=text)) == expected
+        if "/" not in text:
+            assert colour(asker.path(text)) == expected
+        assert colour(asker.path(layer=f"ORTHO;time={quote(text, safe='')}")) == expected
+    for version in ("1.3.0", "1.1.1"):
+        query = f"/wms?SERVICE=WMS&REQUEST=GetCapabilities&VERSION={version}"
+        document = etree.fromstring(asker.client.get(query).data)
+        name = "Dimension" if version == "1.3.0" else "Extent"
+        (extent,) = (one.text for one in document.iterfind(f".//{{*}}{name}") if one.text)
+        assert len(set(extent.split(","))) == len(INTERVALS)
 
 
 @pytest.mark.parametrize("text", ["", "default", "current", "undefined"])

@@ -52,7 +52,11 @@ def pixels(response: TestResponse, mode: str) -> npt.NDArray[np.int64]:
 def test_picture_has_the_pixels_that_are_stored(
     tiny: Client, media_type: str, tolerance: int
 ) -> None:
-    shown = pixels(get(tiny, "RGB_RAW", media_type), "RGB")
+    response = get(tiny, "RGB_RAW", media_type)
+    extension = media_type.removeprefix("image/").replace("jpeg", "jpg")
+    named = f'inline; filename="image.{extension}"'
+    assert response.headers["Content-Disposition"] == named
+    shown = pixels(response, "RGB")
     assert np.abs(shown - tiny_integer_tile(3)(LEVEL, ROW, COL)).mean() <= tolerance / 4
     assert np.percentile(np.abs(shown - tiny_integer_tile(3)(LEVEL, ROW, COL)), 95) <= tolerance
 

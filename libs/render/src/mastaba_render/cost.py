@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from mastaba_server.web.parameters import whole_number
+
 _PIXELS: Final = 65_536
 """A map of 256 × 256 pixels of one layer costs 1, as a stored tile."""
 _PROJECTED: Final = 2
-_MOST_DIGITS: Final = 9
 
 
 def map_cost(size: tuple[str, str], most_pixels: int, layers: int, *, is_projected: bool) -> int:
@@ -21,9 +22,10 @@ def map_cost(size: tuple[str, str], most_pixels: int, layers: int, *, is_project
     """
     pixels = 1
     for text in size:
-        if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS):
+        number = whole_number(text)
+        if number is None:
             return 1
-        pixels *= int(text)
+        pixels *= number
     if pixels > most_pixels:
         return 1
     cost = max(1, round(pixels / _PIXELS)) * max(1, layers)

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS
+from mastaba_server.web.parameters import size
 
 Strip = npt.NDArray[Any]
 """Some rows of a raster: shape (rows, columns, channels), dtype uint8 or float32."""
@@ -202,7 +203,6 @@ class StripEncoder(Encoder):
 
 def quality(options: Mapping[str, str]) -> int:
     """Return the option ``quality``, 1 to 100; 75 if absent or invalid (wms.md section 3.1)."""
-    text = options.get("quality", "")
-    if not (text.isascii() and text.isdigit() and len(text) <= len(str(_BEST_QUALITY))):
-        return _DEFAULT_QUALITY
-    return int(text) if 1 <= int(text) <= _BEST_QUALITY else _DEFAULT_QUALITY
+    text = options.get("quality")
+    number = size(text, _BEST_QUALITY) if text else None
+    return number or _DEFAULT_QUALITY

@@ -17,7 +17,7 @@ from mastaba.model.tile_matrix_set import COARSEST, TileMatrix
 from mastaba_render.compose import joined, merge, merge_memory
 from mastaba_render.extent import cell_of, part_of, part_with_data, turn_of
 from mastaba_render.map_request import MapImage, MapLayer, MapRequest, Mask, Pixels
-from mastaba_render.mosaic import DecodedTiles, LevelPixels, StoredTiles
+from mastaba_render.mosaic import DecodedTiles, LevelPixels, StoredTiles, area_met, holds
 from mastaba_render.native import Window
 from mastaba_render.overview import OverviewPixels
 from mastaba_render.positions import other_crs_positions
@@ -178,10 +178,10 @@ class LayerMap:
         self.is_empty = positions is None
         needs = None if positions is None else positions.needs(self._kernel, self._all)
         if positions is not None and needs is not None:
-            area = _area_met(level, needs.window, self._around)
+            area = area_met(level.area, needs.window, self._around * level.tile_width)
             if area is None:
                 positions = needs = None
-            elif not _holds(area, needs.window):
+            elif not holds(area, needs.window):
                 positions = self._within(positions, area)
                 needs = None if positions is None else positions.needs(self._kernel, self._all)
         self._positions = positions
@@ -543,38 +543,6 @@ def version_of(stored: StoredTiles) -> str | None:
 def row_ranges(height: int, step: int) -> Sequence[slice]:
     """Return the ranges of rows of strips of ``step`` rows, the last one perhaps lower."""
     return [slice(start, min(start + step, height)) for start in range(0, height, step)]
-
-
-def _area_met(level: LevelPixels | OverviewPixels, window: Window, around: int) -> Window | None:
-    """Return the pixels of a level that may hold data; None if a window meets none.
-
-    If columns repeat, they are those from the first to the last that the window meets.
-    """
-    top, bottom, left, right = level.area
-    turn = around * level.tile_width
-    if turn:
-        start, end = float(window.left), float(window.right)
-        if end - start > turn > 2 * (right - left):
-            # A kernel of half the world need not show a region a second time, from far away.
-            start, end = (start + end - turn) / 2, (start + end + turn) / 2
-        first = math.floor((start - right) / turn) + 1
-        last = math.ceil((end - left) / turn) - 1
-        if first > last:
-            return None
-        left, right = math.floor(left + first * turn), math.ceil(right + last * turn)
-    if min(window.bottom, bottom) <= max(window.top, top):
-        return None
-    return (
-        None
-        if min(window.right, right) <= max(window.left, left)
-        else Window(top, bottom, left, right)
-    )
-
-
-def _holds(area: Window, window: Window) -> bool:
-    """Return whether an area contains a window."""
-    top, bottom, left, right = window
-    return top >= area.top and bottom <= area.bottom and left >= area.left and right <= area.right
 
 
 def _too_big() -> InvalidParameterError:

@@ -7,11 +7,12 @@ import os
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Final
 
 import numpy as np
 
-from mastaba.containers.reader import StoredTile, TileReader
+from mastaba.containers.reader import StoredTile, TileReader, may_retry
 from mastaba.errors import ObjectChangedError, SlabFormatError
 from mastaba.model.format import Codec
 from mastaba.model.pyramid import Level, Pyramid
@@ -27,9 +28,6 @@ from mastaba_server.threads.per_process import ThreadPool
 # With fewer tiles, using other threads costs more than it saves.
 _PARALLEL_FROM: Final = 6
 _DECODING: Final = ThreadPool(len(os.sched_getaffinity(0)), "decode")
-
-_ATTEMPTS: Final = 4
-"""Maximum reads of the tiles of a map that are replaced repeatedly."""
 
 DECODED_AT_A_TIME: Final = 16 * 1024**2
 """Bytes of decoded tiles held at a time while a window is assembled."""
@@ -330,7 +328,7 @@ class LevelPixels:
                 del wanted[place]
         if not wanted:
             return ready, wanted, []
-        for _ in range(_ATTEMPTS):
+        for attempt in count(1):
             before = {tile.slab: tile.index for tile in wanted.values()}
             payloads = read_located(list(wanted.values()))
             replaced = {
@@ -345,7 +343,10 @@ class LevelPixels:
                 return ready, wanted, payloads
             stored.update(self.locate(places))
             wanted, ready = _existing(stored, places), {}
-        raise ObjectChangedError("the tiles of a map are replaced again and again")
+            changed = ObjectChangedError("the tiles of a map are replaced again and again")
+            if not may_retry(changed, attempt):
+                raise changed
+        raise AssertionError("unreachable: the last attempt returns or raises")
 
     def _decoded(
         self,
@@ -462,6 +463,40 @@ class LevelPixels:
         rows, tile_rows = _shared(row * height, height, window.top, window.bottom)
         columns, tile_columns = _shared(col * width, width, window.left, window.right)
         return (rows, columns), (tile_rows, tile_columns)
+
+
+def area_met(area: Window, window: Window, turn: float) -> Window | None:
+    """Return the pixels of a level that may hold data; None if a window meets none.
+
+    Args:
+        area: those of the level.
+        turn: columns; 0 if they do not repeat. If they do, the pixels returned are those from the
+            first to the last area that the window meets.
+    """
+    top, bottom, left, right = area
+    if turn:
+        start, end = float(window.left), float(window.right)
+        if end - start > turn > 2 * (right - left):
+            # A kernel of half the world need not show a region a second time, from far away.
+            start, end = (start + end - turn) / 2, (start + end + turn) / 2
+        first = math.floor((start - right) / turn) + 1
+        last = math.ceil((end - left) / turn) - 1
+        if first > last:
+            return None
+        left, right = math.floor(left + first * turn), math.ceil(right + last * turn)
+    if min(window.bottom, bottom) <= max(window.top, top):
+        return None
+    return (
+        None
+        if min(window.right, right) <= max(window.left, left)
+        else Window(top, bottom, left, right)
+    )
+
+
+def holds(area: Window, window: Window) -> bool:
+    """Return whether an area contains a window."""
+    top, bottom, left, right = window
+    return top >= area.top and bottom <= area.bottom and left >= area.left and right <= area.right
 
 
 def _shared(corner: int, size: int, start: int, end: int) -> tuple[slice, slice]:

@@ -46,8 +46,9 @@ class _Axis:
 class OverviewPixels:
     """The pixels of a level that is not stored; the counterpart of `LevelPixels`.
 
-    A pixel is taken from the middle of those that it represents. If a tile would become smaller
-    than 16 pixels, only one tile of each group is read, and stretched over the group.
+    A pixel is taken from the middle of those that it represents and that are in the level. If a
+    tile would become smaller than 16 pixels, only one tile of each group is read, and stretched
+    over the group.
 
     Args:
         source: the coarsest level.
@@ -114,32 +115,35 @@ class OverviewPixels:
         return mosaic_of(pixels, valid, source.nodata)
 
     def _axes(self, window: Window, around: int) -> tuple[_Axis, _Axis]:
-        matrix, limits = self.level.matrix, self.level.limits
-        rows = window.top, window.bottom, matrix.tile_height, limits.min_row, limits.max_row
-        columns = window.left, window.right, matrix.tile_width, limits.min_col, limits.max_col
+        matrix, (top, bottom, left, right) = self.level.matrix, self._source.area
+        rows = window.top, window.bottom, matrix.tile_height, top, bottom
+        columns = window.left, window.right, matrix.tile_width, left, right
         return self._axis(*rows), self._axis(*columns, around)
 
     def _axis(
-        self, first: int, end: int, tile: int, lowest: int, highest: int, around: int = 0
+        self, first: int, end: int, tile: int, lowest: int, beyond: int, around: int = 0
     ) -> _Axis:
         """Return the source of the rows or columns from ``first`` to before ``end``.
 
         Args:
             tile: pixels of a tile along this axis.
-            lowest, highest: limits of the tiles along this axis.
+            lowest, beyond: first row or column of the stored pixels, and the one behind the last.
         """
         # Floats also hold positions far outside.
-        stored = np.floor((np.arange(first, end, dtype=np.float64) + 0.5) * self._factor)
+        middles = (np.arange(first, end, dtype=np.float64) + 0.5) * self._factor
         if around:
-            stored %= around * tile
+            middles %= around * tile
+        half = self._factor / 2
+        starts, ends = np.maximum(middles - half, lowest), np.minimum(middles + half, beyond)
+        inside = starts < ends
         group = max(1, self._factor * _BLOCK // tile)
-        tiles, pixels = np.divmod(stored, tile)
-        inside = (tiles >= lowest) & (tiles <= highest)
-        tiles, pixels = tiles[inside], pixels[inside]
+        tiles, pixels = np.divmod(np.floor((starts + ends)[inside] / 2), tile)
         if group > 1:
             # Each tile of a group shows its part of the tile in the middle.
             pixels = (tiles % group * tile + pixels) // group
-            tiles = np.clip(tiles // group * group + group // 2, lowest, highest)
+            tiles = np.clip(
+                tiles // group * group + group // 2, lowest // tile, (beyond - 1) // tile
+            )
         found = np.full((2, inside.size), -1, np.int64)
         found[:, inside] = tiles, pixels
         return _Axis(*found)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from mastaba.errors import MastabaError
+from mastaba_server.web.parameters import whole_number
 
 if TYPE_CHECKING:
     import argparse
@@ -17,7 +18,7 @@ _LARGEST = 1e100
 """Coordinate, which also fits into the arithmetic of tiles."""
 
 _AGENT = """\
-Removes responses from the cache of nginx when `mastaba` or `mastaba purge` asks for it. Start it
+Removes responses from the cache of nginx when `mastaba` or `mastaba purge` requests it. Start it
 as the user of nginx. Add its address to plugins.edge.caches of server.json.
 """
 
@@ -91,11 +92,12 @@ def _run_agent(arguments: argparse.Namespace) -> int:
     from mastaba_edge.agent import Agent
     from mastaba_edge.purging import PurgeError, read_secret
 
-    host, colon, port = arguments.listen.rpartition(":")
-    if not colon or not port.isdecimal() or int(port) > 65535:
+    host, colon, text = arguments.listen.rpartition(":")
+    port = whole_number(text)
+    if not colon or port is None or port > 65535:
         return _fail(f"--listen {arguments.listen!r} is not HOST:PORT")
     try:
-        agent = Agent(host, int(port), arguments.cache, read_secret(arguments.secret_file))
+        agent = Agent(host, port, arguments.cache, read_secret(arguments.secret_file))
     except (PurgeError, OSError) as error:
         return _fail(str(error))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))

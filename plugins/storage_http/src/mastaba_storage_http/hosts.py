@@ -24,6 +24,17 @@ _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
+_NOT_GLOBAL: Final = tuple(
+    # Translation within a site (RFC 8215), segment routing (RFC 9602), documentation (RFC 9637),
+    # and addresses of sites (RFC 3879): `is_global` of Python knows none of them.
+    map(ipaddress.IPv6Network, ("64:ff9b:1::/48", "5f00::/16", "3fff::/20", "fec0::/10"))
+)
+_WITH_IPV4_AT_THE_END: Final = tuple(
+    # NAT64 (RFC 6052), and IPv4-compatible addresses (RFC 4291, 2.5.5.1).
+    map(ipaddress.IPv6Network, ("64:ff9b::/96", "::/96"))
+)
+
+
 @dataclass(frozen=True, slots=True)
 class AllowedHosts:
     """The hosts of the variable ``HTTP_HOSTS``.
@@ -66,9 +77,8 @@ class AllowedHosts:
             address: _Address = ipaddress.ip_address(text.partition("%")[0])
         except ValueError:
             return False
-        mapped = getattr(address, "ipv4_mapped", None)
-        address = mapped or address
-        return (address.is_global and not address.is_multicast) or _contains(self.networks, address)
+        address = getattr(address, "ipv4_mapped", None) or address
+        return _is_public(address) or _contains(self.networks, address)
 
 
 def host_and_port(text: str) -> tuple[str, int | None]:
@@ -82,6 +92,19 @@ def host_and_port(text: str) -> tuple[str, int | None]:
     if match is None or not (port is None or 0 < port < 65536):
         raise ValueError(f"{text!r} is not a host, or a host and a port")
     return match["name"].lower().rstrip("."), port
+
+
+def _is_public(address: _Address) -> bool:
+    if isinstance(address, ipaddress.IPv6Address):
+        if _contains(_NOT_GLOBAL, address):
+            return False
+        inner = address.sixtofour
+        if _contains(_WITH_IPV4_AT_THE_END, address):
+            inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+        # Gateways translate it.
+        if inner is not None and not _is_public(inner):
+            return False
+    return address.is_global and not address.is_multicast
 
 
 def _network(item: str) -> _Network | None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mastaba.api.web import printable
 from mastaba.errors import InvalidParameterError, StorageError, UnknownPathError
+from mastaba_ows.parameters import whole_number
 from mastaba_styles.files import content_of, version_of, versioned_response
 from mastaba_styles.glyphs import LAST_CODE, RANGE, composed, encoded_range
 
@@ -260,8 +261,8 @@ def _file(first: int) -> str:
 def _first(file: str) -> int:
     """Return the first code point of a range."""
     text = file.partition("-")[0]
-    first = int(text) if text.isascii() and text.isdigit() and len(text) < 8 else -1
-    if first < 0 or first % RANGE or first > LAST_CODE or file != _file(first):
+    first = whole_number(text)
+    if first is None or first % RANGE or first > LAST_CODE or file != _file(first):
         expected = "a range is 0-255.pbf, 256-511.pbf, …"
         raise InvalidParameterError(f"{expected}, not {printable(file)}", "range")
     return first

@@ -14,7 +14,7 @@ from mastaba.api.documents import Fault, Severity
 from mastaba.api.services import RootEntry, Service
 from mastaba.api.web import Document, Response, message, printable
 from mastaba.errors import UnknownPathError, public_message
-from mastaba_ows.errors import STATUSES, entry_of
+from mastaba_ows.errors import status_of
 from mastaba_ows.offers import STYLESHEET, Stylesheet
 from mastaba_styles.fonts import Fonts
 from mastaba_styles.made import made_style
@@ -166,7 +166,7 @@ class StylesService(Service):
         return document.respond(request, is_constant=True)
 
     def error_response(self, error: Exception, request: Request) -> Response:
-        status = entry_of(error, STATUSES)
+        status = status_of(error)
         content = {"error": {"status": status, "message": public_message(error)}}
         return message(status, json.dumps(content, ensure_ascii=False), _JSON)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from mastaba.api.web import Response, message
+from mastaba.api.web import Response, entry_of, message
 from mastaba.errors import RendererMissingError, UnsupportedOperationError, public_message
-from mastaba_ows.errors import STATUSES, entry_of
+from mastaba_ows.errors import STATUSES
 
 # A layer that GDAL cannot read is an error of the request (tms.md section 2).
 _STATUSES: Final = {**STATUSES, UnsupportedOperationError: 400, RendererMissingError: 501}

@@ -98,7 +98,12 @@ class TileMapServer(Service):
         """Return the template of the tiles of a layer; see `mastaba_ows.offers.zoom_tiles`."""
         if self._from_bottom:
             return ""
-        return tile_template(self.settings.endpoint_uri, OfferedTileMap(layer))
+        return tile_template(self.settings.endpoint_uri, self._published(OfferedTileMap(layer)))
+
+    def tile_template(self, layer: Layer, style: str) -> str:
+        """Return the template of the paths of stored tiles; see `mastaba_ows.offers`."""
+        places = "{TileMatrix}", "{TileCol}", "{TileRow}"
+        return tile_template(self.settings.endpoint_uri, OfferedTileMap(layer), places)
 
     def error_response(self, error: Exception, request: Request) -> Response:
         return error_report(error)

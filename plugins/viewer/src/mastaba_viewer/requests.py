@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mastaba.api.catalogue import CRS, BoundingBox
 from mastaba.api.web import Document
 from mastaba.errors import InvalidParameterError, UnknownNameError
+from mastaba_ows.parameters import decimal, decimals, flag
 from mastaba_viewer.choices import is_offered
 from mastaba_viewer.grids import grids
 from mastaba_viewer.sources import sources
@@ -53,21 +54,19 @@ class View:
         Raises:
             InvalidParameterError: the box or the cell size is missing or invalid.
         """
-        try:
-            xmin, ymin, xmax, ymax = map(float, query.get("bbox", "").split(","))
-            cell = float(query.get("cell", ""))
-        except ValueError:
-            raise InvalidParameterError("bbox needs four numbers, cell one", "bbox") from None
-        is_finite = all(map(math.isfinite, (xmin, ymin, xmax, ymax, cell)))
-        if not (is_finite and xmin < xmax and ymin < ymax and cell > 0):
-            raise InvalidParameterError("bbox or cell is empty or infinite", "bbox")
+        corners, cell = decimals(query.get("bbox", ""), (4,)), decimal(query.get("cell", ""))
+        if corners is None or cell is None:
+            raise InvalidParameterError("bbox needs four numbers, cell one", "bbox")
+        xmin, ymin, xmax, ymax = corners
+        if not (xmin < xmax and ymin < ymax and cell > 0):
+            raise InvalidParameterError("bbox or cell is empty", "bbox")
         return cls(
             query.get("set", ""),
             query.get("style") or None,
             BoundingBox(xmin, ymin, xmax, ymax),
             cell,
             query.get("format", ""),
-            query.get("transparent") != "false",
+            flag(query.get("transparent", "")) is not False,
         )
 
     def in_grid(self, shown: Mapping[str, Any], grid: Mapping[str, Any]) -> View:
@@ -181,7 +180,7 @@ def _map_url(offer: _Offer, media_type: str, transparent: bool) -> str:
     edges = [box.xmin, box.ymin, box.xmax, box.ymax]
     if offer.grid["northingFirst"]:
         edges = [box.ymin, box.xmin, box.ymax, box.xmax]
-    is_wms, flag = offer.source["id"] == "wms", str(transparent)
+    is_wms, shows_below = offer.source["id"] == "wms", str(transparent)
     values = {
         "CRS": offer.grid["crs"],
         "BBOX": ",".join(f"{edge:.15g}" for edge in edges),
@@ -189,7 +188,7 @@ def _map_url(offer: _Offer, media_type: str, transparent: bool) -> str:
         "HEIGHT": str(height),
         # OGC API uses short format names and lower-case booleans.
         "FORMAT": media_type if is_wms else re.sub(r"^image/(\w+).*", r"\1", media_type),
-        "TRANSPARENT": flag.upper() if is_wms else flag.lower(),
+        "TRANSPARENT": shows_below.upper() if is_wms else shows_below.lower(),
     }
     return _filled(offer.look["template"], values)
 

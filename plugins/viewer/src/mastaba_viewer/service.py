@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from mastaba.api.services import Service
 from mastaba.api.web import Document, Response, message
-from mastaba.errors import RequestError, UnknownPathError, public_message
+from mastaba.errors import UnknownPathError, public_message
+from mastaba_ows.errors import status_of
 from mastaba_viewer.assets import assets
 from mastaba_viewer.description import layer_document, summary
 from mastaba_viewer.pages import compare_page, error_page, layer_page, list_page
@@ -69,15 +70,13 @@ class Viewer(Service):
         return self._secured(self._lists[language(request)].respond(request))
 
     def error_response(self, error: Exception, request: Request) -> Response:
-        status = 500
-        if isinstance(error, RequestError):
-            status = 404 if isinstance(error, UnknownPathError) else 400
+        status = status_of(error)
         if "text/html" not in (request.header("Accept") or ""):
             return self._secured(message(status, public_message(error), _PLAIN))
         # Pages of layers and of comparisons; everything else is for scripts.
         is_layer = len(request.path.split("/")) == 2 or request.path.startswith("/compare/")
         missing = "unknown-layer" if is_layer else "unknown-page"
-        key = missing if status == 404 else "request-failed"
+        key = missing if status in (404, 410) else "request-failed"
         page = error_page(self.settings, key, status, language(request))
         headers = [("Content-Type", "text/html; charset=utf-8"), ("Vary", "Accept")]
         return self._secured(Response(status, headers, page))

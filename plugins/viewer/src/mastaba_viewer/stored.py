@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from mastaba.api.web import Document
 from mastaba.errors import UnknownPathError
+from mastaba_ows.parameters import whole_number
 from mastaba_viewer.grids import block_size
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ def stored_tiles(layer: Layer, site: Site, tile_matrix: str, row: str, col: str)
 
 
 def _index(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
+    number = whole_number(text)
+    if number is None:
         raise UnknownPathError("invalid row or column of a block of tiles")
-    return int(text)
+    return number

@@ -6,7 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from mastaba.errors import RequestError, UnknownPathError
+from mastaba.errors import (
+    InvalidDimensionError,
+    MissingDimensionError,
+    UnknownNameError,
+    UnknownPathError,
+)
+from mastaba_ows.errors import GoneError
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import Catalogue, Layer
@@ -19,11 +25,15 @@ def named_layer(catalogue: Catalogue, name: str) -> Layer:
 
     Raises:
         UnknownPathError: there is none.
+        MovedError: the name has a date, and means a version.
+        GoneError: the version has been removed.
         OverloadedError: it cannot be opened at the moment.
     """
     try:
         layer = catalogue.resolve(name).layer
-    except RequestError:
+    except GoneError:
+        raise
+    except (UnknownNameError, InvalidDimensionError, MissingDimensionError):
         raise UnknownPathError("Unknown layer") from None
     if layer.key == layer.id:
         return layer

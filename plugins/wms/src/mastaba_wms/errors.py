@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mastaba.api.web import Response, message
+from mastaba.api.web import Response, entry_of, message
 from mastaba.errors import (
     InvalidDimensionError,
     InvalidParameterError,
@@ -16,7 +16,7 @@ from mastaba.errors import (
     UnsupportedOperationError,
     public_message,
 )
-from mastaba_ows.errors import STATUSES, entry_of
+from mastaba_ows.errors import STATUSES
 from mastaba_wms.versions import Version
 
 _MEDIA_TYPES: Final = {

@@ -16,7 +16,7 @@ from mastaba_ows.featureinfo.answers import (
     source_of,
 )
 from mastaba_ows.featureinfo.external import ExternalWMS
-from mastaba_ows.parameters import whole_number
+from mastaba_ows.parameters import flag, whole_number
 from mastaba_wms import params
 from mastaba_wms.errors import InvalidPointError, LayerNotDefinedError, LayerNotQueryableError
 from mastaba_wms.params import MapQueries, MapQuery
@@ -80,7 +80,7 @@ class GetFeatureInfo:
                 parts.extend(self._pixel(layer, query, i, j) for layer in one.shown)
             else:
                 parts.append(self._external.ask(source, info_format, forwarded))
-        with_sources = parameters.get("provenance", "").lower() == "true"
+        with_sources = flag(parameters.get("provenance", "")) is True
         response = feature_info_response(parts, info_format, with_sources=with_sources)
         notes = [note for one in queried for note in one.notes]
         response.headers = [*response.headers, *self._queries.warnings(notes)]

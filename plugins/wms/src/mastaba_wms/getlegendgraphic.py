@@ -8,8 +8,8 @@ from urllib.parse import quote
 
 from mastaba.api.catalogue import Style
 from mastaba.api.web import Response, content_disposition, printable
-from mastaba.errors import InvalidParameterError, UnsupportedFormatError
-from mastaba_ows.parameters import whole_number
+from mastaba.errors import UnsupportedFormatError
+from mastaba_ows.parameters import integer
 from mastaba_render.api.encoders import Encoder
 from mastaba_wms import params
 from mastaba_wms.dimensions import LayerNames
@@ -97,9 +97,4 @@ def legend_url(endpoint_uri: str, layer: str, style: Style, media_type: str) -> 
 
 def _hint(parameters: Mapping[str, str], name: str, default: int) -> int:
     value = parameters.get(name.lower())
-    if not value:
-        return default
-    number = whole_number(value)
-    if number is None or not 1 <= number <= _MAX_SYMBOL:
-        raise InvalidParameterError(f"{name} must be an integer from 1 to {_MAX_SYMBOL}", name)
-    return number
+    return integer(value, name, 1, _MAX_SYMBOL) if value else default

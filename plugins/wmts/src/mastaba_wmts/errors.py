@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mastaba.api.web import Response, message
+from mastaba.api.web import Response, entry_of, message
 from mastaba.errors import (
     InvalidDimensionError,
     InvalidParameterError,
@@ -17,7 +17,7 @@ from mastaba.errors import (
     UnsupportedOperationError,
     public_message,
 )
-from mastaba_ows.errors import STATUSES, GoneError, entry_of
+from mastaba_ows.errors import STATUSES, GoneError
 
 
 class VersionNegotiationError(RequestError):

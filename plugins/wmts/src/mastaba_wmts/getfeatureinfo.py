@@ -115,9 +115,12 @@ class GetFeatureInfo:
             try:
                 in_matrix, _, tile_row, tile_col = self._tiles.find(tile)
                 # The format and the style of the tile do not matter.
+                stored = in_matrix.stored(DEFAULT_STYLE)
                 publisher = in_matrix.publishers[DEFAULT_STYLE]
+                if stored is not None:
+                    publisher = stored.at(tile_row, tile_col)
                 values = self._values(publisher, tile_row, tile_col, i, j)
-                found.append((in_matrix.layer, values))
+                found.append((publisher.layer, values))
             except TileNotFoundError as error:
                 missing = error
         if missing is not None and not found:

@@ -15,7 +15,7 @@ from mastaba.api.web import printable
 from mastaba.errors import InvalidParameterError, MissingParameterError
 from mastaba_ows.dimensions import Dimension, requested_values
 from mastaba_ows.featureinfo import INFO_FORMATS
-from mastaba_ows.parameters import items
+from mastaba_ows.parameters import flag, items
 from mastaba_wmts.errors import VersionNegotiationError
 
 VERSION: Final = "1.0.0"
@@ -195,7 +195,7 @@ def feature_info_request(
         info_format,
         get("i"),
         get("j"),
-        with_sources=get("provenance", "").lower() == "true",
+        with_sources=flag(get("provenance", "")) is True,
     )
 
 

@@ -93,15 +93,22 @@ def resources_uri(endpoint_uri: str) -> str:
     return f"{quote(endpoint_uri, safe=_LITERAL + '/?#%')}/{VERSION}"
 
 
-def tile_template(resources_uri: str, layer: str, dimensions: Iterable[Dimension] = ()) -> str:
+def tile_template(
+    resources_uri: str,
+    layer: str,
+    dimensions: Iterable[Dimension] = (),
+    style: str | None = None,
+) -> str:
     """Return the template of the paths of a layer's tiles, without the extension.
 
     Args:
         dimensions: of the layer, with values in paths. Clients replace their identifiers only in
             the letter case of the capabilities.
+        style: instead of the placeholder.
     """
+    shown = "{style}" if style is None else quote(style, safe=_LITERAL + "{}")
     values = "".join(f"/{{{dimension.identifier}}}" for dimension in dimensions)
     return (
         f"{resources_uri}/{quote(layer, safe=_LITERAL)}"
-        f"/{{style}}{values}/{{TileMatrixSet}}/{{TileMatrix}}/{{TileRow}}/{{TileCol}}"
+        f"/{shown}{values}/{{TileMatrixSet}}/{{TileMatrix}}/{{TileRow}}/{{TileCol}}"
     )

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
+from mastaba.api.catalogue import Layer
 from mastaba.api.services import RootEntry, Service, ServiceSettings, Site
 from mastaba.api.tiles import TilePaths, TileQueries
 from mastaba.api.web import Request, Response, preferred_media_type
-from mastaba.errors import RequestError, UnknownPathError
-from mastaba_ows.errors import MethodNotAllowedError, NotAcceptableError
+from mastaba.errors import NotAcceptableError, RequestError, UnknownPathError
+from mastaba_ows.errors import MethodNotAllowedError
 from mastaba_wmts import params, post, rest
 from mastaba_wmts.errors import error_response
 from mastaba_wmts.getfeatureinfo import GetFeatureInfo
@@ -128,6 +129,15 @@ class WMTSService(Service):
             TilePaths(get_tile.group_of_path),
             TileQueries(get_tile.group_of_query, row="tilerow", column="tilecol"),
         ]
+
+    def tile_template(self, layer: Layer, style: str) -> str:
+        """Return the template of the paths of stored tiles; see `mastaba_ows.offers`."""
+        uri = self.settings.endpoint_uri
+        # Paths cannot follow a query, and a style in a path has no slash.
+        if "?" in uri or "/" in style:
+            return ""
+        path = rest.tile_template(rest.resources_uri(uri), layer.id, style=style or None)
+        return f"{path}.{layer.pyramid.format.extension}"
 
     def error_response(self, error: Exception, request: Request) -> Response:
         return error_response(error, restful=bool(request.path))

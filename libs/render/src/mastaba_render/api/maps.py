@@ -4,7 +4,8 @@ from mastaba_render.compose import joined
 from mastaba_render.cost import map_cost
 from mastaba_render.encoded_map import EncodedMap, as_data, as_picture, coloured, finish_for
 from mastaba_render.engine import Renderer
-from mastaba_render.extent import is_plausible, tiles_around, transformed_box
+from mastaba_render.extent import is_plausible, tiles_around, transformed_box, turn_of
+from mastaba_render.ground import TURN, GroundBox, across_antimeridian
 from mastaba_render.layer_map import PreparedMap, SideBySide, Sources
 from mastaba_render.legend_palette import legend_palette, legend_unit
 from mastaba_render.map_request import Background, MapImage, MapLayer, MapRequest, Mask, Pixels
@@ -21,10 +22,12 @@ from mastaba_render.styles import is_bytes, relief_name, styled
 from mastaba_render.tiles.derived import DerivedTilePublisher
 
 __all__ = [
+    "TURN",
     "Background",
     "DerivedTilePublisher",
     "Drawable",
     "EncodedMap",
+    "GroundBox",
     "LevelPixels",
     "MapImage",
     "MapLayer",
@@ -38,6 +41,7 @@ __all__ = [
     "Sources",
     "StoredTiles",
     "Window",
+    "across_antimeridian",
     "as_data",
     "as_picture",
     "cache_control",
@@ -56,4 +60,5 @@ __all__ = [
     "styled",
     "tiles_around",
     "transformed_box",
+    "turn_of",
 ]

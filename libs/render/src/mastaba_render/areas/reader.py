@@ -16,6 +16,7 @@ from mastaba.slab.delivery import tiff_delivery
 from mastaba_render.areas.level import CUT, INSIDE, OUTSIDE, LevelArea, Mask
 from mastaba_render.codecs import Pixels, TileDecoder
 from mastaba_render.encoding.tile_format import stored_payload
+from mastaba_render.wrapped import WrappedReader
 from mastaba_storage.base import Storage
 
 _WITH_ALPHA: Final = (2, 4)
@@ -164,7 +165,7 @@ class _ShownIndex(TileIndex):
         return self.source.tile(number) if self._is_shown(number) else None
 
 
-class MaskedLevelReader(TileReader):
+class MaskedLevelReader(WrappedReader):
     """Finds and reads the tiles of one level inside an area; used in place of a `TileReader`.
 
     Tiles wholly inside are those of the other reader. It gives no access to slabs: what reads
@@ -180,13 +181,11 @@ class MaskedLevelReader(TileReader):
     is_masked: ClassVar[bool] = True
 
     def __init__(self, plain: TileReader, level: Level, pyramid: Pyramid, area: LevelArea) -> None:
-        # Without the attributes of its base, nothing can be read by a method that is not here.
-        self.level = level
-        self.storage = plain.storage
+        super().__init__(plain, level)
         self.deliver, self.etag_suffix = plain.deliver, plain.etag_suffix
         self.decoder = plain.decoder
+        self.coding, self.requires_coding = plain.coding, plain.requires_coding
         self.has_slabs = plain.has_slabs
-        self._plain = plain
         self._pyramid = pyramid
         self._area = area
         self._change = None if pyramid.raster is None else Masking(pyramid, level, plain)
@@ -250,15 +249,6 @@ class MaskedLevelReader(TileReader):
         found = self._plain.stored_tile(slab, _source(index), number)
         return self._shown(lambda _row, _col: found, row, col)
 
-    def place_of(self, tile_row: int, tile_col: int) -> tuple[BlockKey, int]:
-        return self._plain.place_of(tile_row, tile_col)
-
-    def key_of(self, slab: BlockKey) -> str:
-        return self._plain.key_of(slab)
-
-    def name_of(self, slab: BlockKey) -> str:
-        return self._plain.name_of(slab)
-
     def index(self, slab: BlockKey) -> TileIndex | None:
         """Return the index of a slab, in which tiles outside do not exist; of others, none do."""
         found = self._plain.index(slab)
@@ -272,9 +262,6 @@ class MaskedLevelReader(TileReader):
 
     def refresh(self, slab: BlockKey, stale: TileIndex, *, alone: bool = False) -> TileIndex:
         return self._shown_index(slab, self._plain.refresh(slab, _source(stale), alone=alone))
-
-    def _load(self, slab: BlockKey) -> TileIndex:
-        raise NotImplementedError("indices are those of the other reader")
 
     def _shown(
         self, find: Callable[[int, int], StoredTile | None], tile_row: int, tile_col: int

@@ -52,7 +52,7 @@ class GeotiffEncoder(TiffEncoder):
         ]
         if raster.nodata:
             # GDAL reads one value for all channels.
-            text = np.format_float_positional(raster.nodata[0], trim="-")
+            text = np.format_float_positional(np.float32(raster.nodata[0]), trim="-")
             fields.append(Field(_GDAL_NODATA, "s", f"{text}\0".encode("ascii")))
         return fields
 

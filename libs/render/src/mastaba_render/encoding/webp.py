@@ -11,6 +11,7 @@ import numpy as np
 from mastaba.errors import InvalidParameterError
 from mastaba_render.encoded_map import coloured
 from mastaba_render.encoder import Encoder, Raster, StripRaster, quality
+from mastaba_server.web.parameters import flag
 
 _MAX_SIDE: Final = 16383
 """Pixels; the limit of the format."""
@@ -50,7 +51,7 @@ class WebpEncoder(Encoder):
         stream = io.BytesIO()
         # WebP has no grey.
         image = Image.fromarray(np.ascontiguousarray(coloured(raster.pixels)))
-        if options.get("lossless") == "true":
+        if flag(options.get("lossless", "")):
             # Here, quality is an effort too.
             image.save(stream, "WEBP", lossless=True, exact=True, quality=0, method=0)
         else:

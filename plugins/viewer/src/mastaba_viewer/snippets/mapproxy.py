@@ -41,7 +41,7 @@ sources:
     url: {json.dumps(url)}
     transparent: true
     coverage: {{bbox: {box}, srs: "EPSG:4326"}}
-    # Tiles that are not stored are no errors.
+    # A tile that is not stored is not an error.
     on_error:
       204: {{response: transparent, cache: false}}
       404: {{response: transparent, cache: false}}

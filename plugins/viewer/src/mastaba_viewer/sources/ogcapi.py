@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from mastaba.api.tiles import shows_in_stored_tiles
+from mastaba_ows.offers import tile_template
 from mastaba_viewer.grids import plain_names
 from mastaba_viewer.kinds import is_picture, kind
 from mastaba_viewer.sources.common import (
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from mastaba.api.catalogue import Layer
     from mastaba.api.services import Service, Site
 
-_TILE: Final = "{TileMatrixSet}/{TileMatrix}/{TileRow}/{TileCol}"
 _AREA: Final = "crs={CRS}&bbox={BBOX}&bbox-crs={CRS}&width={WIDTH}&height={HEIGHT}"
 
 
@@ -35,7 +35,8 @@ def tile_source(layer: Layer, site: Site) -> dict[str, Any] | None:
         return None
     base = _collection(service, layer)
     family = "tiles" if layer.is_vector else "map/tiles"
-    styles = [_vector_tiles(base, layer)] if layer.is_vector else _raster_tiles(layer, base, site)
+    vector = layer.is_vector
+    styles = _vector_tiles(layer, service) if vector else _raster_tiles(layer, service, site)
     return {
         "id": "ogcapi-tiles",
         "title": "OGC API Tiles",
@@ -89,29 +90,28 @@ def _collection(service: Service, layer: Layer) -> str:
     return f"{service.settings.endpoint_uri}/collections/{segment(layer.id)}"
 
 
-def _vector_tiles(base: str, layer: Layer) -> dict[str, Any]:
-    template = f"{base}/tiles/{_TILE}?f={layer.pyramid.format.short_name}"
-    return {"style": None, "draws": "vector", "template": template}
+def _vector_tiles(layer: Layer, service: Service) -> list[dict[str, Any]]:
+    return [{"style": None, "draws": "vector", "template": tile_template(service, layer)}]
 
 
-def _raster_tiles(layer: Layer, base: str, site: Site) -> list[dict[str, Any]]:
-    stored = layer.pyramid.format.short_name
+def _raster_tiles(layer: Layer, service: Service, site: Site) -> list[dict[str, Any]]:
     encoders = [site.encoders[name.lower()] for name in picture_formats(site)]
     drawn = next((encoder.name for encoder in encoders if encoder.holds_alpha), None)
     styles: list[dict[str, Any]] = []
     for style in layer.styles:
         if "/" in style.identifier:
             continue
-        tiles = f"{base}/styles/{segment(style.identifier)}/map/tiles/{_TILE}"
+        stored = tile_template(service, layer, style.identifier)
         if shows_in_stored_tiles(layer, style):
-            found = {"draws": kind(layer), "template": f"{tiles}?f={stored}"}
+            found = {"draws": kind(layer), "template": stored}
         elif drawn and is_picture(layer, style):
             # With "transparent", the service draws the tile instead of sending the stored one.
+            tiles = stored.partition("?")[0]
             found = {"draws": "image", "template": f"{tiles}?f={drawn}&transparent=true"}
         else:
             continue
         styles.append({"style": style.identifier, **found})
     if not any(style["draws"] == kind(layer) for style in styles):
-        template = f"{base}/map/tiles/{_TILE}?f={stored}"
+        template = tile_template(service, layer)
         styles.insert(0, {"style": None, "draws": kind(layer), "template": template})
     return styles

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mastaba.api.tiles import shows_in_stored_tiles
+from mastaba_ows.offers import tile_template
 from mastaba_viewer.kinds import kind
 from mastaba_viewer.sources.common import document, publisher, segment
 
@@ -35,8 +36,7 @@ def tms_source(layer: Layer, site: Site) -> dict[str, Any] | None:
             {
                 "style": _style(layer),
                 "draws": kind(layer),
-                "template": f"{base}/{{TileMatrix}}/{{TileCol}}/{{TileRow}}"
-                f".{layer.pyramid.format.extension}",
+                "template": tile_template(service, layer),
             }
         ],
         "documents": documents,

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from mastaba.api.tiles import shows_in_stored_tiles
+from mastaba_ows.offers import tile_template
 from mastaba_viewer.grids import published_names
 from mastaba_viewer.kinds import kind
-from mastaba_viewer.sources.common import document, publisher, segment, with_query
+from mastaba_viewer.sources.common import document, publisher, with_query
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import Layer
-    from mastaba.api.services import Site
+    from mastaba.api.services import Service, Site
 
 _PLACES: Final = {
     "TILEMATRIXSET": "{TileMatrixSet}",
@@ -35,12 +36,12 @@ def wmts_source(layer: Layer, site: Site) -> dict[str, Any] | None:
         "sets": published_names(layer, site),
         "fromBottom": False,
         "missing": layer.missing_tile_status or 404,
-        "styles": _styles(layer, uri),
+        "styles": _styles(layer, service),
         "documents": [document("Capabilities", with_query(uri, parameters, {}))],
     }
 
 
-def _styles(layer: Layer, uri: str) -> list[dict[str, Any]]:
+def _styles(layer: Layer, service: Service) -> list[dict[str, Any]]:
     shown: list[tuple[str | None, str]] = [
         (style.identifier, style.identifier)
         for style in layer.styles
@@ -49,9 +50,10 @@ def _styles(layer: Layer, uri: str) -> list[dict[str, Any]]:
     # Requests must name a style even if stored tiles show none.
     if not shown:
         shown = [(None, style.identifier) for style in layer.styles[:1]]
+    uri = service.settings.endpoint_uri
     return [
         {"style": style, "draws": kind(layer), "template": _template(layer, uri, name)}
-        | ({"rest": _rest(layer, uri, name)} if "?" not in uri and "/" not in name else {})
+        | ({"rest": path} if (path := tile_template(service, layer, name)) else {})
         for style, name in shown
     ]
 
@@ -66,9 +68,3 @@ def _template(layer: Layer, uri: str, style: str) -> str:
         "FORMAT": layer.pyramid.format.media_type,
     }
     return with_query(uri, parameters, _PLACES)
-
-
-def _rest(layer: Layer, uri: str, style: str) -> str:
-    places = "/".join(_PLACES.values())
-    extension = layer.pyramid.format.extension
-    return f"{uri}/1.0.0/{segment(layer.id)}/{segment(style)}/{places}.{extension}"
