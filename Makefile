@@ -18,7 +18,7 @@ PLUGINS := $(patsubst %/pyproject.toml,%,$(wildcard plugins/*/pyproject.toml))
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help install tools install-live demo test thorough live isolation mutate bench bench-coverages bench-storage bench-index bench-memory bench-start bench-build bench-export bench-nodes soak docs gallery dist check schemas surface clean
+.PHONY: help install tools install-live demo test slow-tests thorough live isolation mutate bench bench-coverages bench-storage bench-index bench-memory bench-start bench-build bench-export bench-nodes soak docs gallery dist check schemas surface clean
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
@@ -34,13 +34,17 @@ demo: $(RUNTIME) ## generate a world and serve it (DEMO_HTTP=127.0.0.1:8080)
 
 # Some machines do not store compiled modules. The tests start many interpreters, and each of them
 # would compile all sources. In an installation, pip has compiled them.
-test thorough live isolation bench-start: export PYTHONDONTWRITEBYTECODE :=
+test slow-tests thorough live isolation bench-start: export PYTHONDONTWRITEBYTECODE :=
 
 # All tests in these folders are live, and importing them takes a fifth of the collection.
 WITHOUT_LIVE := --ignore=tests/live --ignore=tests/live_storage
 
 test: $(TOOLS) ## run the quick tests on all processors; they need no other server
 	$(BIN)/python -m pytest -m "not live and not thorough" $(WITHOUT_LIVE) -n auto --dist worksteal $(ARGS)
+
+slow-tests: $(TOOLS) ## write tests/slow.txt anew: tests that take too long for make test
+	$(BIN)/python -m pytest -m "not live and not thorough" $(WITHOUT_LIVE) -n auto --dist worksteal \
+	  -p tests.processor_time --record-slow $(ARGS)
 
 thorough: $(TOOLS) ## run tests that repeat, race, kill or try many inputs, on all processors
 	$(BIN)/python -m pytest -m "thorough and not live" $(WITHOUT_LIVE) -n auto --dist worksteal $(ARGS)

@@ -23,6 +23,7 @@ from typing import Any
 
 from benchmarks.formula import SLAB, FormulaPlugin, FormulaStorage, formula_pyramid
 from mastaba.plugins.manager import Plugins
+from mastaba.tooling.memory import keep_freed_memory
 from mastaba.wsgi import create_application
 from mastaba_export.plan import plan
 from mastaba_export.request import ExportRequest
@@ -137,6 +138,7 @@ def in_a_process(
 
 
 def export(server: str, form: str, directory: str, sender: Any, is_verified: bool) -> None:
+    keep_freed_memory()  # as the command does
     plugins = Plugins(extra={"formula": FormulaPlugin()})
     site = create_application(server, plugins).site
     request = ExportRequest.from_inputs({"layer": "IMAGES", "format": form})

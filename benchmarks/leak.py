@@ -5,7 +5,8 @@
    server, and its peak since the previous row.
 2. Five maps of 5000 by 5000 pixels and three layers at once.
 3. Maps of 16 by 16 pixels from pole to pole, a tenth of a degree wide: one whose axes are parallel
-   to those of the pyramid, and one that is oblique. A server needs as much for them as for others.
+   to those of the pyramid, and one that is oblique. A server needs as much for them as for others:
+   more processor time or memory is an error.
 """
 
 from __future__ import annotations
@@ -56,6 +57,10 @@ _HEAVY_SIDE = 5000
 _FROM_POLE_TO_POLE = ("EPSG:4326", "EPSG:3035")
 _NARROW = 8
 """Maps from pole to pole at once."""
+_NARROW_CPU = 75.0
+"""Most processor time of such a map, milliseconds: about three times what was measured."""
+_NARROW_MEMORY = 500
+"""Most MiB that such maps add while they are drawn: twice what was measured."""
 _INTERVAL = 0.1
 """Seconds between two measurements of the memory."""
 _STRETCH = (0.7, 2.0)
@@ -63,7 +68,7 @@ _STRETCH = (0.7, 2.0)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print the table; return 1 if a response was wrong."""
+    """Print the table; return 1 if a response was wrong, or narrow maps needed too much."""
     options = _parser().parse_args(argv)
     try:
         require_programs()
@@ -154,24 +159,40 @@ def _heavy_maps(target: Target, server_json: Path, root: str) -> int:
 
 
 def _narrow_maps(target: Target, server_json: Path, root: str) -> int:
-    """Request maps from pole to pole of all layers; return the number of wrong responses."""
+    """Request maps from pole to pole of all layers.
+
+    Returns:
+        the number of wrong responses, and of maps that needed too much.
+    """
     pid = target.pid
     assert pid is not None
     errors = 0
-    print(f"\nmaps from pole to pole, from {memory_of(pid).divided / _MIB:.1f} MiB")
+    print("\nmaps from pole to pole")
     for code in _FROM_POLE_TO_POLE:
         paths = list(_narrow_requests(server_json, root, code))
+        at_rest = memory_of(pid).divided / _MIB
         before = cpu_seconds(pid)
         with _watched(pid) as peak:
             answers = ask(target.address, iter(paths), connections=_NARROW)
         cpu = (cpu_seconds(pid) - before) / len(paths) * 1000
         errors += _told(answers)
         print(
-            f"{code:>12}: {len(paths)} maps, {cpu:.1f} ms CPU each, peak "
+            f"{code:>12}: {len(paths)} maps, {cpu:.1f} ms CPU each, from {at_rest:.1f} MiB, peak "
             f"{peak.divided / _MIB:.1f} MiB Pss, {peak.resident / _MIB:.1f} MiB Rss",
             flush=True,
         )
+        errors += _beyond(f"{code}: ms of a map from pole to pole", cpu, _NARROW_CPU)
+        added = peak.divided / _MIB - at_rest
+        errors += _beyond(f"{code}: MiB of maps from pole to pole", added, _NARROW_MEMORY)
     return errors
+
+
+def _beyond(name: str, found: float, most: float) -> int:
+    """Return 1, with a message, if a measurement is larger than it may be."""
+    if found <= most:
+        return 0
+    sys.stderr.write(f"{name}: {found:.1f}, at most {most:g} expected\n")
+    return 1
 
 
 def _told(answers: Answers) -> int:

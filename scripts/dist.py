@@ -2,6 +2,9 @@
 
     python -m scripts.dist                      # into dist/, then all checks
     python -m scripts.dist --no-proof           # without the installation into empty environments
+    python -m scripts.dist --try                # whatever CHANGELOG.md says: no release
+
+A release needs a dated section of its version in CHANGELOG.md, and nothing in ``[Unreleased]``.
 
 Wheels and source distributions are built from a copy of the files that git knows. The copy adds
 what each distribution contains only when it is released: the licence, and a README without relative
@@ -25,12 +28,17 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from mastaba import __version__
+
 REPOSITORY = Path(__file__).resolve().parents[1]
 DIST = REPOSITORY / "dist"
 BIN = Path(sys.executable).parent
 SBOM = "sbom.cdx.json"
 SUMS = "SHA256SUMS"
 
+_HEADING = re.compile(r"^## ", re.M)
+_ENTRY = re.compile(r"^ *[-*] +\S", re.M)
+_DATED = re.compile(r" - 20[0-9]{2}-[01][0-9]-[0-3][0-9]")
 _LINK = re.compile(r"(!?)\[([^\[\]]*)\]\((?!https?:|mailto:|#)[^()]*\)")
 _TILE = (
     "/wmts?SERVICE=WMTS&VERSION=1.0.0&REQUEST=GetTile&LAYER=RGB_PNG&STYLE=normal&FORMAT=image/png"
@@ -52,7 +60,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Build and check; return 0, or raise what failed."""
     parser = argparse.ArgumentParser(prog="python -m scripts.dist", description=__doc__)
     parser.add_argument("--no-proof", action="store_true", help="install nothing")
+    parser.add_argument(
+        "--try",
+        dest="is_trial",
+        action="store_true",
+        help="also if CHANGELOG.md is not that of a release",
+    )
     options = parser.parse_args(argv)
+    problem = problem_of_changes((REPOSITORY / "CHANGELOG.md").read_text("utf-8"), __version__)
+    if problem is not None:
+        sys.stderr.write(f"CHANGELOG.md: {problem}\n")
+        if not options.is_trial:
+            return 1
     shutil.rmtree(DIST, ignore_errors=True)
     DIST.mkdir()
     with tempfile.TemporaryDirectory(prefix="mastaba-dist-") as name:
@@ -66,6 +85,27 @@ def main(argv: Sequence[str] | None = None) -> int:
     write_sums()
     print(f"{len(files)} files of version {version}, {SBOM} and {SUMS} are in {DIST.name}/")
     return 0
+
+
+def problem_of_changes(changelog_text: str, version: str) -> str | None:
+    """Return why a change log is not that of a release; None if it is.
+
+    Args:
+        changelog_text: in the form of Keep a Changelog.
+        version: of the release.
+    """
+    parts = (part.partition("\n") for part in _HEADING.split(changelog_text)[1:])
+    sections = {title.strip(): text for title, _, text in parts}
+    if _ENTRY.search(sections.get("[Unreleased]", "")):
+        return "[Unreleased] has entries: move them to a section of the version, with its date"
+    dated = [title for title in sections if title.startswith(f"[{version}]")]
+    if not dated:
+        return f"there is no section [{version}]"
+    if not _DATED.fullmatch(dated[0].removeprefix(f"[{version}]")):
+        return f"the section [{version}] has no date: ## [{version}] - YYYY-MM-DD"
+    if not _ENTRY.search(sections[dated[0]]):
+        return f"the section [{version}] has no entries"
+    return None
 
 
 # ---------------------------------------------------------------- build
@@ -117,9 +157,6 @@ def check(files: Sequence[Path], count: int) -> str:
         versions.add(found[1])
     assert len(wheels) == len(files) - len(wheels) == count, "a wheel and an sdist for each"
     (version,) = versions
-    changes = (REPOSITORY / "CHANGELOG.md").read_text("utf-8")
-    if f"\n## [{version}] - 20" not in changes:
-        print(f"note: CHANGELOG.md has no dated section for {version}")
     return version
 
 
@@ -162,6 +199,7 @@ def prove(version: str) -> None:
             small = _environment(folder / f"wmts-{number}", python, ["mastaba-wmts"])
             _check_small(small)
             for environment in (whole, small):
+                _check_ours(environment, version)
                 assert run(environment / "bin/mastaba", "--version").strip().endswith(version)
                 listed = json.loads(
                     run(environment / "bin/mastaba", "plugins", "--check", "--json")
@@ -174,6 +212,16 @@ def prove(version: str) -> None:
                 (DIST / SBOM).write_text(document, "utf-8")
             shown = run(python, "--version").strip()
             print(f"installed and served with {shown}: WMTS alone, and everything", flush=True)
+
+
+def _check_ours(environment: Path, version: str) -> None:
+    """Check that our distributions are those of this release: a public index might have others."""
+    python = environment / "bin/python"
+    listed = json.loads(run(BIN / "uv", "pip", "list", "--format", "json", "--python", python))
+    ours = {one["name"]: one["version"] for one in listed if one["name"].startswith("mastaba")}
+    built = {path.name.split("-")[0].replace("_", "-") for path in DIST.glob("*.whl")}
+    assert ours.keys() <= built, ours.keys() - built
+    assert set(ours.values()) == {version}, ours
 
 
 def _check_small(environment: Path) -> None:

@@ -20,7 +20,9 @@ import pytest
 from tests.forked import USUALLY_COLLECTED_AFTER
 from tests.live.browsers import CHROMIUM, launched
 from tests.live.network import unchanged_network
+from tests.sizes import sized
 from tests.support.sampling import mark_unsampled
+from tests.support.slow import Recorder, mark_slow
 from tests.tiny import changed_slabs, folders, tiny_installation
 from werkzeug.test import Client
 
@@ -88,9 +90,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--random-requests",
         type=int,
-        default=20_000,
+        default=sized(5_000, 20_000),
         help="number of random requests in live tests of the tile table and of elevation"
         " (%(default)s)",
+    )
+    parser.addoption(
+        "--record-slow",
+        action="store_true",
+        help="write the list of the tests that are too slow for make test: tests/slow.txt",
     )
 
 
@@ -106,16 +113,20 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     # First, because -m selects by these marks.
+    if not config.getoption("record_slow"):
+        mark_slow(items)
     mark_unsampled(items)
     for item in items:
         if item.get_closest_marker("live") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(LIVE_TIMEOUT))
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     global _standard_error
+    if config.getoption("record_slow") and not _is_worker(config):
+        config.pluginmanager.register(Recorder())
     assert sys.__stderr__ is not None
     _standard_error = os.dup(sys.__stderr__.fileno())
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -41,6 +42,11 @@ def _measured(item: pytest.Item) -> Iterator[None]:
         item.user_properties.append((_NAME, _processor_time() - before))
 
 
+def phases(report: pytest.TestReport) -> list[Any]:
+    """Return the seconds of the phases of a test up to that of a report, its setup first."""
+    return [value for name, value in report.user_properties if name == _NAME]
+
+
 def _processor_time() -> float:
     """Return the seconds of this process and of its children that have exited."""
     return sum(os.times()[:4])
@@ -52,9 +58,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         for report in reports:
             # The report of the teardown has the times of all phases.
             if getattr(report, "when", None) == "teardown":
-                tests[report.nodeid] = sum(
-                    value for name, value in report.user_properties if name == _NAME
-                )
+                tests[report.nodeid] = sum(phases(report))
     files: Counter[str] = Counter()
     folders: Counter[str] = Counter()
     for test, seconds in tests.items():

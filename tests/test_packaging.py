@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scripts.dist import without_relative_links
+from scripts.dist import problem_of_changes, without_relative_links
 
 import mastaba
 from mastaba.plugins.discovery import ENTRY_POINT_GROUP
@@ -262,3 +262,28 @@ def test_readme_of_a_release_has_no_relative_links() -> None:
         "see [the *page*](../a.md#b), [web](https://a.b/) and ![](c.png)"
     )
     assert shown == "see the *page*, [web](https://a.b/) and "
+
+
+ENTRY = "\n### Added\n\n- Something.\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (f"# Changes\n\n## [Unreleased]\n\n## [1.0.0] - 2026-11-23\n{ENTRY}", None),
+        (f"## [1.0.0] - 2026-11-23\n{ENTRY}", None),
+        (f"## [Unreleased]\n\n### Added\n\n## [1.0.0] - 2026-11-23\n{ENTRY}", None),
+        (f"## [Unreleased]\n{ENTRY}\n## [1.0.0] - 2026-11-23\n{ENTRY}", "[Unreleased] has entries"),
+        (f"## [Unreleased]\n\n## [0.9.0] - 2026-11-23\n{ENTRY}", "no section [1.0.0]"),
+        (f"## [1.0.01] - 2026-11-23\n{ENTRY}", "no section [1.0.0]"),
+        (f"## [Unreleased]\n\n## [1.0.0]\n{ENTRY}", "no date"),
+        (f"## [1.0.0] - soon\n{ENTRY}", "no date"),
+        ("## [1.0.0] - 2026-11-23\n\n## [0.9.0] - 2026-01-01\n" + ENTRY, "no entries"),
+        ("", "no section [1.0.0]"),
+    ],
+)
+def test_a_release_has_a_dated_section_and_nothing_unreleased(
+    text: str, problem: str | None
+) -> None:
+    found = problem_of_changes(text, "1.0.0")
+    assert found is None if problem is None else problem in (found or "")

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.deploy.blocked import BLOCKED
 from tests.live.client import Load, ask, ask_raw, load
 from tests.live.fronts import Front
 from tests.live.installations import TILE, make_installation, stored_tile
@@ -195,22 +196,8 @@ def test_a_drained_node_finishes_and_gets_no_more(nodes: Nodes) -> None:
 
 
 def test_what_is_for_operators_is_not_public(nodes: Nodes) -> None:
-    for target in (
-        "/maps/healthcheck",
-        "/maps/healthcheck/info",
-        "/maps/metrics",
-        "/maps/admin",
-        "/maps/%68ealthcheck",
-        "/maps/healthcheck%2Finfo",
-        "/maps//healthcheck",
-        "/maps/./healthcheck",
-        "/maps/wms/../healthcheck",
-        "/maps/%2Fhealthcheck",
-        "/maps/%2E/healthcheck",
-        "/healthcheck",
-        "/tms/1.0.0",
-        "//maps/healthcheck",
-    ):
+    outside = ("/healthcheck", "/tms/1.0.0", "//maps/healthcheck")
+    for target in (*(f"/maps{one}" for one in BLOCKED), *outside):
         answer = ask_raw(nodes.url, target.encode())
         assert answer.split(b" ", 2)[1] in (b"400", b"404"), (target, answer[:500])
         assert b'"status"' not in answer

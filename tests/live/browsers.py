@@ -22,7 +22,8 @@ MAPLIBRE = (
     "maplibre-gl-worker.mjs",
 )
 
-CHROMIUM = Path("/usr/bin/chromium")
+CHROMIUM = Path("/usr/bin/chromium-headless-shell")
+"""Chromium without windows: the same engine, at half the processor time of the browser."""
 
 Pixels = npt.NDArray[np.uint8]
 

@@ -69,7 +69,7 @@ def ask_many(url: str, paths: Iterable[str], clients: int) -> list[Answer]:
 def abort(url: str, path: str, *, after: int = 0) -> None:
     """Ask, read some bytes of the answer, and reset the connection."""
     parts = urlsplit(url)
-    with socket.create_connection((parts.hostname, parts.port), PATIENCE) as sock:
+    with socket.create_connection((parts.hostname, parts.port or 80), PATIENCE) as sock:
         sock.sendall(f"GET {path} HTTP/1.1\r\nHost: {parts.netloc}\r\n\r\n".encode())
         if after:
             sock.recv(after)
@@ -77,13 +77,18 @@ def abort(url: str, path: str, *, after: int = 0) -> None:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
-def ask_raw(url: str, target: bytes) -> bytes:
-    """Ask with a request target as it is, however wrong; returns the whole answer."""
+def ask_raw(url: str, target: bytes, headers: bytes = b"") -> bytes:
+    """Ask with a request target as it is, however wrong; returns the whole answer.
+
+    Args:
+        headers: further lines, each with its end.
+    """
     parts = urlsplit(url)
     received = []
-    with socket.create_connection((parts.hostname, parts.port), PATIENCE) as sock:
+    with socket.create_connection((parts.hostname, parts.port or 80), PATIENCE) as sock:
         host = parts.netloc.encode()
-        sock.sendall(b"GET %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n" % (target, host))
+        start = b"GET %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n" % (target, host)
+        sock.sendall(start + headers + b"\r\n")
         while piece := sock.recv(65536):
             received.append(piece)
     return b"".join(received)

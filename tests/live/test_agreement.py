@@ -16,10 +16,11 @@ from tests.live.agreement import (
     running_nodes,
 )
 from tests.live.processes import public_folder, wait_until
+from tests.sizes import sized
 
 pytestmark = pytest.mark.live
 
-CHANGES = 40
+CHANGES = sized(15, 40)
 OUTDATED = "the newest configuration cannot be loaded"
 
 

@@ -30,6 +30,12 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Environment:
     return environment
 
 
+@pytest.fixture(scope="module")
+def types(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which mypy keeps what it knows about the libraries."""
+    return tmp_path_factory.mktemp("types")
+
+
 @pytest.mark.parametrize("folder", EXAMPLES, ids=lambda folder: folder.name)
 def test_own_tests_of_an_example_pass(
     folder: Path, environment: Environment, tmp_path: Path
@@ -44,14 +50,14 @@ def test_own_tests_of_an_example_pass(
 
 @pytest.mark.parametrize("kind", ["storage", "service", "encoder", "container"])
 def test_new_distribution_passes_its_tests_at_once(
-    kind: str, environment: Environment, tmp_path: Path
+    kind: str, environment: Environment, types: Path, tmp_path: Path
 ) -> None:
     folder = tmp_path / "new"
     environment.run("mastaba", "new", kind, "my_own", "--directory", folder)
     name = "mastaba-storage-my-own" if kind == "storage" else "mastaba-my-own"
     with installed(environment, folder, name):
         environment.run("pytest", "-q", "--mastaba-report", cwd=folder)
-        environment.run("mypy", "--cache-dir", tmp_path / "mypy", cwd=folder)
+        environment.run("mypy", "--cache-dir", types, cwd=folder)
         environment.run("ruff", "check", "--no-cache", cwd=folder)
         environment.run("ruff", "format", "--check", "--no-cache", cwd=folder)
 

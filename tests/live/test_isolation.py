@@ -29,7 +29,7 @@ TESTS = {
     "builder": ["build/test_file_writer.py", "build/test_styles.py"],
     "conformance": ["conformance/test_serving.py"],
     "demo": ["demo/test_hydrology.py"],
-    "dimensions": ["dimensions/test_grammar.py"],
+    "dimensions": ["dimensions/test_resolution.py"],
     "doctor": ["doctor/test_header.py", "doctor/test_duplicates.py"],
     "edge": ["edge/test_purging.py"],
     "container_cog": ["container_cog/test_alone.py"],

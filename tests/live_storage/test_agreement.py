@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from tests.live.agreement import Bucket, change_and_compare, running_nodes
 from tests.live_storage.conftest import Store, s3_writer
+from tests.sizes import sized
 
-CHANGES = 10
+CHANGES = sized(4, 10)
 """A change is read by three nodes. tests/live/test_agreement.py has more of them, in files."""
 
 

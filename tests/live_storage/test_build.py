@@ -154,6 +154,31 @@ def test_tiles_from_a_store_are_those_from_files(
     assert served == tiles_in_files
 
 
+def test_a_template_finds_the_pyramids_of_a_store(
+    mastaba: ForkServer, place: str, ortho: Path, patch: Path, tmp_path: Path, command: Command
+) -> None:
+    for year, source in (("1950", patch), ("2023", ortho)):
+        built = mastaba.run(*command(source, place, "--replace", "--name", f"year_{year}"))
+        assert built.returncode == 0, built.stderr
+    (descriptor,) = (tmp_path / "server").rglob("year_2023.json")
+    document = json.loads(descriptor.read_text("utf-8"))
+    document["dimensions"] = [{"name": "time"}]
+    document["variants"] = {"template": f"{place}/year_{{time}}.json"}
+    descriptor.write_text(json.dumps(document), "utf-8")
+    application = create_application(str(tmp_path / "server/server.json"))
+    catalogue = application.site.catalogue
+    (values,) = catalogue.values_of(catalogue.layers["year_2023"])
+    assert list(values.texts) == ["1950", "2023"]
+    client = Client(application)
+    for year in values.texts:
+        layer = catalogue.resolve("year_2023", {"time": year}).layer
+        limits = layer.pyramid.finest.limits
+        name = f"{layer.pyramid.finest.matrix.id}/{limits.min_col}/{limits.min_row}"
+        answer = client.get(f"/tms/1.0.0/year_2023;time={year}/{name}.jpeg")
+        assert answer.status_code == 200, answer.data
+    catalogue.storages.close()
+
+
 def test_an_update_links_to_unchanged_slabs(
     mastaba: ForkServer, place: str, ortho: Path, patch: Path, tmp_path: Path, command: Command
 ) -> None:

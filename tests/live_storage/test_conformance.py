@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.live_storage.conftest import Store, ceph_writer, s3_writer, swift_writer
+from tests.sizes import sized
 
 from mastaba_conformance.storage import ObjectWriter, StorageTests
 from mastaba_storage.base import Storage
@@ -35,13 +36,14 @@ def silent_port() -> Iterator[int]:
 class StoreTests(StorageTests):
     # The stores run on the same machine as the tests, which may be busy.
     time_limit = 240.0
+    examples = sized(20, 60)
 
 
 class FewerRepetitions:
     """For a driver that another class tests with all repetitions."""
 
-    examples = 15
-    repeats = 8
+    examples = sized(6, 15)
+    repeats = sized(4, 8)
 
 
 class S3Tests(StoreTests):

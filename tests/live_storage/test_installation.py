@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 import urllib3
 from tests.live_storage.conftest import CephWriter, Store, s3_writer, swift_writer
+from tests.sizes import sized
 from urllib3.util import Retry
 from werkzeug.test import Client
 
@@ -30,6 +31,9 @@ from mastaba_writer.tile_matrix_sets import web_mercator
 
 LEVELS = [LevelPlan("6", 16, 31, 32, 47)]
 SIDE = 8
+
+TILES = sized(3_000, 10_000)
+"""Requests while slabs are replaced."""
 
 
 def tile(level: str, row: int, col: int, generation: int = 1) -> bytes:
@@ -172,7 +176,7 @@ def test_each_worker_has_its_own_connections_before_and_after_a_reload(
         ("InCeph", lambda request: CephWriter(request.getfixturevalue("ceph"), "maps"), "C"),
     ],
 )
-def test_ten_thousand_tiles_are_consistent_while_slabs_are_replaced(
+def test_tiles_are_consistent_while_slabs_are_replaced(
     application: Application,
     request: pytest.FixtureRequest,
     name: str,
@@ -209,10 +213,10 @@ def test_ten_thousand_tiles_are_consistent_while_slabs_are_replaced(
     writing.start()
     try:
         with ThreadPoolExecutor(8) as threads:
-            statuses = list(threads.map(request_tile, range(10_000)))
+            statuses = list(threads.map(request_tile, range(TILES)))
     finally:
         stop.set()
         writing.join()
     # 500: a slab was replaced twice during one request. 503: the store failed.
     assert set(statuses) <= {200, 500, 503}
-    assert statuses.count(200) > 9_900
+    assert statuses.count(200) > 0.99 * TILES

@@ -63,7 +63,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.headers.get("If-Match") not in (None, etag):
             return self._send(412, b"", {})
         match = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
-        if match is None:
+        if match is None or self.state["ignores_ranges"]:
             return self._send(200, data, headers)
         first, stop = int(match[1]), min(int(match[2]) + 1, len(data))
         if first >= len(data):
@@ -87,6 +87,7 @@ class Site:
     def __init__(self) -> None:
         self.objects: Objects = {}
         self.state: dict[str, Any] = {"requests": [], "status": 0, "headers": {}}
+        self.state["ignores_ranges"] = False
         handler = functools.partial(_Handler, self.objects, self.state)
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         self.server.daemon_threads = True

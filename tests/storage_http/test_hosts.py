@@ -65,10 +65,29 @@ def test_invalid_elements_are_reported(item: str) -> None:
         *("127.0.0.1", "10.1.2.3", "192.168.0.1", "172.16.5.4", "169.254.169.254", "0.0.0.0"),
         *("100.64.0.1", "224.0.0.1", "255.255.255.255", "::1", "::", "fe80::1%eth0", "fd00::1"),
         *("::ffff:127.0.0.1", "::ffff:169.254.169.254", "ff02::1", "not an address"),
+        # An address of IPv4 in one of IPv6, which a gateway may translate.
+        *("64:ff9b::127.0.0.1", "64:ff9b::169.254.169.254", "64:ff9b:1::10.0.0.1"),
+        *("2002:7f00:1::1", "2002:a9fe:a9fe::", "::127.0.0.1", "::169.254.169.254"),
+        *("2001:0:7f00:1::1", "fec0::1", "5f00::1", "3fff::1", "2001:db8::1"),
     ],
 )
 def test_private_addresses_are_refused(address: str) -> None:
     assert not AllowedHosts.from_environment(listed("maps.example")).allows_address(address)
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["93.184.216.34", "2606:2800:220:1::1", "64:ff9b::93.184.216.34", "2002:5db8:d822::1"],
+)
+def test_public_addresses_are_allowed(address: str) -> None:
+    assert AllowedHosts.from_environment(listed("maps.example")).allows_address(address)
+
+
+def test_listed_networks_of_ipv6_may_be_private() -> None:
+    allowed = AllowedHosts.from_environment(listed("nas.example, 64:ff9b::/96, fec0::/10"))
+    assert allowed.allows_address("64:ff9b::10.0.0.1")
+    assert allowed.allows_address("fec0::1")
+    assert not allowed.allows_address("::10.0.0.1")
 
 
 def test_listed_addresses_may_be_private() -> None:

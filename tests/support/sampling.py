@@ -1,30 +1,42 @@
-"""Samples of the tests that a product of parameters makes: ``@pytest.mark.sampled``."""
+"""Samples of the tests that parameters make: the others are thorough."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from itertools import combinations, repeat
-from typing import Any
+from typing import Any, Final
 
 import pytest
+
+MOST_CASES: Final = 4
+"""Of a function with more cases and no mark of its own, so many are quick."""
 
 Row = Sequence[Hashable]
 """One combination: a value of each parameter."""
 
 
-def mark_unsampled(items: Sequence[pytest.Item]) -> None:
-    """Mark the tests of each sampled function as thorough, except a sample.
+def function_of(name: str) -> str:
+    """Return the name of a test without its parameters."""
+    return name.partition("[")[0]
 
-    The sample has each pair of values of any two parameters. With two parameters, where that would
-    be the whole product, it has each value.
+
+def mark_unsampled(items: Sequence[pytest.Item]) -> None:
+    """Mark the tests of each function with parameters as thorough, except a sample.
+
+    With ``@pytest.mark.sampled``, the sample has each pair of values of any two parameters. With
+    two parameters, where that would be the whole product, it has each value. With
+    ``sampled(one_in=n)`` it is every ``n``-th case, without a mark `MOST_CASES` at equal distances.
     """
     products: dict[str, list[pytest.Item]] = {}
     for item in items:
-        if hasattr(item, "callspec") and item.get_closest_marker("sampled"):
-            products.setdefault(item.nodeid.partition("[")[0], []).append(item)
+        if hasattr(item, "callspec") and not item.get_closest_marker("thorough"):
+            products.setdefault(function_of(item.nodeid), []).append(item)
     for product in products.values():
         marker = product[0].get_closest_marker("sampled")
-        if marker is not None and "one_in" in marker.kwargs:
+        if marker is None:
+            most = min(MOST_CASES, len(product))
+            chosen = {number * len(product) // most for number in range(most)}
+        elif "one_in" in marker.kwargs:
             chosen = set(range(0, len(product), marker.kwargs["one_in"]))
         else:
             rows = [_row(item) for item in product]
