@@ -46,10 +46,14 @@ sub vcl_recv {
         }
         return (synth(200, "Purged " + xkey.purge(req.http.Surrogate-Key)));
     }
-    # Also without the prefix, nothing else is public. The check is ours alone.
+    # Also without the prefix, nothing else is public. Nor are the paths of operators, also behind a
+    # segment ~… for a credential, or any name of a service with encoded letters: Varnish does not decode.
+    # The check is ours alone; sessions and signatures are for clients.
     if (req.url !~ "^/maps/"
-        || req.url ~ "^/maps/+(healthcheck|admin|metrics)(/|\?|$)"
-        || req.url ~ "^/maps/+auth/+check") {
+        || req.url ~ "(?i)^/maps/+(?:(?:~|%7e)[^/?]*/+)?(?:healthcheck|admin|metrics)(?:/|\?|$)"
+        || req.url ~ "(?i)^/maps/+(?:(?:~|%7e)[^/?]*/+)?[^/?]*%(?:2[def]|3\d|4[1-9a-f]|5[0-9af]|6[1-9a-f]|7[0-9a])"
+        || (req.url ~ "(?i)^/maps/+(?:(?:~|%7e)[^/?]*/+)?auth(?:/|\?|$)"
+            && req.url !~ "^/maps/auth/(?:session|sign)(?:\?|$)")) {
         return (synth(404, "Not Found"));
     }
     if (req.restarts == 0) {
@@ -58,6 +62,9 @@ sub vcl_recv {
         unset req.http.X-Mastaba-Uri;
         unset req.http.X-Mastaba-Grant;
         unset req.http.Forwarded;
+        unset req.http.X-Forwarded-Uri;
+        unset req.http.X-Forwarded-Method;
+        unset req.http.X-Original-Method;
         set req.http.X-Original-URI = req.url;
         set req.http.X-Original-Referer = req.http.Referer;
         set req.http.X-Mastaba-Stage = "check";

@@ -40,8 +40,12 @@ sub vcl_recv {
         }
         return (synth(200, "Purged " + xkey.purge(req.http.Surrogate-Key)));
     }
-    # Also without the prefix, nothing else is public.
-    if (req.url !~ "^/maps/" || req.url ~ "^/maps/+(healthcheck|admin|metrics)(/|\?|$)") {
+    # Also without the prefix, nothing else is public. Nor are the paths of operators, also behind a
+    # segment ~… for a credential, or any name of a service with encoded letters: Varnish does not decode.
+    if (req.url !~ "^/maps/"
+        || req.url ~ "(?i)^/maps/+(?:(?:~|%7e)[^/?]*/+)?(?:healthcheck|admin|metrics)(?:/|\?|$)"
+        || req.url ~ "(?i)^/maps/+(?:(?:~|%7e)[^/?]*/+)?auth/(?:[^?]*%|/*(?:~[^/?]*/+)?check)"
+        || req.url ~ "(?i)^/maps/+(?:(?:~|%7e)[^/?]*/+)?[^/?]*%(?:2[def]|3\d|4[1-9a-f]|5[0-9af]|6[1-9a-f]|7[0-9a])") {
         return (synth(404, "Not Found"));
     }
     if (req.restarts == 0) {

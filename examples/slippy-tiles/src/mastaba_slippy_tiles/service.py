@@ -8,10 +8,9 @@ from urllib.parse import quote
 from mastaba.api.catalogue import Layer, TileLimits, TileMatrix
 from mastaba.api.services import Service, ServiceSettings, Site
 from mastaba.api.tiles import DEFAULT_STYLE, TileGroup, TilePaths, Tiles, tile_index
-from mastaba.api.web import Document, Request, Response, message
+from mastaba.api.web import Document, Request, Response, message, status_of
 from mastaba.errors import (
     InvalidParameterError,
-    RequestError,
     TileNotFoundError,
     TileOutOfRangeError,
     UnknownNameError,
@@ -126,9 +125,4 @@ class SlippyTiles(Service):
         )
 
     def error_response(self, error: Exception, request: Request) -> Response:
-        absent = TileNotFoundError | TileOutOfRangeError | UnknownNameError | UnknownPathError
-        if isinstance(error, absent):
-            status = 404
-        else:
-            status = 400 if isinstance(error, RequestError) else 500
-        return message(status, public_message(error), "text/plain")
+        return message(status_of(error), public_message(error), "text/plain")
