@@ -173,7 +173,8 @@ class AccessLines:
             target = f"{path}?{query}" if query else path
             shown = "-" if size is None else size
             text = f"{client} {method} {target} {status} {shown} {seconds:.6f} {notes.cache}"
-            text += "".join(f" {name}={quote(item)}" for name, item in identity.items())
+            for name, item in identity.items():
+                text += f" {name}={quote(item)}"
             if is_truncated:
                 text += " truncated"
             if self._steps:
