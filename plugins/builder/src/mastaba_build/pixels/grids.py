@@ -96,6 +96,33 @@ class GridLocator:
         ratios = _ratios(nodes, step, self._turn)
         return Cells(nodes, is_curved, ratios, self.near(nodes, ratios, self._turn))
 
+    def apart(self, down: Floats, across: Floats, cells: Cells) -> tuple[Floats, Floats, Cells]:
+        """Return a grid in which a pixel needs no position of its neighbours.
+
+        Beside a horizon, some pixels have a position and their neighbours none. The grid has two
+        equal points for each pixel, at its centre and half a pixel further.
+
+        Args:
+            down, across: rows and columns of the points of the cells.
+            cells: of one pixel each.
+
+        Returns:
+            rows and columns of the points, and the cells between them.
+        """
+        axes = [
+            np.repeat(one[:-1], 2) + np.tile([0.0, 0.5], len(one) - 1) for one in (down, across)
+        ]
+        fields = cells.fields[:, :-1, :-1].repeat(2, axis=1).repeat(2, axis=2)
+        # A pixel without any neighbour is as large as the largest one.
+        ratios = [
+            np.where(np.isnan(one), np.fmax.reduce(one, axis=None, initial=0.0), one)
+            for one in cells.ratios
+        ]
+        x, y = (one.repeat(2, axis=0).repeat(2, axis=1)[:-1, :-1] for one in ratios)
+        is_curved = np.zeros(x.shape, np.bool_)
+        near = self.near(fields, (x, y), self._turn)
+        return axes[0], axes[1], Cells(fields, is_curved, (x, y), near)
+
     def near(
         self, fields: Floats, ratios: tuple[Floats, Floats], turn: float
     ) -> npt.NDArray[np.bool_]:

@@ -389,6 +389,9 @@ class Placer:
                 break
             step //= 2
             known = None
+        if step == 1 and not self._turn and np.isnan(fields).any():
+            down, across, (fields, _, ratios, near) = self._grids.apart(down, across, known)
+            columns = fields[0]
         if not near.any():
             return []
         if columns is None:  # around a pole; each pixel has its own position
@@ -444,8 +447,8 @@ class Placer:
         # A node at column n is the centre of that pixel; source position 0 is a centre, too.
         fields = np.ascontiguousarray((fields + 0.5) / factor - 0.5)
         part = (
-            *(int(down[0]), min(block[1], int(down[-1]))),
-            *(int(across[0]), min(block[3], int(across[-1]))),
+            *(ceil(down[0]), min(block[1], ceil(down[-1]))),
+            *(ceil(across[0]), min(block[3], ceil(across[-1]))),
         )
         placement = Placement(
             part,
