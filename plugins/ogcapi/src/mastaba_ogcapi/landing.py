@@ -6,15 +6,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mastaba.api.catalogue import geographic_extent
 from mastaba_ogcapi.crs import rounded
-from mastaba_ogcapi.links import REL, RELS, Link, link, metadata_links
-from mastaba_ogcapi.negotiation import HTML, JSON
+from mastaba_ogcapi.links import RELS, metadata_links
 from mastaba_ows.crs import CRS84_URI, crs_uri
+from mastaba_ows.links import HTML, JSON, OPENAPI, REL, Link, link
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import BoundingBox
     from mastaba_ogcapi.dataset import Dataset
 
-OPENAPI_JSON: Final = "application/vnd.oai.openapi+json;version=3.0"
 OPENAPI_YAML: Final = "application/vnd.oai.openapi;version=3.0"
 
 
@@ -45,9 +44,9 @@ def _links(dataset: Dataset) -> list[Link]:
     links = [
         link(uri, "self", JSON, dataset.settings.title),
         link(f"{uri}?f=html", "alternate", HTML, "This page for people"),
-        link(f"{uri}/api?f=json", "service-desc", OPENAPI_JSON, "Definition of the API"),
+        link(f"{uri}/api?f=json", "service-desc", OPENAPI, "Definition of the API"),
         link(f"{uri}/api?f=yaml", "service-desc", OPENAPI_YAML, "Definition of the API in YAML"),
-        link(f"{uri}/api?f=json", "service-meta", OPENAPI_JSON, "Limits of the API"),
+        link(f"{uri}/api?f=json", "service-meta", OPENAPI, "Limits of the API"),
         link(f"{uri}/api?f=html", "service-doc", HTML, "Operations of the API"),
         link(conformance, f"{REL}/conformance", JSON, "Conformance classes"),
         link(conformance, "conformance", JSON, "Conformance classes"),

@@ -12,8 +12,6 @@ from werkzeug.http import parse_accept_header
 from mastaba.api.web import Request, printable
 from mastaba.errors import InvalidParameterError
 
-JSON: Final = "application/json"
-HTML: Final = "text/html"
 LANGUAGES: Final = ("en", "fr")
 """Languages of the page of the definition, the default first."""
 

@@ -15,7 +15,7 @@ from jinja2.runtime import Context
 from markupsafe import Markup
 
 from mastaba.api.web import anchor
-from mastaba_ogcapi.links import REL
+from mastaba_ows.links import REL
 
 if TYPE_CHECKING:
     from mastaba_ogcapi.dataset import Collection, Dataset

@@ -23,13 +23,14 @@ from mastaba_ogcapi.errors import error_response
 from mastaba_ogcapi.getmap import GetMap
 from mastaba_ogcapi.gettile import GetTile
 from mastaba_ogcapi.links import collection_address
-from mastaba_ogcapi.negotiation import HTML, JSON, document_kind, language
+from mastaba_ogcapi.negotiation import document_kind, language
 from mastaba_ogcapi.resources import (
     Resource,
     api_resource,
     collections_resource,
     find_resource,
 )
+from mastaba_ows.links import HTML, JSON
 from mastaba_ows.versions import address_name
 from mastaba_render.api.maps import map_cost
 

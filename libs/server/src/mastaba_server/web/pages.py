@@ -34,7 +34,7 @@ def wants_page(request: Request, media_type: str = "application/json") -> bool:
 
     Only browsers name HTML; others accept anything.
     """
-    if form := request.query.get("f", ""):
-        return form.lower() == "html"
-    accepted = request.header("Accept") or ""
+    if form := request.query.get("f", "").lower():
+        return form in ("html", HTML)
+    accepted = (request.header("Accept") or "").lower()
     return HTML in accepted and preferred_media_type(request, (media_type, HTML)) == HTML

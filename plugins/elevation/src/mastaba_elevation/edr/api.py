@@ -46,11 +46,8 @@ from mastaba_elevation.edr.names import (
     ELEVATION,
     GEOJSON,
     GEOTIFF,
-    HTML,
-    JSON,
     LAYER,
     MEDIA_TYPES,
-    OPENAPI,
     OUTPUT,
     PARAMETERS,
     POSITION,
@@ -72,10 +69,12 @@ from mastaba_elevation.queries.taps import METHODS
 from mastaba_elevation.web.facade import Context, Facade, status_of, unknown_path
 from mastaba_elevation.web.geometry import LINES, POINTS, Geometry
 from mastaba_elevation.web.numbers import json_document, json_response, rounded, to_json
-from mastaba_elevation.web.pages import page_response, wants_page
+from mastaba_elevation.web.pages import page_response
 from mastaba_elevation.web.parameters import Parameters, parameters_of
+from mastaba_ows.links import HTML, JSON, OPENAPI
 from mastaba_render.api.encoders import Raster
 from mastaba_server.web.large import large_response
+from mastaba_server.web.pages import wants_page
 from mastaba_server.web.pieces import in_pieces
 
 if TYPE_CHECKING:

@@ -26,10 +26,11 @@ from mastaba_elevation.queries.taps import METHODS
 from mastaba_elevation.web.crs import requested_crs
 from mastaba_elevation.web.facade import Facade, status_of, unknown_path
 from mastaba_elevation.web.geometry import LINES, POLYGONS, Geometry, read_geojson
-from mastaba_elevation.web.numbers import JSON, json_response, rounded, to_json
+from mastaba_elevation.web.numbers import json_response, rounded, to_json
 from mastaba_elevation.web.parameters import Parameters, posted
 from mastaba_elevation.web.wkt import read_wkt
 from mastaba_ows.crs import crs_uri
+from mastaba_ows.links import JSON
 
 if TYPE_CHECKING:
     from mastaba.api.web import Request, Response

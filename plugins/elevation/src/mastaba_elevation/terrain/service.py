@@ -15,8 +15,10 @@ from mastaba_elevation.queries.vertical import LAYER_SCHEMA
 from mastaba_elevation.terrain.resource import Context, Resource, bounds
 from mastaba_elevation.terrain.settings import SETTINGS_SCHEMA, Settings, dataset_settings
 from mastaba_elevation.web.facade import status_of, unknown_path
-from mastaba_elevation.web.numbers import JSON, json_document, to_json
-from mastaba_elevation.web.pages import Section, error_page, page, page_response, wants_page
+from mastaba_elevation.web.numbers import json_document, to_json
+from mastaba_elevation.web.pages import Section, error_page, page, page_response
+from mastaba_ows.links import JSON
+from mastaba_server.web.pages import wants_page
 
 _ROUTES: Final[Mapping[str, str]] = {
     "mapbox": "tiles:Tiles",

@@ -12,7 +12,7 @@ from urllib.parse import quote, urlsplit
 from jinja2 import Environment, PackageLoader
 
 from mastaba_export.jobs.job import State
-from mastaba_export.service.links import JSON
+from mastaba_ows.links import JSON
 
 if TYPE_CHECKING:
     from jinja2 import Template
