@@ -460,8 +460,8 @@ class LevelPixels:
     def _overlap(self, row: int, col: int, window: Window) -> tuple[Part, Part]:
         """Return the rows and columns shared with a tile: in the window, and in the tile."""
         height, width = self._size
-        rows, tile_rows = _shared(row * height, height, window.top, window.bottom)
-        columns, tile_columns = _shared(col * width, width, window.left, window.right)
+        rows, tile_rows = overlap(row * height, height, window.top, window.bottom)
+        columns, tile_columns = overlap(col * width, width, window.left, window.right)
         return (rows, columns), (tile_rows, tile_columns)
 
 
@@ -499,8 +499,14 @@ def holds(area: Window, window: Window) -> bool:
     return top >= area.top and bottom <= area.bottom and left >= area.left and right <= area.right
 
 
-def _shared(corner: int, size: int, start: int, end: int) -> tuple[slice, slice]:
-    """Return the rows, or columns, that a tile shares with a window: in the window, in the tile."""
+def overlap(corner: int, size: int, start: int, end: int) -> tuple[slice, slice]:
+    """Return the rows, or columns, that a tile shares with a window: in the window, in the tile.
+
+    Args:
+        corner: first row or column of the tile.
+        size: of the tile, in rows or columns.
+        start, end: of the window.
+    """
     first, last = max(corner, start), min(corner + size, end)
     return slice(first - start, last - start), slice(first - corner, last - corner)
 
