@@ -253,7 +253,7 @@ def _rollback(store: OutputStore, arguments: argparse.Namespace) -> None:
 
 
 def _prune(store: OutputStore, arguments: argparse.Namespace) -> None:
-    from mastaba_build.pyramid.history import prune
+    from mastaba_build.pyramid.pruning import prune
 
     done = prune(
         store,
@@ -269,7 +269,7 @@ def _prune(store: OutputStore, arguments: argparse.Namespace) -> None:
 
 def _pin(store: OutputStore, arguments: argparse.Namespace) -> None:
     from mastaba_build.output.history import checked_message
-    from mastaba_build.pyramid.history import pin
+    from mastaba_build.pyramid.pins import pin
 
     by = checked_message(arguments.by or _user())
     reason = checked_message(arguments.reason)
@@ -278,7 +278,7 @@ def _pin(store: OutputStore, arguments: argparse.Namespace) -> None:
 
 
 def _unpin(store: OutputStore, arguments: argparse.Namespace) -> None:
-    from mastaba_build.pyramid.history import unpin
+    from mastaba_build.pyramid.pins import unpin
 
     count, linking = unpin(store, arguments.name, arguments.version, arguments.by)
     sys.stdout.write(f"{count} pins removed\n")
@@ -289,7 +289,7 @@ def _unpin(store: OutputStore, arguments: argparse.Namespace) -> None:
 
 
 def _withdraw(store: OutputStore, arguments: argparse.Namespace) -> None:
-    from mastaba_build.pyramid.history import withdraw
+    from mastaba_build.pyramid.pruning import withdraw
 
     generation, objects = withdraw(store, arguments.name, arguments.version)
     sys.stdout.write(
