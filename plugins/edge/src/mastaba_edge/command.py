@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from mastaba.api.commands import failed
 from mastaba.errors import MastabaError
-from mastaba_server.web.parameters import whole_number
+from mastaba_server.transport.listener import host_and_port
 
 if TYPE_CHECKING:
     import argparse
@@ -93,10 +93,12 @@ def _run_agent(arguments: argparse.Namespace) -> int:
     from mastaba_edge.agent import Agent
     from mastaba_edge.purging import PurgeError, read_secret
 
-    host, colon, text = arguments.listen.rpartition(":")
-    port = whole_number(text)
-    if not colon or port is None or port > 65535:
-        return failed(f"--listen {arguments.listen!r} is not HOST:PORT")
+    try:
+        if ":" not in arguments.listen:
+            raise ValueError("the host is missing")
+        host, port = host_and_port(arguments.listen)
+    except ValueError as error:
+        return failed(f"--listen {arguments.listen!r} is not HOST:PORT: {error}")
     try:
         agent = Agent(host, port, arguments.cache, read_secret(arguments.secret_file))
     except (PurgeError, OSError) as error:
