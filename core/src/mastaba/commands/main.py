@@ -77,8 +77,7 @@ def _run(argv: Sequence[str] | None) -> int:
     try:
         _require_plugins(installed, parsed)
     except PluginError:
-        failed(*installed.problems)
-        return 1
+        return failed(*installed.problems)
     if run is None:
         if parsed.command is not None:
             parser.error(f"{parsed.command} needs a command of its own, see --help")
@@ -96,8 +95,7 @@ def _run(argv: Sequence[str] | None) -> int:
     try:
         return int(run(parsed))
     except PluginError as error:
-        failed(error)
-        return 1
+        return failed(error)
 
 
 def _require_plugins(installed: Plugins, parsed: argparse.Namespace) -> None:
