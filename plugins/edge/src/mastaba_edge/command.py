@@ -10,7 +10,6 @@ from urllib.parse import quote
 
 from mastaba.api.commands import failed
 from mastaba.errors import MastabaError
-from mastaba_server.transport.listener import host_and_port
 
 if TYPE_CHECKING:
     import argparse
@@ -92,6 +91,7 @@ def _is_possible(least: float, greatest: float) -> bool:
 def _run_agent(arguments: argparse.Namespace) -> int:
     from mastaba_edge.agent import Agent
     from mastaba_edge.purging import PurgeError, read_secret
+    from mastaba_server.transport.listener import host_and_port
 
     try:
         if ":" not in arguments.listen:
