@@ -99,7 +99,7 @@ def _run(argv: Sequence[str] | None) -> int:
 
 
 def _require_plugins(installed: Plugins, parsed: argparse.Namespace) -> None:
-    """Check the plugins as far as the command needs them.
+    """Check the plugins, if the command needs them.
 
     Raises:
         PluginError: they have a problem that prevents it.

@@ -310,7 +310,7 @@ class LevelPixels:
 
         Args:
             stored: is updated if tiles are located again.
-            known: tiles in memory besides those of the cache; None for tiles that do not exist.
+            known: tiles in memory that need not be in the cache; None for those that do not exist.
             targets: parts of tiles that are copied from the cache into arrays.
         """
         places = list(places)

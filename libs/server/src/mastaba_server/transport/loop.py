@@ -486,7 +486,7 @@ class Server:
             self._parked = 0
         os.eventfd_write(self._end, 1)
         if retiring and self._link is not None:
-            # Reading does not wait. Whoever reads from now on sees that the server retires.
+            # Reading does not wait. A thread that reads from now on sees that the server retires.
             while self.reading:
                 time.sleep(_NAP)
             self._link.left()

@@ -43,7 +43,7 @@ class Access:
     Attributes:
         folders: directories without symbolic links; local files must be below one of them.
         network: whether GDAL may open URLs.
-        drivers: drivers of GDAL besides those that are always allowed.
+        drivers: drivers of GDAL in addition to those that are always allowed.
         plugins: plugins that read pyramids in object stores, and write the output.
     """
 

@@ -60,7 +60,7 @@ def prune(
     Args:
         keep: number of latest versions to keep, at least 1.
         days: versions built in so many days stay; None for ``retention.days`` of the last build.
-        linked_days: versions published in so many days stay, likewise.
+        linked_days: the same for versions published in so many days.
 
     Raises:
         BuildError: as in `log`.
