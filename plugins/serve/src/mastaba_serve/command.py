@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Serve the files.
 
     Returns:
-        the exit status: 0 after an orderly stop, 1 if a file cannot be opened or the address is
+        the exit status: 0 after a graceful stop, 1 if a file cannot be opened or the address is
         not available.
     """
     from mastaba.api.commands import failed

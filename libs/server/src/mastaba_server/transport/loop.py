@@ -67,7 +67,7 @@ class Server:
         protocol: `FastCGIConnection` or `HTTPConnection`.
         threads: number of requests served at a time, not counting those that stepped aside
             (`aside`): another thread replaces theirs.
-        link: told when the server is ready, and when it has retired so far that it begins no
+        link: notified when the server is ready, and when it has retired so far that it begins no
             request, but only finishes those that have arrived, at least in part. Connections are
             accepted once its gate is open.
         handover: channel for idle keep-alive connections: given away when this server retires,

@@ -166,7 +166,7 @@ def _remove(
     gone = list(removed)
     kept = [one for one in versions if one not in gone]
     # Versions that differ in what they say of their sources only have the slabs, and the root, of
-    # an earlier one. The start of the names of their documents stands for an empty root then.
+    # an earlier one. The start of the names of their documents represents an empty root then.
     own = (f"{name}_{one.number}" for one in gone if one.number > 1)
     roots = list(dict.fromkeys([*read_roots(store, name), *(one.root for one in gone), *own]))
     needed = _needed(store, name, kept) if roots else set()

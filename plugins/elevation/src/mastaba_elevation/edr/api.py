@@ -60,7 +60,7 @@ from mastaba_elevation.edr.names import (
 from mastaba_elevation.edr.openapi import api_page, definition
 from mastaba_elevation.edr.sources import have_sources, source_columns
 from mastaba_elevation.edr.table import table
-from mastaba_elevation.edr.trajectory import walked
+from mastaba_elevation.edr.trajectory import heights_along
 from mastaba_elevation.edr.written import coverage_pieces, feature_pieces, table_pieces
 from mastaba_elevation.facades.native import statistics_wanted
 from mastaba_elevation.queries.polygons import Ring
@@ -250,7 +250,7 @@ class Edr(Facade):
             domain, times, distances = geometry.kind, None, np.zeros(len(x))
         else:
             geometry = q.geometry_of(parameters, LINES, found.crs)
-            line = walked(queries, found, geometry, parameters, method)
+            line = heights_along(queries, found, geometry, parameters, method)
             x, y, samples, distances, times = line
             domain = "MultiPoint" if times is None else "Trajectory"
         cells = resolutions(found.dataset, samples, found.crs, x, y)

@@ -79,7 +79,7 @@ def segment(dataset: Dataset) -> str:
 
 
 def identity_of(dataset: Dataset) -> Hashable:
-    """Return what tells a dataset, at its values, from others and from its earlier contents."""
+    """Return what distinguishes a dataset, at its values, from others and its earlier contents."""
     return dataset.id, *((item.layer.key, item.layer.generation) for item in dataset.layers)
 
 
