@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from mastaba.api.catalogue import geographic_extent
-from mastaba_ogcapi.crs import rounded
 from mastaba_ogcapi.links import RELS, metadata_links
+from mastaba_ows.boxes import bounds
 from mastaba_ows.crs import CRS84_URI, crs_uri
 from mastaba_ows.links import HTML, JSON, OPENAPI, REL, Link, link
 
@@ -34,8 +34,7 @@ def landing_page(dataset: Dataset) -> dict[str, Any]:
 
 def spatial_extent(bbox: BoundingBox) -> dict[str, Any]:
     """Return the ``extent`` member for a box in degrees."""
-    edges = [rounded(edge) for edge in (bbox.xmin, bbox.ymin, bbox.xmax, bbox.ymax)]
-    return {"spatial": {"bbox": [edges], "crs": CRS84_URI}}
+    return {"spatial": {"bbox": [bounds(bbox)], "crs": CRS84_URI}}
 
 
 def _links(dataset: Dataset) -> list[Link]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from base64 import b64encode
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
+from urllib.parse import quote, urlsplit
 
 from mastaba_server.web.response import preferred_media_type
 
@@ -27,6 +28,14 @@ def page_headers(style: str) -> tuple[tuple[str, str], ...]:
         # The address may contain a key.
         ("Referrer-Policy", "no-referrer"),
     )
+
+
+def base_path(uri: str) -> str:
+    """Return the path of a public address, percent-encoded, without a slash at its end.
+
+    Without scheme and host, the links in pages also work under another host name.
+    """
+    return quote(urlsplit(uri).path.rstrip("/"), safe="/%:@!$&'()*+,;=~-._")
 
 
 def wants_page(request: Request, media_type: str = "application/json") -> bool:

@@ -143,18 +143,6 @@ def attribution(dataset: Dataset) -> str:
     return ", ".join(anchor(url, title) for title, url in dataset.attributions)
 
 
-def bounds(dataset: Dataset) -> Sequence[float]:
-    """Return west, south, east and north of a dataset, degrees, for documents."""
-    box = dataset.box
-    return [float(f"{edge:.15g}") for edge in (box.xmin, box.ymin, box.xmax, box.ymax)]
-
-
-def middle(dataset: Dataset) -> list[float]:
-    """Return longitude and latitude of the middle of a dataset: 0, not -1e-12, for documents."""
-    west, south, east, north = bounds(dataset)
-    return [round((west + east) / 2, 9) + 0.0, round((south + north) / 2, 9) + 0.0]
-
-
 def described(dataset: Dataset) -> dict[str, Any]:
     """Return what documents say about the heights of a dataset."""
     found: dict[str, Any] = {"nodataHeight": dataset.nodata_height}
