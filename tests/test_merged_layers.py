@@ -53,9 +53,12 @@ def server_json(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
 
     layers = {"west": layer("west", 2, WEST), "east": layer("east", 3, EAST)}
-    formats = {"global": {"map": {"formats": ["image/png", "image/tiff"]}}}
+    settings = {"formats": ["image/png", "image/tiff"], "limits": {"layers_count": 2}}
     return write_installation(
-        folder, layers=layers, services=["wms", "ogcapi"], services_overrides=formats
+        folder,
+        layers=layers,
+        services=["wms", "ogcapi"],
+        services_overrides={"global": {"map": settings}},
     )
 
 
