@@ -19,16 +19,17 @@ from mastaba_writer.pyramids import LevelPlan, write_pyramid
 from mastaba_writer.tile_matrix_sets import web_mercator
 
 WEST, EAST, NOTHING = (10, 20, 30), (200, 100, 50), (255, 255, 255)
+# Two tiles, so that their pixels are copied.
 BBOX = "0,0,20037508.3427892,10018754.1713946"
 GET_MAP = (
     "/wms?SERVICE=WMS&VERSION=1.3.0&REQUEST=GetMap&LAYERS=west,east&STYLES=&CRS=EPSG:3857"
-    f"&BBOX={BBOX}&WIDTH=128&HEIGHT=64"
+    f"&BBOX={BBOX}&WIDTH=512&HEIGHT=256"
 )
 MERCATOR = "http://www.opengis.net/def/crs/EPSG/0/3857"
 ADDRESSES = [
     f"{GET_MAP}&FORMAT=image/png",
     f"{GET_MAP}&FORMAT=image/tiff",
-    f"/ogcapi/map?collections=west,east&f=png&width=128&height=64&crs={MERCATOR}"
+    f"/ogcapi/map?collections=west,east&f=png&width=512&height=256&crs={MERCATOR}"
     f"&bbox={BBOX}&bbox-crs={MERCATOR}",
 ]
 
