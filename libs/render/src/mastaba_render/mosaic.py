@@ -134,9 +134,9 @@ class LevelPixels:
         rows, columns = self._inside(window, around)
         return len(rows), len(columns)
 
-    def tile_memory(self, window: Window) -> int:
+    def tile_memory(self, window: Window, around: int = 0) -> int:
         """Return the maximum bytes of decoded tiles held while a window is read."""
-        rows, columns = self.count(window)
+        rows, columns = self.count(window, around)
         return min(rows * columns, self._tiles_at_a_time) * self.tile_size
 
     def stored(self, window: Window, around: int = 0) -> StoredTiles:
