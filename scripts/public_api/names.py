@@ -37,6 +37,7 @@ LIBS: Final = (
     "mastaba_ows.featureinfo.answers",
     "mastaba_ows.featureinfo.external",
     "mastaba_ows.inspire",
+    "mastaba_ows.links",
     "mastaba_ows.parameters",
     "mastaba_ows.post",
     "mastaba_ows.provider",

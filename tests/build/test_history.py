@@ -26,7 +26,9 @@ from mastaba_build.output.lock import locked
 from mastaba_build.output.storage import OutputStore
 from mastaba_build.plan.plan import Plan
 from mastaba_build.pyramid.copying import copy_pyramid
-from mastaba_build.pyramid.history import log, pin, prune, rollback, unpin, withdraw
+from mastaba_build.pyramid.history import log, rollback
+from mastaba_build.pyramid.pins import pin, unpin
+from mastaba_build.pyramid.pruning import prune, withdraw
 from mastaba_build.work.build import build
 from mastaba_build.work.reports import Reports
 from mastaba_history import records as served_histories

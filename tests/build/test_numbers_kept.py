@@ -28,10 +28,11 @@ from mastaba_build.output.destination import Destination
 from mastaba_build.output.storage import OutputStore
 from mastaba_build.output.versions import DOCUMENTS, FURTHER
 from mastaba_build.pyramid.copying import copy_pyramid
-from mastaba_build.pyramid.history import log, prune
+from mastaba_build.pyramid.history import log
 from mastaba_build.pyramid.provenance_adding import add_provenance
 from mastaba_build.pyramid.provenance_checking import check_provenance
 from mastaba_build.pyramid.provenance_facts import set_facts
+from mastaba_build.pyramid.pruning import prune
 from mastaba_build.pyramid.verification import verify
 from mastaba_build.sources.footprints import read_footprints
 from mastaba_build.work.build import build

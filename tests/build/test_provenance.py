@@ -38,9 +38,10 @@ from mastaba.wsgi import create_application
 from mastaba_build.config.access import Access
 from mastaba_build.config.configuration import Configuration, configuration_of
 from mastaba_build.output.destination import Destination
-from mastaba_build.pyramid.history import prune, rollback
+from mastaba_build.pyramid.history import rollback
 from mastaba_build.pyramid.provenance_adding import add_provenance
 from mastaba_build.pyramid.provenance_checking import check_provenance
+from mastaba_build.pyramid.pruning import prune
 from mastaba_build.pyramid.verification import verify
 from mastaba_build.work.build import build
 from mastaba_build.work.derived import join

@@ -23,7 +23,8 @@ from urllib3.util import Retry
 from mastaba_build.config.configuration import configuration_of
 from mastaba_build.output.storage import OutputStore
 from mastaba_build.plan.plan import Plan, make_plan
-from mastaba_build.pyramid.history import prune, rollback
+from mastaba_build.pyramid.history import rollback
+from mastaba_build.pyramid.pruning import prune
 from mastaba_build.work.build import build
 from mastaba_build.work.reports import Reports
 from mastaba_writer.installation import write_installation

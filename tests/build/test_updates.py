@@ -21,7 +21,8 @@ from mastaba_build.errors import PlanError
 from mastaba_build.output.destination import Destination
 from mastaba_build.output.storage import OutputStore
 from mastaba_build.plan.plan import Plan
-from mastaba_build.pyramid.history import diff, log, prune, rollback
+from mastaba_build.pyramid.history import diff, log, rollback
+from mastaba_build.pyramid.pruning import prune
 from mastaba_build.pyramid.verification import verify
 from mastaba_build.work.build import build
 from mastaba_build.work.reports import Reports

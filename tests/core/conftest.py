@@ -70,15 +70,6 @@ class CorePlugin:
 OpenApplication = Callable[..., Application]
 
 
-@pytest.fixture
-def core_plugins() -> Plugins:
-    """Return what core provides, and the service of tiles; nothing that is installed beside."""
-    return Plugins(
-        autoload=False,
-        extra={**RENDERER, "tiles-plugin": CorePlugin(TileService)},
-    )
-
-
 @pytest.fixture(scope="session")
 def tiny_layers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Return the layer documents of a tiny installation whose slabs do not change."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -232,6 +233,15 @@ def test_a_missing_cache_is_an_error_without_its_path(agent: Agent) -> None:
     assert (status, text) == (500, "the cache cannot be purged\n")
 
 
+def test_it_listens_on_addresses_of_ipv6(tmp_path: Path) -> None:
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        pytest.skip("the machine has no IPv6")
+    with Agent("::1", 0, str(tmp_path), SECRET) as agent:
+        assert agent.server_address[0] == "::1"
+
+
 # ---------------------------------------------------------------- commands
 
 
@@ -272,12 +282,23 @@ def test_errors_of_the_command_are_reported(
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("listen", ["6082", "127.0.0.1:", "127.0.0.1:99999", "127.0.0.1:x"])
+@pytest.mark.parametrize(
+    "listen", ["6082", "127.0.0.1:", "127.0.0.1:99999", "127.0.0.1:x", "::1:6082"]
+)
 def test_an_invalid_address_is_reported(listen: str, secret_file: str, tmp_path: Path) -> None:
     arguments = ["--cache", str(tmp_path), "--secret-file", secret_file, "--listen", listen]
     done = run("purge-agent", *arguments)
     assert done.returncode == 1
     assert "is not HOST:PORT" in done.stderr
+
+
+def test_control_characters_in_messages_are_escaped(secret_file: str, tmp_path: Path) -> None:
+    file = installation(tmp_path, caches=["http://127.0.0.1:1/"], secret_file=secret_file)
+    absent = f"{file}\x1b]0;title\x07"
+    done = run("purge", "-f", absent, "RGB_JPG")
+    assert done.returncode == 1
+    assert r"\x1b]0;title\x07" in done.stderr
+    assert done.stderr.rstrip("\n").isprintable()
 
 
 @pytest.mark.sampled(one_in=3)

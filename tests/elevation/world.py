@@ -41,14 +41,6 @@ LAMBERT = synthetic(
     matrix_sizes=[(16, 16), (32, 32), (64, 64)],
     tile_size=(TILE, TILE),
 )
-SWISS = synthetic(
-    "S16",
-    crs="EPSG:2056",
-    origin=(2600000, 1200000),
-    cell_sizes=[40, 20, 10],
-    matrix_sizes=[(16, 16), (32, 32), (64, 64)],
-    tile_size=(TILE, TILE),
-)
 
 
 @dataclass(frozen=True, eq=False)

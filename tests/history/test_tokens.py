@@ -24,7 +24,8 @@ from mastaba.api.dimensions import InvalidDimensionError, NoSuchValueError
 from mastaba.api.tools import Plugins, create_application
 from mastaba_build.output.history import History
 from mastaba_build.output.storage import OutputStore
-from mastaba_build.pyramid.history import rollback, withdraw
+from mastaba_build.pyramid.history import rollback
+from mastaba_build.pyramid.pruning import withdraw
 from mastaba_ows.offers import zoom_tiles
 from mastaba_writer.installation import write_installation
 

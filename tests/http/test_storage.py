@@ -138,7 +138,7 @@ def test_size_that_head_does_not_tell(answer: HTTPAnswer, size: int) -> None:
     ],
 )
 def test_size_that_no_response_tells(answer: HTTPAnswer) -> None:
-    with pytest.raises(StorageUnavailableError, match="does not tell the size"):
+    with pytest.raises(StorageUnavailableError, match="does not report the size"):
         WithoutSize(answer).stat("key")
 
 

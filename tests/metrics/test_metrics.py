@@ -415,6 +415,9 @@ class Comparing(Service):
     def error_response(self, error, request):
         return message(500, "error", "text/plain")
 
+    def gauges(self):
+        return {"pairs": {"waiting": 3, "compared": 4}}
+
 
 @hookimpl
 def register_services():
@@ -422,7 +425,7 @@ def register_services():
 """
 
 
-def test_operations_that_a_service_names(
+def test_operations_and_gauges_of_a_service(
     tmp_path: Path,
     write: Callable[..., Path],
     open_client: Callable[[Path], Client],
@@ -443,3 +446,6 @@ def test_operations_that_a_service_names(
     ):
         labels = {"service": service, "operation": operation_name, "status": "200"}
         assert value(samples, "mastaba_requests_total", **labels) == count
+    # A metric takes one method of its service, and nothing elsewhere.
+    assert value(samples, "mastaba_comparing_pairs", kind="waiting") == 3
+    assert value(samples, "mastaba_comparing_pairs", kind="compared") == 4

@@ -229,3 +229,17 @@ def test_tiles_of_a_window_are_decoded_some_at_a_time(
     tile = 48 * 64 * 4
     assert level.tile_memory(Window(0, 2 * 48, 0, 3 * 64)) == 6 * tile
     assert level.tile_memory(Window(0, 100 * 48, 0, 100 * 64)) == 100_000 // tile * tile
+
+
+def test_tiles_beyond_a_full_turn_are_held_too(limited: World) -> None:
+    pyramid = limited.layer("ramp").pyramid
+    readers = limited.site.catalogue.readers["ramp"]
+    level = LevelPixels(pyramid, readers[pyramid.finest.matrix.id], TileCache(0))
+    limits, tile = level.level.limits, 48 * 64 * 4
+    turn = limits.max_col + 1
+    top, left = limits.min_row * 48, limits.max_col * 64
+    # The last tile of a turn, and the first ones of the next.
+    window = Window(top, top + 48, left, left + (2 + limits.min_col) * 64)
+    assert level.count(window, turn) == (1, 2)
+    assert level.tile_memory(window, turn) == 2 * tile
+    assert level.tile_memory(window) == tile

@@ -21,7 +21,6 @@ from mastaba_writer.tile_encoder import encode_tile
 Pixels = np.ndarray[Any, np.dtype[Any]]
 
 WIDTH, HEIGHT = 64, 48
-UINT8_FORMATS = [name for name in TILE_FORMATS if name.endswith("UINT8")]
 TIFF_FORMATS = [name for name, known in TILE_FORMATS.items() if known.needs_tiff_header]
 TIFF_CASES = [(name, channels) for name in TIFF_FORMATS for channels in TILE_FORMATS[name].channels]
 

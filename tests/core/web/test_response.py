@@ -14,6 +14,7 @@ from mastaba_server.web.response import (
     accepts_coding,
     content_disposition,
     message,
+    preferred_language,
     preferred_media_type,
 )
 
@@ -213,6 +214,24 @@ def test_media_type_that_the_client_likes_best_is_preferred(
 ) -> None:
     request = ask() if accept is None else ask(accept=accept)
     assert preferred_media_type(request, ["text/html", "application/json"]) == chosen
+
+
+@pytest.mark.parametrize(
+    ("header", "chosen"),
+    [
+        ("", "en"),
+        ("fr", "fr"),
+        ("fr-FR, en;q=0.5", "fr"),
+        ("de, fr;q=0.8, en;q=0.9", "en"),
+        ("FR-ca", "fr"),
+        ("de", "en"),
+        ("*", "en"),
+        (";;q=x,", "en"),
+    ],
+)
+def test_preferred_language(header: str, chosen: str) -> None:
+    environ = {"HTTP_ACCEPT_LANGUAGE": header} if header else {}
+    assert preferred_language(Request("GET", "/", "", environ), ("en", "fr")) == chosen
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from mastaba_storage.environment import Environment
 from mastaba_storage.file import FileStorage
 from mastaba_storage.managed import WaitingRoom
 from mastaba_storage.path import ResourcePath
+from mastaba_storage.replacing import replaced_file
 from mastaba_storage.retry import network_timeout, read_timeout
 
 __all__ = [
@@ -25,4 +26,5 @@ __all__ = [
     "WaitingRoom",
     "network_timeout",
     "read_timeout",
+    "replaced_file",
 ]

@@ -19,6 +19,7 @@ from mastaba_server.web.response import (
     accepts_coding,
     content_disposition,
     message,
+    preferred_language,
     preferred_media_type,
 )
 from mastaba_server.web.statuses import PROBLEM, entry_of, phrase, problem
@@ -53,6 +54,7 @@ __all__ = [
     "message",
     "parse_query",
     "phrase",
+    "preferred_language",
     "preferred_media_type",
     "printable",
     "problem",

@@ -8,12 +8,12 @@ from __future__ import annotations
 import argparse
 import contextlib
 import logging
-import sys
 
 from werkzeug.serving import make_server
 
+from mastaba.commands.output import failed
 from mastaba.config.server import load_server
-from mastaba.errors import ConfigurationError, escaped
+from mastaba.errors import ConfigurationError
 from mastaba.site.logs import configure_logging
 from mastaba.wsgi import create_application
 from mastaba_documents.faults import Faults
@@ -27,17 +27,15 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         host, port = host_and_port(arguments.http or "")
     except ValueError:
-        sys.stderr.write(
-            "mastaba: worker processes, FastCGI and Unix sockets need Linux; "
-            "for development, serve HTTP: --http 127.0.0.1:8080\n"
+        return failed(
+            "worker processes, FastCGI and Unix sockets need Linux; for development, serve HTTP: "
+            "--http 127.0.0.1:8080"
         )
-        return 1
     try:
         configure_logging(load_server(arguments.file, arguments.plugins, Faults()))
         application = create_application(arguments.file, arguments.plugins)
     except ConfigurationError as error:
-        sys.stderr.writelines(f"mastaba: {escaped(str(fault))}\n" for fault in error.faults)
-        return 1
+        return failed(*error.faults)
     # Mastaba has access lines of its own.
     logging.getLogger("werkzeug").setLevel(logging.WARNING)
     with make_server(host, port, application, threaded=True) as server:

@@ -7,14 +7,14 @@ import gc
 import io
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NoReturn
 
 from mastaba import __version__
 from mastaba.commands import plugins
-from mastaba.commands.output import USAGE, print_json
+from mastaba.commands.output import USAGE, failed, print_json
 from mastaba.config import SCHEMA_NAMES
-from mastaba.errors import PluginError, escaped, reason_of
+from mastaba.errors import PluginError, reason_of
 from mastaba.plugins.manager import Plugins
 from mastaba_storage.environment import Environment
 
@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The disk is full, or the reader, such as ``head``, has exited. Python flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if not isinstance(error, BrokenPipeError):
-            _report([": ".join(filter(None, (error.filename, reason_of(error))))])
+            failed(": ".join(filter(None, (error.filename, reason_of(error)))))
         return 1
     finally:
         gc.enable()
@@ -71,14 +71,13 @@ def _run(argv: Sequence[str] | None) -> int:
         parsed = parser.parse_args(arguments)
     except SystemExit:
         # After the help, the version or an unknown command.
-        _report(installed.problems)
+        failed(*installed.problems)
         raise
     run = getattr(parsed, "run", None)
     try:
         _require_plugins(installed, parsed)
     except PluginError:
-        _report(installed.problems)
-        return 1
+        return failed(*installed.problems)
     if run is None:
         if parsed.command is not None:
             parser.error(f"{parsed.command} needs a command of its own, see --help")
@@ -96,12 +95,11 @@ def _run(argv: Sequence[str] | None) -> int:
     try:
         return int(run(parsed))
     except PluginError as error:
-        _report([str(error)])
-        return 1
+        return failed(error)
 
 
 def _require_plugins(installed: Plugins, parsed: argparse.Namespace) -> None:
-    """Check the plugins as far as the command needs them.
+    """Check the plugins, if the command needs them.
 
     Raises:
         PluginError: they have a problem that prevents it.
@@ -113,10 +111,6 @@ def _require_plugins(installed: Plugins, parsed: argparse.Namespace) -> None:
     # A server goes on without a broken plugin, and so does what examines one.
     if parsed.command is not None and not getattr(parsed, "without_broken_plugins", False):
         installed.require_all()
-
-
-def _report(problems: Iterable[str]) -> None:
-    sys.stderr.writelines(f"mastaba: {escaped(problem)}\n" for problem in problems)
 
 
 def _print_schema(arguments: argparse.Namespace) -> int:

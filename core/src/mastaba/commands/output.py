@@ -6,6 +6,8 @@ import json
 import sys
 from typing import Any, Final
 
+from mastaba.errors import escaped
+
 USAGE: Final = 2
 """Exit status for wrong usage."""
 
@@ -18,3 +20,14 @@ def print_json(document: Any) -> None:
     except UnicodeEncodeError:
         text = json.dumps(document, indent=2)
     print(text)
+
+
+def failed(*reasons: object, status: int = 1, name: str = "mastaba") -> int:
+    """Report why a command fails, each reason on a line of its own; return the exit status.
+
+    Args:
+        reasons: on stderr, with control characters escaped.
+        name: of the command, in front of each reason.
+    """
+    sys.stderr.writelines(escaped(f"{name}: {reason}") + "\n" for reason in reasons)
+    return status

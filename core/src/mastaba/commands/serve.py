@@ -8,13 +8,13 @@ import itertools
 import logging
 import os
 import signal
-import sys
 from collections.abc import Callable
 from typing import cast
 
 from mastaba import __version__
+from mastaba.commands.output import failed
 from mastaba.config.server import ServerConfig, load_server, missing_port
-from mastaba.errors import ConfigurationError, PluginError, escaped
+from mastaba.errors import ConfigurationError, PluginError
 from mastaba.plugins.manager import Plugins
 from mastaba.site.epoch import Endpoint, SiteEpoch
 from mastaba.site.loading import log_all, log_broken, log_findings, open_site, watching
@@ -158,8 +158,7 @@ def _fail(error: Exception, plugins: Plugins, *, on_stderr: bool) -> int:
     faults = error.faults if isinstance(error, ConfigurationError) else ()
     if on_stderr:
         # A missing plugin may be the reason.
-        for reason in (*plugins.broken.values(), *(faults or (error,))):
-            sys.stderr.write(escaped(f"mastaba: {reason}") + "\n")
+        failed(*plugins.broken.values(), *(faults or (error,)))
     # Each fault has its own line in the log.
     summary = f"{len(faults)} errors, see above" if faults else str(error)
     logger.critical("the server does not start: %s", summary)

@@ -144,7 +144,7 @@ def _of_variants(
             continue
         for kind in plugins.dimensions.values():
             for path in kind.documents(document, str(named[identifier][0])):
-                # Whoever reads it reports that it is malformed.
+                # The code that reads it reports that it is malformed.
                 with suppress(ValueError):
                     yield ResourcePath.parse(path)
 

@@ -271,7 +271,7 @@ def _check_value(kind: Kind, owner: str, name: str, value: Any) -> None:
 
 def _check_class(kind: Kind, item: type) -> None:
     module, _, name = kind.base.partition(":")
-    # Whoever defines a subclass has imported the base class.
+    # The module that defines a subclass has imported the base class.
     base = getattr(sys.modules.get(module), name, None)
     if base is None or not issubclass(item, base):
         raise BrokenPluginError(

@@ -150,8 +150,8 @@ def register_containers() -> Iterable[type[Container] | LazyClass]:  # type: ign
 def register_dimensions() -> Iterable[type[VariantTable] | LazyClass]:  # type: ignore[empty-body]
     """Provide tables of variants: what the values of dimensions, such as times, mean for a layer.
 
-    Each class is asked for a table of each layer whose descriptor has one of the keys in
-    ``VariantTable.layer_schema``; the first table is used.
+    Each class gets each layer whose descriptor has one of the keys in
+    ``VariantTable.layer_schema``, and may return a table for it; the first table is used.
 
     Returns:
         Subclasses of `mastaba.api.dimensions.VariantTable`.

@@ -49,7 +49,7 @@ class Change:
         action: what to do.
         layer: identifier, if the action concerns a layer.
         document: layer descriptor as read by `mastaba.api.documents.parse_document`, for a layer
-            that is created or replaced; likewise the section of a virtual service.
+            that is created or replaced; in the same way the section of a virtual service.
         virtual: name, if the action concerns a virtual service.
     """
 

@@ -15,7 +15,7 @@ from mastaba_coverage.errors import NotCopyableError
 from mastaba_coverage.jpeg import is_halved
 from mastaba_coverage.shape import TileShape
 from mastaba_coverage.stored_values import StoredValues
-from mastaba_render.api.decoding import Pixels
+from mastaba_render.api.maps import Pixels, overlap
 
 READ_AT_A_TIME: Final = 8 * 1024**2
 """Bytes of tiles that are read, or decoded, together."""
@@ -251,8 +251,8 @@ class WindowTiles(PixelTiles):
 
     def _copy(self, place: Place, tile: Pixels, part: Cells, pixels: Pixels) -> None:
         """Copy what a decoded tile and a part of the window have in common."""
-        rows, tile_rows = _shared(place[0] * self._height, self._height, part.top, part.bottom)
-        cols, tile_cols = _shared(place[1] * self._width, self._width, part.left, part.right)
+        rows, tile_rows = overlap(place[0] * self._height, self._height, part.top, part.bottom)
+        cols, tile_cols = overlap(place[1] * self._width, self._width, part.left, part.right)
         found = tile[tile_rows, tile_cols]
         pixels[rows, cols] = found if self._all else found[:, :, self._channels]
 
@@ -274,9 +274,3 @@ class WindowTiles(PixelTiles):
             for tile_row in range(part.top // self._height, (part.bottom - 1) // self._height + 1)
             for tile_col in range(part.left // self._width, (part.right - 1) // self._width + 1)
         ]
-
-
-def _shared(corner: int, size: int, start: int, end: int) -> tuple[slice, slice]:
-    """Return what a tile shares with a window on one axis: in the window, and in the tile."""
-    first, last = max(corner, start), min(corner + size, end)
-    return slice(first - start, last - start), slice(first - corner, last - corner)

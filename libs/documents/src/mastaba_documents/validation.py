@@ -46,7 +46,7 @@ _INTEGER_BOUNDS: Final = {"minimum": -(2**53), "maximum": 2**53}
 
 
 def problem_of_schema(schema: object) -> str | None:
-    """Return why a value is no JSON schema that can be used, or None if it is one."""
+    """Return why a value cannot be used as a JSON schema, or None if it can."""
     try:
         Draft202012Validator(json.loads(json.dumps(schema)), retriever=_no_document)
     except (TypeError, ValueError) as error:

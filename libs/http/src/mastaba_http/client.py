@@ -65,7 +65,7 @@ class HTTPClient:
         verify: whether to verify the server's certificate.
         seconds: limit for a whole exchange; None for no limit.
         allows: whether a connection to an IP address may be opened; None for any address. It is
-            asked for each address of the host, not for that of a proxy.
+            called for each address of the host, not for that of a proxy.
 
     Attributes:
         path: path of the URL, without a slash at its end.

@@ -100,7 +100,7 @@ class HTTPStorage(Storage):
             answer = self._ask("GET", key, {"Range": "bytes=0-0"}, 1)
             size = _total(answer)
         if size is None:
-            raise self._error(StorageUnavailableError, key, "the response does not tell the size")
+            raise self._error(StorageUnavailableError, key, "the response does not report the size")
         return ObjectStat(size, self._version(answer, key, None), _modified(answer))
 
     def close(self) -> None:

@@ -6,9 +6,12 @@ Codes are ``AUTHORITY:CODE`` in upper case; ``CRS:84`` is longitude and latitude
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
-from mastaba.api.catalogue import CRS84
+from mastaba.api.catalogue import CRS, CRS84
+from mastaba.api.web import printable
+from mastaba.errors import InvalidParameterError
 
 CRS84_URI: Final = "http://www.opengis.net/def/crs/OGC/1.3/CRS84"
 """Identifier of `CRS84` in documents."""
@@ -40,6 +43,20 @@ def crs_uri(code: str) -> str:
     if authority == "IGNF":
         return f"{_IGNF_REGISTER}{number}"
     return f"[{code}]"
+
+
+def offered_crs(text: str, offered: Iterable[str], parameter: str) -> CRS:
+    """Return the CRS that a parameter names in any form that `crs_code` reads.
+
+    Only offered codes reach the projection library.
+
+    Raises:
+        InvalidParameterError: it is not offered.
+    """
+    code = crs_code(text)
+    if code is None or code not in offered:
+        raise InvalidParameterError(f"the CRS {printable(text)} is not offered here", parameter)
+    return CRS.from_code(code)
 
 
 def crs_code(text: str) -> str | None:

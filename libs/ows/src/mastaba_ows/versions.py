@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 def address_name(catalogue: Catalogue, layer: Layer) -> str:
     """Return the name of a layer for addresses of its tiles in a document that is loaded again.
 
-    It is that of the published version if `mastaba-history` is asked for such addresses. Never use
-    it for addresses that people copy: they would show this version for ever.
+    It is that of the published version if `versioned_addresses` of `mastaba-history` is true. Never
+    use it for addresses that people copy: they would show this version for ever.
 
     Args:
         layer: of the catalogue.

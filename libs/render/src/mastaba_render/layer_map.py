@@ -188,7 +188,7 @@ class LayerMap:
         self._needed = {(0, self._all.stop): needs}
         if needs is not None:
             self._count = level.count(needs.window, self._around)
-            self._tile_memory = level.tile_memory(needs.window)
+            self._tile_memory = level.tile_memory(needs.window, self._around)
 
     def _within(self, positions: Positions, area: Window) -> Positions | None:
         """Reduce the map to the pixels that may show an area; None if there are none."""
@@ -284,7 +284,7 @@ class LayerMap:
         source = self._bytes_of(largest)
         kept = self._tile_memory
         if len(cuts) > 1:
-            kept = self._level.tile_memory(largest)
+            kept = self._level.tile_memory(largest, self._around)
         # Decoded tiles, the mosaic, and the validity of each of its pixels; of floats, a copy
         # without nodata. Across CRSs, the validity of each pixel of the map.
         samples = source // self._dtype.itemsize

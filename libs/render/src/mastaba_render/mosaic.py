@@ -134,9 +134,9 @@ class LevelPixels:
         rows, columns = self._inside(window, around)
         return len(rows), len(columns)
 
-    def tile_memory(self, window: Window) -> int:
+    def tile_memory(self, window: Window, around: int = 0) -> int:
         """Return the maximum bytes of decoded tiles held while a window is read."""
-        rows, columns = self.count(window)
+        rows, columns = self.count(window, around)
         return min(rows * columns, self._tiles_at_a_time) * self.tile_size
 
     def stored(self, window: Window, around: int = 0) -> StoredTiles:
@@ -310,7 +310,7 @@ class LevelPixels:
 
         Args:
             stored: is updated if tiles are located again.
-            known: tiles in memory besides those of the cache; None for tiles that do not exist.
+            known: tiles in memory that need not be in the cache; None for those that do not exist.
             targets: parts of tiles that are copied from the cache into arrays.
         """
         places = list(places)
@@ -460,8 +460,8 @@ class LevelPixels:
     def _overlap(self, row: int, col: int, window: Window) -> tuple[Part, Part]:
         """Return the rows and columns shared with a tile: in the window, and in the tile."""
         height, width = self._size
-        rows, tile_rows = _shared(row * height, height, window.top, window.bottom)
-        columns, tile_columns = _shared(col * width, width, window.left, window.right)
+        rows, tile_rows = overlap(row * height, height, window.top, window.bottom)
+        columns, tile_columns = overlap(col * width, width, window.left, window.right)
         return (rows, columns), (tile_rows, tile_columns)
 
 
@@ -499,8 +499,14 @@ def holds(area: Window, window: Window) -> bool:
     return top >= area.top and bottom <= area.bottom and left >= area.left and right <= area.right
 
 
-def _shared(corner: int, size: int, start: int, end: int) -> tuple[slice, slice]:
-    """Return the rows, or columns, that a tile shares with a window: in the window, in the tile."""
+def overlap(corner: int, size: int, start: int, end: int) -> tuple[slice, slice]:
+    """Return the rows, or columns, that a tile shares with a window: in the window, in the tile.
+
+    Args:
+        corner: first row or column of the tile.
+        size: of the tile, in rows or columns.
+        start, end: of the window.
+    """
     first, last = max(corner, start), min(corner + size, end)
     return slice(first - start, last - start), slice(first - corner, last - corner)
 

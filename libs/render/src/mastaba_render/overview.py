@@ -74,7 +74,7 @@ class OverviewPixels:
         down, across = self._axes(window, around)
         return down.sampled().size, across.sampled().size
 
-    def tile_memory(self, window: Window) -> int:
+    def tile_memory(self, window: Window, around: int = 0) -> int:
         """Return the maximum bytes of decoded tiles held while a window is read."""
         return self._source.tile_size * _BATCH
 

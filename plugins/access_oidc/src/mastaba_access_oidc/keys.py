@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
-import tempfile
 import threading
 import time
 from collections.abc import Mapping
@@ -15,6 +13,7 @@ from urllib.parse import urlsplit
 from joserfc.errors import JoseError
 from joserfc.jwk import ECKey, OKPKey, RSAKey
 
+from mastaba.api.storages import replaced_file
 from mastaba.errors import MastabaError, NoResponseError, reason_of
 from mastaba_access_oidc.settings import Provider
 from mastaba_access_oidc.shared_text import SharedText
@@ -149,16 +148,12 @@ class ProviderKeys:
         path = self._provider.keys_file
         if path is None:
             return
-        temporary = ""
+        document = {"issuer": self._provider.issuer, "jwks": json.loads(text)}
         try:
-            handle, temporary = tempfile.mkstemp(prefix=".", dir=os.path.dirname(path) or ".")
-            with open(handle, "w", encoding="utf-8") as stream:
-                json.dump({"issuer": self._provider.issuer, "jwks": json.loads(text)}, stream)
-            os.replace(temporary, path)
+            with replaced_file(path) as stream:
+                stream.write(json.dumps(document).encode())
         except OSError as error:
             logger.error("the keys cannot be written to %s: %s", path, reason_of(error))
-            if temporary and os.path.exists(temporary):
-                os.unlink(temporary)
 
 
 def _shared_text() -> SharedText:

@@ -6,11 +6,11 @@ import contextlib
 import errno
 import json
 import os
-import tempfile
 from typing import Final
 from urllib.parse import quote, unquote
 
 from mastaba.api.services import Action, Change
+from mastaba.api.storages import replaced_file
 from mastaba.errors import ChangeRefusedError, reason_of
 
 _SUFFIX = ".json"
@@ -83,18 +83,9 @@ def _write(directory: str, change: Change) -> None:
     """Write a document atomically; create the directory if needed."""
     os.makedirs(directory, exist_ok=True)
     data = json.dumps(change.document, indent=2, ensure_ascii=False).encode() + b"\n"
-    descriptor, temporary = tempfile.mkstemp(prefix=".", dir=directory)
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, _path(directory, change))
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
+    with replaced_file(_path(directory, change)) as stream:
+        stream.write(data)
+        os.fchmod(stream.fileno(), 0o644)
 
 
 def _path(directory: str, change: Change) -> str:

@@ -40,7 +40,7 @@ class MemoryStorage(Storage):
     """Objects in memory, in the place of an object store.
 
     Args:
-        has_versions: whether it tells versions and times of its objects.
+        has_versions: whether it reports versions and times of its objects.
 
     Attributes:
         objects: bytes and version of each key; `put` replaces one.

@@ -44,7 +44,7 @@ _RULES: Final[dict[Any, dict[str, tuple[re.Pattern[str], str]]]] = {
     IndexStore: {"name": _NAME},
 }
 with suppress(ModuleNotFoundError):
-    # Whoever has an encoder has its base class.
+    # An installation with encoders has their base class.
     _RULES[import_module("mastaba_render.api.encoders").Encoder] = {
         "name": _NAME,
         "media_type": (_MEDIA_TYPE, "write a media type, such as 'image/png'"),

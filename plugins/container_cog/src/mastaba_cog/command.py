@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, _SubParsersAction
+
+_NAME = "mastaba mosaic"
 
 
 def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
@@ -35,8 +36,9 @@ def run(arguments: argparse.Namespace) -> int:
     """
     import sqlite3
 
+    from mastaba.api.commands import failed
     from mastaba.api.storages import Environment, ResourcePath, Storage, StoragePool
-    from mastaba.errors import MastabaError, escaped
+    from mastaba.errors import MastabaError
     from mastaba_cog.errors import CogError
     from mastaba_cog.mosaic.heads import write_heads
 
@@ -49,10 +51,9 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         for problem in write_heads(arguments.table, arguments.layer, open_storage):
             is_complete = False
-            sys.stderr.write(escaped(f"mastaba mosaic: {problem}") + "\n")
+            failed(problem, name=_NAME)
     except (CogError, MastabaError, OSError, sqlite3.Error) as error:
-        sys.stderr.write(escaped(f"mastaba mosaic: {arguments.table}: {error}") + "\n")
-        return 1
+        return failed(f"{arguments.table}: {error}", name=_NAME)
     finally:
         pool.close()
     return 0 if is_complete else 1

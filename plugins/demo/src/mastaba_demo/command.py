@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Generate the world, unless it exists, and serve it.
 
     Returns:
-        the exit status: 0 after an orderly stop, 1 if the files cannot be written or the address
+        the exit status: 0 after a graceful stop, 1 if the files cannot be written or the address
         is not available, 130 if the generation is interrupted.
     """
     # Imported here because every command of the command line would load the generator otherwise.

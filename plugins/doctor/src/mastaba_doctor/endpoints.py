@@ -1,8 +1,9 @@
 """Check that the ``endpoint_uri`` of each service leads to that service.
 
 The response from the public address is compared with that of the application in this process. If
-they differ, the application is asked for its response if the front server passed on another path
-or dropped the query. The mistake with the matching response is reported.
+they differ, it is also compared with those of the application to requests with another path, and
+without the query, as a wrongly configured front server would send them. The mistake whose response
+matches is reported.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ It runs beside nginx and as its user, since nginx keeps the files of its cache t
 from __future__ import annotations
 
 import hmac
+import socket
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -17,7 +18,7 @@ class Agent(ThreadingHTTPServer):
     """Server for requests ``PURGE`` with the headers of `purging.purge`.
 
     Args:
-        host: address to listen on.
+        host: address to listen on; of IPv6, without square brackets.
         port: 0 for any.
         folder: of the cache.
         secret: that each request must contain.
@@ -29,6 +30,8 @@ class Agent(ThreadingHTTPServer):
         self.folder = folder
         self.secret = secret
         self.walking = threading.Lock()
+        if ":" in host:
+            self.address_family = socket.AF_INET6
         super().__init__((host, port), _Handler)
 
 

@@ -8,8 +8,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from mastaba.api.commands import failed
 from mastaba.errors import MastabaError
-from mastaba_server.web.parameters import whole_number
 
 if TYPE_CHECKING:
     import argparse
@@ -58,13 +58,13 @@ def _purge(arguments: argparse.Namespace) -> int:
     try:
         site = create_application(arguments.file).site
     except MastabaError as error:
-        return _fail(str(error))
+        return failed(error)
     settings = site.plugin_settings.get("edge", {})
     if not settings.get("caches"):
-        return _fail(f"{arguments.file}: $.plugins.edge.caches is missing")
+        return failed(f"{arguments.file}: $.plugins.edge.caches is missing")
     area = arguments.bbox and BoundingBox(*arguments.bbox)
     if area and not (_is_possible(*arguments.bbox[::2]) and _is_possible(*arguments.bbox[1::2])):
-        return _fail("--bbox requires numbers with XMIN <= XMAX and YMIN <= YMAX")
+        return failed("--bbox requires numbers with XMIN <= XMAX and YMIN <= YMAX")
     keys = [DOCUMENTS_KEY]
     for name in arguments.layers:
         if arguments.versions:
@@ -74,13 +74,13 @@ def _purge(arguments: argparse.Namespace) -> int:
             # Also a layer that is no longer published.
             keys.append(layer_key(name))
         elif layer is None:
-            return _fail(f"there is no layer {name!r}")
+            return failed(f"there is no layer {name!r}")
         else:
             keys += keys_within(layer, area)
     try:
         purge(settings, keys)
     except PurgeError as error:
-        return _fail(str(error))
+        return failed(error)
     return 0
 
 
@@ -91,23 +91,21 @@ def _is_possible(least: float, greatest: float) -> bool:
 def _run_agent(arguments: argparse.Namespace) -> int:
     from mastaba_edge.agent import Agent
     from mastaba_edge.purging import PurgeError, read_secret
+    from mastaba_server.transport.listener import host_and_port
 
-    host, colon, text = arguments.listen.rpartition(":")
-    port = whole_number(text)
-    if not colon or port is None or port > 65535:
-        return _fail(f"--listen {arguments.listen!r} is not HOST:PORT")
+    try:
+        if ":" not in arguments.listen:
+            raise ValueError("the host is missing")
+        host, port = host_and_port(arguments.listen)
+    except ValueError as error:
+        return failed(f"--listen {arguments.listen!r} is not HOST:PORT: {error}")
     try:
         agent = Agent(host, port, arguments.cache, read_secret(arguments.secret_file))
     except (PurgeError, OSError) as error:
-        return _fail(str(error))
+        return failed(error)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     with agent:
         print(f"listening on {host}:{agent.server_port}", flush=True)
         with suppress(KeyboardInterrupt):
             agent.serve_forever()
     return 0
-
-
-def _fail(reason: str) -> int:
-    sys.stderr.write(f"mastaba: {reason}\n")
-    return 1

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from mastaba.api.commands import USAGE, add_server_json, print_json
+from mastaba.api.commands import USAGE, add_server_json, failed, print_json
 from mastaba.errors import MastabaError, SlabFormatError, StorageError, escaped
 from mastaba_export.errors import DamagedArchiveError, InvalidRequestError, WriteError
 from mastaba_export.options import add_options, given_inputs
@@ -83,20 +83,21 @@ def run(arguments: argparse.Namespace) -> int:
     from mastaba_export.request import ExportRequest, format_of
 
     if arguments.deep and not arguments.verify:
-        return _fail("--deep needs --verify", USAGE)
+        return failed("--deep needs --verify", status=USAGE)
     try:
         inputs = given_inputs(arguments)
         form = inputs.get("format") or format_of(arguments.out)
         if form is None:
-            return _fail(f"no format has the extension of {arguments.out}; add --format", USAGE)
+            reason = f"no format has the extension of {arguments.out}; add --format"
+            return failed(reason, status=USAGE)
         with ExitStack() as stack:
             site, layer = _opened(arguments, stack)
             request = ExportRequest.from_inputs({**inputs, "layer": layer, "format": form})
             return _with_site(request, site, arguments)
     except InvalidRequestError as error:
-        return _fail(error, USAGE)
+        return failed(error, status=USAGE)
     except MastabaError as error:
-        return _fail(error, 1)
+        return failed(error)
 
 
 def _opened(arguments: argparse.Namespace, stack: ExitStack) -> tuple[Site, str]:
@@ -148,13 +149,13 @@ def _export(made: ExportPlan, arguments: argparse.Namespace) -> int:
             target=target,
         )
     except (StorageError, SlabFormatError, WriteError) as error:
-        return _fail(f"{error}; go on with --resume", _INCOMPLETE)
+        return failed(f"{error}; go on with --resume", status=_INCOMPLETE)
     finally:
         stop.restore()
         if report is not None:
             sys.stderr.write("\n")
     if not result.is_complete:
-        return _fail("the export was stopped; go on with --resume", _INCOMPLETE)
+        return failed("the export was stopped; go on with --resume", status=_INCOMPLETE)
     place = str(result.path if target is None else target)
     if arguments.json:
         print_json(_document(result, place))
@@ -173,11 +174,11 @@ def _verify(made: ExportPlan, arguments: argparse.Namespace) -> int:
     from mastaba_export.verify import verify
 
     if "://" in arguments.out:
-        return _fail("an object is verified after it was downloaded", USAGE)
+        return failed("an object is verified after it was downloaded", status=USAGE)
     try:
         found = verify(made, arguments.out, deep=arguments.deep)
     except DamagedArchiveError as error:
-        return _fail(error, 1)
+        return failed(error)
     if arguments.json:
         print_json({"tiles": found.tiles, "compared": found.compared})
     else:
@@ -264,8 +265,3 @@ def _rate(text: str) -> float:
     if value is None or not 0.001 <= value <= 1e6:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of MB/s from 0.001 on")
     return value
-
-
-def _fail(reason: object, status: int) -> int:
-    sys.stderr.write(escaped(f"mastaba: {reason}") + "\n")
-    return status

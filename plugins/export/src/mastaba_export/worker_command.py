@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from mastaba.api.commands import add_server_json
-from mastaba.errors import MastabaError, escaped
+from mastaba.api.commands import add_server_json, failed
+from mastaba.errors import MastabaError
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, _SubParsersAction
@@ -49,8 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
             settings = job_settings(service.own)
             remote = remote_results(site, settings)
     except MastabaError as error:
-        sys.stderr.write(escaped(f"mastaba: {error}") + "\n")
-        return 1
+        return failed(error)
     be_modest(settings.memory)
     performing = _performing(server_json, plugins, settings)
     run_until_stopped(Worker(Queue(settings), performing, remote))

@@ -7,21 +7,13 @@ from urllib.parse import quote
 
 from mastaba.api.catalogue import CRS84
 from mastaba_ogcapi.coverages.documents import coverage_links, spatial_grid
-from mastaba_ogcapi.crs import in_axis_order, rounded
+from mastaba_ogcapi.crs import in_axis_order
 from mastaba_ogcapi.dimensions import further_extent
 from mastaba_ogcapi.landing import spatial_extent
-from mastaba_ogcapi.links import (
-    REL,
-    RELS,
-    Link,
-    collection_address,
-    link,
-    metadata_links,
-    self_links,
-    template,
-)
-from mastaba_ogcapi.negotiation import HTML, JSON
+from mastaba_ogcapi.links import RELS, collection_address, metadata_links, template
+from mastaba_ows.boxes import rounded
 from mastaba_ows.crs import crs_uri
+from mastaba_ows.links import HTML, JSON, REL, Link, link, self_links
 
 if TYPE_CHECKING:
     from mastaba_ogcapi.dataset import Collection, Dataset

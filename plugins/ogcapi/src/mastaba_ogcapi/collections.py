@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from mastaba_ogcapi.collection import collection_document
-from mastaba_ogcapi.links import metadata_links, self_links
+from mastaba_ogcapi.links import metadata_links
+from mastaba_ows.links import self_links
 
 if TYPE_CHECKING:
     from mastaba_ogcapi.dataset import Collection, Dataset

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from mastaba_ogcapi.links import self_links
+from mastaba_ows.links import self_links
 
 if TYPE_CHECKING:
     from mastaba_ogcapi.dataset import Dataset

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final
 
 from mastaba.api.catalogue import CRS, BoundingBox
-from mastaba.api.web import printable
-from mastaba.errors import InvalidParameterError
-from mastaba_ows.crs import crs_code, crs_uri
+from mastaba_ows.boxes import rounded
+from mastaba_ows.crs import crs_uri
 
 _OPENGIS: Final = "http://www.opengis.net/def/crs/"
 
@@ -19,20 +17,6 @@ def resolvable_crs(code: str) -> str:
     return uri if uri.startswith(_OPENGIS) else code
 
 
-def offered_crs(text: str, offered: Iterable[str], parameter: str) -> CRS:
-    """Return the CRS named by a parameter.
-
-    Only offered codes reach the projection library.
-
-    Raises:
-        InvalidParameterError: it is not offered.
-    """
-    code = crs_code(text)
-    if code is None or code not in offered:
-        raise InvalidParameterError(f"the CRS {printable(text)} is not offered here", parameter)
-    return CRS.from_code(code)
-
-
 def in_axis_order(bbox: BoundingBox, crs: CRS) -> list[float]:
     """Return the lower and upper corner of a box, in the axis order of the CRS."""
     if crs.northing_first:
@@ -40,11 +24,6 @@ def in_axis_order(bbox: BoundingBox, crs: CRS) -> list[float]:
     else:
         corners = (bbox.xmin, bbox.ymin, bbox.xmax, bbox.ymax)
     return [rounded(value) for value in corners]
-
-
-def rounded(value: float) -> float:
-    """Round to 15 significant digits, as in all documents."""
-    return float(f"{value:.15g}")
 
 
 def ordered_axes(crs: CRS) -> list[str]:

@@ -19,8 +19,8 @@ from mastaba.errors import (
     UnsupportedOperationError,
     public_message,
 )
-from mastaba_ogcapi.negotiation import JSON
 from mastaba_ows.errors import REFUSALS, STATUSES
+from mastaba_ows.links import JSON
 
 
 class TooLargeError(RequestError):

@@ -5,16 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from mastaba.api.catalogue import geographic_extent
-from mastaba_ogcapi.crs import rounded
-from mastaba_ogcapi.links import REL, RELS, Link, link, metadata_links
-from mastaba_ogcapi.negotiation import HTML, JSON
+from mastaba_ogcapi.links import RELS, metadata_links
+from mastaba_ows.boxes import bounds
 from mastaba_ows.crs import CRS84_URI, crs_uri
+from mastaba_ows.links import HTML, JSON, OPENAPI, REL, Link, link
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import BoundingBox
     from mastaba_ogcapi.dataset import Dataset
 
-OPENAPI_JSON: Final = "application/vnd.oai.openapi+json;version=3.0"
 OPENAPI_YAML: Final = "application/vnd.oai.openapi;version=3.0"
 
 
@@ -35,8 +34,7 @@ def landing_page(dataset: Dataset) -> dict[str, Any]:
 
 def spatial_extent(bbox: BoundingBox) -> dict[str, Any]:
     """Return the ``extent`` member for a box in degrees."""
-    edges = [rounded(edge) for edge in (bbox.xmin, bbox.ymin, bbox.xmax, bbox.ymax)]
-    return {"spatial": {"bbox": [edges], "crs": CRS84_URI}}
+    return {"spatial": {"bbox": [bounds(bbox)], "crs": CRS84_URI}}
 
 
 def _links(dataset: Dataset) -> list[Link]:
@@ -45,9 +43,9 @@ def _links(dataset: Dataset) -> list[Link]:
     links = [
         link(uri, "self", JSON, dataset.settings.title),
         link(f"{uri}?f=html", "alternate", HTML, "This page for people"),
-        link(f"{uri}/api?f=json", "service-desc", OPENAPI_JSON, "Definition of the API"),
+        link(f"{uri}/api?f=json", "service-desc", OPENAPI, "Definition of the API"),
         link(f"{uri}/api?f=yaml", "service-desc", OPENAPI_YAML, "Definition of the API in YAML"),
-        link(f"{uri}/api?f=json", "service-meta", OPENAPI_JSON, "Limits of the API"),
+        link(f"{uri}/api?f=json", "service-meta", OPENAPI, "Limits of the API"),
         link(f"{uri}/api?f=html", "service-doc", HTML, "Operations of the API"),
         link(conformance, f"{REL}/conformance", JSON, "Conformance classes"),
         link(conformance, "conformance", JSON, "Conformance classes"),

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
-from mastaba_ogcapi.negotiation import HTML, JSON
+from mastaba_ows.links import Link, link
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import Metadata
 
-Link = dict[str, Any]
-
-REL: Final = "http://www.opengis.net/def/rel/ogc/1.0"
 RELS: Final = "https://www.opengis.net/def/rel/ogc/1.0"
 """Both spellings of relations are in use."""
 
@@ -28,22 +25,9 @@ def collection_address(uri: str, identifier: str, *segments: str) -> str:
     return address(uri, "collections", identifier, *segments)
 
 
-def link(href: str, rel: str, media_type: str, title: str) -> Link:
-    """Return a link."""
-    return {"href": href, "rel": rel, "type": media_type, "title": title}
-
-
 def template(href: str, rel: str, media_type: str, title: str) -> Link:
     """Return a link whose address is a template."""
-    return {**link(href, rel, media_type, title), "templated": True}
-
-
-def self_links(href: str, title: str) -> list[Link]:
-    """Return the links of a resource to itself and to its HTML page."""
-    return [
-        link(f"{href}?f=json", "self", JSON, title),
-        link(f"{href}?f=html", "alternate", HTML, f"{title} as a page"),
-    ]
+    return link(href, rel, media_type, title, templated=True)
 
 
 def metadata_links(records: Iterable[Metadata]) -> list[Link]:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 from mastaba.api.catalogue import CRS, CRS84, BoundingBox
 from mastaba.errors import InvalidParameterError
 from mastaba_ogcapi import params
-from mastaba_ogcapi.crs import offered_crs
 from mastaba_ogcapi.dimensions import axis_names
 from mastaba_ogcapi.maparea import (
     Area,
@@ -23,6 +22,7 @@ from mastaba_ogcapi.maparea import (
     size_of,
     subset_area,
 )
+from mastaba_ows.crs import offered_crs
 
 if TYPE_CHECKING:
     from mastaba.api.services import MapSettings

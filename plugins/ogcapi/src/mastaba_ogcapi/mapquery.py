@@ -11,12 +11,12 @@ from mastaba.api.catalogue import CRS, TileLimits
 from mastaba.api.web import Request, printable
 from mastaba.errors import InvalidParameterError, NoSuchValueError, UnknownPathError
 from mastaba_ogcapi import params
-from mastaba_ogcapi.crs import offered_crs
 from mastaba_ogcapi.dimensions import MOST_VALUES, datetime_header, shown
 from mastaba_ogcapi.formats import MapFormat, MapFormats
 from mastaba_ogcapi.maparea import Area, level_factor, size_of
 from mastaba_ogcapi.mapplace import AreaReader, wanted_size
 from mastaba_ogcapi.shown import Shown
+from mastaba_ows.crs import offered_crs
 from mastaba_render.api.maps import Background, MapLayer
 
 if TYPE_CHECKING:

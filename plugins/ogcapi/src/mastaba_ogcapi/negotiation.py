@@ -6,14 +6,12 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
-from werkzeug.datastructures import LanguageAccept, MIMEAccept
+from werkzeug.datastructures import MIMEAccept
 from werkzeug.http import parse_accept_header
 
 from mastaba.api.web import Request, printable
 from mastaba.errors import InvalidParameterError
 
-JSON: Final = "application/json"
-HTML: Final = "text/html"
 LANGUAGES: Final = ("en", "fr")
 """Languages of the page of the definition, the default first."""
 
@@ -50,14 +48,6 @@ def document_kind(request: Request, offered: Mapping[str, str]) -> str:
     media_types = tuple((media_type,) for media_type in offered.values())
     position = preferred(header, media_types)
     return names[0] if position is None else names[position]
-
-
-def language(request: Request) -> str:
-    """Return the language that a browser prefers."""
-    wanted = parse_accept_header(request.header("Accept-Language"), LanguageAccept)
-    # "fr-FR, en;q=0.5" prefers French.
-    names = (tag.partition("-")[0].lower() for tag in wanted.values())
-    return next((name for name in names if name in LANGUAGES), LANGUAGES[0])
 
 
 def normalized(name: str) -> str:

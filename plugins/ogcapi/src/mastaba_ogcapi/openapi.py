@@ -18,9 +18,9 @@ from mastaba.api.web import PROBLEM
 from mastaba_ogcapi.coverages.documents import SCHEMA
 from mastaba_ogcapi.coverages.formats import CoverageFormat
 from mastaba_ogcapi.examples import examples
-from mastaba_ogcapi.landing import OPENAPI_JSON, OPENAPI_YAML
-from mastaba_ogcapi.negotiation import HTML, JSON
+from mastaba_ogcapi.landing import OPENAPI_YAML
 from mastaba_ogcapi.tilesets import TILEJSON, VECTOR_TILES
+from mastaba_ows.links import HTML, JSON, OPENAPI
 from mastaba_ows.offers import STYLESHEET
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ def _values(dataset: Dataset) -> Mapping[str, Any]:
         ),
         "$maxWidth": limits.max_width,
         "$maxHeight": limits.max_height,
-        "definition": [OPENAPI_JSON, OPENAPI_YAML, HTML],
+        "definition": [OPENAPI, OPENAPI_YAML, HTML],
         "maps": sorted(media_types),
         "tiles": sorted(
             {item.media_type for item in stored} | {item.media_type for item in of_tiles}
@@ -228,7 +228,7 @@ def _operation(item: Part, values: Mapping[str, Any]) -> Part:
 def _content(item: Part, values: Mapping[str, Any]) -> Part:
     page = {"schema": {"type": "string"}}
     if "document" not in item:
-        kinds: Part = {OPENAPI_JSON: {"schema": {"type": "object"}}, OPENAPI_YAML: page, HTML: page}
+        kinds: Part = {OPENAPI: {"schema": {"type": "object"}}, OPENAPI_YAML: page, HTML: page}
         binary = {"schema": {"type": "string", "format": "binary"}}
         kinds[JSON] = {"schema": {}}
         return {name: kinds.get(name, binary) for name in values[item["content"]]}

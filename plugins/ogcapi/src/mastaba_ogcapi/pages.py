@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, urlsplit
 
 from jinja2 import Environment, PackageLoader, pass_context
 from jinja2.runtime import Context
 from markupsafe import Markup
 
 from mastaba.api.web import anchor
-from mastaba_ogcapi.links import REL
+from mastaba_ows.links import REL
+from mastaba_server.web.pages import base_path
 
 if TYPE_CHECKING:
     from mastaba_ogcapi.dataset import Collection, Dataset
@@ -57,16 +57,11 @@ def page(
             crumbs=() if crumbs is None else ((dataset.settings.title, ""), *crumbs),
             others=others or _others(dataset, content),
             viewer=viewer and viewer.settings,
-            base=_base_path(dataset.uri),
+            base=base_path(dataset.uri),
             rel=REL,
             **more,
         )
     )
-
-
-def _base_path(uri: str) -> str:
-    """Return the path of the API. Links in pages have no host, so they work for any host name."""
-    return quote(urlsplit(uri).path.rstrip("/"), safe="/%:@!$&'()*+,;=~-._")
 
 
 @cache

@@ -26,8 +26,7 @@ from mastaba_ogcapi.coverages.parts import (
     parts_document,
     parts_text,
 )
-from mastaba_ogcapi.landing import OPENAPI_JSON, OPENAPI_YAML, landing_page
-from mastaba_ogcapi.negotiation import HTML, JSON
+from mastaba_ogcapi.landing import OPENAPI_YAML, landing_page
 from mastaba_ogcapi.styles import all_styles_document, style_metadata, styles_document
 from mastaba_ogcapi.tilejson import tilejson
 from mastaba_ogcapi.tilematrixsets import tile_matrix_set_document, tile_matrix_sets_document
@@ -38,6 +37,7 @@ from mastaba_ogcapi.tilesets import (
     tileset_document,
     tilesets_document,
 )
+from mastaba_ows.links import HTML, JSON, OPENAPI
 from mastaba_ows.offers import STYLESHEET
 
 if TYPE_CHECKING:
@@ -218,7 +218,7 @@ def api_resource(
         return api_page(dataset, content(), collection, lang)
 
     return {
-        "json": Representation(OPENAPI_JSON, lambda: _json_text(content())),
+        "json": Representation(OPENAPI, lambda: _json_text(content())),
         "yaml": Representation(OPENAPI_YAML, yaml),
         "html": Representation(HTML, page),
     }

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from mastaba.api.services import Download, RootEntry, Service, ServiceSettings, Site
 from mastaba.api.tiles import TilePaths
-from mastaba.api.web import Document, Request, Response
+from mastaba.api.web import Document, Request, Response, preferred_language
 from mastaba_ogcapi import params
 from mastaba_ogcapi.collections import meeting
 from mastaba_ogcapi.coverages.documents import coverage_downloads
@@ -23,13 +23,14 @@ from mastaba_ogcapi.errors import error_response
 from mastaba_ogcapi.getmap import GetMap
 from mastaba_ogcapi.gettile import GetTile
 from mastaba_ogcapi.links import collection_address
-from mastaba_ogcapi.negotiation import HTML, JSON, document_kind, language
+from mastaba_ogcapi.negotiation import LANGUAGES, document_kind
 from mastaba_ogcapi.resources import (
     Resource,
     api_resource,
     collections_resource,
     find_resource,
 )
+from mastaba_ows.links import HTML, JSON
 from mastaba_ows.versions import address_name
 from mastaba_render.api.maps import map_cost
 
@@ -271,7 +272,7 @@ class OGCAPIService(Service):
         return response
 
     def _definition(self, request: Request) -> Response:
-        name, lang = request.query.get("collection"), language(request)
+        name, lang = request.query.get("collection"), preferred_language(request, LANGUAGES)
         chosen = params.collection(self._dataset, name) if name else None
         resource = api_resource(self._dataset, chosen, lang)
         kind = document_kind(request, _kinds(resource))

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mastaba_ogcapi.links import REL, Link, address, collection_address, link, self_links
-from mastaba_ogcapi.negotiation import JSON
+from mastaba_ogcapi.links import address, collection_address
+from mastaba_ows.links import JSON, REL, Link, link, self_links
 from mastaba_ows.offers import STYLESHEET, Stylesheet
 
 if TYPE_CHECKING:

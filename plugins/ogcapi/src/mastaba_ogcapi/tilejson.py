@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from mastaba.api.catalogue import whole_view
 from mastaba.api.web import anchor
-from mastaba_ogcapi.crs import rounded
 from mastaba_ogcapi.tilesets import picture_template
+from mastaba_ows.boxes import bounds, centre
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import Layer, TileMatrixSetLink
@@ -31,23 +31,14 @@ def tilejson(tiles: Tiles, offered: TileMatrixSetLink) -> dict[str, Any]:
         "crs": offered.tile_matrix_set.crs.code,
         "minzoom": min(zooms),
         "maxzoom": max(zooms),
-        "bounds": [rounded(edge) for edge in (box.xmin, box.ymin, box.xmax, box.ymax)],
-        "center": [
-            _middle(box.xmin, box.xmax),
-            _middle(box.ymin, box.ymax),
-            _whole_zoom(layer, offered, zooms),
-        ],
+        "bounds": bounds(box),
+        "center": [*centre(box), _whole_zoom(layer, offered, zooms)],
         # The TileJSON 3.0.0 schema requires it for raster tiles too.
         "vector_layers": _vector_layers(tiles),
     }
     if layer.attribution:
         document["attribution"] = anchor(layer.attribution.url, layer.attribution.title)
     return document
-
-
-def _middle(low: float, high: float) -> float:
-    """Return the middle in degrees: that of a symmetric extent is 0, not -1e-12."""
-    return round((low + high) / 2, 9) + 0.0
 
 
 def _whole_zoom(layer: Layer, offered: TileMatrixSetLink, zooms: list[int]) -> int:

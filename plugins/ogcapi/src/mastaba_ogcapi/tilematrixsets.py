@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mastaba_ogcapi.crs import ordered_axes, resolvable_crs, rounded
-from mastaba_ogcapi.links import REL, Link, address, link, self_links
-from mastaba_ogcapi.negotiation import JSON
+from mastaba_ogcapi.crs import ordered_axes, resolvable_crs
+from mastaba_ogcapi.links import address
 from mastaba_ogcapi.registered import registered_uri
+from mastaba_ows.boxes import rounded
 from mastaba_ows.crs import crs_uri
+from mastaba_ows.links import JSON, REL, Link, link, self_links
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import CRS, TileMatrix, TileMatrixSet

@@ -7,18 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mastaba.api.catalogue import bbox_in
 from mastaba_ogcapi.crs import in_axis_order
-from mastaba_ogcapi.links import (
-    REL,
-    Link,
-    address,
-    collection_address,
-    link,
-    self_links,
-    template,
-)
-from mastaba_ogcapi.negotiation import JSON
+from mastaba_ogcapi.links import address, collection_address, template
 from mastaba_ogcapi.tilematrixsets import definition_address, definition_uri
 from mastaba_ows.crs import crs_uri
+from mastaba_ows.links import JSON, REL, Link, link, self_links
 from mastaba_ows.versions import address_name
 
 if TYPE_CHECKING:

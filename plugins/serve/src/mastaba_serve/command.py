@@ -8,12 +8,11 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mastaba.errors import escaped
-
 if TYPE_CHECKING:
     from argparse import ArgumentParser, _SubParsersAction
 
 _ADDRESS = "127.0.0.1:8080"
+_NAME = "mastaba serve"
 
 
 def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
@@ -47,9 +46,10 @@ def run(arguments: argparse.Namespace) -> int:
     """Serve the files.
 
     Returns:
-        the exit status: 0 after an orderly stop, 1 if a file cannot be opened or the address is
+        the exit status: 0 after a graceful stop, 1 if a file cannot be opened or the address is
         not available.
     """
+    from mastaba.api.commands import failed
     from mastaba.errors import ListenError, MastabaError
     from mastaba.tooling.commands import require_free, serve
     from mastaba_serve.installation import InvalidFileError, check, write
@@ -60,18 +60,13 @@ def run(arguments: argparse.Namespace) -> int:
             server_json = write(Path(folder), arguments.files, f"http://{arguments.http}")
             check(server_json, arguments.plugins, arguments.files)
         except ListenError as error:
-            return _failed(f"{error}; choose another address with --http")
+            return failed(f"{error}; choose another address with --http", name=_NAME)
         except InvalidFileError as error:
-            return _failed(str(error))
+            return failed(error, name=_NAME)
         except (MastabaError, OSError) as error:
-            return _failed(f"the files cannot be served: {error}")
+            return failed(f"the files cannot be served: {error}", name=_NAME)
         sys.stdout.write(
             f"Open http://{arguments.http}/viewer in a browser. Press Ctrl+C to stop.\n"
         )
         sys.stdout.flush()
         return serve(server_json, arguments)
-
-
-def _failed(reason: str) -> int:
-    sys.stderr.write(f"mastaba serve: {escaped(reason)}\n")
-    return 1

@@ -1,6 +1,6 @@
 """Web servers that may be read: hosts that the operator lists, at addresses that are public.
 
-Paths come from descriptors only, but whoever may write a descriptor must not reach every machine
+Paths come from descriptors only, but an author of a descriptor must not reach every machine
 that the server can reach (containers.md section 1.9).
 """
 

@@ -57,7 +57,7 @@ class WebStorage(HTTPStorage):
     def send(
         self, method: str, key: str, headers: dict[str, str], limit: int | None = None
     ) -> HTTPAnswer:
-        # A server must not compress what it is asked for by ranges.
+        # A server must not compress a response of which ranges are requested.
         headers = {**headers, "Accept-Encoding": "identity"}
         return self.client.request(method, _target(key), headers, limit)
 

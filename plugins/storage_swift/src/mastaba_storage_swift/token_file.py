@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import os
-import tempfile
 
 from mastaba.api.documents import read_local_text
+from mastaba.api.storages import replaced_file
 from mastaba.errors import reason_of
 
 logger = logging.getLogger(__name__)
@@ -35,14 +33,8 @@ def read_token(path: str) -> str | None:
 
 def write_token(path: str, token: str) -> None:
     """Replace the file atomically, readable only by its owner. A failure is logged."""
-    fresh = None
     try:
-        descriptor, fresh = tempfile.mkstemp(prefix=".token-", dir=os.path.dirname(path) or ".")
-        with open(descriptor, "w", encoding="ascii") as file:
-            file.write(f"{_HEADER} {token}\n")
-        os.replace(fresh, path)
+        with replaced_file(path) as file:
+            file.write(f"{_HEADER} {token}\n".encode("ascii"))
     except OSError as error:
         logger.warning("MASTABA_SWIFT_TOKEN_FILE: cannot write %s: %s", path, reason_of(error))
-        if fresh is not None:
-            with contextlib.suppress(OSError):
-                os.unlink(fresh)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, _SubParsersAction
+
+_NAME = "mastaba styles"
 
 
 def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
@@ -40,10 +41,11 @@ def run(arguments: argparse.Namespace) -> int:
     Returns:
         the exit status: 0, or 1 if a font cannot be read or a file cannot be written.
     """
-    if find_spec("fontTools") is None:
-        sys.stderr.write("mastaba styles: install mastaba-styles[fonts], which reads font files\n")
-        return 1
+    from mastaba.api.commands import failed
     from mastaba.errors import StorageError, escaped
+
+    if find_spec("fontTools") is None:
+        return failed("install mastaba-styles[fonts], which reads font files", name=_NAME)
     from mastaba_styles.fonts import made_ranges
 
     try:
@@ -56,6 +58,5 @@ def run(arguments: argparse.Namespace) -> int:
                     (folder / f"{first}-{first + 255}.pbf").write_bytes(data)
                 print(escaped(f"{folder}: {len(ranges)} ranges"))
     except (OSError, ValueError, StorageError) as error:
-        sys.stderr.write(escaped(f"mastaba styles: {error}") + "\n")
-        return 1
+        return failed(error, name=_NAME)
     return 0

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from mastaba.api.web import Document, anchor
+from mastaba_ows.boxes import bounds, centre, rounded
 from mastaba_tms.addresses import ONLY_LEVEL, tile_template
 
 if TYPE_CHECKING:
@@ -41,7 +42,6 @@ def metadata(
     layer, zooms = tile_map.layer, _zooms(tile_map)
     min_zoom, max_zoom = min(zooms.values()), max(zooms.values())
     box = layer.geographic_bbox
-    middle = [_middle(box.xmin, box.xmax), _middle(box.ymin, box.ymax)]
     document: dict[str, Any] = {
         "tilejson": "3.0.0",
         "name": tile_map.title,
@@ -52,8 +52,8 @@ def metadata(
         "crs": tile_map.tile_matrix_set.crs.code,
         "minzoom": min_zoom,
         "maxzoom": max_zoom,
-        "bounds": [_rounded(edge) for edge in (box.xmin, box.ymin, box.xmax, box.ymax)],
-        "center": [*middle, zooms[tile_map.whole]],
+        "bounds": bounds(box),
+        "center": [*centre(box), zooms[tile_map.whole]],
         # The TileJSON 3.0.0 schema requires it for raster layers too.
         "vector_layers": _vector_layers(layer, zooms),
     }
@@ -109,7 +109,7 @@ def _matrix(matrix: TileMatrix, zoom: int) -> dict[str, Any]:
     """
     return {
         "zoom": zoom,
-        "origin": [_rounded(matrix.origin_x), _rounded(matrix.origin_y)],
+        "origin": [rounded(matrix.origin_x), rounded(matrix.origin_y)],
         "cellSize": matrix.cell_size,
         "tileSize": [matrix.tile_width, matrix.tile_height],
         "matrixSize": [matrix.matrix_width, matrix.matrix_height],
@@ -155,13 +155,3 @@ def _details(attribute: Attribute) -> dict[str, Any]:
 
 def _plain(number: float) -> float | int:
     return int(number) if float(number).is_integer() else number
-
-
-def _rounded(value: float) -> float:
-    """Round to 15 significant digits, as in all documents."""
-    return float(f"{value:.15g}")
-
-
-def _middle(low: float, high: float) -> float:
-    """Return the middle in degrees: that of a symmetric extent is 0, not -1e-12."""
-    return round((low + high) / 2, 9) + 0.0

@@ -8,7 +8,7 @@ from argparse import SUPPRESS
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mastaba.api.commands import USAGE, add_server_json, print_json
+from mastaba.api.commands import USAGE, add_server_json, failed, print_json
 from mastaba.errors import MastabaError
 from mastaba_usage.database import NUMBERS
 from mastaba_usage.errors import UsageError
@@ -85,9 +85,9 @@ def _reporting(run: Callable[[argparse.Namespace], int]) -> Callable[[argparse.N
         try:
             return run(arguments)
         except MastabaError as error:
-            return _fail(str(error), 1)
+            return failed(error)
         except ValueError as error:
-            return _fail(str(error), USAGE)
+            return failed(error, status=USAGE)
 
     return reporting
 
@@ -186,8 +186,3 @@ def _settings(site: Site) -> UsageSettings:
     if found is None:
         raise UsageError("nothing is counted: plugins.usage.directory is missing in server.json")
     return found
-
-
-def _fail(reason: str, status: int) -> int:
-    sys.stderr.write(f"mastaba: {reason}\n")
-    return status

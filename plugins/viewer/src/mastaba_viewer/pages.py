@@ -10,9 +10,10 @@ from html import escape
 from importlib.resources import files
 from string import Template
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from mastaba.api.web import Document
+from mastaba_server.web.pages import base_path
 from mastaba_viewer import choices
 from mastaba_viewer.description import description
 from mastaba_viewer.facts import facts
@@ -182,14 +183,6 @@ def _unless(found: object) -> str:
 
 def _titles(shared: Mapping[str, Any]) -> dict[str, str]:
     return {layer["id"]: layer["title"] for layer in shared["layers"]}
-
-
-def base_path(endpoint_uri: str) -> str:
-    """Return the path below which the pages and their files are served.
-
-    Without scheme and host, the pages also work under another host name.
-    """
-    return quote(urlsplit(endpoint_uri).path.rstrip("/"), safe="/%:@!$&'()*+,;=~-._")
 
 
 def _page(name: str, settings: ServiceSettings, lang: str, **values: str) -> Document:

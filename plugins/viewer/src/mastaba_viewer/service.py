@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from mastaba.api.services import Service
-from mastaba.api.web import Document, Response, message
+from mastaba.api.web import Document, Response, message, preferred_language
 from mastaba.errors import UnknownPathError, public_message
 from mastaba_ows.errors import status_of
 from mastaba_viewer.assets import assets
@@ -18,7 +18,7 @@ from mastaba_viewer.policy import content_security_policy
 from mastaba_viewer.requests import View, requests
 from mastaba_viewer.settings import SETTINGS
 from mastaba_viewer.stored import stored_tiles
-from mastaba_viewer.texts import LANGUAGES, language
+from mastaba_viewer.texts import LANGUAGES
 from mastaba_viewer.times import named_layer
 
 if TYPE_CHECKING:
@@ -61,13 +61,13 @@ class Viewer(Service):
             InvalidParameterError: the view of a request for URLs is invalid.
             SlabFormatError, StorageError: the index of stored tiles cannot be read.
         """
-        response = self._find(request, language(request)).respond(request)
+        response = self._find(request, preferred_language(request, LANGUAGES)).respond(request)
         # The names of these files contain a hash of their contents.
         is_fixed = request.path.startswith("/static/chunks/")
         return self._secured(response, "max-age=31536000, immutable" if is_fixed else "no-cache")
 
     def home_page(self, request: Request) -> Response:
-        return self._secured(self._lists[language(request)].respond(request))
+        return self._secured(self._lists[preferred_language(request, LANGUAGES)].respond(request))
 
     def error_response(self, error: Exception, request: Request) -> Response:
         status = status_of(error)
@@ -77,7 +77,7 @@ class Viewer(Service):
         is_layer = len(request.path.split("/")) == 2 or request.path.startswith("/compare/")
         missing = "unknown-layer" if is_layer else "unknown-page"
         key = missing if status in (404, 410) else "request-failed"
-        page = error_page(self.settings, key, status, language(request))
+        page = error_page(self.settings, key, status, preferred_language(request, LANGUAGES))
         headers = [("Content-Type", "text/html; charset=utf-8"), ("Vary", "Accept")]
         return self._secured(Response(status, headers, page))
 

@@ -16,7 +16,7 @@ from mastaba_render.map_response import (
     drawn_response,
     identity_of,
 )
-from mastaba_render.mosaic import LevelPixels, Mosaic, StoredTiles
+from mastaba_render.mosaic import LevelPixels, Mosaic, StoredTiles, overlap
 from mastaba_render.native import Window
 from mastaba_render.styles import is_bytes, relief_name, styled
 from mastaba_render.tiles.derived import DerivedTilePublisher
@@ -56,6 +56,7 @@ __all__ = [
     "legend_palette",
     "legend_unit",
     "map_cost",
+    "overlap",
     "relief_name",
     "styled",
     "tiles_around",

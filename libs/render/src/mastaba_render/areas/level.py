@@ -75,7 +75,7 @@ class LevelArea:
     Args:
         matrix: of the level.
         edges: returns the edges of each part of the area, in the CRS of the matrix; called when a
-            tile is asked for.
+            tile is requested.
         cut: what is shown of tiles that an edge passes.
     """
 

@@ -29,7 +29,8 @@ def client_of(environ: Mapping[str, Any]) -> str:
     grant = environ.get(GRANT)
     if isinstance(grant, Grant) and is_one_client(grant.principal):
         return identity_of(grant.principal)
-    network = shared_network(environ.get("REMOTE_ADDR") or "")
+    address = environ.get("REMOTE_ADDR")
+    network = shared_network(address) if address else ""
     return "" if network.startswith(_LOOPBACK) else network
 
 

@@ -45,7 +45,7 @@ class Visit:
     Attributes:
         grant: of the credential.
         addresses: as its documents contain them.
-        is_shared: whether caches tell its answers from others by the address alone.
+        is_shared: whether caches distinguish its answers from others by the address alone.
         is_anonymous: whether no credential was accepted.
         is_private: whether shared caches must not store answers that are no documents.
         narrowed: by grants that rules for single requests have given.

@@ -198,7 +198,7 @@ def _identity(grant: object, virtual: str) -> dict[str, str]:
 
 
 def _network(address: str) -> str:
-    """Return the network of an address, /24 or /48: it does not tell one client from another."""
+    """Return the network of an address, /24 or /48: it does not identify a client."""
     try:
         found = ipaddress.ip_address(address)
     except ValueError:

@@ -37,10 +37,10 @@ class Obstacle(StrEnum):
         OUTDATED: the newest configuration is not in use.
         UNREADABLE: whether there is a newer configuration is unknown.
         KEPT: a reload by an operator has failed; the server is ready nevertheless.
-        RULES: likewise, a change of the rules of access.
+        RULES: the same after a change of the rules of access.
         CELLS: usage is counted, but not for each layer.
         TABLES: the table of a mosaic has errors; the one before is served.
-        VARIANTS: likewise, the list of the variants of a layer that is watched.
+        VARIANTS: the same for the list of the variants of a layer that is watched.
     """
 
     DRAINING = "the server is about to stop"

@@ -1,4 +1,4 @@
-"""What a reload must not begin anew, such as counters that limit clients."""
+"""What a reload must not start again from zero, such as counters that limit clients."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class Server:
         protocol: `FastCGIConnection` or `HTTPConnection`.
         threads: number of requests served at a time, not counting those that stepped aside
             (`aside`): another thread replaces theirs.
-        link: told when the server is ready, and when it has retired so far that it begins no
+        link: notified when the server is ready, and when it has retired so far that it begins no
             request, but only finishes those that have arrived, at least in part. Connections are
             accepted once its gate is open.
         handover: channel for idle keep-alive connections: given away when this server retires,
@@ -486,7 +486,7 @@ class Server:
             self._parked = 0
         os.eventfd_write(self._end, 1)
         if retiring and self._link is not None:
-            # Reading does not wait. Whoever reads from now on sees that the server retires.
+            # Reading does not wait. A thread that reads from now on sees that the server retires.
             while self.reading:
                 time.sleep(_NAP)
             self._link.left()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache, partial
 from hashlib import blake2b
 from threading import RLock
@@ -12,7 +12,7 @@ from typing import Any, Final
 from urllib.parse import parse_qsl, quote, urlencode
 from weakref import ref
 
-from werkzeug.datastructures import MIMEAccept
+from werkzeug.datastructures import LanguageAccept, MIMEAccept
 from werkzeug.http import parse_accept_header
 
 from mastaba_server.body import Body
@@ -303,3 +303,15 @@ def preferred_media_type(request: Request, offered: Iterable[str]) -> str | None
     if not header:
         return choices[0]
     return parse_accept_header(header, MIMEAccept).best_match(choices)
+
+
+def preferred_language(request: Request, offered: Sequence[str]) -> str:
+    """Return the offered language that a browser prefers; the first one if it prefers none.
+
+    Args:
+        offered: codes of two letters, in lower case.
+    """
+    wanted = parse_accept_header(request.header("Accept-Language"), LanguageAccept)
+    # "fr-FR, en;q=0.5" prefers French.
+    names = (tag.partition("-")[0].lower() for tag in wanted.values())
+    return next((name for name in names if name in offered), offered[0])

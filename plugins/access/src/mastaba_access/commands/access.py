@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from mastaba.api.commands import USAGE, add_server_json, print_json
+from mastaba.api.commands import USAGE, add_server_json, failed, print_json
 from mastaba.errors import ConfigurationError, MastabaError
 
 if TYPE_CHECKING:
@@ -67,11 +67,6 @@ def _opened(file: str) -> tuple[Site, RulesGate]:
     return site, site.gate
 
 
-def _fail(error: Exception) -> int:
-    sys.stderr.write(f"mastaba: {error}\n")
-    return 1
-
-
 def _check(arguments: argparse.Namespace) -> int:
     from mastaba_access.checks import findings
 
@@ -82,7 +77,7 @@ def _check(arguments: argparse.Namespace) -> int:
             print(fault)
         return 1
     except MastabaError as error:
-        return _fail(error)
+        return failed(error)
     found = findings(gate, site)
     for fault in found:
         print(fault)
@@ -110,10 +105,9 @@ def _of_visit(
             )
             visit = Visit(principal, arguments.address, arguments.referer)
         except ValueError as error:
-            sys.stderr.write(f"mastaba: --at {arguments.at!r} {error}\n")
-            return USAGE
+            return failed(f"--at {arguments.at!r} {error}", status=USAGE)
         except MastabaError as error:
-            return _fail(error)
+            return failed(error)
         return run(arguments, site, gate, visit, at)
 
     return command
@@ -128,9 +122,9 @@ def _explain(
     try:
         document = explained(gate, site, arguments.url, visit, at)
     except MastabaError as error:
-        return _fail(error)
+        return failed(error)
     if document is None:
-        return _fail(MastabaError("no service answers this address"))
+        return failed("no service answers this address")
     if arguments.json:
         print_json(document)
     else:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import TYPE_CHECKING, Any
 
-from mastaba.api.commands import USAGE, add_server_json, print_json
+from mastaba.api.commands import USAGE, add_server_json, failed, print_json
 from mastaba.errors import MastabaError, escaped
 from mastaba_access.commands.settings import access_section
 
@@ -90,9 +89,9 @@ def _reported(run: Any, arguments: argparse.Namespace) -> int:
     try:
         status: int = run(arguments)
     except InvalidKeyRecordError as error:
-        return _fail(error, USAGE)
+        return failed(error, status=USAGE)
     except MastabaError as error:
-        return _fail(error, 1)
+        return failed(error)
     return status
 
 
@@ -203,8 +202,3 @@ def _print_key(key: str, record: KeyRecord, arguments: argparse.Namespace) -> in
     else:
         print(key)
     return 0
-
-
-def _fail(reason: object, status: int) -> int:
-    sys.stderr.write(f"mastaba: {reason}\n")
-    return status

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from mastaba.api.commands import USAGE, add_server_json, print_json
+from mastaba.api.commands import USAGE, add_server_json, failed, print_json
 from mastaba.errors import MastabaError
 from mastaba_access.commands.settings import access_section
 
@@ -48,9 +47,9 @@ def _run(arguments: argparse.Namespace) -> int:
     try:
         return _print(arguments, *_signed(arguments))
     except (InvalidScopeError, InvalidKeyRecordError) as error:
-        return _fail(error, USAGE)
+        return failed(error, status=USAGE)
     except MastabaError as error:
-        return _fail(error, 1)
+        return failed(error)
 
 
 def _signed(arguments: argparse.Namespace) -> tuple[str, float, dict[str, Any]]:
@@ -126,8 +125,3 @@ def _addresses(server_json: str, segment: str, names: list[str] | None) -> dict[
         and not service.is_fallback
         and (names is None or any(fnmatchcase(name, pattern) for pattern in names))
     }
-
-
-def _fail(reason: object, status: int) -> int:
-    sys.stderr.write(f"mastaba: {reason}\n")
-    return status

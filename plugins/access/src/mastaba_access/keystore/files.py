@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import tempfile
 
+from mastaba.api.storages import replaced_file
 from mastaba.errors import reason_of
 from mastaba_access.keystore.errors import KeyStoreError
 
@@ -31,18 +31,10 @@ def write_whole(path: str, text: str) -> None:
     Raises:
         KeyStoreError: it cannot be written.
     """
-    folder = os.path.dirname(path) or "."
-    temporary = ""
     try:
-        # A hidden name: stores that are directories do not read it.
-        handle, temporary = tempfile.mkstemp(prefix=".", dir=folder)
-        give_to_owner_of_folder(handle, path)
-        with open(handle, "w", encoding="utf-8") as stream:
-            stream.write(text + "\n")
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(temporary, path)
+        # Stores that are directories do not read hidden files.
+        with replaced_file(path) as stream:
+            give_to_owner_of_folder(stream.fileno(), path)
+            stream.write(f"{text}\n".encode())
     except OSError as error:
-        if temporary and os.path.exists(temporary):
-            os.unlink(temporary)
         raise KeyStoreError(f"{path} cannot be written: {reason_of(error)}") from error

@@ -34,7 +34,7 @@ def add_some(parser: argparse.ArgumentParser, keys: Iterable[str]) -> None:
 
 
 def given_options(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the part of a configuration file that the options stand for.
+    """Return the part of a configuration file that the options represent.
 
     Args:
         arguments: with ``sources``, the paths; without the options that are not given.

@@ -24,6 +24,7 @@ _DESCRIPTION = """Join pyramids, compute the head of a pyramid, write index pack
 failed or the output cannot be used, 2 no such pyramid or version, or pyramids that cannot be
 joined, 3 locked by a build, 4 a document is damaged."""
 _INTERRUPTED = 130
+_NAME = "mastaba pyramid"
 _OPTIONS = frozenset({"name", "output", "tile_matrix_sets", "workers", "encoder", "title"})
 """Options of `join` and `head` that are those of a build."""
 
@@ -192,6 +193,7 @@ def _with_output(actions: Any, name: str, run: Any, text: str) -> ArgumentParser
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    from mastaba.api.commands import failed
     from mastaba_build.errors import BuildError
     from mastaba_build.output.destination import Destination
 
@@ -200,12 +202,9 @@ def _run(arguments: argparse.Namespace) -> int:
         with closing(destination.open()) as store:
             status: int | None = arguments.act(store, arguments)
     except BuildError as error:
-        for line in str(error).splitlines():
-            sys.stderr.write(f"mastaba pyramid: {line}\n")
-        return error.status
+        return failed(*str(error).splitlines(), status=error.status, name=_NAME)
     except KeyboardInterrupt:
-        sys.stderr.write("mastaba pyramid: interrupted; run the same command again\n")
-        return _INTERRUPTED
+        return failed("interrupted; run the same command again", status=_INTERRUPTED, name=_NAME)
     return status or 0
 
 
@@ -254,7 +253,7 @@ def _rollback(store: OutputStore, arguments: argparse.Namespace) -> None:
 
 
 def _prune(store: OutputStore, arguments: argparse.Namespace) -> None:
-    from mastaba_build.pyramid.history import prune
+    from mastaba_build.pyramid.pruning import prune
 
     done = prune(
         store,
@@ -270,7 +269,7 @@ def _prune(store: OutputStore, arguments: argparse.Namespace) -> None:
 
 def _pin(store: OutputStore, arguments: argparse.Namespace) -> None:
     from mastaba_build.output.history import checked_message
-    from mastaba_build.pyramid.history import pin
+    from mastaba_build.pyramid.pins import pin
 
     by = checked_message(arguments.by or _user())
     reason = checked_message(arguments.reason)
@@ -279,7 +278,7 @@ def _pin(store: OutputStore, arguments: argparse.Namespace) -> None:
 
 
 def _unpin(store: OutputStore, arguments: argparse.Namespace) -> None:
-    from mastaba_build.pyramid.history import unpin
+    from mastaba_build.pyramid.pins import unpin
 
     count, linking = unpin(store, arguments.name, arguments.version, arguments.by)
     sys.stdout.write(f"{count} pins removed\n")
@@ -290,7 +289,7 @@ def _unpin(store: OutputStore, arguments: argparse.Namespace) -> None:
 
 
 def _withdraw(store: OutputStore, arguments: argparse.Namespace) -> None:
-    from mastaba_build.pyramid.history import withdraw
+    from mastaba_build.pyramid.pruning import withdraw
 
     generation, objects = withdraw(store, arguments.name, arguments.version)
     sys.stdout.write(
@@ -383,7 +382,7 @@ def _built(run: Any, store: OutputStore, arguments: argparse.Namespace, *options
     values = {key: value for key, value in vars(arguments).items() if key in _OPTIONS}
     values["sources"] = ["-"]  # they are pyramids
     configuration = configuration_of(values, "the options", Access(plugins=_plugins(arguments)))
-    reports = Reports(sys.stdout, sys.stderr, as_json=arguments.json, command="mastaba pyramid")
+    reports = Reports(sys.stdout, sys.stderr, as_json=arguments.json, command=_NAME)
     message = checked_message(arguments.message)
     return 0 if run(configuration, store, reports, *options, message=message) else 1
 

@@ -61,6 +61,7 @@ def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    from mastaba.api.commands import failed
     from mastaba_build.errors import BuildError
 
     try:
@@ -74,8 +75,7 @@ def _run(arguments: argparse.Namespace) -> int:
             path.write_text(text, "utf-8")
             print(path)
     except (BuildError, OSError) as error:
-        print(error, file=sys.stderr)
-        return getattr(error, "status", 1)
+        return failed(error, status=getattr(error, "status", 1), name="mastaba tms")
     return 0
 
 

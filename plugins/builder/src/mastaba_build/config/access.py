@@ -43,7 +43,7 @@ class Access:
     Attributes:
         folders: directories without symbolic links; local files must be below one of them.
         network: whether GDAL may open URLs.
-        drivers: drivers of GDAL besides those that are always allowed.
+        drivers: drivers of GDAL in addition to those that are always allowed.
         plugins: plugins that read pyramids in object stores, and write the output.
     """
 
@@ -57,7 +57,7 @@ class Access:
         return replace(self, folders=self.folders.union(*map(granted, paths)))
 
     def file_of(self, name: str, by: str | None = None) -> str | None:
-        """Check a name as GDAL takes it, and return the local file that it stands for.
+        """Check a name as GDAL takes it, and return the local file that it represents.
 
         Args:
             by: the file that contains the name; None if it is that of a source.
@@ -137,7 +137,7 @@ def is_remote(name: str) -> bool:
 
 
 def local_path(name: str) -> str | None:
-    """Return the local file that a name stands for, possibly with a path in it if it is an archive.
+    """Return the local file that a name represents, possibly with a path in it if it is an archive.
 
     Returns:
         None if the name is not that of a local file.

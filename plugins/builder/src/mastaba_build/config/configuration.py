@@ -139,7 +139,7 @@ def read_configuration(
     """Read a configuration file, JSON or YAML; ``overrides`` come from the command line.
 
     Args:
-        access: what the sources may open besides files in their folders, and the plugins.
+        access: what sources may open in addition to files in their folders, and the plugins.
 
     Raises:
         PlanError: the file cannot be read or is invalid; the message names all problems.
@@ -166,7 +166,7 @@ def configuration_of(
 
     Args:
         origin: file or command, for messages.
-        access: what the sources may open besides files in their folders, and the plugins.
+        access: what sources may open in addition to files in their folders, and the plugins.
 
     Raises:
         PlanError: the document is invalid; the message names all problems.

@@ -1,6 +1,6 @@
 """The JSON schema of configuration files, from which the command line is made too.
 
-Besides the keywords of JSON Schema, a property may have:
+In addition to the keywords of JSON Schema, a property may have:
 
 * ``x-option``: its option and the placeholder of the value, as ``--tms SET``; by default the
   option has the name of the property.

@@ -61,7 +61,7 @@ PATIENCE = Patience()
 
 
 class _FailedError(Exception):
-    """One attempt has failed; the service may have asked for a wait in seconds."""
+    """One attempt has failed; the service may have requested a wait in seconds."""
 
     def __init__(self, reason: str, wait: float = 0.0) -> None:
         super().__init__(reason)
@@ -147,7 +147,7 @@ class Client:
         self._stopped.set()
 
     def _wait(self) -> None:
-        """Wait for the pause between requests, and for the time that the service has asked for."""
+        """Wait for the pause between requests, and for the time that the service has requested."""
         ended = getattr(self._threads, "ended", None)
         until = self._not_before if ended is None else max(self._not_before, ended + self._pause)
         while (rest := until - time.monotonic()) > 0 and not self._stopped.wait(rest):

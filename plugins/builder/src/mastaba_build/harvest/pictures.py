@@ -17,7 +17,7 @@ from mastaba_build.samples import Mask, PixelType, Raster, Samples, flattened
 
 _DAMAGE: Final = (OSError, SyntaxError, struct.error, zlib.error, Image.DecompressionBombError)
 _SLACK: Final = 1 << 16
-"""Bytes of a picture besides its pixels."""
+"""Bytes of a picture in addition to its pixels."""
 _PNG: Final = b"\x89PNG\r\n\x1a\n"
 _COLOUR_TYPES: Final = {1: 0, 2: 4, 3: 2, 4: 6}
 _END_OF_PNG: Final = b"IEND\xaeB`\x82"

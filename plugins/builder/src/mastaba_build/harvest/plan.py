@@ -369,7 +369,7 @@ def _title(service: Service) -> str:
 
 
 def _identity(service: Service, configuration: Configuration, options: SourceOptions) -> str:
-    """Return a text that changes with what is asked of a service, and how it is stored."""
+    """Return a text that changes with what is requested from a service, and how it is stored."""
     address = service.address
     facts: list[Any] = [address.kind, address.place, address.map_file, service.media_type]
     if isinstance(service, MapService):

@@ -186,7 +186,7 @@ def _is_abandoned(holder: dict[str, Any]) -> bool:
 
 
 def _start_of(process: int) -> str | None:
-    """Return what identifies a running process besides its number; None if it does not run."""
+    """Return what identifies a running process with its number; None if it does not run."""
     try:
         facts = Path(f"/proc/{process}/stat").read_text("ascii", "replace")
     except OSError:

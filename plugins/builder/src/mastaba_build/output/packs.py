@@ -99,7 +99,7 @@ def write_packs(
     are left out: a server reads their index from the slab.
 
     Args:
-        links: keys of links and of their targets in the output, as far as known.
+        links: keys of links and of their targets in the output, if they are known.
 
     Raises:
         OutputError: a slab cannot be read, or a pack written.

@@ -71,6 +71,47 @@ def read_versions(store: OutputStore, name: str) -> list[Version]:
         raise VerificationError(f"{name}.versions.json cannot be used: {error}") from None
 
 
+def record_of(store: OutputStore, name: str, version: Version) -> Record:
+    """Return the build record of a version.
+
+    Raises:
+        VerificationError: it is missing or damaged.
+        OutputError: it cannot be read.
+    """
+    own = store.stat(f"{name}.versions.json") is not None
+    record = read_record(store, f"{name}_{version.number}" if own else name)
+    if record is None:
+        raise VerificationError(f"version {version.number} of {name} has no build record")
+    return record
+
+
+def descriptor_of(store: OutputStore, stem: str) -> dict[str, Any]:
+    """Return the descriptor of a version, ``stem.json``.
+
+    Raises:
+        VerificationError: it is missing or damaged.
+        OutputError: it cannot be read.
+    """
+    try:
+        document: dict[str, Any] = json.loads(store.read(f"{stem}.json"))
+    except (FileNotFoundError, ValueError) as error:
+        raise VerificationError(f"{stem}.json: {error}") from None
+    return document
+
+
+def find_version(name: str, versions: Sequence[Version], number: int) -> Version:
+    """Return the version with a number.
+
+    Raises:
+        PlanError: there is none.
+    """
+    for version in versions:
+        if version.number == number:
+            return version
+    known = ", ".join(str(version.number) for version in versions)
+    raise PlanError(f"{name} has no version {number}; its versions are {known}")
+
+
 def published(store: OutputStore, name: str, versions: Sequence[Version]) -> Version:
     """Return the version whose descriptor is published.
 
@@ -166,11 +207,8 @@ def open_history(store: OutputStore, name: str, versions: Sequence[Version]) -> 
     for version in versions:
         if str(version.number) in history.versions:
             continue
-        stem = f"{name}_{version.number}" if own else name
-        record = read_record(store, stem)
-        if record is None:
-            raise VerificationError(f"version {version.number} of {name} has no build record")
-        descriptor = _descriptor(store, stem)
+        record = record_of(store, name, version)
+        descriptor = descriptor_of(store, f"{name}_{version.number}" if own else name)
         update = descriptor.get("update", {})
         entry = version_entry(
             descriptor, record, before, bbox=update.get("bbox"), since=update.get("since")
@@ -179,7 +217,7 @@ def open_history(store: OutputStore, name: str, versions: Sequence[Version]) -> 
         before = record
     with suppress(VerificationError):  # it can be published again
         number = published(store, name, versions).number
-        generation = digest_of(_descriptor(store, name))
+        generation = digest_of(descriptor_of(store, name))
         history.correct(number, history.versions[str(number)]["built"], generation)
     return history
 
@@ -216,11 +254,3 @@ def _copy(store: OutputStore, stem: str, to: str) -> None:
         # Of the version before, which had source numbers.
         if store.stat(f"{stem}{end}") is None:
             store.delete(f"{to}{end}")
-
-
-def _descriptor(store: OutputStore, stem: str) -> dict[str, Any]:
-    try:
-        document: dict[str, Any] = json.loads(store.read(f"{stem}.json"))
-    except (FileNotFoundError, ValueError) as error:
-        raise VerificationError(f"{stem}.json: {error}") from None
-    return document

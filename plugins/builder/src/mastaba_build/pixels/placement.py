@@ -73,7 +73,6 @@ class Placement:
         if self.fields is None:
             x, y = self.ratios
             return StraightPositions(Axis(self.across, x), Axis(self.down, y), self.aligned)
-        # Imported here: it loads the whole renderer, which only other CRSs need.
         part, is_complete = Window(*self.part), self.is_complete
         return GridPositions(self.across, self.down, self.fields, part, self.ratios, is_complete)
 

@@ -36,7 +36,7 @@ from mastaba_build.sources.source import Source
 from mastaba_writer.deflate import default_encoder, deflater
 
 _MIXED = 2.0
-"""Ratio of pixel sizes from which on the user is told."""
+"""Ratio of pixel sizes from which on the user is warned."""
 _MEANS = 2 - 1e-6
 """Source pixels on a side of a pixel from which on whole ones are averaged."""
 
@@ -160,7 +160,7 @@ class Plan:
 
     @property
     def terms(self) -> Terms | None:
-        """What is asked of a service; None if the sources are not one."""
+        """What is requested from a service; None if the sources are not one."""
         return None
 
     def requests(self, level: int) -> int:
@@ -168,7 +168,7 @@ class Plan:
         return 0
 
     def described(self, slab: SlabKey) -> list[Any]:
-        """Return what the pixels of a slab depend on, besides options, groups and children."""
+        """Return on what pixels of a slab depend in addition to options, groups and children."""
         if self.provenance is None or not (self.provenance.polygons and self.is_numbered(slab)):
             return []
         (width, height), (level, column, row) = self.configuration.slab, slab
@@ -359,7 +359,7 @@ def _pixel_relevant(configuration: Configuration) -> dict[str, Any]:
 
 
 def slab_options(configuration: Configuration) -> dict[str, Any]:
-    """Return the options on which the pixels of every slab depend, besides the sources."""
+    """Return the options on which the pixels of every slab depend, in addition to the sources."""
     values = _pixel_relevant(configuration)
     for key in ("name", "sources", "bottom", "top"):
         del values[key]

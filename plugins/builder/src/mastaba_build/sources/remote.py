@@ -1,4 +1,4 @@
-"""Versions of files on HTTP servers, which GDAL does not tell."""
+"""Versions of files on HTTP servers, which GDAL does not report."""
 
 from __future__ import annotations
 

@@ -36,8 +36,8 @@ from mastaba_build.plan.names import SOURCE, kinds, slab_key
 from mastaba_build.plan.plan import Plan, SlabKey
 from mastaba_build.plan.sizes import largest_slab_of
 from mastaba_build.pyramid.changes import changes_of, update_of
-from mastaba_build.pyramid.history import require_unpinned
 from mastaba_build.pyramid.journal import Journal, Row, recorded_rows
+from mastaba_build.pyramid.pins import require_unpinned
 from mastaba_build.pyramid.provenance import numbered_rows, with_provenance
 from mastaba_build.pyramid.publication import write_documents, write_layer
 from mastaba_build.work.coordinator import Coordinator, Order

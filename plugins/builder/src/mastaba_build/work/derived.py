@@ -12,9 +12,9 @@ from mastaba_build.output.history import Note
 from mastaba_build.output.lock import locked
 from mastaba_build.output.versions import published, read_record, read_versions
 from mastaba_build.pyramid.heads import HeadPlan, make_head_plan
-from mastaba_build.pyramid.history import pin_source
 from mastaba_build.pyramid.joined_sources import joined_sources, rewritten
 from mastaba_build.pyramid.joining import make_join_plan
+from mastaba_build.pyramid.pins import pin_source
 from mastaba_build.pyramid.provenance import numbered_rows, provenance_of_documents
 from mastaba_build.pyramid.stored import place_of, read_pyramid
 from mastaba_build.work.build import check_single, check_size, make_version, publish_existing

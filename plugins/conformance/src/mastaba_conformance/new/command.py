@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mastaba.api.commands import USAGE
-from mastaba.errors import escaped
+from mastaba.api.commands import USAGE, failed
 from mastaba_conformance.new.names import InvalidNameError, names_of
 from mastaba_conformance.new.templates import write
 
@@ -24,7 +22,7 @@ def run(arguments: Namespace) -> int:
         directory = Path(arguments.directory or names.distribution)
         write(arguments.kind, names, directory)
     except InvalidNameError as error:
-        return _refuse(str(error))
+        return _refuse(error)
     except FileExistsError:
         return _refuse(f"{directory} is not an empty directory: choose another --directory")
     except (OSError, ValueError) as error:
@@ -36,6 +34,5 @@ def run(arguments: Namespace) -> int:
     return 0
 
 
-def _refuse(reason: str) -> int:
-    sys.stderr.write(escaped(f"mastaba new: {reason}") + "\n")
-    return USAGE
+def _refuse(reason: object) -> int:
+    return failed(reason, status=USAGE, name="mastaba new")

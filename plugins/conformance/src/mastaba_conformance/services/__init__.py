@@ -72,7 +72,7 @@ class ServiceTests(
 
     Attributes:
         service_class: the tested service.
-        settings: settings of the service in services.json, besides ``enabled``.
+        settings: settings of the service in services.json, in addition to ``enabled``.
         layer_settings: keys of all layer documents, for a service that a layer must turn on.
         other_services: sections of further services, for a service that links to them.
         paths: requests that are answered with 200: paths below the root path, with their queries.

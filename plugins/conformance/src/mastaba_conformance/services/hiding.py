@@ -246,7 +246,7 @@ class HidingTests(ServiceKit):
             if seen.status != 200 or answer.status in (401, 403):
                 continue
             described = answer.status == 200 and is_text(answer.media_type)
-            # Whoever swallows the error of the reader answers something else than the data.
+            # A service that ignores the error of the reader answers something else than the data.
             assert described or answer.body == seen.body, (
                 f"{answer.request}: {answer.status} for a locked layer, not 401 or 403: "
                 f"{answer.body[:200]!r}"

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class _Report:
-    """What was found, besides the problems.
+    """What was found, in addition to the problems.
 
     Attributes:
         layers: number of usable layers.

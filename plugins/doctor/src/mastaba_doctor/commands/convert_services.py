@@ -7,7 +7,7 @@ import json
 import sys
 from typing import Any
 
-from mastaba.api.commands import print_json
+from mastaba.api.commands import failed, print_json
 from mastaba.api.documents import Faults, parse_document, read_local_text
 from mastaba.errors import escaped
 from mastaba.tooling.documents import started_at, unreadable
@@ -23,9 +23,7 @@ def run(arguments: argparse.Namespace) -> int:
     faults = Faults()
     document = _read(arguments.old, faults)
     if document is None:
-        for fault in faults.all:
-            sys.stderr.write(escaped(f"mastaba: {fault}") + "\n")
-        return 1
+        return failed(*faults.all)
     converted, notes = to_rok4_v7(document)
     if arguments.new is None:
         print_json(converted)
@@ -34,11 +32,11 @@ def run(arguments: argparse.Namespace) -> int:
             with open(arguments.new, "x", encoding="utf-8") as stream:
                 stream.write(json.dumps(converted, indent=2, ensure_ascii=False) + "\n")
         except FileExistsError:
-            return _fail(f"{arguments.new} already exists: choose another file, or remove it")
+            return failed(f"{arguments.new} already exists: choose another file, or remove it")
         except OSError as error:
-            return _fail(f"cannot write {arguments.new}: {error.strerror}")
+            return failed(f"cannot write {arguments.new}: {error.strerror}")
     for note in notes:
-        sys.stderr.write(f"{arguments.old}: {note}\n")
+        sys.stderr.write(escaped(f"{arguments.old}: {note}") + "\n")
     return 0
 
 
@@ -58,8 +56,3 @@ def _read(file: str, faults: Faults) -> dict[str, Any] | None:
     else:
         return document
     return None
-
-
-def _fail(reason: str) -> int:
-    sys.stderr.write(f"mastaba: {reason}\n")
-    return 1

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from mastaba.api.commands import USAGE
+from mastaba.api.commands import USAGE, failed
 from mastaba.api.storages import ByteRange, Environment, ResourcePath, Storage, StoragePool
 from mastaba.api.tiles import can_draw
 from mastaba.errors import MastabaError, ObjectNotFoundError, RendererMissingError, SlabFormatError
@@ -31,8 +30,7 @@ _SUFFIXES: Final = (".tif", ".tiff")
 def run(arguments: argparse.Namespace) -> int:
     """Describe a slab; return 0 if it has no problems, 1 if it has, 2 for wrong usage."""
     if arguments.out is not None and arguments.tile is None:
-        sys.stderr.write("mastaba: --out needs --tile\n")
-        return USAGE
+        return failed("--out needs --tile", status=USAGE)
     pool = StoragePool(arguments.plugins.storages, Environment())
     try:
         path = ResourcePath.parse(arguments.slab)
@@ -40,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
         report = inspect_slab(storage, path.key)
         archive = _container_of(arguments.plugins, path.key)
         if archive is not None and report.problems and not report.entries:
-            return _fail(
+            return failed(
                 f"{report.name} is not a slab, but an archive ({archive}): write its path into a "
                 "layer descriptor; mastaba tile then finds its tiles"
             )
@@ -53,9 +51,9 @@ def run(arguments: argparse.Namespace) -> int:
             if is_other
             else f"the slab does not exist{started_at(arguments.slab)}"
         )
-        return _fail(f"{arguments.slab}: {reason}")
+        return failed(f"{arguments.slab}: {reason}")
     except (MastabaError, ValueError) as error:
-        return _fail(str(error))
+        return failed(error)
     finally:
         pool.close()
     _print_report(report, path)
@@ -156,14 +154,14 @@ def _print_entries(report: SlabReport) -> None:
 def _show_tile(report: SlabReport, number: int, out: str | None, storage: Storage, key: str) -> int:
     """Describe one tile, and write it if ``out`` is given."""
     if report.link is not None:
-        return _fail(f"{report.name} is a symbolic object, a link to {report.link}")
+        return failed(f"{report.name} is a symbolic object, a link to {report.link}")
     if not report.entries:
-        return _fail(f"{report.name}: {'; '.join(report.problems)}")
+        return failed(f"{report.name}: {'; '.join(report.problems)}")
     if not 0 <= number < len(report.entries):
-        return _fail(f"the slab has the tiles 0 to {len(report.entries) - 1}")
+        return failed(f"the slab has the tiles 0 to {len(report.entries) - 1}")
     entry = report.entries[number]
     if not entry.content:
-        return _fail(f"tile {number} {'is outside the slab' if entry.size else 'is absent'}")
+        return failed(f"tile {number} {'is outside the slab' if entry.size else 'is absent'}")
     payload = storage.read(key, ByteRange(entry.offset, entry.size)).data
     _line("tile", f"{number}: {entry.size} bytes at {entry.offset}, {entry.content}")
     pixels = None
@@ -216,7 +214,7 @@ def _write(out: Path, entry: TileEntry, payload: bytes, pixels: Pixels | None) -
     suffix, data, said = out.suffix.lower(), payload, "as it is stored"
     if suffix in SUFFIXES and SUFFIXES[suffix].lower() != entry.content:
         if pixels is None:
-            return _fail(
+            return failed(
                 "the tile cannot be written as an image; its bytes can be written to "
                 f"{out.with_suffix('.bin')}"
             )
@@ -224,15 +222,10 @@ def _write(out: Path, entry: TileEntry, payload: bytes, pixels: Pixels | None) -
     try:
         out.write_bytes(data)
     except OSError as error:
-        return _fail(f"cannot write {out}: {error.strerror}")
+        return failed(f"cannot write {out}: {error.strerror}")
     _line("written", f"{out}, {len(data)} bytes" + (f", {said}" if said else ""))
     return 0
 
 
 def _line(label: str, text: str) -> None:
     print(f"{label:<10} {text}")
-
-
-def _fail(reason: str) -> int:
-    sys.stderr.write(f"mastaba: {reason}\n")
-    return 1

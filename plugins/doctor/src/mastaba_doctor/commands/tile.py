@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from mastaba.api.catalogue import Catalogue, Layer
+from mastaba.api.commands import failed
 from mastaba.api.containers import TileReader
 from mastaba.api.documents import Faults
 from mastaba.api.slabs import LevelReader
@@ -37,11 +37,11 @@ def run(arguments: argparse.Namespace) -> int:
         server = load_server(arguments.file, plugins, faults)
         catalogue = load_catalogue(server, plugins, Environment(), faults)
     except ConfigurationError as error:
-        return _fail(*error.faults)
+        return failed(*error.faults)
     try:
         return _described(catalogue, arguments, faults)
     except MastabaError as error:
-        return _fail(error)
+        return failed(error)
     finally:
         catalogue.storages.close()
 
@@ -51,11 +51,11 @@ def _described(catalogue: Catalogue, arguments: argparse.Namespace, faults: Faul
     layer = catalogue.layers.get(name)
     if layer is None:
         if name in catalogue.missing_layers:
-            return _fail(f"the layer {name!r} is not published because of errors", *faults.errors)
-        return _fail(_unknown("layer", name, catalogue.layers))
+            return failed(f"the layer {name!r} is not published because of errors", *faults.errors)
+        return failed(_unknown("layer", name, catalogue.layers))
     tile_matrix_set = layer.pyramid.tile_matrix_set
     if arguments.set != tile_matrix_set.id:
-        return _fail(
+        return failed(
             f"the layer {name!r} is stored in the tile matrix set {tile_matrix_set.id!r} only; "
             "tiles of other sets are drawn from it"
         )
@@ -63,9 +63,9 @@ def _described(catalogue: Catalogue, arguments: argparse.Namespace, faults: Faul
     if level is None:
         if matrix in tile_matrix_set.matrices:
             levels = ", ".join(layer.pyramid.levels)
-            return _fail(f"the layer {name!r} has no level {matrix!r} (levels: {levels})")
+            return failed(f"the layer {name!r} has no level {matrix!r} (levels: {levels})")
         known = tile_matrix_set.matrices
-        return _fail(_unknown(f"matrix in {tile_matrix_set.id} with the id", matrix, known))
+        return failed(_unknown(f"matrix in {tile_matrix_set.id} with the id", matrix, known))
     limits = level.limits
     _line("layer", f"{name}, {layer.pyramid.format.name}{_hidden(layer)}")
     _line(
@@ -126,9 +126,3 @@ def _unknown(kind: str, name: str, known: Iterable[str]) -> str:
 
 def _line(label: str, text: str) -> None:
     print(escaped(f"{label:<10} {text}"))
-
-
-def _fail(*reasons: object) -> int:
-    for reason in reasons:
-        sys.stderr.write(escaped(f"mastaba: {reason}") + "\n")
-    return 1

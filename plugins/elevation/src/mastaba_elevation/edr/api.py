@@ -46,11 +46,8 @@ from mastaba_elevation.edr.names import (
     ELEVATION,
     GEOJSON,
     GEOTIFF,
-    HTML,
-    JSON,
     LAYER,
     MEDIA_TYPES,
-    OPENAPI,
     OUTPUT,
     PARAMETERS,
     POSITION,
@@ -63,7 +60,7 @@ from mastaba_elevation.edr.names import (
 from mastaba_elevation.edr.openapi import api_page, definition
 from mastaba_elevation.edr.sources import have_sources, source_columns
 from mastaba_elevation.edr.table import table
-from mastaba_elevation.edr.trajectory import walked
+from mastaba_elevation.edr.trajectory import heights_along
 from mastaba_elevation.edr.written import coverage_pieces, feature_pieces, table_pieces
 from mastaba_elevation.facades.native import statistics_wanted
 from mastaba_elevation.queries.polygons import Ring
@@ -72,10 +69,12 @@ from mastaba_elevation.queries.taps import METHODS
 from mastaba_elevation.web.facade import Context, Facade, status_of, unknown_path
 from mastaba_elevation.web.geometry import LINES, POINTS, Geometry
 from mastaba_elevation.web.numbers import json_document, json_response, rounded, to_json
-from mastaba_elevation.web.pages import page_response, wants_page
+from mastaba_elevation.web.pages import page_response
 from mastaba_elevation.web.parameters import Parameters, parameters_of
+from mastaba_ows.links import HTML, JSON, OPENAPI
 from mastaba_render.api.encoders import Raster
 from mastaba_server.web.large import large_response
+from mastaba_server.web.pages import wants_page
 from mastaba_server.web.pieces import in_pieces
 
 if TYPE_CHECKING:
@@ -251,7 +250,7 @@ class Edr(Facade):
             domain, times, distances = geometry.kind, None, np.zeros(len(x))
         else:
             geometry = q.geometry_of(parameters, LINES, found.crs)
-            line = walked(queries, found, geometry, parameters, method)
+            line = heights_along(queries, found, geometry, parameters, method)
             x, y, samples, distances, times = line
             domain = "MultiPoint" if times is None else "Trajectory"
         cells = resolutions(found.dataset, samples, found.crs, x, y)

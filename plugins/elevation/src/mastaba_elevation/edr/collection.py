@@ -15,7 +15,6 @@ from mastaba_elevation.edr.names import (
     CUBE,
     DISTANCE,
     ELEVATION,
-    JSON,
     LAYER,
     OUTPUT,
     RADIUS,
@@ -23,13 +22,12 @@ from mastaba_elevation.edr.names import (
     SOURCE,
     SOURCE_DATE,
     UNITS,
-    Link,
     collection_uri,
     crs_names,
-    link,
 )
 from mastaba_elevation.edr.sources import have_sources
 from mastaba_ows.crs import CRS84_URI
+from mastaba_ows.links import JSON, Link, link
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote
 
 from mastaba.api.catalogue import CRS84
 from mastaba_elevation.queries.datasets import Dataset
-
-Link = dict[str, Any]
-
-JSON: Final = "application/json"
-HTML: Final = "text/html"
-OPENAPI: Final = "application/vnd.oai.openapi+json;version=3.0"
 
 COVERAGE: Final = "CoverageJSON"
 GEOJSON: Final = "GeoJSON"
@@ -56,11 +50,6 @@ SOURCE_DATE: Final = "source_date"
 PARAMETERS: Final = (ELEVATION, DISTANCE, RESOLUTION, LAYER)
 SOURCES: Final = (SOURCE, SOURCE_DATE)
 """Further parameters of collections whose sources are known."""
-
-
-def link(href: str, rel: str, media_type: str, title: str, **more: Any) -> Link:
-    """Return a link (RFC 8288)."""
-    return {"href": href, "rel": rel, "type": media_type, "title": title, **more}
 
 
 def collection_uri(uri: str, dataset: Dataset) -> str:

@@ -9,10 +9,7 @@ from mastaba_elevation.edr.names import (
     AREA,
     CORRIDOR,
     CUBE,
-    HTML,
-    JSON,
     MEDIA_TYPES,
-    OPENAPI,
     OUTPUT,
     PARAMETERS,
     POSITION,
@@ -26,6 +23,7 @@ from mastaba_elevation.edr.sources import have_sources
 from mastaba_elevation.queries.datasets import middle
 from mastaba_elevation.queries.taps import METHODS
 from mastaba_elevation.web.pages import template
+from mastaba_ows.links import HTML, JSON, OPENAPI
 
 if TYPE_CHECKING:
     from mastaba_elevation.queries.datasets import Dataset

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from mastaba.api.catalogue import CRS, BoundingBox
+from mastaba.api.catalogue import CRS, WGS84, BoundingBox
 from mastaba.api.web import preferred_media_type, printable
 from mastaba.errors import InvalidParameterError, MissingParameterError, NotAcceptableError
 from mastaba_elevation.edr.names import (
@@ -21,8 +21,8 @@ from mastaba_elevation.edr.names import (
     TRAJECTORY,
     UNITS,
 )
-from mastaba_elevation.web.crs import requested_crs
 from mastaba_elevation.web.wkt import read_wkt
+from mastaba_ows.crs import offered_crs
 from mastaba_ows.parameters import decimal
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def crs_of(parameters: Parameters, dataset: Dataset) -> CRS:
     text = parameters.text("crs", "")
     if text.upper() == "CRS84":
         text = ""
-    return requested_crs(text, dataset.crs)
+    return offered_crs(text, dataset.crs, "crs") if text else WGS84
 
 
 def names_of(

@@ -24,7 +24,7 @@ _LAST_INSTANT: Final = 253_402_300_799
 """Unix seconds at the end of the year 9999."""
 
 
-def walked(
+def heights_along(
     queries: Queries, found: Found, geometry: Geometry, parameters: Parameters, method: str
 ) -> tuple[Floats, Floats, Samples, Floats, Floats | None]:
     """Return the points along lines: x, y, heights, distances, and times from ascending M values.
@@ -42,19 +42,19 @@ def walked(
     vertices = np.array([len(line.x) for line in lines])
     count = parameters.integer("points", min(_POINTS, limit), 0, limit)
     simplify = simplification(parameters)
-    # A finer walk has the peaks that fewer points would miss.
+    # With more points, peaks are found that fewer would miss.
     wanted = limit if simplify == MINMAX else count
     extra = max(0, wanted - int(vertices.sum()))
     more = shared_out(np.array([line.length for line in lines]), extra)
-    walks = [
+    sampled = [
         line.points(FILL if extra else VERTICES, int(total))
         for line, total in zip(lines, vertices + more, strict=True)
     ]
-    along = [line.distances(*walk) for line, walk in zip(lines, walks, strict=True)]
+    along = [line.distances(*points) for line, points in zip(lines, sampled, strict=True)]
     starts = np.concatenate([[0.0], np.cumsum([part[-1] for part in along])])
     distances = np.concatenate([part + start for part, start in zip(along, starts, strict=False)])
-    x = np.concatenate([walk[0] for walk in walks])
-    y = np.concatenate([walk[1] for walk in walks])
+    x = np.concatenate([points[0] for points in sampled])
+    y = np.concatenate([points[1] for points in sampled])
     samples = queries.points(
         found.dataset, x, y, found.crs, SamplingOptions(method, affordable=True)
     )

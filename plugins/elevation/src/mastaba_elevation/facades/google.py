@@ -21,8 +21,9 @@ from mastaba_elevation.queries.lines import EVEN, Line, Measure
 from mastaba_elevation.queries.sampling import SamplingOptions, resolutions
 from mastaba_elevation.queries.taps import METHODS
 from mastaba_elevation.web.facade import Facade, status_of, unknown_path
-from mastaba_elevation.web.numbers import JSON, json_document, json_response, rounded, to_json
+from mastaba_elevation.web.numbers import json_document, json_response, rounded, to_json
 from mastaba_elevation.web.parameters import Parameters, parameters_of
+from mastaba_ows.links import JSON
 
 if TYPE_CHECKING:
     from mastaba.api.web import Request

@@ -33,8 +33,9 @@ from mastaba_elevation.queries.profile import ascent_and_descent
 from mastaba_elevation.queries.queries import ProfileOptions
 from mastaba_elevation.queries.sampling import SamplingOptions
 from mastaba_elevation.web.facade import Facade, status_of, unknown_path
-from mastaba_elevation.web.numbers import JSON, json_document, number, to_json
+from mastaba_elevation.web.numbers import json_document, number, to_json
 from mastaba_elevation.web.parameters import Parameters, parameters_of
+from mastaba_ows.links import JSON
 from mastaba_ows.offers import sources_at
 
 if TYPE_CHECKING:

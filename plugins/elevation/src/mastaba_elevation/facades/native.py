@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import numpy as np
 import orjson
 
-from mastaba.api.catalogue import CRS
+from mastaba.api.catalogue import CRS, WGS84
 from mastaba.api.web import message
 from mastaba.errors import InvalidParameterError, MissingParameterError, public_message
 from mastaba_elevation.queries.ground import Floats
@@ -23,13 +23,13 @@ from mastaba_elevation.queries.queries import ProfileOptions
 from mastaba_elevation.queries.sampling import Samples, SamplingOptions, resolutions
 from mastaba_elevation.queries.statistics import PERCENTILES, StatisticsOptions
 from mastaba_elevation.queries.taps import METHODS
-from mastaba_elevation.web.crs import requested_crs
 from mastaba_elevation.web.facade import Facade, status_of, unknown_path
 from mastaba_elevation.web.geometry import LINES, POLYGONS, Geometry, read_geojson
-from mastaba_elevation.web.numbers import JSON, json_response, rounded, to_json
+from mastaba_elevation.web.numbers import json_response, rounded, to_json
 from mastaba_elevation.web.parameters import Parameters, posted
 from mastaba_elevation.web.wkt import read_wkt
-from mastaba_ows.crs import crs_uri
+from mastaba_ows.crs import crs_uri, offered_crs
+from mastaba_ows.links import JSON
 
 if TYPE_CHECKING:
     from mastaba.api.web import Request, Response
@@ -59,7 +59,7 @@ class Native(Facade):
             names = dataset.dimensions
             values = {name: parameters.text(name, "") for name in names if name in parameters}
             (dataset,) = datasets.at(dataset, values)
-        crs = requested_crs(code, dataset.crs)
+        crs = offered_crs(code, dataset.crs, "crs") if code else WGS84
         answer = {
             "points": self._points,
             "profile": self._profile,

@@ -20,7 +20,8 @@ from mastaba_elevation.facades.swisstopo_request import (
 from mastaba_elevation.queries.sampling import SamplingOptions
 from mastaba_elevation.queries.taps import METHODS
 from mastaba_elevation.web.facade import Facade, status_of, unknown_path
-from mastaba_elevation.web.numbers import JSON, json_response, to_json
+from mastaba_elevation.web.numbers import json_response, to_json
+from mastaba_ows.links import JSON
 from mastaba_server.web.large import large_response
 from mastaba_server.web.pieces import in_pieces
 

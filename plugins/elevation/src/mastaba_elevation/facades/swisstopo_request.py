@@ -22,7 +22,7 @@ _BOXES: Final = {
     2056: (2385000.0, 974000.0, 2935000.0, 1404000.0),
     21781: (385000.0, -26000.0, 940000.0, 456000.0),
 }
-"""Boxes by which the CRS of a geometry is guessed, besides areas of use."""
+"""Boxes by which the CRS of a geometry is guessed, in addition to areas of use."""
 
 
 def read_request(request: Request) -> tuple[Parameters, Any]:

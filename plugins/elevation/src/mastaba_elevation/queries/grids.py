@@ -114,7 +114,7 @@ def grid_over(box: BoundingBox, crs: CRS, footprint: Footprint, most: int, *, sa
     while across * down > most:
         cell *= 1.01
         across, down = max(1, math.ceil(width / cell)), max(1, math.ceil(height / cell))
-    # In the middle of the box: the centre of a single cell is on the ground that is asked for.
+    # In the middle of the box: the centre of a single cell is on the ground that is requested.
     west, north = (box.xmin + box.xmax - across * cell) / 2, (box.ymin + box.ymax + down * cell) / 2
     return Grid(
         Axis(west + cell / 2, cell, across),

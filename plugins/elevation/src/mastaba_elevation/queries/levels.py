@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from mastaba.api.services import Site
 
 GROUP: Final = 64
-"""Decoded tiles held at a time, besides those of the shared cache."""
+"""Decoded tiles held at a time, in addition to those of the shared cache."""
 
 _FAR: Final = 1e12
 """Pixels; positions further away are on no level, and would not be exact."""

@@ -295,7 +295,7 @@ class Queries:
         Args:
             count: points.
             at_a_time: points that are sampled at a time; None for all.
-            more: bytes besides.
+            more: further bytes.
         """
         tile = dataset.layers[0].levels[0].tile_size
         read = min(self.limits.tiles, count * _TAPS_PER_TILE) * tile

@@ -31,7 +31,7 @@ _STRIP: Final = 4_000_000
 
 @dataclass(frozen=True, slots=True)
 class StatisticsOptions:
-    """What is computed besides the moments.
+    """What is computed in addition to the moments.
 
     Attributes:
         percentiles: from 0 to 100.

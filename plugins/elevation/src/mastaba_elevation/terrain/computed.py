@@ -29,7 +29,7 @@ class ComputedTile:
         dataset: where its heights come from.
         identity: everything else that affects its bytes, with a stable ``repr``.
         media_type: of the tile.
-        varies: request headers on which it depends, besides Accept-Encoding.
+        varies: request headers on which it depends, in addition to Accept-Encoding.
         memory: bytes that it needs while it is computed.
         encode: returns its bytes, not compressed.
     """

@@ -21,6 +21,7 @@ from mastaba_render.api.maps import (
     Sources,
     StoredTiles,
     Window,
+    overlap,
 )
 
 if TYPE_CHECKING:
@@ -190,8 +191,8 @@ class _Drawn:
         width, height = self._matrix.tile_width, self._matrix.tile_height
         for (row, column), found in self._maps.items():
             image = found.draw()
-            rows, tile_rows = _overlap(row * height, height, self._window.top, self._window.bottom)
-            columns, tile_columns = _overlap(
+            rows, tile_rows = overlap(row * height, height, self._window.top, self._window.bottom)
+            columns, tile_columns = overlap(
                 column * width, width, self._window.left, self._window.right
             )
             values[rows, columns] = image.pixels[tile_rows, tile_columns, 0]
@@ -216,12 +217,6 @@ class _Drawn:
                     continue
                 if not found.is_empty:
                     yield (row, column), found
-
-
-def _overlap(corner: int, size: int, start: int, end: int) -> tuple[slice, slice]:
-    """Return the common rows or columns of a tile and a window: in the window, in the tile."""
-    first, last = max(corner, start), min(corner + size, end)
-    return slice(first - start, last - start), slice(first - corner, last - corner)
 
 
 def _tiles(matrix: TileMatrix, window: Window) -> TileLimits:

@@ -79,7 +79,7 @@ def segment(dataset: Dataset) -> str:
 
 
 def identity_of(dataset: Dataset) -> Hashable:
-    """Return what tells a dataset, at its values, from others and from its earlier contents."""
+    """Return what distinguishes a dataset, at its values, from others and its earlier contents."""
     return dataset.id, *((item.layer.key, item.layer.generation) for item in dataset.layers)
 
 
@@ -141,18 +141,6 @@ def caching(dataset: Dataset) -> Headers:
 def attribution(dataset: Dataset) -> str:
     """Return the sources of a dataset as HTML; may be empty."""
     return ", ".join(anchor(url, title) for title, url in dataset.attributions)
-
-
-def bounds(dataset: Dataset) -> Sequence[float]:
-    """Return west, south, east and north of a dataset, degrees, for documents."""
-    box = dataset.box
-    return [float(f"{edge:.15g}") for edge in (box.xmin, box.ymin, box.xmax, box.ymax)]
-
-
-def middle(dataset: Dataset) -> list[float]:
-    """Return longitude and latitude of the middle of a dataset: 0, not -1e-12, for documents."""
-    west, south, east, north = bounds(dataset)
-    return [round((west + east) / 2, 9) + 0.0, round((south + north) / 2, 9) + 0.0]
 
 
 def described(dataset: Dataset) -> dict[str, Any]:

@@ -12,11 +12,14 @@ from mastaba.api.web import Document, Request, Response, message
 from mastaba.errors import UnknownNameError, public_message
 from mastaba_elevation.queries.datasets import Dataset, Datasets
 from mastaba_elevation.queries.vertical import LAYER_SCHEMA
-from mastaba_elevation.terrain.resource import Context, Resource, bounds
+from mastaba_elevation.terrain.resource import Context, Resource
 from mastaba_elevation.terrain.settings import SETTINGS_SCHEMA, Settings, dataset_settings
 from mastaba_elevation.web.facade import status_of, unknown_path
-from mastaba_elevation.web.numbers import JSON, json_document, to_json
-from mastaba_elevation.web.pages import Section, error_page, page, page_response, wants_page
+from mastaba_elevation.web.numbers import json_document, to_json
+from mastaba_elevation.web.pages import Section, error_page, page, page_response
+from mastaba_ows.boxes import bounds
+from mastaba_ows.links import JSON
+from mastaba_server.web.pages import wants_page
 
 _ROUTES: Final[Mapping[str, str]] = {
     "mapbox": "tiles:Tiles",
@@ -140,7 +143,7 @@ class TerrainService(Service):
                 "id": item.id,
                 "title": item.title,
                 "layers": [layer.id for layer in item.layers],
-                "bbox": bounds(item),
+                "bbox": bounds(item.box),
                 "vertical": item.vertical.document(),
                 "unit": item.unit,
                 "links": [link for resource in self._resources for link in resource.links(item)],

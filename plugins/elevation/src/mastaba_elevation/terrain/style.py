@@ -8,10 +8,11 @@ from urllib.parse import urlencode
 
 from mastaba_elevation.terrain.encodings import ENCODINGS
 from mastaba_elevation.terrain.options import choice, options_of, requested_options
-from mastaba_elevation.terrain.resource import Resource, bounds, middle
+from mastaba_elevation.terrain.resource import Resource
 from mastaba_elevation.terrain.tilejson import SIZES
 from mastaba_elevation.web.facade import unknown_path
 from mastaba_elevation.web.numbers import json_document
+from mastaba_ows.boxes import bounds, centre
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import Palette
@@ -59,11 +60,11 @@ class MapStyle(Resource):
             more_sources, more_layers = resource.style(dataset)
             sources.update(more_sources)
             layers += more_layers
-        west, south, east, north = bounds(dataset)
+        west, south, east, north = bounds(dataset.box)
         document = {
             "version": 8,
             "name": dataset.title,
-            "center": middle(dataset),
+            "center": centre(dataset.box),
             "zoom": _zoom(max(east - west, north - south)),
             "sources": sources,
             "terrain": {"source": "dem", "exaggeration": 1},

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from mastaba.errors import InvalidParameterError
 from mastaba_elevation.terrain.encodings import ENCODINGS
 from mastaba_elevation.terrain.options import choice, query_of, requested_options
-from mastaba_elevation.terrain.resource import Resource, attribution, bounds, described, middle
+from mastaba_elevation.terrain.resource import Resource, attribution, described
 from mastaba_elevation.terrain.tiles import DOUBLE
 from mastaba_elevation.web.facade import unknown_path
 from mastaba_elevation.web.numbers import json_document
+from mastaba_ows.boxes import bounds, centre
 
 if TYPE_CHECKING:
     from mastaba.api.web import Request, Response
@@ -48,8 +49,8 @@ class TileJson(Resource):
             "tileSize": size,
             "minzoom": first,
             "maxzoom": last,
-            "bounds": bounds(dataset),
-            "center": [*middle(dataset), first],
+            "bounds": bounds(dataset.box),
+            "center": [*centre(dataset.box), first],
             # The TileJSON 3.0.0 schema requires it for raster layers too.
             "vector_layers": [],
             "precision": options.precision,

@@ -10,13 +10,13 @@ import orjson
 
 from mastaba.api.web import Document
 from mastaba_elevation.queries.ground import Floats
+from mastaba_ows.links import JSON
 from mastaba_server.web.large import IN_MEMORY, large_response
 from mastaba_server.web.pieces import in_pieces
 
 if TYPE_CHECKING:
     from mastaba.api.web import Request, Response
 
-JSON: Final = "application/json"
 
 _OPTIONS: Final = orjson.OPT_SERIALIZE_NUMPY
 

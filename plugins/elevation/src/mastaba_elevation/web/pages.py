@@ -9,17 +9,15 @@ from typing import TYPE_CHECKING, Final
 
 from jinja2 import Environment, PackageLoader
 
-from mastaba.api.web import Document, Response, phrase, preferred_media_type
+from mastaba.api.web import Document, Response, phrase
 from mastaba.errors import public_message
+from mastaba_server.web.pages import HTML
 
 if TYPE_CHECKING:
     from jinja2 import Template
 
     from mastaba.api.web import Request
 
-HTML: Final = "text/html"
-
-_JSON: Final = "application/json"
 _HEADERS: Final = (
     ("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'"),
     ("X-Content-Type-Options", "nosniff"),
@@ -37,18 +35,6 @@ class Section:
     title: str
     text: str = ""
     links: Sequence[tuple[str, str]] = ()
-
-
-def wants_page(request: Request) -> bool:
-    """Return whether a client prefers HTML to JSON, by ``f`` or else ``Accept``.
-
-    Programs that accept everything get JSON.
-    """
-    form = request.query.get("f", "").lower() if request.method == "GET" else ""
-    if form:
-        return form in ("html", HTML)
-    accepted = request.environ.get("HTTP_ACCEPT") or ""
-    return HTML in accepted.lower() and preferred_media_type(request, (_JSON, HTML)) == HTML
 
 
 def page(title: str, text: str, sections: Iterable[Section], back: str = "") -> Document:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from mastaba_export.jobs.job import State
-from mastaba_export.service.links import HTML, JSON, OPENAPI, REL, link, self_links
+from mastaba_ows.links import HTML, JSON, OPENAPI, REL, link, self_links
 
 if TYPE_CHECKING:
     from mastaba.api.services import ServiceSettings

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 from mastaba.api.web import printable
 from mastaba.errors import InvalidParameterError
 from mastaba_ows.errors import MediaTypeError
+from mastaba_ows.links import JSON
 
 if TYPE_CHECKING:
     from mastaba.api.web import Request
 
-JSON: Final = "application/json"
 
 _KNOWN: Final = frozenset({"inputs", "outputs", "response", "mode", "subscriber"})
 

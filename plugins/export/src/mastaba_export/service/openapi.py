@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from mastaba import __version__
 from mastaba.api.web import PROBLEM
 from mastaba_export.jobs.exporting import FILE_TYPES
-from mastaba_export.service.links import HTML, JSON, OPENAPI
 from mastaba_export.service.processes import PROCESSES
+from mastaba_ows.links import HTML, JSON, OPENAPI
 
 if TYPE_CHECKING:
     from mastaba.api.services import ServiceSettings, Settings

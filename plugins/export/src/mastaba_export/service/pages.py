@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 from jinja2 import Environment, PackageLoader
 
 from mastaba_export.jobs.job import State
-from mastaba_export.service.links import JSON
+from mastaba_ows.links import JSON
+from mastaba_server.web.pages import base_path
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -61,7 +62,7 @@ class Pages:
 
     def __init__(self, uri: str, title: str) -> None:
         self._uri = uri
-        self._base = quote(urlsplit(uri).path.rstrip("/"), safe="/%:@!$&'()*+,;=~-._")
+        self._base = base_path(uri)
         self._title = title
 
     def landing(self, content: Content) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mastaba import __version__
 from mastaba_export.jobs.exporting import FILE_TYPES
 from mastaba_export.request import export_schema
-from mastaba_export.service.links import JSON, REL, link, self_links
+from mastaba_ows.links import JSON, REL, link, self_links
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import Layer

@@ -60,7 +60,6 @@ from mastaba_export.service.errors import (
     unmet,
 )
 from mastaba_export.service.inputs import inputs_of
-from mastaba_export.service.links import HTML, JSON, OPENAPI
 from mastaba_export.service.offers import offers
 from mastaba_export.service.openapi import definition
 from mastaba_export.service.orders import Orders, check_size
@@ -73,6 +72,7 @@ from mastaba_export.service.processes import (
     process_list,
 )
 from mastaba_export.service.shown import check_open, is_whole
+from mastaba_ows.links import HTML, JSON, OPENAPI
 from mastaba_ows.parameters import whole_number
 
 if TYPE_CHECKING:

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mastaba.api.services import Download
 from mastaba_ogcapi.coverages.formats import GEOTIFF
-from mastaba_ogcapi.crs import in_axis_order, ordered_axes, resolvable_crs, rounded
-from mastaba_ogcapi.links import REL, RELS, Link, collection_address, link
-from mastaba_ogcapi.negotiation import JSON
+from mastaba_ogcapi.crs import in_axis_order, ordered_axes, resolvable_crs
+from mastaba_ogcapi.links import RELS, collection_address
+from mastaba_ows.boxes import rounded
+from mastaba_ows.links import JSON, REL, Link, link
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import CRS

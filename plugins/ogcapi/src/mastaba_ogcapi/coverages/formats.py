@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from mastaba.api.web import printable
 from mastaba.errors import InvalidParameterError, NotAcceptableError
-from mastaba_ogcapi.negotiation import ANYTHING, HTML, JSON, normalized, preferred
+from mastaba_ogcapi.negotiation import ANYTHING, normalized, preferred
+from mastaba_ows.links import HTML, JSON
 
 if TYPE_CHECKING:
     from mastaba.api.web import Request

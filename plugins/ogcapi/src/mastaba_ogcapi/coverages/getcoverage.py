@@ -13,8 +13,8 @@ from mastaba_ogcapi.coverages.parts import has_parts, parts_path
 from mastaba_ogcapi.crs import in_axis_order
 from mastaba_ogcapi.dimensions import datetime_header, shown
 from mastaba_ogcapi.errors import OutsideCoverageError, TooLargeError, unmet
-from mastaba_ogcapi.negotiation import JSON
 from mastaba_ows.crs import crs_uri
+from mastaba_ows.links import JSON
 from mastaba_ows.offers import sources_in
 
 if TYPE_CHECKING:

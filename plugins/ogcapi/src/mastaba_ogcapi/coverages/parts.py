@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from mastaba.api.catalogue import WGS84, BoundingBox, transform_points
-from mastaba_ogcapi.crs import in_axis_order, resolvable_crs, rounded
-from mastaba_ogcapi.links import collection_address, link
+from mastaba_ogcapi.crs import in_axis_order, resolvable_crs
+from mastaba_ogcapi.links import collection_address
+from mastaba_ows.boxes import rounded
+from mastaba_ows.links import link
 
 if TYPE_CHECKING:
     from mastaba_coverage import Cells

@@ -19,9 +19,9 @@ from mastaba_coverage import (
 )
 from mastaba_ogcapi import params
 from mastaba_ogcapi.coverages.formats import CoverageFormat, wanted_format
-from mastaba_ogcapi.crs import offered_crs
 from mastaba_ogcapi.dimensions import axis_names
 from mastaba_ogcapi.maparea import by_axis
+from mastaba_ows.crs import offered_crs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,23 +7,10 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
-from werkzeug.datastructures import LanguageAccept
-from werkzeug.http import parse_accept_header
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mastaba.api.web import Request
-
 LANGUAGES: Final = ("en", "fr")
-
-
-def language(request: Request) -> str:
-    """Return the language of a page: the one that the browser prefers, or else English."""
-    wanted = parse_accept_header(request.header("Accept-Language"), LanguageAccept)
-    # "fr-FR, en;q=0.5" prefers French.
-    names = (tag.partition("-")[0].lower() for tag in wanted.values())
-    return next((name for name in names if name in LANGUAGES), LANGUAGES[0])
 
 
 @lru_cache(maxsize=len(LANGUAGES))

@@ -8,9 +8,10 @@ from mastaba.api.tiles import tile_index
 from mastaba.errors import TileOutOfRangeError
 from mastaba_elevation.terrain.computed import ComputedTile
 from mastaba_elevation.terrain.contours.source import ContourSource
-from mastaba_elevation.terrain.resource import Resource, attribution, bounds, described, middle
+from mastaba_elevation.terrain.resource import Resource, attribution, described
 from mastaba_elevation.web.facade import unknown_path
 from mastaba_elevation.web.numbers import json_document
+from mastaba_ows.boxes import bounds, centre
 
 if TYPE_CHECKING:
     from mastaba.api.web import Request, Response
@@ -105,8 +106,8 @@ class Contours(Resource):
             "format": "pbf",
             "minzoom": first,
             "maxzoom": last,
-            "bounds": bounds(dataset),
-            "center": [*middle(dataset), first],
+            "bounds": bounds(dataset.box),
+            "center": [*centre(dataset.box), first],
             "unit": names.unit,
             "vector_layers": [
                 {"id": names.layer, "fields": fields, "minzoom": first, "maxzoom": last}

@@ -6,8 +6,9 @@ from hashlib import blake2b
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from mastaba_elevation.terrain.resource import attribution, bounds, described
+from mastaba_elevation.terrain.resource import attribution, described
 from mastaba_elevation.web.numbers import json_document
+from mastaba_ows.boxes import bounds
 from mastaba_render.api.maps import Sources
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def layer_json(
         "scheme": "tms",
         "tiles": [f"{place}{{z}}/{{x}}/{{y}}.terrain?v={{version}}{fill}"],
         "projection": "EPSG:4326",
-        "bounds": bounds(dataset),
+        "bounds": bounds(dataset.box),
         "minzoom": 0,
         "maxzoom": tiling.last,
         "extensions": [NORMALS],

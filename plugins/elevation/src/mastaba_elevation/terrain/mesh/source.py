@@ -48,7 +48,7 @@ class MeshSource:
 
     @property
     def identity(self) -> object:
-        """What affects the tiles besides the data, with a stable ``repr``."""
+        """What affects the tiles in addition to the data, with a stable ``repr``."""
         return tuple(vertical.to_ellipsoid for vertical in self._dataset.verticals)
 
     def budget(self, z: int, tiles: int) -> Budget:
