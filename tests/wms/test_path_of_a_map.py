@@ -38,4 +38,4 @@ def test_a_map_passes_through_few_files(
     # One of them says which client it is, for all limits.
     assert len(set(modules)) <= 31
     assert changes <= 76
-    assert len(modules) <= 387
+    assert len(modules) <= 385
