@@ -59,6 +59,7 @@ class AuthService(Service):
     is_viewed: ClassVar[bool] = False
     allows_cors: ClassVar[bool] = False
     allowed_methods: ClassVar[tuple[str, ...]] = ("GET", "POST")
+    parameters: ClassVar[frozenset[str]] = frozenset(("return",))
     operations: ClassVar[tuple[str, ...]] = ("check", "session", "sign")
     settings_schema: ClassVar[Mapping[str, Any]] = {
         "header": {
