@@ -150,6 +150,38 @@ def test_of_a_part_no_counts_of_the_whole_are_shown(tmp_path: Path, how: str) ->
     assert changes.status_code == (401 if how == "locked" else 200)
 
 
+def test_messages_about_what_is_outside_are_not_shown(tmp_path: Path) -> None:
+    """The second version, and the rollback from it, changed a box in the south."""
+    credentials = Credentials(tmp_path)
+    areas = {"north": {"wkt": "POLYGON((40 40, 60 40, 60 55, 40 40))", "crs": "CRS:84"}}
+    limit = {"who": ["anonymous"], "limit": {"area": "north"}}
+    client = Versions(tmp_path, credentials, limit, areas=areas).client
+    shown, whole = (
+        [
+            {
+                row["message"]
+                for row in client.get(f"/history/{LAYER}{path}", headers=one).json[name]
+            }
+            for path, name in (
+                ("", "published"),
+                (f"/{OLD}", "published"),
+                (f"/{MIDDLE}", "published"),
+            )
+        ]
+        for one in ({}, {"X-API-Key": credentials.key()})
+    )
+    assert whole == [
+        {"first", 'a < b & "c"', "back", "", "third"},
+        {"first", "back"},
+        {'a < b & "c"'},
+    ]
+    assert shown == [{"first", "", "third"}, {"first", ""}, {""}]
+    for feed in ("feed.json", "feed.atom"):
+        text = client.get(f"/history/{LAYER}/{feed}").text
+        assert "third" in text
+        assert "back" not in text
+
+
 @pytest.mark.parametrize("denied", [False, True])
 def test_links_in_headers_lead_where_the_client_may_go(tmp_path: Path, denied: bool) -> None:
     credentials = Credentials(tmp_path)

@@ -37,7 +37,7 @@ from mastaba_history.instants import (
     parse_instant,
     rfc3339,
 )
-from mastaba_history.layers import boxes, layer_histories, state_of
+from mastaba_history.layers import boxes, layer_histories, shown_box, state_of
 from mastaba_history.pages import (
     HEADERS,
     index_page,
@@ -326,7 +326,7 @@ class HistoryService(Service):
             "from": rfc3339(published.since),
             "until": None if until is None else rfc3339(until),
             "state": state_of(versions),
-            "message": published.message,
+            "message": self._told(layer, published).message,
             "by": published.by,
             "built": [version.built for version in versions],
             **boxes(layer, published.bbox),
@@ -392,11 +392,11 @@ class HistoryService(Service):
             if one.token == token:
                 first = first or one
                 until = None if after is None else rfc3339(after.since)
-                spans.append({"from": rfc3339(one.since), "until": until, "message": one.message})
+                message = self._told(layer, one).message
+                spans.append({"from": rfc3339(one.since), "until": until, "message": message})
         # The counts are those of all data.
-        is_whole = not any(
-            one.is_masked or isinstance(one, LockedReader) for one in self._readers(layer)
-        )
+        is_locked = any(isinstance(one, LockedReader) for one in self._readers(layer))
+        is_whole = not (is_locked or self._is_masked(layer))
         document = {
             **_named(layer),
             "title": layer.title,
@@ -485,7 +485,7 @@ class HistoryService(Service):
             history,
             self.site.catalogue.storages,
             (before, after),
-            is_masked=any(reader.is_masked for reader in readers),
+            is_masked=self._is_masked(layer),
         )
         pieces = json_pieces({"type": "FeatureCollection"}, "features", features)
         response = large_response(request, pieces, _GEOJSON)
@@ -516,7 +516,10 @@ class HistoryService(Service):
         elif any(one.dimensions for one in layers):
             histories = {**histories, **self.values.published(layers, self.site.catalogue)}
             layers += value_layers(layers, self.site.catalogue).values()
-        entries = newest(layers, histories, instant)
+        entries = [
+            replace(one, published=self._told(one.layer, one.published))
+            for one in newest(layers, histories, instant)
+        ]
         path = f"/{name}" if layer is None else f"{layer_href('', layer.key)}/{name}"
         title = self.settings.title if layer is None else layer.title
         author = self.site.catalogue.settings.provider
@@ -526,6 +529,15 @@ class HistoryService(Service):
 
     def _readers(self, layer: Layer) -> Sequence[TileReader]:
         return list(self.site.catalogue.readers_of(layer).values())
+
+    def _is_masked(self, layer: Layer) -> bool:
+        """Return whether the client sees an area of a layer."""
+        return any(one.is_masked for one in self._readers(layer))
+
+    def _told(self, layer: Layer, one: Publication) -> Publication:
+        """Return a publication, without a message about what is outside of the area of a client."""
+        is_outside = bool(one.bbox) and shown_box(layer, one.bbox) is None
+        return replace(one, message="") if is_outside and self._is_masked(layer) else one
 
     def _found(self, layer: Layer) -> LayerHistory | None:
         """Return the history of a layer or value, or None."""
