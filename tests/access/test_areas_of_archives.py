@@ -270,6 +270,7 @@ def test_no_answer_changes_with_the_pixels_outside(layer: str, worlds: tuple[Wor
     assert differences > 20
 
 
+@pytest.mark.thorough
 def test_tiles_as_they_are_stored_have_the_media_type_that_is_announced(
     worlds: tuple[World, World],
 ) -> None:
