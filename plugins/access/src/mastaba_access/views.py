@@ -14,10 +14,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from mastaba.api.access import LockedReader
-from mastaba.api.catalogue import Attribute, Catalogue, FeatureInfo, Layer, Table, TileMatrix
+from mastaba.api.catalogue import Catalogue, FeatureInfo, Layer
 from mastaba.api.services import Service, Settings, Site
 from mastaba_access.decisions import AccessClass, Outcome
-from mastaba_access.levels import is_within
+from mastaba_access.hiding import MOST_VERSIONS, version_within, without_statistics
+from mastaba_access.levels import of_levels
 from mastaba_access.rules.limits import (
     ALWAYS,
     EVERYTHING,
@@ -43,9 +44,6 @@ STYLE: Final = "style"
 
 _MOST_PARTS: Final = 16_384
 """Parts that are kept for a catalogue. Signed addresses may have any number of boxes."""
-
-_MOST_VERSIONS: Final = 64
-"""Versions of layers with limited times that are kept for a view."""
 
 _OF_VIEW: Final = ("hidden_from", "withheld", "feature_info")
 """Attributes of a layer that a view has changed before it is limited to some times."""
@@ -305,10 +303,10 @@ class ViewMaker:
         }
         if not limited:
             return found
-        kept: Recent[tuple[Layer, Layer]] = Recent(_MOST_VERSIONS)
+        kept: Recent[tuple[Layer, Layer]] = Recent(MOST_VERSIONS)
         # Documents also ask for attributes of what finds versions.
         find_within: list[Callable[..., Layer]] = [
-            update_wrapper(partial(_version_within, limited, kept, find), find)
+            update_wrapper(partial(version_within, limited, kept, find), find)
             for find in found.at_token
         ]
         return replace(found, variants=tables, at_token=find_within)
@@ -402,7 +400,7 @@ class ViewMaker:
         if limited is not None and how.is_locked:
             layer, readers = limited
             locked = {key: LockedReader(one) for key, one in readers.items()}
-            return _without_statistics(layer), MappingProxyType(locked)
+            return without_statistics(layer), MappingProxyType(locked)
         return limited
 
     def _limited(self, layer: Layer, how: Shown) -> Part | None:
@@ -422,7 +420,7 @@ class ViewMaker:
             if not styles:
                 return None
             layer = replace(layer, styles=styles)
-        found = _of_levels(layer, readers, limit)
+        found = of_levels(layer, readers, limit)
         if found is None:
             return None
         is_same = found[0] is layer
@@ -439,7 +437,7 @@ class ViewMaker:
         areas = [self._class.areas[one] for one in sorted(limit.areas)]
         areas += [Area.from_geojson(_box(box)) for box in sorted(limit.boxes)]
         area, cut = reduce(and_, areas), Cut(limit.cut or "mask")
-        narrow = narrowed(_without_statistics(layer), area, cut)
+        narrow = narrowed(without_statistics(layer), area, cut)
         return None if narrow is None else (narrow, masked_readers(narrow, readers, area, cut))
 
     # ------------------------------------------------------------ settings
@@ -471,71 +469,6 @@ class ViewMaker:
             if (value := getattr(limit, name)) is not None and value < limits.get(name, 0)
         }
         return {**limits, **smaller} if smaller else {}
-
-
-def _of_levels(layer: Layer, readers: Readers, limit: Limit) -> Part | None:
-    """Return a layer with the levels within limits, in its documents too; None for no level."""
-    pyramid = layer.pyramid
-
-    def is_kept(matrix: TileMatrix) -> bool:
-        return is_within(layer, matrix.cell_size, limit.resolution, limit.scale)
-
-    kept = {key: level for key, level in pyramid.levels.items() if is_kept(level.matrix)}
-    if not kept:
-        return None
-    # Other values may have further levels.
-    matrices = pyramid.tile_matrix_set.matrices
-    limits = {key: one for key, one in layer.tile_limits.items() if is_kept(matrices[key])}
-    if len(kept) == len(pyramid.levels) and len(limits) == len(layer.tile_limits):
-        return layer, readers
-    shown = replace(
-        layer,
-        pyramid=replace(pyramid, levels=MappingProxyType(kept)),
-        tile_limits=MappingProxyType(limits),
-    )
-    return shown, MappingProxyType({key: readers[key] for key in kept})
-
-
-def _without_statistics(layer: Layer) -> Layer:
-    """Return a layer whose tables do not say which values the features have."""
-    if not layer.is_vector:
-        return layer
-    levels = {
-        key: replace(level, tables=tuple(map(_without_values, level.tables)))
-        for key, level in layer.pyramid.levels.items()
-    }
-    return replace(layer, pyramid=replace(layer.pyramid, levels=MappingProxyType(levels)))
-
-
-def _without_values(table: Table) -> Table:
-    return replace(
-        table, attributes=tuple(Attribute(one.name, one.type) for one in table.attributes)
-    )
-
-
-def _version_within(
-    tables: Mapping[str, Any],
-    kept: Recent[tuple[Layer, Layer]],
-    find: Callable[[Layer, Mapping[str, str], str, Mapping[str, str]], Layer],
-    layer: Layer,
-    values: Mapping[str, str],
-    token: str,
-    asked: Mapping[str, str],
-) -> Layer:
-    """Return a version of a layer, or of the value of a layer with limited times.
-
-    A token without a value is one of the default within the limits.
-    """
-    table = tables.get(layer.id)
-    if table is None:
-        return find(layer, values, token, asked)
-    version = find(layer, table.resolve({**asked, **values}).layer.at, token, {})
-    known = kept.get(version.key)
-    if known is None or known[0] is not version:
-        # Its limits are those of all values, also of those that are hidden.
-        shown = replace(version, tile_limits=table.layer.tile_limits)
-        known = kept.add(version.key, (version, shown))
-    return known[1]
 
 
 def _box(box: Sequence[float]) -> dict[str, Any]:
