@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 from pathlib import Path
@@ -13,12 +14,13 @@ from PIL import Image
 from tests.access.identification.conftest import Credentials, credentials
 from tests.container_cog.files import ground
 from tests.container_cog.served import COL, SIDE, add_layer, cog_of
-from tests.container_sqlite.ground import picture
+from tests.container_sqlite.ground import picture, write_mbtiles
 from tests.containers.independent import write_pmtiles
 from tests.tiny import tiny_installation
 from werkzeug.test import Client
 
 from mastaba.api.tools import create_application
+from mastaba_conformance.tiny_installation import tiny_vector_tile
 
 __all__ = ["credentials"]
 
@@ -129,3 +131,45 @@ def test_administration_replaces_and_deletes(
     assert "Another title" not in client.get(capabilities).text
     assert client.post(address, headers=SECRET, json=descriptor).status_code == 204
     assert client.get(tile).data == before.data
+
+
+@pytest.mark.parametrize("cut", ["mask", "drop", "keep"])
+def test_vector_tiles_at_the_edge_are_whole_or_absent(
+    cut: str, tmp_path: Path, credentials: Credentials
+) -> None:
+    tiles = {(4, col, 4): gzip.compress(tiny_vector_tile("4", 4, col)) for col in (8, 9, 10)}
+    tables = [{"id": "tiles", "fields": {"row": "Number"}}]
+    values = {"attribute": "row", "type": "number", "count": 1, "min": 4, "max": 4, "values": [4]}
+    statistics = {"layerCount": 1, "layers": [{"layer": "tiles", "attributes": [values]}]}
+    described = json.dumps({"vector_layers": tables, "tilestats": statistics})
+    write_mbtiles(tmp_path / "v.mbtiles", tiles, {"name": "V", "format": "pbf", "json": described})
+    # The first tile, and half of the second one.
+    area = {"wkt": "POLYGON((-1 50, 33 50, 33 70, -1 70, -1 50))", "crs": "CRS:84"}
+    limit = {"name": "west", "who": ["anonymous"], "limit": {"area": "west", "cut": cut}}
+    document = {"default": "allow", "areas": {"west": area}, "rules": [limit]}
+    (tmp_path / "rules.json").write_text(json.dumps(document))
+    access = credentials.section(rules=str(tmp_path / "rules.json"))
+    server = tiny_installation(
+        tmp_path / "site", services=("tms",), server_overrides={"plugins": {"access": access}}
+    )
+    add_layer(tmp_path / "site", "V", {"path": str(tmp_path / "v.mbtiles")})
+    client = Client(create_application(str(server)))
+    whole = {"X-API-Key": credentials.key()}
+    for col, is_shown in ((8, True), (9, cut == "keep"), (10, False)):
+        for headers in ({}, {"Accept-Encoding": "gzip"}):
+            path = f"/tms/1.0.0/V/4/{col}/4.pbf"
+            found, plain = (
+                client.get(path, headers=headers),
+                client.get(path, headers=whole | headers),
+            )
+            assert plain.status_code == 200
+            assert found.status_code == (200 if is_shown else 404), col
+            assert not is_shown or found.data == plain.data
+    shown, all_of_it = (
+        client.get("/tms/1.0.0/V/metadata.json", headers=headers).json for headers in ({}, whole)
+    )
+    assert shown["bounds"][2] < all_of_it["bounds"][2]
+    assert "values" in all_of_it["vector_layers"][0]["fieldsDetails"]["row"]
+    assert shown["vector_layers"][0]["fieldsDetails"] == {
+        "row": {"attribute": "row", "type": all_of_it["vector_layers"][0]["fields"]["row"]}
+    }

@@ -15,8 +15,9 @@ import numpy.typing as npt
 import pytest
 from PIL import Image
 from tests.access.identification.conftest import Credentials
+from tests.container_cog.mosaic.test_services import quarters
 from tests.container_cog.served import COL, ROW, add_layer, cog_of
-from tests.container_sqlite.ground import write_mbtiles
+from tests.container_sqlite.ground import write_geopackage, write_mbtiles
 from tests.containers.independent import write_pmtiles
 from tests.render.areas.truth import certain, geojson, star
 from tests.tiny import tiny_installation
@@ -28,9 +29,23 @@ Pixels = npt.NDArray[Any]
 
 SIDE, SIZE = 2, 512
 """Tiles of level 4 in each direction, and pixels."""
+PLACES = tuple((row, col) for row in range(SIDE) for col in range(SIDE))
 CELL = 2 * 20037508.342789244 / 256 / 2**4
 AREA = [[star(random.Random(3), 20.0, 55.0, 9, 4, 9)]]
-RASTERS = ("COG", "JPEGS", "PMTILES", "MBTILES", "FLOATS")
+RASTERS: dict[str, tuple[str, dict[str, str]]] = {
+    "COG": ("a.tif", {}),
+    "JPEGS": ("j.tif", {}),
+    "FLOATS": ("f.tif", {}),
+    "PMTILES": ("a.pmtiles", {}),
+    "MBTILES": ("a.mbtiles", {}),
+    "PACKAGE": ("a.gpkg", {}),
+    "MIXED": ("m.gpkg", {}),
+    "STORED": ("m.gpkg", {"format": "stored"}),
+    "INTEGERS": ("i.gpkg", {}),
+    "REALS": ("r.gpkg", {}),
+    "MOSAIC": ("mosaic/table.json", {"tile_matrix_set": "PM"}),
+}
+"""Layers: file and options of each."""
 GENERATION = re.compile(rb'(?<=<Item name="GENERATION">)[^<]*')
 BOXES = {
     "EPSG:3857": "300000,5300000,4700000,9800000",
@@ -66,6 +81,16 @@ def pixels(seed: int | None, bands: int, block: int = 1) -> Pixels:
     return one if seed is None else np.where(outside(block)[:, :, np.newaxis], other, one)
 
 
+def part(values: Pixels, row: int, col: int) -> Pixels:
+    return values[row * 256 : row * 256 + 256, col * 256 : col * 256 + 256]
+
+
+def encoded(values: Pixels, kind: str) -> bytes:
+    output = io.BytesIO()
+    Image.fromarray(values).save(output, kind)
+    return output.getvalue()
+
+
 class World:
     """A server with a layer of each kind, and keys for a part and for everything."""
 
@@ -98,12 +123,13 @@ class World:
             server_overrides={"plugins": {"access": section}},
         )
         (folder / "site" / "layers.txt").write_text("")
-        for name, file in zip(RASTERS, ("a", "j", "a", "a", "f"), strict=True):
-            ending = {"PMTILES": "pmtiles", "MBTILES": "mbtiles"}.get(name, "tif")
+        for name, (file, options) in RASTERS.items():
             switches = {"coverages": True, "wcs": {"enabled": True}}
             info = {"get_feature_info": {"type": "PYRAMID"}}
-            path = str(folder / f"{file}.{ending}")
-            add_layer(folder / "site", name, {"path": path}, **switches, **info)
+            entry: dict[str, Any] = {"path": str(folder / file), "options": options}
+            if name == "MOSAIC":
+                entry["container"] = "mosaic"
+            add_layer(folder / "site", name, entry, **switches, **info)
         self.application = create_application(str(server))
         # Some documents say since when they are valid.
         self.application.site.started = 1_795_600_000.0
@@ -117,16 +143,36 @@ class World:
         heights = pixels(seed, 1).astype(np.float32) * 7
         (folder / "f.tif").write_bytes(cog_of(folder, heights, COMPRESS="DEFLATE"))
         (folder / "cog.tif").unlink()
-        tiles = {}
-        for row in range(SIDE):
-            for col in range(SIDE):
-                output = io.BytesIO()
-                part = colours[row * 256 : row * 256 + 256, col * 256 : col * 256 + 256]
-                Image.fromarray(part).save(output, "PNG")
-                tiles[4, ROW + row, COL + col] = output.getvalue()
+        (folder / "mosaic").mkdir()
+        quarters(folder / "mosaic", colours, 4, ROW, COL, COMPRESS="DEFLATE")
+        tiles = {
+            (4, ROW + row, COL + col): encoded(part(colours, row, col), "PNG")
+            for row, col in PLACES
+        }
         write_pmtiles(folder / "a.pmtiles", tiles, 2, (0, 41, 45, 66))
         flipped = {(zoom, col, row): tile for (zoom, row, col), tile in tiles.items()}
         write_mbtiles(folder / "a.mbtiles", flipped)
+        self.packages(folder, colours, smooth, heights)
+
+    def packages(self, folder: Path, colours: Pixels, smooth: Pixels, heights: Pixels) -> None:
+        """Write GeoPackage files: PNG, PNG beside JPEG, and coverages of integers and floats."""
+        corner = -(2.0**3) * 256 * CELL + COL * 256 * CELL, 2.0**3 * 256 * CELL - ROW * 256 * CELL
+        place: Any = {"corner": corner, "cell": CELL, "system": (3857, "EPSG", 3857)}
+        found: dict[str, dict[Any, bytes]] = {"a": {}, "m": {}, "i": {}, "r": {}}
+        for row, col in PLACES:
+            key = 1, col, row
+            found["a"][key] = encoded(part(colours, row, col), "PNG")
+            found["m"][key] = encoded(part(smooth, row, col), "JPEG" if row else "PNG")
+            values = part(heights, row, col)[:, :, 0]
+            found["i"][key] = encoded((values * 8).astype(np.uint16), "PNG")
+            found["r"][key] = encoded(values, "TIFF")
+        integers = ("integer", 2.0, -10.0, 65535.0, "grid-value-is-area")
+        floats = ("float", 1.0, 0.0, -9999.0, None)
+        write_geopackage(folder / "a.gpkg", found["a"], **place)
+        write_geopackage(folder / "m.gpkg", found["m"], **place)
+        scales = {1: (0.5, 200.0)}
+        write_geopackage(folder / "i.gpkg", found["i"], coverage=integers, scales=scales, **place)
+        write_geopackage(folder / "r.gpkg", found["r"], coverage=floats, **place)
 
     def ask(self, path: str, key: str, body: Any) -> TestResponse:
         headers = {"X-API-Key": key}
@@ -144,6 +190,8 @@ def addresses(layer: str) -> Iterator[tuple[str, Any]]:
     extension, media = {
         "JPEGS": ("jpg", "image/jpeg"),
         "FLOATS": ("zbil", "image/x-bil;bits=32"),
+        "INTEGERS": ("bil", "image/x-bil;bits=32"),
+        "REALS": ("bil", "image/x-bil;bits=32"),
     }.get(layer, ("png", "image/png"))
     wmts = f"/wmts?SERVICE=WMTS&VERSION=1.0.0&LAYER={layer}&STYLE=normal&FORMAT={media}"
     for level in (4, 3):
@@ -220,6 +268,23 @@ def test_no_answer_changes_with_the_pixels_outside(layer: str, worlds: tuple[Wor
         differences += whole[0] != whole[1]
     # Otherwise, equal answers would show nothing.
     assert differences > 20
+
+
+@pytest.mark.thorough
+def test_tiles_as_they_are_stored_have_the_media_type_that_is_announced(
+    worlds: tuple[World, World],
+) -> None:
+    """In an area, tiles that its edge cuts are made, in one format; so are the others."""
+    world = worlds[0]
+    kinds: dict[str, set[str]] = {}
+    for key in (world.whole, world.part):
+        for row, col in PLACES:
+            tile = world.ask(f"/tms/1.0.0/STORED/4/{COL + col}/{ROW + row}.png", key, None)
+            if tile.status_code == 200:
+                with Image.open(io.BytesIO(tile.data)) as image:
+                    assert tile.mimetype == f"image/{(image.format or '').lower()}"
+                kinds.setdefault(key, set()).add(tile.mimetype)
+    assert kinds == {world.whole: {"image/png", "image/jpeg"}, world.part: {"image/png"}}
 
 
 def _content(response: TestResponse) -> Any:

@@ -18,11 +18,12 @@ from tests.sizes import sized
 from tests.tiny import tiny_installation
 from werkzeug.test import Client
 
-from mastaba.api.access import Form, Shown
+from mastaba.api.access import GRANT, Form, Shown
 from mastaba.api.tools import create_application
 from mastaba.errors import AccessError, UnknownCredentialError
 from mastaba_access.gate import RulesGate
 from mastaba_access.keystore.form import new_id, new_key
+from mastaba_server.access.door import Door
 
 TILE = "/tms/~{}/1.0.0/RGB_JPG/4/9/6.jpg"
 MIB = 1024 * 1024
@@ -95,6 +96,38 @@ def test_tiles_of_others_take_the_same_calls(tmp_path: Path) -> None:
     for _ in range(40):
         attack(gate, range(1, 2))
     assert calls_of(tile) == before
+
+
+def test_long_credentials_take_little_memory(tmp_path: Path) -> None:
+    """A client with a key may show anything beside it, in each request something else."""
+    credentials = Credentials(tmp_path)
+    key = credentials.key()
+    overrides = access(tmp_path, credentials)
+    path = tiny_installation(tmp_path / "i", server_overrides=overrides)
+    gate = create_application(str(path)).site.gate
+    assert isinstance(gate, RulesGate)
+    granted: list[Any] = []
+
+    def note(environ: dict[str, Any], _: Any) -> list[bytes]:
+        granted.append(environ[GRANT].principal.id)
+        return []
+
+    enter = Door(gate, "mark", ["/tms"]).around(note)
+
+    def show(numbers: range) -> None:
+        for number in numbers:
+            environ = {"REQUEST_METHOD": "GET", "PATH_INFO": f"/tms/~{key}", "REMOTE_ADDR": "::1"}
+            enter({**environ, "HTTP_AUTHORIZATION": f"Bearer {number:020000}"}, None)
+
+    show(range(50))
+    tracemalloc.start()
+    try:
+        show(range(50, 1000))
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert granted == [key.split("_")[1]] * 1000
+    assert kept < 6 * MIB
 
 
 @pytest.mark.thorough

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from tests.access.identification.conftest import Credentials
 from tests.history.conftest import MIDDLE, OLD, history_of
+from tests.history.test_values import write_history
 from tests.series import series_installation
 from tests.sizes import sized
 from tests.support.everything import SERVICES, everything
@@ -186,7 +187,7 @@ def test_virtual_services_name_no_other_layers(
 
 def test_times_outside_a_limit_are_nowhere(tmp_path: Path, credentials: Credentials) -> None:
     """In the main services and in a virtual one, without and with a key that sees other times."""
-    services = ("wms", "wmts", "tms", "ogcapi", "wcs", "viewer", "stylesheets")
+    services = ("wms", "wmts", "tms", "ogcapi", "wcs", "viewer", "stylesheets", "history")
     others = {"virtual": {"p": {"layers": ["ORTHO"], "services": {name: {} for name in services}}}}
     rules = [
         _limit(["anonymous"], ["1950", "1980"]),
@@ -204,18 +205,22 @@ def test_times_outside_a_limit_are_nowhere(tmp_path: Path, credentials: Credenti
         names={"template": "ORTHO_{time}", "listed": True},
         dimensions=[{"name": "time", "nearest": True}],
     )
+    for number, year in enumerate(YEARS):
+        write_history(tmp_path / f"series/pyramids/value_{number}.json", 5, f"flown in {year}")
     client = Client(create_application(str(file)), use_cookies=False)
     key = credentials.key(groups=["later"])
     for below in ("", "/v/p"):
         for segment, shown in (("", {"1950", "1975"}), (f"/~{key}", {"1999"})):
             start = below + segment
-            starts = [f"/{name}{start}" for name in ("viewer", "styles", "ogcapi")]
+            starts = [f"/{name}{start}" for name in ("viewer", "styles", "ogcapi", "history")]
+            starts += [f"/history{start}/{name}" for name in ("stac", "feed.atom", "ORTHO")]
             starts += [
                 f"/{name}{start}?SERVICE={name}&REQUEST=GetCapabilities"
                 for name in ("wms", "wmts", "wcs")
             ]
             for year in YEARS:
                 starts += [f"/tms{start}/1.0.0/ORTHO;time={year}", f"/viewer{start}/ORTHO_{year}"]
+                starts.append(f"/history{start}/ORTHO;time={year}/feed.json")
                 starts.append(f"/ogcapi{start}/collections/ORTHO;time={year}?f=json")
                 starts.append(f"/ogcapi{start}/collections/ORTHO_{year}?f=html")
             seen = set()

@@ -96,6 +96,31 @@ def test_what_everybody_is_refused_is_said(tmp_path: Path) -> None:
         assert found["service"] == service
 
 
+@pytest.mark.parametrize(
+    ("what", "deny", "decision", "by", "status"),
+    [
+        ({"services": ["history"]}, {}, "hide", "rule", 404),
+        ({"services": ["provenance"]}, {}, "allow", "what other services show", 200),
+        ({}, {}, "hide", "what other services show", 404),
+        ({"services": ["history"]}, {"as": "lock"}, "lock", "rule", 200),
+    ],
+)
+def test_services_without_abilities_are_explained(
+    what: dict[str, Any], deny: dict[str, Any], decision: str, by: str, status: int, tmp_path: Path
+) -> None:
+    rule = {"name": "rule", "what": {**what, "layers": ["RGB_PNG"]}, "deny": deny}
+    document = {"default": "allow", "rules": [rule]}
+    application = everything(tmp_path, Credentials(tmp_path), document)
+    site, gate = application.site, application.site.gate
+    assert isinstance(gate, RulesGate)
+    visit = Visit(principal_named(gate, "anonymous", (), ""))
+    found = explained(gate, site, "/history/RGB_PNG", visit, 2e9)
+    assert found is not None
+    (one,) = found["decisions"]
+    assert (one["decision"], one["decided_by"]) == (decision, by)
+    assert Client(application).get("/history/RGB_PNG").status_code == status
+
+
 NAMES = {"RGB_JPG": "jpg", "RGB_PNG": "png", "GREY_PNG": "png"}
 MAP = (
     "SERVICE=WMS&VERSION=1.3.0&REQUEST=GetMap&LAYERS={}&STYLES=&FORMAT=image/png&CRS=EPSG:3857"

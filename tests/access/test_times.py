@@ -13,7 +13,7 @@ from PIL import Image
 from tests.access.test_views import rules, view
 from tests.series import LEVELS, colour_of, series_installation, write_value
 
-from mastaba.api.catalogue import Catalogue
+from mastaba.api.catalogue import Catalogue, TileLimits
 from mastaba.api.services import Site
 from mastaba.api.tools import create_application
 from mastaba.errors import NoSuchValueError, UnknownNameError
@@ -65,8 +65,6 @@ def test_values_outside_do_not_exist(limited: Catalogue) -> None:
     assert values.default == "1999"
     assert "2023" not in values.extent
     assert layer.at == {"time": "1999"}
-    # Its publications are those of 2023.
-    assert "history" in layer.hidden_from
     assert layer.interval is not None
     assert layer.interval[1].startswith("1999")
     names = [name for name, _ in limited.variants["ORTHO"].further_names()]  # type: ignore[attr-defined]
@@ -200,14 +198,28 @@ def test_a_deeper_version_has_no_levels_that_are_hidden(tmp_path: Path) -> None:
     assert list(found.resolve("ORTHO~0123456789ab").layer.pyramid.levels) == ["2", "3"]
 
 
-def test_only_the_limited_layer_has_no_versions(tmp_path: Path) -> None:
+def test_versions_are_those_of_the_values_that_are_left(tmp_path: Path) -> None:
     site, gate = opened(tmp_path)
-    site.catalogue.at_token.append(lambda layer, values, token, asked: layer)
+    asked: list[tuple[str, dict[str, str]]] = []
+
+    def find(layer: Any, values: Any, token: str, others: Any) -> Any:
+        asked.append((token, {**others, **values}))
+        found = site.catalogue.resolve(layer.id, values).layer
+        # As a version, whose limits are those of all values.
+        return replace(found, tile_limits={"9": TileLimits(0, 1, 0, 1)})
+
+    site.catalogue.at_token.append(find)
     found = view(gate, site, "wms")
-    with pytest.raises(UnknownNameError):
-        found.resolve("ORTHO~0123456789ab", {})
-    other = replace(found.layers["ORTHO"], id="OTHER")
-    assert found.at_token[0](other, {}, "0123456789ab", {}) is other
+    for name, values in (
+        ("ORTHO~a", {}),
+        ("ORTHO;time=1975~b", {}),
+        ("ORTHO~c", {"time": "1950", "other": "1"}),
+        ("ORTHO~d", {"time": "2023"}),  # the nearest one that is left
+    ):
+        version = found.resolve(name, values).layer
+        assert version.tile_limits == found.layers["ORTHO"].tile_limits
+    years = {"a": "1999", "b": "1975", "c": "1950", "d": "1999"}
+    assert asked == [(token, {"time": year}) for token, year in years.items()]
 
 
 SECONDS = [{"time": f"2020-01-01T00:00:{text}Z"} for text in ("00", "00.500", "01", "02")]

@@ -9,15 +9,17 @@ from typing import Any
 
 import pytest
 from tests.access.conftest import MakeGate
-from tests.series import series_installation
+from tests.dimensions.conftest import with_stack
+from tests.series import LEVELS, series_installation, write_value
 
 from mastaba.api.access import Principal
-from mastaba.api.catalogue import Catalogue, FeatureInfo, Layer
+from mastaba.api.catalogue import Attribute, Catalogue, FeatureInfo, Layer
 from mastaba.api.services import Site
 from mastaba.api.tools import create_application
 from mastaba.errors import AccessError
 from mastaba_access.gate import RulesGate
 from mastaba_access.rules.who import ANONYMOUS, Visit
+from mastaba_writer.pyramids import LevelPlan
 
 ALICE = Principal("alice", "user", groups=frozenset(["staff"]))
 
@@ -199,3 +201,56 @@ def test_variants_are_shown_as_far_as_their_layer(tmp_path: Path) -> None:
         assert reader is not plain.readers[level]
     # As its layer, which other services show.
     assert hidden.resolve("ORTHO;time=1950").layer.hidden_from == {"wms"}
+
+
+@pytest.mark.parametrize(
+    ("limit", "left"),
+    [
+        ({"scale": [5e7, 1e9]}, {"2": (1, 1, 2, 2), "3": (2, 3, 3, 5)}),
+        ({"area": "part"}, {"2": (1, 1, 2, 2), "3": (2, 2, 4, 4)}),
+    ],
+)
+def test_documents_say_of_all_values_what_is_within_limits(
+    tmp_path: Path, limit: dict[str, Any], left: dict[str, tuple[int, ...]]
+) -> None:
+    """Another value than the default has a level and a column more."""
+    rows = []
+    wide = (LevelPlan("2", 1, 1, 2, 2), LevelPlan("3", 2, 3, 3, 5), LevelPlan("4", 4, 4, 8, 8))
+    for year, levels in (("1950", wide), ("2023", LEVELS)):
+        path = write_value(tmp_path, f"ortho_{year}", (1, 2, 3), levels=levels)
+        own = {one.id: [one.min_row, one.max_row, one.min_col, one.max_col] for one in levels}
+        rows.append({"at": {"time": year}, "path": path.name, "levels": own})
+    site = create_application(str(with_stack(tmp_path, rows, services=["wmts"]))).site
+    whole = site.catalogue.layers["ORTHO"]
+    assert {"4", "3"} <= whole.tile_limits.keys()
+    areas = {"part": {"wkt": "POLYGON((10 45, 40 45, 40 60, 10 45))", "crs": "CRS:84"}}
+    file = tmp_path / "rules.json"
+    file.write_text(json.dumps(rules({"limit": limit}, default="allow", areas=areas)))
+    site.plugin_settings = {"access": {"rules": str(file)}}
+    found = view(RulesGate(site, site.plugin_settings["access"]), site, "wmts")
+    layer = found.layers["ORTHO"]
+    for one in (layer, found.resolve("ORTHO;time=1950").layer):
+        shown = {
+            name: (at.min_row, at.max_row, at.min_col, at.max_col)
+            for name, at in one.tile_limits.items()
+        }
+        assert shown == left
+        assert list(one.pyramid.levels) == ["2", "3"]
+    assert layer.levels_id == "PM_2_3"
+
+
+@pytest.mark.parametrize("rule", [{"limit": {"area": "part"}}, {"deny": {"as": "lock"}}])
+def test_of_a_part_no_values_of_all_features_are_shown(
+    make_gate: MakeGate, site: Site, rule: dict[str, Any]
+) -> None:
+    areas = {"part": {"wkt": "POLYGON((20 35, 70 35, 70 60, 20 60, 20 35))", "crs": "CRS:84"}}
+    gate = make_gate(rules({"who": ["known"], "allow": {}}, rule, default="allow", areas=areas))
+    assert "RGB_JPG" in view(gate, site, "tms").layers
+
+    def attributes(catalogue: Catalogue) -> list[Attribute]:
+        tables = catalogue.layers["VECTOR"].pyramid.finest.tables
+        return [one for table in tables for one in table.attributes]
+
+    shown, whole = attributes(view(gate, site, "tms")), attributes(view(gate, site, "tms", ALICE))
+    assert any(one.maximum is not None for one in whole)
+    assert shown == [Attribute(one.name, one.type) for one in whole]

@@ -80,18 +80,22 @@ def write_geopackage(
     scales: Mapping[int, tuple[float, float]] | None = None,
     system: tuple[int, str, int] = (2154, "EPSG", 2154),
     size: int = 256,
+    corner: tuple[float, float] = (600000.0, 6800000.0),
+    cell: float = 2.0,
     **changes: Any,
 ) -> Path:
     """Write a package with 4 by 4 tiles of 2 metres at zoom 1, and 2 by 2 at zoom 0.
 
     Args:
+        corner: upper left one, x before y.
+        cell: side of a pixel at zoom 1.
         coverage: datatype, scale, offset and data_null of a gridded coverage.
         scales: scale and offset of its tiles, by the number of their rows.
         changes: of the columns of gpkg_tile_matrix at zoom 1.
     """
     path.unlink(missing_ok=True)
     kind = "tiles" if coverage is None else "2d-gridded-coverage"
-    side = 4 * size * 2.0
+    side = 4 * size * cell
     connection = sqlite3.connect(path)
     connection.executescript(
         "PRAGMA application_id = 0x47504B47; PRAGMA user_version = 10300;"
@@ -111,18 +115,18 @@ def write_geopackage(
         "CREATE TABLE map (id INTEGER PRIMARY KEY, zoom_level INTEGER, tile_column INTEGER, "
         "tile_row INTEGER, tile_data BLOB, UNIQUE (zoom_level, tile_column, tile_row));"
     )
-    box = (600000.0, 6800000.0 - side, 600000.0 + side, 6800000.0)
+    box = (corner[0], corner[1] - side, corner[0] + side, corner[1])
     connection.execute("INSERT INTO gpkg_spatial_ref_sys VALUES (?, ?, ?)", system)
     connection.execute(
         "INSERT INTO gpkg_contents VALUES ('map', ?, 'Map', 'A <b>map</b>', ?, ?, ?, ?, ?)",
         # The last 100 pixels pad the tiles.
-        (kind, box[0], box[1] + 200, box[2] - 200, box[3], system[0]),
+        (kind, box[0], box[1] + 100 * cell, box[2] - 100 * cell, box[3], system[0]),
     )
     connection.execute(
         "INSERT INTO gpkg_tile_matrix_set VALUES ('map', ?, ?, ?, ?, ?)", (system[0], *box)
     )
     for zoom, count in ((0, 2), (1, 4)):
-        values = {"width": count, "height": count, "x": 8.0 / count, "y": 8.0 / count}
+        values = {"width": count, "height": count, "x": 4 * cell / count, "y": 4 * cell / count}
         values |= changes if zoom == 1 else {}
         connection.execute(
             "INSERT INTO gpkg_tile_matrix VALUES ('map', ?, ?, ?, ?, ?, ?, ?)",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import pytest
 from tests.series import rewrite_layer, series_installation, write_value
@@ -147,16 +147,84 @@ def test_webhooks_name_the_value(folder: Path, monkeypatch: pytest.MonkeyPatch) 
     assert sent[0]["message"] == "new flight"
 
 
-def test_nothing_is_told_of_a_layer_whose_times_are_limited(folder: Path) -> None:
+@pytest.fixture
+def limited(folder: Path) -> Client:
+    """A server that shows times until 1960, with two years whose versions can be opened."""
     (file,) = folder.rglob("server.json")
     rules = {"default": "allow", "rules": [{"name": "part", "limit": {"time": [1900, 1960]}}]}
     (folder / "rules.json").write_text(json.dumps(rules))
     plugins = {"access": {"rules": str(folder / "rules.json")}}
     file.write_text(json.dumps({**json.loads(file.read_text()), "plugins": plugins}))
-    client = client_of(folder)
-    assert facts(client, "/history/feed.json") == []
-    for name in ("ORTHO", "ORTHO;time=1950", "ORTHO;time=2023"):
-        assert client.get(f"/history/{name}").status_code in (400, 404), name
+    for number in (0, 2):
+        descriptor = folder / f"pyramids/value_{number}.json"
+        descriptor.with_name(f"value_{number}_2.json").write_bytes(descriptor.read_bytes())
+    return client_of(folder)
+
+
+def generation(folder: Path, number: int) -> str:
+    return digest_of(json.loads((folder / f"pyramids/value_{number}.json").read_text()))
+
+
+def test_of_a_layer_with_limited_times_only_the_shown_values_have_a_history(
+    limited: Client, folder: Path
+) -> None:
+    shown, hidden = generation(folder, 0), generation(folder, 2)
+    expected = [("2026-05", "1950"), ("2026-05", None), ("2025-05", "1950"), ("2025-05", None)]
+    assert facts(limited, "/history/feed.json") == expected
+    (entry,) = (one for one in limited.get("/history").json["layers"] if one["layer"] == "ORTHO")
+    assert (entry["generation"], entry["publications"]) == (shown, 2)
+    for name in ("ORTHO", "ORTHO;time=1950"):
+        rows = limited.get(f"/history/{name}").json["published"]
+        assert [row["message"] for row in rows] == ["corrected", "old"]
+        assert limited.get(f"/history/{name}/{shown}").status_code == 200
+        gate = limited.get(f"/history/{name}/at?datetime=2026-12-01")
+        assert gate.headers["Location"].endswith(f"/history/{name}/{shown}")
+        assert limited.get(f"/history/{name}/changes/{OLD}..{shown}").status_code == 200
+    never = "0123456789ab"
+    for template in (
+        "/history/ORTHO/{token}",
+        "/history/ORTHO/changes/00000000000a..{token}",
+        "/history/ORTHO;time={year}",
+        "/history/ORTHO;time={year}/{token}",
+        "/history/ORTHO;time={year}/at",
+        "/history/ORTHO;time={year}/feed.json",
+    ):
+        answers = [
+            limited.get(template.format(token=token, year=year))
+            for token, year in ((hidden, "2023"), (never, "2024"))
+        ]
+        texts = [one.text.replace(hidden, never).replace("2023", "2024") for one in answers]
+        assert texts[0] == texts[1], template
+        assert answers[0].status_code == answers[1].status_code >= 400, template
+
+
+def test_of_a_layer_with_limited_times_only_the_shown_values_have_versions(
+    limited: Client, folder: Path
+) -> None:
+    shown, hidden = generation(folder, 0), generation(folder, 2)
+    tile = "/tms/1.0.0/{}/2/2/1.png"
+    expected = limited.get(tile.format("ORTHO;time=1950"))
+    assert expected.status_code == 200
+    for name in ("ORTHO", "ORTHO;time=1950"):
+        found = limited.get(tile.format(f"{name}~{shown}"))
+        assert (found.status_code, found.data) == (200, expected.data), name
+        links = limited.get(f"/tms/1.0.0/{name}~{shown}/metadata.json").headers.getlist("Link")
+        assert any('rel="timegate"' in link for link in links)
+        moved = limited.get(tile.format(f"{name}~2026-12-01T00:00:00Z"))
+        assert unquote(moved.headers["Location"]).endswith(tile.format(f"{name}~{shown}"))
+    never = "0123456789ab"
+    for name, other in (
+        (f"ORTHO~{hidden}", f"ORTHO~{never}"),
+        (f"ORTHO;time=1950~{hidden}", f"ORTHO;time=1950~{never}"),
+        (f"ORTHO;time=2023~{hidden}", f"ORTHO;time=2024~{hidden}"),
+        (f"ORTHO;time=2023~{shown}", f"ORTHO;time=2024~{shown}"),
+        (f"ORTHO~{hidden}", f"ORTHO~{never}"),
+    ):
+        for path in (tile, "/tms/1.0.0/{}/metadata.json"):
+            answers = [limited.get(path.format(one)) for one in (name, other)]
+            texts = [one.text.replace(hidden, never).replace("2023", "2024") for one in answers]
+            assert texts[0] == texts[1], name
+            assert answers[0].status_code == answers[1].status_code >= 400, name
 
 
 def test_a_variant_in_another_place_is_found(folder: Path, tmp_path: Path) -> None:

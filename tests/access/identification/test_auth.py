@@ -16,10 +16,13 @@ from tests.access.identification.conftest import Credentials
 from tests.support.mutations import mutations
 from tests.tiny import tiny_installation
 
+from mastaba.api.access import Form
 from mastaba.api.tools import Application, create_application
 from mastaba.errors import AccessError
 from mastaba_access.auth.addresses import taken_apart
+from mastaba_access.identifiers.keys import KeyIdentifier
 from mastaba_access.identifiers.secret_file import read_secrets
+from mastaba_access.identifiers.signed import SignedIdentifier
 from mastaba_access.identifiers.tokens import Token, sign
 
 FRONT = "10.0.0.1"
@@ -96,6 +99,20 @@ def installed(tmp_path: Path) -> Installed:
 
 
 TILE = "/maps/tms/1.0.0/RGB_PNG/2/2/1.png"
+
+
+def test_what_is_no_credential_identifies_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without keys in paths, a segment beside a key in the query is not that key the next time."""
+    for kind in (KeyIdentifier, SignedIdentifier):
+        monkeypatch.setattr(kind, "forms", frozenset((Form.QUERY,)))
+    installed = Installed(tmp_path, {"prefix": "/maps"}, {})
+    uri = TILE.replace("/tms/", "/tms/~segment/")
+    for key in [installed.credentials.key(groups=["partners"]) for _ in range(2)]:
+        status, headers = installed.check(f"{uri}?apikey={key}")
+        assert (status, headers["X-Mastaba-Grant"]) == (200, key[3:11])
+    assert installed.check(uri)[1]["X-Mastaba-Grant"] == "anonymous"
 
 
 def test_a_check_says_who_and_what_is_the_same(installed: Installed) -> None:

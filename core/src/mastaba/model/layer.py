@@ -97,8 +97,8 @@ class Layer:
         extra_crs: codes offered for maps in addition to the native and the global ones.
         extra_tile_matrix_sets: offered by tile services when tiles may be reprojected.
         hidden_from: names of the services that do not publish the layer.
-        withheld: pairs of a service and a word of its `Service.abilities` that it does not offer
-            for the layer, although it publishes it.
+        withheld: pairs of a service and a word of its `Service.abilities`, or ``style:NAME``, that
+            it does not offer for the layer, although it publishes it.
         cache_control: Cache-Control header of tiles and maps; None for no header of tiles.
         surrogate_keys: of all tiles and maps of the layer; empty if they are turned off.
         missing_tile_status: HTTP status for a tile inside the limits that is not stored. 200

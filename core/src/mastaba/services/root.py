@@ -33,6 +33,7 @@ class RootService(Service):
     title: ClassVar[str] = "Mastaba"
     default_root_path: ClassVar[str | None] = "/"
     is_fallback: ClassVar[bool] = True
+    parameters: ClassVar[frozenset[str]] = frozenset(("f",))
     fallback_paths: ClassVar[frozenset[str]] = frozenset(("", _ICON))
 
     def respond(self, request: Request) -> Response:
@@ -63,13 +64,8 @@ class RootService(Service):
     @cached_property
     def _json(self) -> Document:
         links = [
-            {
-                "href": entry.json_href or entry.href,
-                "rel": "data",
-                "type": entry.media_type,
-                "title": title,
-            }
-            for title, entry in self._lines()
+            {"href": to.json_href or to.href, "rel": "data", "type": to.media_type, "title": title}
+            for title, to in self._lines()
         ]
         landing = {"title": self.title, "description": "", "links": links}
         return Document(json.dumps(landing, ensure_ascii=False), _JSON)

@@ -74,7 +74,10 @@ class OffersStylesheets(Protocol):
     """A service with styles of layers."""
 
     def stylesheets(self, layer: Layer) -> Sequence[Stylesheet]:
-        """Return the styles of a layer, the default first."""
+        """Return the styles of a layer, the default first.
+
+        Those that rules hide are left out: `Service.offers` is false for ``style:NAME``.
+        """
 
 
 class OffersParts(Protocol):

@@ -27,15 +27,18 @@ def document_headers(catalogue: Catalogue, layer: Layer) -> list[tuple[str, str]
     """Return further headers of a document about a version, as RFC 7089 wants them.
 
     Args:
+        catalogue: that shows the layer; their addresses are those of its services.
         layer: a version of a layer, as `Catalogue.resolve` returns it.
     """
     for versions in catalogue.at_token:
-        headers: list[tuple[str, str]] = getattr(versions, "document_headers", _none)(layer)
+        headers: list[tuple[str, str]] = getattr(versions, "document_headers", _none)(
+            layer, catalogue
+        )
         return headers
     return []
 
 
-def _none(_: Layer) -> list[tuple[str, str]]:
+def _none(_: Layer, __: Catalogue) -> list[tuple[str, str]]:
     return []
 
 

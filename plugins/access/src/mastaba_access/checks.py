@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
@@ -19,7 +20,7 @@ from mastaba_access.rules.rates import Per, Rate
 from mastaba_access.rules.ruleset import Effect, Rule, RuleSet, own_rules
 from mastaba_access.rules.what import PLAIN_ABILITIES, Layers, What
 from mastaba_access.rules.who import ANONYMOUS, Alternatives, Visit
-from mastaba_access.views import layers_of
+from mastaba_access.views import STYLE, layers_of
 
 if TYPE_CHECKING:
     from mastaba_access.keystore.record import KeyRecord
@@ -28,7 +29,7 @@ _UNUSED: Final = 180 * 86400.0
 _MAP_NUMBERS: Final = ("pixels", "width", "height", "layers")
 
 Place = tuple[str, str, str]
-"""Service, virtual service and ability."""
+"""Service, virtual service and ability; an empty one of services without abilities."""
 
 
 def findings(gate: Decider, site: Site) -> list[Fault]:
@@ -50,10 +51,11 @@ class _Check:
             *((name, "") for name in catalogue.services),
             *((name, key) for key, one in catalogue.virtual.items() for name in one.services),
         }
+        # Rules may also name services without abilities, which show what any service shows.
         self._places: list[Place] = [
             (name, virtual, ability)
             for name, virtual in sorted(self._services)
-            for ability in installed[name].abilities
+            for ability in installed[name].abilities or ("",) * installed[name].is_viewed
         ]
 
     def all(self) -> Iterator[Fault]:
@@ -96,6 +98,10 @@ class _Check:
                 reason, at = f"no layer matches {selector!r}", f"{path}.what.layers[{number}]"
                 yield self._warn(at, reason, "correct the name, or publish the layer")
         styles = {one.identifier for layer in self._published for one in layer.styles}
+        for layer in self._published:
+            sheets = layer.own.get(STYLE, ())
+            paths = [sheets] if isinstance(sheets, str) else sheets
+            styles.update(PurePath(one).stem for one in paths)
         for number, style in enumerate(what.styles or ()):
             if style not in styles:
                 at = f"{path}.what.styles[{number}]"
@@ -162,7 +168,7 @@ class _Check:
     def _of_layers(self) -> Iterator[Fault]:
         possible = 0
         for place in self._places:
-            if place[2] in PLAIN_ABILITIES:
+            if place[2] in PLAIN_ABILITIES or not place[2]:
                 continue
             undecided = self._layers.all
             own = (rule for record in self._keys for rule in _own(record, self._rules))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -18,7 +18,7 @@ from mastaba_access.rates.spending import applies
 from mastaba_access.rules.ruleset import Rule, RuleSet
 from mastaba_access.rules.what import PLAIN_ABILITIES, Layers
 from mastaba_access.rules.who import ANONYMOUS, Visit
-from mastaba_access.views import layers_of
+from mastaba_access.views import ViewMaker, layers_of
 from mastaba_server.web.credentials import is_ambiguous, without_segment
 
 
@@ -99,7 +99,7 @@ class Explanation:
     """A decision and how it came about.
 
     Attributes:
-        ability: word.
+        ability: word; empty for a service without abilities.
         layer: identifier; empty for abilities without layers.
         decision: ``allow``, ``hide`` or ``lock``.
         decided_by: name of the rule; ``default`` if none decided.
@@ -266,6 +266,9 @@ def explained(
                 rates.setdefault(rate["name"], {**rate, "abilities": []})["abilities"].append(
                     ability
                 )
+    kind = site.plugins.services[address.service]
+    if kind.is_viewed and not kind.abilities:
+        explanations = _explained_as_any(gate.rules.now, found, visit, at, site, address)
     public = gate.class_of(Visit(ANONYMOUS), at)
     return {
         "principal": {"id": visit.principal.id, "kind": visit.principal.kind},
@@ -277,6 +280,25 @@ def explained(
         "rates": list(rates.values()),
         "cache": _caching(found.tag == public.tag, found.is_shared),
     }
+
+
+def _explained_as_any(
+    rules: RuleSet, found: AccessClass, visit: Visit, at: float, site: Site, address: Address
+) -> list[Explanation]:
+    """Explain what a service without abilities shows: what any service does, within rules on it."""
+    layers = layers_of(site.catalogue)
+    shown = ViewMaker(found, layers, site, address.virtual, {}).shown(address.service)
+    named = {rule.name for rule in found.rules if rule.what.services is not None}
+    explanations = []
+    for layer in address.layers:
+        question = (address.service, address.virtual, "", layer)
+        own, how = explain(rules, found, visit, at, layers, question), shown.get(layer)
+        decision = "hide" if how is None else "lock" if how.is_locked else "allow"
+        is_own = own.decided_by in named and own.decision == decision
+        limits = how.limit.to_json() if how is not None and decision == "allow" else {}
+        by = own.decided_by if is_own else "what other services show"
+        explanations.append(replace(own, decision=decision, decided_by=by, limits=limits))
+    return explanations
 
 
 def _caching(is_open: bool, is_shared: bool) -> str:

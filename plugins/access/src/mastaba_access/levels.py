@@ -3,15 +3,46 @@
 from __future__ import annotations
 
 import math
-from typing import Final
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from mastaba.api.catalogue import WGS84, Layer, transform_points
-from mastaba_access.rules.limits import EVERYTHING, Range
+from mastaba.api.catalogue import WGS84, Layer, TileMatrix, transform_points
+from mastaba_access.rules.limits import EVERYTHING, Limit, Range
+
+if TYPE_CHECKING:
+    from mastaba.api.containers import TileReader
+
+    Readers = Mapping[str, TileReader]
 
 _RADIUS: Final = 6_371_008.8
 """Metres; mean radius of the Earth."""
+
+
+def of_levels(layer: Layer, readers: Readers, limit: Limit) -> tuple[Layer, Readers] | None:
+    """Return a layer with the levels within limits, in its documents too; None for no level."""
+    pyramid = layer.pyramid
+
+    def is_kept(matrix: TileMatrix) -> bool:
+        return is_within(layer, matrix.cell_size, limit.resolution, limit.scale)
+
+    kept = {key: level for key, level in pyramid.levels.items() if is_kept(level.matrix)}
+    if not kept:
+        return None
+    # Other values may have further levels.
+    matrices = pyramid.tile_matrix_set.matrices
+    limits = {key: one for key, one in layer.tile_limits.items() if is_kept(matrices[key])}
+    if len(kept) == len(pyramid.levels) and len(limits) == len(layer.tile_limits):
+        return layer, readers
+    shown = replace(
+        layer,
+        pyramid=replace(pyramid, levels=MappingProxyType(kept)),
+        tile_limits=MappingProxyType(limits),
+    )
+    return shown, MappingProxyType({key: readers[key] for key in kept})
 
 
 def is_within(layer: Layer, cell_size: float, resolution: Range, scale: Range) -> bool:

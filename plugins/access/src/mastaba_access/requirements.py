@@ -27,7 +27,7 @@ def require_places_for_credentials(catalogue: Catalogue) -> None:
 
 
 def require_free_names(site: Site, access: Mapping[str, Any]) -> None:
-    """Check that no service has a parameter with the name of a credential.
+    """Check that no service or layer has a parameter with the name of a credential.
 
     Raises:
         ConfigurationError: one has.
@@ -37,6 +37,13 @@ def require_free_names(site: Site, access: Mapping[str, Any]) -> None:
         for name in sorted(names & site.plugins.services[service].parameters):
             reason = f"{name} is a parameter of {service}, and would be taken out of its requests"
             refuse("names", reason, "leave it out of the list")
+    for layer in site.catalogue.layers.values():
+        for one in layer.dimensions:
+            if not names.isdisjoint((one.name, f"dim_{one.name}")):
+                reason = (
+                    f"{one.name} is a dimension of the layer {layer.id}, whose values would be lost"
+                )
+                refuse("names", reason, "leave it out of the list")
 
 
 def require_secret(catalogue: Catalogue) -> None:

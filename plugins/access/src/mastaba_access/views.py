@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import partial, reduce, update_wrapper
 from operator import and_, or_
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Any, Final
 from mastaba.api.access import LockedReader
 from mastaba.api.catalogue import Catalogue, FeatureInfo, Layer
 from mastaba.api.services import Service, Settings, Site
-from mastaba.api.web import printable
-from mastaba.errors import UnknownNameError
 from mastaba_access.decisions import AccessClass, Outcome
-from mastaba_access.levels import is_within
+from mastaba_access.hiding import MOST_VERSIONS, version_within, without_statistics
+from mastaba_access.levels import of_levels
 from mastaba_access.rules.limits import (
     ALWAYS,
     EVERYTHING,
@@ -28,7 +27,9 @@ from mastaba_access.rules.limits import (
     combined,
     media_type,
 )
+from mastaba_access.rules.ruleset import Effect, Rule
 from mastaba_access.rules.what import PLAIN_ABILITIES, Layers
+from mastaba_server.threads.recent import Recent
 
 if TYPE_CHECKING:
     from mastaba.api.containers import TileReader
@@ -38,11 +39,11 @@ if TYPE_CHECKING:
 _ASIDE: Final = frozenset(("info", "legend"))
 """Abilities for which alone a layer is not listed."""
 
+STYLE: Final = "style"
+"""Key of the descriptors of layers with style sheets."""
+
 _MOST_PARTS: Final = 16_384
 """Parts that are kept for a catalogue. Signed addresses may have any number of boxes."""
-
-_HISTORY: Final = "history"
-"""Service with the publications of the public default, which may be hidden by its time."""
 
 _OF_VIEW: Final = ("hidden_from", "withheld", "feature_info")
 """Attributes of a layer that a view has changed before it is limited to some times."""
@@ -167,6 +168,7 @@ class ViewMaker:
         self, found: AccessClass, layers: Layers, site: Site, virtual: str, parts: Parts
     ) -> None:
         self._class = found
+        self._layers = layers
         self._catalogue = site.catalogue
         self._parts = parts
         self._made: dict[Any, Catalogue] = {}
@@ -184,6 +186,73 @@ class ViewMaker:
         for shown in self._shown.values():
             for name, how in shown.items():
                 self._anywhere.setdefault(name, how)
+        kinds = [one.what for one in found.rules if one.what.services or one.what.styles]
+        for name, service in classes.items():
+            if not service.is_viewed or service.abilities:
+                continue
+            if any(one.has_service(name, virtual) for one in kinds):
+                own = self._as_any(service, virtual)
+                if own is not None:
+                    self._shown[name] = own
+
+    def _as_any(self, kind: type[Service], virtual: str) -> dict[str, Shown] | None:
+        """Return how a service without abilities shows layers; None if as any service does.
+
+        Rules that name it, or styles, may take something from what any service shows.
+        """
+        hidden = locked = 0
+        limits: list[tuple[int, Limit]] = []
+        for rule, bits in self._applying(kind.name, virtual):
+            # The others decide whether any service shows a layer.
+            if rule.what.services is None:
+                continue
+            if rule.effect is Effect.HIDE:
+                hidden |= bits
+            elif rule.effect is Effect.LOCK:
+                locked |= bits
+            elif rule.limit != NO_LIMIT:
+                limits.append((bits, rule.limit))
+        styles = self._hidden_styles(kind, virtual)
+        if not (hidden or locked or limits or styles):
+            return None
+        found = {}
+        for name, how in self._anywhere.items():
+            bit, layer = self._layers.bit(name), self._catalogue.layers[name]
+            limit = combined([how.limit, *(one for bits, one in limits if bits & bit)])
+            words = {f"style:{one}" for one, bits in styles.items() if bits & bit}
+            own = replace(
+                how,
+                withheld=(how.withheld & {"info"}).union(words if STYLE in layer.own else ()),
+                is_locked=how.is_locked or bool(locked & bit),
+                limit=limit,
+            )
+            is_left = not (hidden & bit or limit.is_empty)
+            if is_left and self._limited(layer, own) is not None:
+                found[name] = own
+        return found
+
+    def _applying(
+        self, service: str, virtual: str, style: str | None = None
+    ) -> list[tuple[Rule, int]]:
+        """Return the rules that decide or limit something in a service without abilities."""
+        found: list[tuple[Rule, int]] = []
+
+        def note(rule: Rule, bits: int) -> None:
+            if bits:
+                found.append((rule, bits))
+
+        self._class.decide(self._layers, service, virtual, "", style, note=note)
+        return found
+
+    def _hidden_styles(self, kind: type[Service], virtual: str) -> dict[str, int]:
+        """Return the styles that rules hide in a service with style sheets, with layers as bits."""
+        found: dict[str, int] = {}
+        if hasattr(kind, "stylesheets"):
+            for style in {one for rule in self._class.rules for one in rule.what.styles or ()}:
+                for rule, bits in self._applying(kind.name, virtual, style):
+                    if rule.what.styles is not None:
+                        found[style] = found.get(style, 0) | bits
+        return found
 
     def shown(self, service: str) -> Mapping[str, Shown]:
         """Return how a service shows the layers that exist for it."""
@@ -229,17 +298,18 @@ class ViewMaker:
             known = self._within(name, how) if name in tables else None
             if known is not None:
                 tables[name] = known[2]
-        limited = frozenset(
-            name for name, table in tables.items() if table is not found.variants[name]
-        )
+        limited = {
+            name: table for name, table in tables.items() if table is not found.variants[name]
+        }
         if not limited:
             return found
-        # Versions are those of the public default, which these layers do not show.
-        return replace(
-            found,
-            variants=tables,
-            at_token=[partial(_without_versions, limited, find) for find in found.at_token],
-        )
+        kept: Recent[tuple[Layer, Layer]] = Recent(MOST_VERSIONS)
+        # Documents also ask for attributes of what finds versions.
+        find_within: list[Callable[..., Layer]] = [
+            update_wrapper(partial(version_within, limited, kept, find), find)
+            for find in found.at_token
+        ]
+        return replace(found, variants=tables, at_token=find_within)
 
     def _within(self, name: str, how: Shown) -> tuple[Any, Any, Any] | None:
         """Return a layer with its readers and variants within the times of its limits.
@@ -330,7 +400,7 @@ class ViewMaker:
         if limited is not None and how.is_locked:
             layer, readers = limited
             locked = {key: LockedReader(one) for key, one in readers.items()}
-            return layer, MappingProxyType(locked)
+            return without_statistics(layer), MappingProxyType(locked)
         return limited
 
     def _limited(self, layer: Layer, how: Shown) -> Part | None:
@@ -342,7 +412,6 @@ class ViewMaker:
                 return None
             if within[2] is not self._catalogue.variants[layer.id]:
                 same = {name: getattr(layer, name) for name in _OF_VIEW}
-                same["hidden_from"] |= {_HISTORY}
                 layer, readers = replace(within[0], **same), within[1]
         if limit == NO_LIMIT and not how.hidden_styles:
             return layer, readers
@@ -351,20 +420,14 @@ class ViewMaker:
             if not styles:
                 return None
             layer = replace(layer, styles=styles)
-        kept = {
-            key: level
-            for key, level in layer.pyramid.levels.items()
-            if is_within(layer, level.matrix.cell_size, limit.resolution, limit.scale)
-        }
-        if not kept:
+        found = of_levels(layer, readers, limit)
+        if found is None:
             return None
-        if len(kept) < len(layer.pyramid.levels):
-            pyramid = replace(layer.pyramid, levels=MappingProxyType(kept))
-            layer = replace(layer, pyramid=pyramid)
-            readers = MappingProxyType({key: readers[key] for key in kept})
-        elif (limit.resolution, limit.scale) != (EVERYTHING, EVERYTHING) and (
-            layer.id in self._catalogue.variants or self._catalogue.at_token
-        ):
+        is_same = found[0] is layer
+        layer, readers = found
+        is_limited = (limit.resolution, limit.scale) != (EVERYTHING, EVERYTHING)
+        has_others = layer.id in self._catalogue.variants or bool(self._catalogue.at_token)
+        if is_same and is_limited and has_others:
             # A layer that stays the same shows its values and versions with all of their levels.
             layer = replace(layer)
         if not (limit.areas or limit.boxes):
@@ -374,7 +437,7 @@ class ViewMaker:
         areas = [self._class.areas[one] for one in sorted(limit.areas)]
         areas += [Area.from_geojson(_box(box)) for box in sorted(limit.boxes)]
         area, cut = reduce(and_, areas), Cut(limit.cut or "mask")
-        narrow = narrowed(layer, area, cut)
+        narrow = narrowed(without_statistics(layer), area, cut)
         return None if narrow is None else (narrow, masked_readers(narrow, readers, area, cut))
 
     # ------------------------------------------------------------ settings
@@ -406,19 +469,6 @@ class ViewMaker:
             if (value := getattr(limit, name)) is not None and value < limits.get(name, 0)
         }
         return {**limits, **smaller} if smaller else {}
-
-
-def _without_versions(
-    limited: frozenset[str],
-    find: Callable[[Layer, Mapping[str, str], str, Mapping[str, str]], Layer],
-    layer: Layer,
-    values: Mapping[str, str],
-    token: str,
-    asked: Mapping[str, str],
-) -> Layer:
-    if layer.id in limited:
-        raise UnknownNameError(f"there is no layer {printable(f'{layer.id}~{token}')}", "layer")
-    return find(layer, values, token, asked)
 
 
 def _box(box: Sequence[float]) -> dict[str, Any]:

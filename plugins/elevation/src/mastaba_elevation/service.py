@@ -49,11 +49,16 @@ class ElevationService(Service):
     abilities: ClassVar[tuple[str, ...]] = ("heights",)
     parameters: ClassVar[frozenset[str]] = frozenset(
         (
-            *("bbox", "callback", "coords", "crs", "dataset", "datetime", "delimiter"),
-            *("extensions", "f", "geom", "geometry", "hysteresis", "lat", "lon"),
-            *("nodata_value", "parameter-name", "path", "plane", "points"),
-            *("resolution", "resource", "samples", "sampling", "simplify", "x", "y"),
-            *("z",),
+            *("bbox", "callback", "coords", "corridor-height", "corridor-width", "crs"),
+            *("dataset", "datetime", "delimiter", "distance", "distinct_points", "easting"),
+            *("extensions", "f", "format", "geom", "geometry", "height-units", "histogram"),
+            *("hysteresis", "indent", "interpolation", "lat", "locations", "lon", "measures"),
+            *("mode", "nb_points", "nodata_value", "northing", "offset"),
+            *("only_requested_points", "parameter-name", "path", "percentiles", "plane"),
+            *("points", "profile_mode", "projection", "resolution", "resolution-x"),
+            *("resolution-y", "resource", "samples", "sampling", "simplify", "smart_filling"),
+            *("sr", "stats", "strict", "width-units", "within", "within-units", "x", "y", "z"),
+            *("zonly",),
         )
     )
     operations: ClassVar[tuple[str, ...]] = ("native", *FACADES)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import quote
 
+from mastaba.api.access import LockedReader
 from mastaba.api.dimensions import NO_VALUE
 from mastaba.api.services import Service
 from mastaba.api.web import Document, Response, preferred_media_type, printable, problem
@@ -36,7 +37,7 @@ from mastaba_history.instants import (
     parse_instant,
     rfc3339,
 )
-from mastaba_history.layers import boxes, layer_histories, state_of
+from mastaba_history.layers import boxes, layer_histories, shown_box, state_of
 from mastaba_history.pages import (
     HEADERS,
     index_page,
@@ -53,7 +54,8 @@ from mastaba_server.web.pages import HTML, wants_page
 from mastaba_server.web.pieces import json_pieces
 
 if TYPE_CHECKING:
-    from mastaba.api.catalogue import Layer
+    from mastaba.api.catalogue import Catalogue, Layer
+    from mastaba.api.containers import TileReader
     from mastaba.api.services import ServiceSettings, Site
     from mastaba.api.web import Request
     from mastaba_history.layers import LayerHistory
@@ -98,16 +100,15 @@ class HistoryService(Service):
 
     def __init__(self, settings: ServiceSettings, site: Site) -> None:
         super().__init__(settings, site)
-        # Views show the same histories.
+        self._layers = {layer.id: layer for layer in self.published_layers()}
         main = dict.get(site.main.services, self.name) if site.main is not None else None
-        self.histories: dict[str, LayerHistory]
+        self.histories: Mapping[str, LayerHistory]
         self.values: ValueHistories
         if isinstance(main, HistoryService):
-            self.values, self.histories = main.values, main.histories
+            self.values, self.histories = main.values, self._shown_histories(main)
         else:
             self.values = ValueHistories(site.catalogue)
             self.histories = layer_histories(site.catalogue.layers, site.catalogue.storages)
-        self._layers = {layer.id: layer for layer in self.published_layers()}
         self._endpoint = settings.endpoint_uri
         if site.main is None:
             site.catalogue.at_token[:] = [Versions(self)]
@@ -155,6 +156,23 @@ class HistoryService(Service):
                 request.name_operation("document")
                 return self._version(request, layer, token)
         raise UnknownPathError("there is nothing at this path")
+
+    def _shown_histories(self, main: HistoryService) -> Mapping[str, LayerHistory]:
+        """Return the histories of a view: those of the site, unless the default is another value.
+
+        Args:
+            main: the service of the whole site.
+        """
+        whole = main.site.catalogue.layers
+        others = {
+            name: layer
+            for name, layer in self._layers.items()
+            if layer.pyramid.parts != whole[name].pyramid.parts
+        }
+        if not others:
+            return main.histories
+        same = {name: one for name, one in main.histories.items() if name not in others}
+        return same | layer_histories(others, self.site.catalogue.storages)
 
     def _named(self, name: str) -> Layer:
         """Return a layer, or one of its values."""
@@ -213,28 +231,28 @@ class HistoryService(Service):
         key = version.key, version.generation, shown.generation
         return opened.get(key) or opened.add(key, version.open(shown, layer.open_variant))
 
-    def document_headers(self, layer: Layer) -> list[tuple[str, str]]:
-        """Return further headers of a document of a version; see `mastaba_ows.versions`."""
+    def document_headers(self, layer: Layer, catalogue: Catalogue) -> list[tuple[str, str]]:
+        """Return further headers of a document of a version; see `mastaba_ows.versions`.
+
+        Args:
+            catalogue: that shows the layer, perhaps a view.
+        """
         name, _, token = layer.key.partition("~")
         token = token.partition("-")[0]
         shown = self._named(name)
         history = self._found(shown)
-        if history is None:
+        service = catalogue.services.get(self.name)
+        if history is None or service is None or self.name in layer.hidden_from:
             return [_DAY]
         first = next((one for one in history.published if one.token == token), None)
-        return self._headers_of(shown, first)
-
-    def _headers_of(self, layer: Layer, first: Publication | None) -> list[tuple[str, str]]:
-        headers = [("Link", self._memento_links(layer)), _DAY]
-        if first is not None:
-            headers.append(("Memento-Datetime", http_date(first.since)))
-        return headers
+        return _headers_of(service.endpoint_uri, shown, first)
 
     def _index(self, request: Request) -> Response:
         known = [layer for layer in self._layers.values() if layer.id in self.histories]
         if _wants_links(request):
             lines = [
-                f'<{self._timemap(layer.id)}>;rel="timemap";type="{_LINKS}"' for layer in known
+                f'<{_timemap(self._endpoint, layer.id)}>;rel="timemap";type="{_LINKS}"'
+                for layer in known
             ]
             return Document(",\n".join(lines), _LINKS).respond(request)
         entries = []
@@ -271,7 +289,7 @@ class HistoryService(Service):
             document |= {"published": [], "links": links}
             return self._shown(layer, document, request, layer_page)
         links += [
-            _link("timemap", self._timemap(layer.key), _LINKS),
+            _link("timemap", _timemap(self._endpoint, layer.key), _LINKS),
             _link("timegate", f"{href}/at", _JSON),
             _link("alternate", f"{href}/feed.atom", ATOM),
             _link("alternate", f"{href}/feed.json", JSON_FEED),
@@ -290,7 +308,7 @@ class HistoryService(Service):
             "links": links,
         }
         response = self._shown(layer, document, request, layer_page)
-        response.headers.append(("Link", self._memento_links(layer)))
+        response.headers.append(("Link", _memento_links(self._endpoint, layer)))
         return response
 
     def _row(
@@ -308,7 +326,7 @@ class HistoryService(Service):
             "from": rfc3339(published.since),
             "until": None if until is None else rfc3339(until),
             "state": state_of(versions),
-            "message": published.message,
+            "message": self._told(layer, published).message,
             "by": published.by,
             "built": [version.built for version in versions],
             **boxes(layer, published.bbox),
@@ -318,9 +336,6 @@ class HistoryService(Service):
             row["changes"] = changes_href(self._endpoint, layer.key, before, published.token)
         return row
 
-    def _timemap(self, layer: str) -> str:
-        return f"{layer_href(self._endpoint, layer)}?f=timemap"
-
     def _timemap_text(self, layer: Layer, history: LayerHistory) -> str:
         """Return the TimeMap (RFC 7089, section 5), of the newest publications."""
         href = layer_href(self._endpoint, layer.key)
@@ -329,7 +344,7 @@ class HistoryService(Service):
         lines = [
             f'<{href}>;rel="original"',
             f'<{href}/at>;rel="timegate"',
-            f'<{self._timemap(layer.key)}>;rel="self";type="{_LINKS}";from="{first}";until="{last}"',
+            f'<{href}?f=timemap>;rel="self";type="{_LINKS}";from="{first}";until="{last}"',
         ]
         for number, published in enumerate(shown):
             words = ["first"] * (number == 0) + ["last"] * (number == len(shown) - 1)
@@ -338,13 +353,6 @@ class HistoryService(Service):
             when = http_date(published.since)
             lines.append(f'<{address}>;rel="{relation}";datetime="{when}"')
         return ",\n".join(lines)
-
-    def _memento_links(self, layer: Layer) -> str:
-        href = layer_href(self._endpoint, layer.key)
-        return (
-            f'<{href}>;rel="original", <{href}/at>;rel="timegate", '
-            f'<{self._timemap(layer.key)}>;rel="timemap";type="{_LINKS}"'
-        )
 
     def _gate(self, request: Request, layer: Layer) -> Response:
         """Redirect to what was published at an instant (RFC 7089, section 4.1)."""
@@ -364,7 +372,7 @@ class HistoryService(Service):
         headers = [
             ("Location", href),
             ("Vary", "accept-datetime"),
-            ("Link", self._memento_links(layer)),
+            ("Link", _memento_links(self._endpoint, layer)),
             _MINUTE,
         ]
         return Response(302, headers)
@@ -384,14 +392,19 @@ class HistoryService(Service):
             if one.token == token:
                 first = first or one
                 until = None if after is None else rfc3339(after.since)
-                spans.append({"from": rfc3339(one.since), "until": until, "message": one.message})
+                message = self._told(layer, one).message
+                spans.append({"from": rfc3339(one.since), "until": until, "message": message})
+        # The counts are those of all data.
+        is_locked = any(isinstance(one, LockedReader) for one in self._readers(layer))
+        is_whole = not (is_locked or self._is_masked(layer))
         document = {
             **_named(layer),
             "title": layer.title,
             "generation": token,
             "published": spans[-_MOST_LISTED:],
             "versions": [
-                {"number": one.number, "built": one.built, **one.facts} for one in versions
+                {"number": one.number, "built": one.built, **(one.facts if is_whole else {})}
+                for one in versions
             ],
             "links": [
                 _link("self", version_href(self._endpoint, layer.key, token), _JSON),
@@ -400,7 +413,7 @@ class HistoryService(Service):
             ],
         }
         response = self._shown(layer, document, request, version_page)
-        response.headers += self._headers_of(layer, first)
+        response.headers += _headers_of(self._endpoint, layer, first)
         return response
 
     def _shown(
@@ -462,13 +475,17 @@ class HistoryService(Service):
             if not dots or history.versions(token) is None:
                 text = f"{pair[:100]!r} is not a pair of versions of {layer.key}, such as A..B"
                 raise UnknownNameError(text, "token")
-        readers = self.site.catalogue.readers_of(layer).values()
+        readers = self._readers(layer)
+        limits = layer.pyramid.finest.limits
+        if isinstance(readers[-1], LockedReader):
+            # Refuses: where data differ is known from the data.
+            readers[-1].locate(limits.min_row, limits.min_col)
         features = changed_features(
             layer,
             history,
             self.site.catalogue.storages,
             (before, after),
-            is_masked=any(reader.is_masked for reader in readers),
+            is_masked=self._is_masked(layer),
         )
         pieces = json_pieces({"type": "FeatureCollection"}, "features", features)
         response = large_response(request, pieces, _GEOJSON)
@@ -499,13 +516,28 @@ class HistoryService(Service):
         elif any(one.dimensions for one in layers):
             histories = {**histories, **self.values.published(layers, self.site.catalogue)}
             layers += value_layers(layers, self.site.catalogue).values()
-        entries = newest(layers, histories, instant)
+        entries = [
+            replace(one, published=self._told(one.layer, one.published))
+            for one in newest(layers, histories, instant)
+        ]
         path = f"/{name}" if layer is None else f"{layer_href('', layer.key)}/{name}"
         title = self.settings.title if layer is None else layer.title
         author = self.site.catalogue.settings.provider
         make, media_type = (atom_feed, ATOM) if name == "feed.atom" else (json_feed, JSON_FEED)
         text = make(self._endpoint, path, title, author, entries)
         return Document(text, media_type).respond(request)
+
+    def _readers(self, layer: Layer) -> Sequence[TileReader]:
+        return list(self.site.catalogue.readers_of(layer).values())
+
+    def _is_masked(self, layer: Layer) -> bool:
+        """Return whether the client sees an area of a layer."""
+        return any(one.is_masked for one in self._readers(layer))
+
+    def _told(self, layer: Layer, one: Publication) -> Publication:
+        """Return a publication, without a message about what is outside of the area of a client."""
+        is_outside = bool(one.bbox) and shown_box(layer, one.bbox) is None
+        return replace(one, message="") if is_outside and self._is_masked(layer) else one
 
     def _found(self, layer: Layer) -> LayerHistory | None:
         """Return the history of a layer or value, or None."""
@@ -534,6 +566,26 @@ class Versions:
         self, layer: Layer, own: Mapping[str, str], token: str, asked: Mapping[str, str]
     ) -> Layer:
         return self._open(layer, own, token, asked)
+
+
+def _timemap(endpoint: str, layer: str) -> str:
+    return f"{layer_href(endpoint, layer)}?f=timemap"
+
+
+def _memento_links(endpoint: str, layer: Layer) -> str:
+    href = layer_href(endpoint, layer.key)
+    return (
+        f'<{href}>;rel="original", <{href}/at>;rel="timegate", '
+        f'<{_timemap(endpoint, layer.key)}>;rel="timemap";type="{_LINKS}"'
+    )
+
+
+def _headers_of(endpoint: str, layer: Layer, first: Publication | None) -> list[tuple[str, str]]:
+    """Return the headers of a document of a version (RFC 7089, section 2.1)."""
+    headers = [("Link", _memento_links(endpoint, layer)), _DAY]
+    if first is not None:
+        headers.append(("Memento-Datetime", http_date(first.since)))
+    return headers
 
 
 def _named(layer: Layer) -> dict[str, Any]:

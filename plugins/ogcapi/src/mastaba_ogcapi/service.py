@@ -71,10 +71,13 @@ class OGCAPIService(Service):
     abilities: ClassVar[tuple[str, ...]] = ("tiles", "maps", "coverages")
     parameters: ClassVar[frozenset[str]] = frozenset(
         (
-            *("bbox", "bbox-crs", "bgcolor", "center", "collection", "collections"),
-            *("crs", "datetime", "exclude-properties", "f", "height", "level", "limit"),
-            *("properties", "resolution", "scale-factor", "scale-size", "subset"),
-            *("subset-crs", "transparent", "width"),
+            *("bbox", "bbox-crs", "bgcolor", "center", "center-crs", "collection", "collections"),
+            *("compression", "crs", "datetime", "exclude-properties", "f", "filename", "fit"),
+            *("height", "interleave", "level", "limit", "mm-per-pixel", "overview-count"),
+            *("pad", "predictor", "properties", "resolution", "scale-axes", "scale-denominator"),
+            *("scale-factor", "scale-size", "scaleaxes", "scalefactor", "scalesize", "sparse"),
+            *("subset", "subset-crs", "tile-height", "tile-width", "tiling", "transparent"),
+            *("void-color", "void-transparent", "width"),
         )
     )
     operations: ClassVar[tuple[str, ...]] = (_DOCUMENT, _GET_MAP, _GET_TILE, _GET_COVERAGE)

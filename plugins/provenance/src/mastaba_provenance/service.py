@@ -98,7 +98,7 @@ class ProvenanceService(Service):
     is_raster_only = True
     allowed_methods: ClassVar[tuple[str, ...]] = ("GET", "POST")
     parameters: ClassVar[frozenset[str]] = frozenset(
-        ("lon", "lat", "bbox", "zoom", "width", "height", "datetime", "limit")
+        ("lon", "lat", "bbox", "zoom", "width", "height", "datetime", "f", "limit")
     )
     operations: ClassVar[tuple[str, ...]] = ("document", "at", "view", "sources")
     layer_schema: ClassVar[Mapping[str, Any]] = {

@@ -18,7 +18,15 @@ from mastaba_ows.errors import status_of
 from mastaba_ows.offers import STYLESHEET, Stylesheet
 from mastaba_styles.fonts import Fonts
 from mastaba_styles.made import made_style
-from mastaba_styles.sheets import LAYER_SCHEMA, STYLE, Addresses, Sheets, findings, rewritten
+from mastaba_styles.sheets import (
+    LAYER_SCHEMA,
+    STYLE,
+    Addresses,
+    Sheet,
+    Sheets,
+    findings,
+    rewritten,
+)
 from mastaba_styles.sources import source_of, why
 from mastaba_styles.sprites import Sprites
 
@@ -117,7 +125,7 @@ class StylesService(Service):
         """Return the styles of a layer; see `mastaba_ows.offers.stylesheets`."""
         if self._source(layer.id) is None:
             return []
-        names = [sheet.name for sheet in self._sheets.by_layer.get(layer.id, ())][1:]
+        names = [sheet.name for sheet in self._sheets_of(layer)][1:]
         uri, segment = self.settings.endpoint_uri, quote(layer.id, safe="")
         first = Stylesheet(
             layer.id, layer.title, f"{uri}/{segment}{_END}", partial(self._style, layer.id, "")
@@ -177,6 +185,11 @@ class StylesService(Service):
             return None
         return source_of(layer, self.site)
 
+    def _sheets_of(self, layer: Layer) -> list[Sheet]:
+        """Return the styles from files of a layer that no rule hides, the default first."""
+        sheets = self._sheets.by_layer.get(layer.id, ())
+        return [one for one in sheets if self.offers(f"style:{one.name}", layer)]
+
     def _style(self, identifier: str, name: str) -> Document:
         """Return a style.
 
@@ -199,9 +212,9 @@ class StylesService(Service):
 
     def _made(self, identifier: str, name: str) -> dict[str, Any]:
         source = self._source(identifier)
-        sheets = self._sheets.by_layer.get(identifier, ())
-        sheet = next((one for one in sheets if name in ("", one.name)), None)
         layer = self.site.catalogue.layers.get(identifier)
+        sheets = self._sheets_of(layer) if layer is not None else []
+        sheet = next((one for one in sheets if name in ("", one.name)), None)
         if layer is not None and source is None and not name and self.publishes(layer):
             raise UnknownPathError(f"the layer {printable(identifier)} has no style: {why(layer)}")
         if source is None or layer is None or (sheet is None and name):

@@ -34,6 +34,7 @@ class TileMapServer(Service):
     rank: ClassVar[int] = 30
     title: ClassVar[str] = "TMS service"
     abilities: ClassVar[tuple[str, ...]] = ("tiles",)
+    parameters: ClassVar[frozenset[str]] = frozenset(("filename", "style"))
     operations: ClassVar[tuple[str, ...]] = (_DOCUMENT, _GET_TILE)
     settings_schema: ClassVar[Mapping[str, Any]] = {
         "y_origin": {

@@ -68,6 +68,7 @@ class UsageService(Service):
     name = "usage"
     title = "Usage"
     abilities: ClassVar[tuple[str, ...]] = ("usage",)
+    parameters: ClassVar[frozenset[str]] = frozenset(("by", "f", "from", "level", "to", "where"))
     is_viewed: ClassVar[bool] = False
     always_on: ClassVar[bool] = True
 

@@ -48,6 +48,9 @@ class Viewer(Service):
     name: ClassVar[str] = "viewer"
     title: ClassVar[str] = "Map viewer"
     abilities: ClassVar[tuple[str, ...]] = ("pages",)
+    parameters: ClassVar[frozenset[str]] = frozenset(
+        ("bbox", "cell", "format", "q", "set", "style", "transparent")
+    )
     settings_schema: ClassVar[Mapping[str, Any]] = SETTINGS
 
     def page_uri(self) -> str:

@@ -32,9 +32,10 @@ class WCSService(Service):
     abilities: ClassVar[tuple[str, ...]] = ("coverages",)
     parameters: ClassVar[frozenset[str]] = frozenset(
         (
-            *("acceptversions", "bbox", "coverage", "coverageid", "crs", "format"),
-            *("height", "interpolation", "mediatype", "outputcrs", "request", "resx"),
-            *("resy", "scalefactor", "scalesize", "sections", "service", "subset"),
+            *("acceptversions", "bbox", "coverage", "coverageid", "crs", "format", "height"),
+            *("inspire", "interpolation", "mediatype", "outputcrs", "rangesubset", "request"),
+            *("resolution", "response_crs", "resx", "resy", "scaleaxes", "scaleextent"),
+            *("scalefactor", "scalesize", "sections", "service", "size", "subset"),
             *("subsettingcrs", "version", "width"),
         )
     )

@@ -34,10 +34,11 @@ class WMSService(Service):
     abilities: ClassVar[tuple[str, ...]] = ("maps", "info", "legend")
     parameters: ClassVar[frozenset[str]] = frozenset(
         (
-            *("bbox", "bgcolor", "crs", "dpi", "exceptions", "feature_count", "format"),
-            *("format_options", "height", "i", "info_format", "j", "layer", "layers"),
-            *("provenance", "query_layers", "request", "sld_version", "service", "srs", "style"),
-            *("styles", "transparent", "version", "width", "wmtver", "x", "y"),
+            *("bbox", "bgcolor", "crs", "dpi", "exception", "exceptions", "feature_count"),
+            *("filename", "format", "format_options", "height", "i", "info_format", "inspire"),
+            *("j", "layer", "layers", "provenance", "query_layers", "request", "sld_version"),
+            *("service", "srs", "str_dpi", "style", "styles", "transparent", "version", "width"),
+            *("wmtver", "x", "y"),
             *("elevation", "time"),
         )
     )

@@ -33,9 +33,9 @@ class WMTSService(Service):
     abilities: ClassVar[tuple[str, ...]] = ("tiles", "info", "legend")
     parameters: ClassVar[frozenset[str]] = frozenset(
         (
-            *("acceptformats", "acceptversions", "format", "i", "infoformat", "j"),
-            *("layer", "provenance", "request", "sections", "service", "style", "tilecol"),
-            *("tilematrix", "tilematrixset", "tilerow", "version"),
+            *("acceptformats", "acceptversions", "filename", "format", "i", "info_format"),
+            *("infoformat", "inspire", "j", "layer", "provenance", "request", "sections"),
+            *("service", "style", "tilecol", "tilematrix", "tilematrixset", "tilerow", "version"),
             *("elevation", "time"),
         )
     )

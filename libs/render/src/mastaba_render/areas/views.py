@@ -63,7 +63,7 @@ def narrowed(layer: Layer, area: Area, cut: Cut = Cut.MASK) -> Layer | None:
     if geographic is None:
         return None
     edges = _edges_of(layer, area)
-    pyramid = layer.pyramid
+    pyramid, matrices = layer.pyramid, layer.pyramid.tile_matrix_set.matrices
     native: BoundingBox | None = layer.native_bbox
     for part in edges():
         if native is not None:
@@ -75,6 +75,12 @@ def narrowed(layer: Layer, area: Area, cut: Cut = Cut.MASK) -> Layer | None:
             levels[name] = replace(level, limits=limits)
     if native is None or not levels:
         return None
+    # What documents say of all variants together.
+    of_variants = {
+        name: limits
+        for name, whole in layer.tile_limits.items()
+        if (limits := LevelArea(matrices[name], edges, _cut(layer, cut)).limits(whole)) is not None
+    }
     info = layer.feature_info
     if info is not None and info.url is not None:
         # Another server answers with whole features, and with those near a point.
@@ -91,6 +97,7 @@ def narrowed(layer: Layer, area: Area, cut: Cut = Cut.MASK) -> Layer | None:
         pyramid=shown,
         native_bbox=native,
         geographic_bbox=geographic,
+        tile_limits=MappingProxyType(of_variants),
         feature_info=info,
         generation=f"{layer.generation}-a{digest}",
     )
@@ -103,9 +110,10 @@ def _cut(layer: Layer, cut: Cut) -> Cut:
 
 def _edges_of(layer: Layer, area: Area) -> Callable[[], Sequence[Edges]]:
     """Return a function that returns the edges of an area for all levels of a layer."""
-    pyramid = layer.pyramid
-    levels = pyramid.levels.values()
-    box = reduce(BoundingBox.union, (one.matrix.bbox_of(one.limits) for one in levels))
+    pyramid, matrices = layer.pyramid, layer.pyramid.tile_matrix_set.matrices
+    boxes = [one.matrix.bbox_of(one.limits) for one in pyramid.levels.values()]
+    boxes += [matrices[name].bbox_of(limits) for name, limits in layer.tile_limits.items()]
+    box = reduce(BoundingBox.union, boxes)
     tolerance = _TOLERANCE * pyramid.finest.matrix.cell_size
     crs = pyramid.tile_matrix_set.crs
     return lambda: _edges(area, crs, box, tolerance)

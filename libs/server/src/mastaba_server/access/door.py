@@ -36,6 +36,8 @@ _COPIES: Final = (
 )
 _SIGNED: Final = "links=signed"
 _MOST_GRANTS: Final = 8192
+_MOST_CHARACTERS: Final = 2 * 1024**2
+"""Of the credentials of kept grants: keys are short, but tokens may have thousands."""
 _MOST_NARROWED: Final = 256
 
 
@@ -80,6 +82,7 @@ class Door:
         # Grants by what was shown: those that were used since the dictionary was full, and others.
         self._kept: dict[tuple[Shown, ...], Visit] = {}
         self._older: dict[tuple[Shown, ...], Visit] = {}
+        self._characters = 0
         # The same ones, by the text of their only credential.
         self._by_path: dict[str, Visit] = {}
         self._by_query: dict[str, Visit] = {}
@@ -226,10 +229,13 @@ class Door:
             if not shown:
                 self._anonymous = visit
         if shown and not visit.is_anonymous and self._kept.get(shown) is not visit:
-            if len(self._kept) >= _MOST_GRANTS:
+            size = sum(len(one.text) for one in shown)
+            if len(self._kept) >= _MOST_GRANTS or self._characters + size > _MOST_CHARACTERS:
                 self._older = self._kept.copy()
                 for kept in (self._kept, self._by_path, self._by_query):
                     kept.clear()
+                self._characters = 0
+            self._characters += size
             self._kept[shown] = visit
             if len(shown) == 1 and shown[0].form is Form.PATH:
                 self._by_path[shown[0].text] = visit

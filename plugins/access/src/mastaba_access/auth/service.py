@@ -59,6 +59,7 @@ class AuthService(Service):
     is_viewed: ClassVar[bool] = False
     allows_cors: ClassVar[bool] = False
     allowed_methods: ClassVar[tuple[str, ...]] = ("GET", "POST")
+    parameters: ClassVar[frozenset[str]] = frozenset(("return",))
     operations: ClassVar[tuple[str, ...]] = ("check", "session", "sign")
     settings_schema: ClassVar[Mapping[str, Any]] = {
         "header": {
@@ -106,7 +107,7 @@ class AuthService(Service):
         # nginx takes any status but these for a failure of the check.
         self._knows_statuses = header != "X-Original-URI"
         self._ttl: float = own.get("ttl", 5)
-        self._grants: dict[Shown, Grant] = {}
+        self._grants: dict[tuple[Shown, ...], Grant] = {}
 
     def takes_credential_at(self, path: str) -> bool:
         return path in ("/session", "/sign")
@@ -187,13 +188,13 @@ class AuthService(Service):
         return Response(200, headers)
 
     def _grant(self, gate: Gate, shown: tuple[Shown, ...], environ: Mapping[str, Any]) -> Grant:
-        found = self._grants.get(shown[0])
+        found = self._grants.get(shown)
         if found is not None and found.epoch == gate.epoch and time.time() < found.ends:
             return found
         grant = gate.grant(shown, environ, environ.get("REMOTE_ADDR", ""))
         if len(self._grants) >= _MOST_KEPT:
             self._grants.clear()
-        self._grants[shown[0]] = grant
+        self._grants[shown] = grant
         return grant
 
     def _refusal(self, error: AccessError | OverloadedError, request: Request) -> Response:

@@ -48,6 +48,9 @@ class TerrainService(Service):
     is_raster_only = True
     default_cors = True
     abilities: ClassVar[tuple[str, ...]] = ("terrain",)
+    parameters: ClassVar[frozenset[str]] = frozenset(
+        ("encoding", "extensions", "f", "fill", "format", "missing", "precision", "size")
+    )
     operations: ClassVar[tuple[str, ...]] = ("tile", "tilejson", "style", "mesh", "contours")
     settings_schema: ClassVar[Mapping[str, Any]] = SETTINGS_SCHEMA
     layer_schema: ClassVar[Mapping[str, Any]] = LAYER_SCHEMA

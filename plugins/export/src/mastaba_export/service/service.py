@@ -101,6 +101,7 @@ class ExportService(Service):
     rank = 60
     title = "Downloads"
     abilities: ClassVar[tuple[str, ...]] = ("downloads",)
+    parameters: ClassVar[frozenset[str]] = frozenset(("f", "limit", "offset"))
     operations: ClassVar[tuple[str, ...]] = (_DOCUMENT, _EXECUTE, _ESTIMATE, _JOB, _FILE)
     allowed_methods: ClassVar[tuple[str, ...]] = ("GET", "POST", "DELETE")
     exposed_headers = (
