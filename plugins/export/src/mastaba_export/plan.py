@@ -334,14 +334,13 @@ def _level(
     if blocks > MOST_BLOCKS:
         raise _too_many(blocks)
     rows, columns = selection.blocks(height, width)
-    is_ordered = height == width and height & (height - 1) == 0
-    if is_ordered:
+    if height == width and height & (height - 1) == 0:
         # The curve through blocks is the same as that through tiles only if the orders fit.
         size = max(order - int(math.log2(height)), 0)
     else:
         size = order_of(-(-matrix.matrix_width // width), -(-matrix.matrix_height // height))
     along = np.argsort(positions(columns, rows, size), kind="stable")
-    return ExportLevel(matrix, zoom, selection, source, rows[along], columns[along], is_ordered)
+    return ExportLevel(matrix, zoom, selection, source, rows[along], columns[along])
 
 
 def _blocks_around(limits: TileLimits, height: int, width: int) -> int:
