@@ -110,8 +110,14 @@ class ExportPlan:
     def tiles(self) -> int:
         """Number of selected tiles, stored or not."""
         if self.coverage is not None:
-            return sum(_tiles_by_level(self.coverage).values())
+            return sum(self.raster_tiles.values())
         return sum(level.selection.count for level in self.levels)
+
+    @property
+    def raster_tiles(self) -> dict[str, int]:
+        """Numbers of tiles of a tif or cog, by the level from which they are made."""
+        assert self.coverage is not None
+        return _tiles_by_level(self.coverage)
 
     @cached_property
     def digest(self) -> str:
