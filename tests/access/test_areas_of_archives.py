@@ -287,6 +287,21 @@ def test_tiles_as_they_are_stored_have_the_media_type_that_is_announced(
     assert kinds == {world.whole: {"image/png", "image/jpeg"}, world.part: {"image/png"}}
 
 
+@pytest.mark.thorough
+@pytest.mark.parametrize("layer", RASTERS)
+def test_no_answer_for_an_area_has_the_etag_of_another_one(
+    layer: str, worlds: tuple[World, World]
+) -> None:
+    """Also not if the archive has the same generation, as a cache would find it."""
+    compared = 0
+    for path, body in addresses(layer):
+        part, whole = (worlds[0].ask(path, key, body) for key in (worlds[0].part, worlds[0].whole))
+        if part.data != whole.data and "ETag" in part.headers:
+            assert part.headers["ETag"] != whole.headers.get("ETag"), path
+            compared += 1
+    assert compared > 20
+
+
 def _content(response: TestResponse) -> Any:
     """Return the body without the generation of the archive, which is that of all its pixels."""
     if response.content_type.startswith("image/tiff"):

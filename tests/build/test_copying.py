@@ -6,6 +6,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from mastaba_build.output.history import History
 from mastaba_build.output.lock import locked
 from mastaba_build.output.packs import pack_pyramid
 from mastaba_build.plan.plan import Plan
+from mastaba_build.pyramid import copying
 from mastaba_build.pyramid.copying import Options, copy_pyramid
 from mastaba_build.pyramid.history import log
 from mastaba_build.work.build import build
@@ -144,6 +146,30 @@ def test_no_byte_is_read_twice(pyramid: Destination, shelves: Callable[[str], De
     Counting.read_bytes = 0
     copied = copy_pyramid(one, "map", two)
     assert Counting.read_bytes <= 1.1 * copied.bytes + 200_000  # and the documents
+
+
+def test_few_slabs_wait_for_a_thread(
+    pyramid: Destination, shelves: Callable[[str], Destination], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pyramid may have millions of them."""
+    waiting: list[int] = []
+    submitted: list[Any] = []
+
+    class Watched(ThreadPoolExecutor):
+        def submit(self, *call: Any, **options: Any) -> Any:
+            submitted.append(super().submit(*call, **options))
+            waiting.append(sum(not one.done() for one in submitted))
+            return submitted[-1]
+
+    monkeypatch.setattr(copying, "ThreadPoolExecutor", Watched)
+    monkeypatch.setattr(copying, "_TOGETHER", 5)
+    reports: list[tuple[int, int]] = []
+    copied = copy_pyramid(
+        pyramid, "map", shelves("store"), report=lambda *numbers: reports.append(numbers)
+    )
+    assert max(waiting) <= 5
+    assert len(submitted) == copied.slabs > 10
+    assert reports == [(number, copied.slabs) for number in range(1, copied.slabs + 1)]
 
 
 def test_an_interrupted_copy_is_resumed(

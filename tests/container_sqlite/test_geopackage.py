@@ -36,21 +36,23 @@ def _png16(values: Any) -> bytes:
     return output.getvalue()
 
 
-def test_integer_coverage(tmp_path: Path) -> None:
+@pytest.mark.parametrize("null", [65535.0, -9999.0, 0.5, 1e300])
+def test_integer_coverage(tmp_path: Path, null: float) -> None:
+    """Its null may be a number that no pixel can have."""
     raw = np.random.default_rng(1).integers(0, 60000, (256, 256))
     raw[3, 5] = 65535
     tiles = {(0, 0, 0): _png16(raw), (1, 1, 1): _png16(raw)}
     path = write_geopackage(
         tmp_path / "a.gpkg",
         tiles,
-        coverage=("integer", 2.0, -10.0, 65535.0, "grid-value-is-area"),
+        coverage=("integer", 2.0, -10.0, null, "grid-value-is-area"),
         scales={2: (0.5, 200.0)},
     )
     client = client_of(tmp_path / "site", A={"path": str(path)})
     for tile, scale, offset in (((0, 0, 0), 1.0, 0.0), ((1, 1, 1), 0.5, 200.0)):
         found = np.frombuffer(client.get(wmts("A", tile, "EPSG2154_a", FLOAT)).data, "<f4")
         expected = ((raw * scale + offset) * 2.0 - 10.0).astype(np.float32)
-        expected[3, 5] = -99999.0
+        expected[raw == null] = -99999.0
         assert np.array_equal(found.reshape(256, 256), expected)
 
 

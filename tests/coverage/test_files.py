@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import subprocess
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,16 +13,20 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.coverage.ground import FORMATS, ORIGIN, TILE, Ground, whole, written
+from tests.tiny import tiny_installation
 from tifffile import TiffFile
 
+from mastaba.wsgi import create_application
 from mastaba_coverage import (
     Cells,
+    Coverage,
     CoverageLimits,
     CoveragePlan,
     CoverageRequest,
     Extractor,
     Scaling,
     TiffOptions,
+    extract,
 )
 from mastaba_writer.tile_encoder import encode_tile
 
@@ -137,6 +142,37 @@ def test_cog_of_the_whole_layer(
         blank = 0 if channels in (2, 4) else None
         expected = made.values(level, *(edge // step for edge in edges), blank, tile=alone(made))
         assert equal_bits(read(path, None if number == 0 else number - 1), expected)
+
+
+def test_tiles_of_a_set_are_named_as_gdal_names_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mastaba_coverage.plan._SMALLEST", 128)
+    site = create_application(str(tiny_installation(tmp_path / "tiny"))).site
+    layer = site.catalogue.layers["RGB_JPG"]
+    coverage = Coverage.of(layer, site.catalogue.readers[layer.id])
+    finest, fields = coverage.finest, coverage.fields
+    plan = CoveragePlan.cog(coverage, finest.window, fields)
+    path = written(extract(plan, CoverageLimits()), tmp_path / "whole.tif")
+    with rasterio.open(path) as source:
+        tags = source.tags(ns="TILING_SCHEME")
+        aligned = len(source.overviews(1)) + 1
+        corner = source.transform.c, source.transform.f
+    assert tags == {
+        "NAME": "PM",
+        "ZOOM_LEVEL": finest.matrix.id,
+        "ALIGNED_LEVELS": str(aligned),
+    }
+    assert aligned > 1
+    matrix = finest.matrix
+    side = 256 * matrix.cell_size * 2 ** (aligned - 1)
+    for distance in (corner[0] - matrix.origin_x, matrix.origin_y - corner[1]):
+        assert distance / side == pytest.approx(round(distance / side), abs=1e-6)
+    cells = replace(finest.window, top=finest.window.top + 1)
+    beside = CoveragePlan.exact(coverage, finest, cells, fields, TiffOptions("none"))
+    path = written(extract(beside, CoverageLimits()), tmp_path / "beside.tif")
+    with rasterio.open(path) as source:
+        assert source.tags(ns="TILING_SCHEME") == {}
 
 
 def test_tifffile_reads_the_same(ground: MakeGround, tmp_path: Path) -> None:

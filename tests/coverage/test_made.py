@@ -15,7 +15,9 @@ from tests.coverage.ground import ORIGIN, TILE, Ground, whole
 from mastaba.api.catalogue import CRS, BoundingBox
 from mastaba.errors import InvalidParameterError, OverloadedError, UnsupportedFormatError
 from mastaba_coverage import (
+    Cells,
     CoverageLimits,
+    CoveragePlan,
     CoverageRequest,
     CoverageTooLargeError,
     DrawnPlan,
@@ -153,6 +155,37 @@ def test_jpeg_of_one_field_is_read_by_gdal(colours: Ground) -> None:
     with opened(file_of(colours, request)) as source:
         found = source.read(1).astype(int)
     assert np.abs(found - expected[:, :, 0]).mean() < 12
+
+
+@pytest.mark.parametrize("fields", [("red",), ("red", "green", "blue")])
+def test_jpeg_in_strips_has_whole_blocks(fields: tuple[str, ...], colours: Ground) -> None:
+    """Readers of old files refuse other strips (TIFF, technical note 2)."""
+    tifffile = pytest.importorskip("tifffile")
+    window = trim(LEFT, TOP, 700, 600)
+    request = CoverageRequest(window, fields=fields, tiff=TiffOptions("jpeg", is_tiled=False))
+    data = file_of(colours, request)
+    expected = colours.values("3", TOP, TOP + 600, LEFT, LEFT + 700)[:, :, : len(fields)]
+    assert np.abs(pixels(data).reshape(expected.shape).astype(int) - expected).mean() < 12
+    with tifffile.TiffFile(io.BytesIO(data)) as file:
+        rows = file.pages[0].rowsperstrip
+    assert rows % 16 == 0
+    assert rows < 600
+
+
+@pytest.mark.parametrize(("compression", "columns"), [("webp", 16_384), ("jpeg", 65_501)])
+def test_strips_wider_than_a_format_allows_are_refused(
+    compression: str, columns: int, colours: Ground
+) -> None:
+    if compression not in offered_compressions():
+        pytest.skip("imagecodecs is not installed")
+    coverage, fields = colours.coverage, ("red", "green", "blue")
+    for count, is_tiled in ((columns - 1, False), (columns, True)):
+        tiff = TiffOptions(compression, is_tiled=is_tiled)
+        CoveragePlan.exact(coverage, coverage.finest, Cells(400, 401, 0, count), fields, tiff)
+    cells, tiff = Cells(400, 401, 0, columns), TiffOptions(compression, is_tiled=False)
+    with pytest.raises(InvalidParameterError, match=f"{compression} needs tiles") as raised:
+        CoveragePlan.exact(coverage, coverage.finest, cells, fields, tiff)
+    assert raised.value.parameter == "tiling"
 
 
 @pytest.mark.parametrize(("width", "height"), [(128, 256), (1024, 144)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,13 +16,16 @@ from tests.coverage.national import NODATA, National
 
 from mastaba.errors import ObjectChangedError
 from mastaba_coverage import (
+    CompressedFile,
     CoverageLimits,
+    CoveragePlan,
     CoverageRequest,
     Extractor,
     Interval,
     TiffOptions,
     Trim,
     extract,
+    plan,
     sampled,
 )
 from mastaba_coverage.cells import Cells
@@ -77,6 +81,52 @@ def test_overview_of_many_cells_is_computed_in_pieces(
     monkeypatch.setattr(sampled, "_MOST", 12_000)
     assert b"".join(answer.pieces(0, answer.size)) == whole
     assert 6000 < largest <= 12_000
+
+
+def test_a_server_computes_no_overview_of_very_many_stored_tiles(
+    national: National, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clients read the coarsest overview first: it was once computed from the whole level."""
+    monkeypatch.setattr(plan, "_SMALLEST", 4)
+    finest = national.coverage.finest
+    # No coarser level is stored.
+    coverage = replace(national.coverage, grids={finest.matrix.id: finest})
+    whole = CoveragePlan.cog(coverage, finest.window, coverage.fields)
+    assert [image.matrix.cell_size for image in whole.images[-2:]] == [256, 512]
+    extractor = Extractor(national.application.site, CoverageLimits())
+    found = extractor.plan(coverage, CoverageRequest(is_cog=True))
+    assert isinstance(found, CoveragePlan)
+    assert [image.matrix.cell_size for image in found.images] == [1, 2, 4, 8, 16]
+    # Other levels are fine enough for all.
+    stored = extractor.plan(national.coverage, CoverageRequest(is_cog=True))
+    assert len(stored.images) > len(found.images)
+
+
+def test_an_estimate_computes_no_overview_of_very_many_stored_tiles(
+    national: National, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is made by a server; a worker may compute them."""
+    monkeypatch.setattr(plan, "_SMALLEST", 4)
+    finest = national.coverage.finest
+    coverage = replace(national.coverage, grids={finest.matrix.id: finest})
+    tiff = TiffOptions("deflate", is_exact=True)
+    file = CompressedFile(
+        CoveragePlan.cog(coverage, finest.window, coverage.fields, tiff), CoverageLimits()
+    )
+    steps: list[float] = []
+    tile = sampled.SampledTiles._tile
+
+    def noted(tiles: sampled.SampledTiles, number: int) -> Pixels:
+        steps.append(tiles._sampling.step)
+        return tile(tiles, number)
+
+    monkeypatch.setattr(sampled.SampledTiles, "_tile", noted)
+    estimated, samples = file.estimate(8)
+    assert max(steps) == 16
+    assert len(samples) == len(file.plan.images)
+    size = file.reserved + sum(len(file.part(number).data) for number in range(file.count))
+    assert max(steps) == 512
+    assert estimated == pytest.approx(size, rel=0.05)
 
 
 def test_overviews_of_classes_are_stored_values(tmp_path: Path) -> None:

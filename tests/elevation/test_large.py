@@ -25,7 +25,6 @@ from werkzeug.test import Client, TestResponse
 from mastaba.api.web import SizedBody
 from mastaba_elevation.edr import written
 from mastaba_elevation.queries import grids
-from mastaba_elevation.web import numbers
 from mastaba_server import body as server_body
 from mastaba_server.web import large
 
@@ -81,12 +80,11 @@ def test_pieces_are_the_same_answer_in_each_format(
 def test_large_answer_has_the_headers_of_a_small_one(
     client: Client, monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:
-    monkeypatch.setattr(large, "IN_MEMORY", 1 << 16)
     monkeypatch.setattr(server_body, "IN_MEMORY", 1 << 16)
     query = cube(120, form)
     plain = client.get(CUBE, query_string=query)
     assert plain.status_code == 200
-    assert len(plain.data) > large.IN_MEMORY
+    assert len(plain.data) > server_body.IN_MEMORY
     assert plain.headers["Content-Length"] == str(len(plain.data))
     packed = client.get(CUBE, query_string=query, headers={"Accept-Encoding": "gzip"})
     assert packed.headers["Content-Encoding"] == "gzip"
@@ -110,7 +108,7 @@ def test_large_answers_of_other_protocols_go_to_a_file_too(open_with: Open) -> N
     line = [[20 + k * 1e-3, 10.0] for k in range(20_000)]
     body = {"dataset": "world", "geometry": {"type": "MultiPoint", "coordinates": line}}
     response = post(client, "/elevation/points", body)
-    assert len(response.data) > large.IN_MEMORY
+    assert len(response.data) > server_body.IN_MEMORY
     assert len(json.loads(response.data)["results"]) == len(line)
     same = post(client, "/elevation/points", body, headers={"Accept-Encoding": "gzip"})
     assert gzip.decompress(same.data) == response.data
@@ -158,8 +156,7 @@ def test_large_answers_go_to_a_file(
         return files[-1]
 
     monkeypatch.setattr(large, "spooled", noted)
-    for module in (large, numbers, server_body):
-        monkeypatch.setattr(module, "IN_MEMORY", 1 << 15)
+    monkeypatch.setattr(server_body, "IN_MEMORY", 1 << 15)
     again = post(client, path, body)
     assert again.data == plain.data
     assert len(again.data) > 1 << 15

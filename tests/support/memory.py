@@ -9,7 +9,7 @@ from typing import TypeVar
 import pytest
 
 from mastaba_server import body
-from mastaba_server.web import large, pieces
+from mastaba_server.web import pieces
 
 T = TypeVar("T")
 
@@ -31,6 +31,5 @@ def peak_of(call: Callable[[], T]) -> tuple[T, int]:
 
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Write answers larger than `IN_MEMORY` to files: small ones show what large ones need."""
-    for module in (body, large):
-        monkeypatch.setattr(module, "IN_MEMORY", IN_MEMORY)
+    monkeypatch.setattr(body, "IN_MEMORY", IN_MEMORY)
     monkeypatch.setattr(pieces, "_PIECE", 1 << 14)

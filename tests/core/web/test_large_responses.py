@@ -53,8 +53,9 @@ def answer(mark: str, credential: str, coding: str) -> tuple[Response, bytes]:
     response = large_response(Request("GET", "/", "", environ), pieces, "application/json")
     addresses.write(response)
     body = response.body
+    # A compressed one may be small.
+    assert coding or isinstance(body, SizedBody)
     if isinstance(body, SizedBody):
-        # A compressed one may be small.
         body, spooled = b"".join(body), body
         spooled.close()
     text = gzip.decompress(body) if coding else body

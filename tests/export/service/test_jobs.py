@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
@@ -15,10 +16,12 @@ from pmtiles.reader import MemorySource, Reader
 from tests.export.service.conftest import TILES, URL, Exports
 
 from mastaba.api.access import GRANT, Grant, Principal
+from mastaba_conformance.counting_storage import count_calls
 from mastaba_export.jobs.worker import StoppedError
 from mastaba_export.plan import plan
 from mastaba_export.request import ExportRequest
 from mastaba_export.verify import verify
+from mastaba_server.messages import CLIENT
 
 Open = Callable[..., Exports]
 
@@ -166,6 +169,51 @@ def test_too_large_job_is_refused(open_exports: Open, limit: str, name: str) -> 
     assert estimate["fits"] is False
     assert estimate["detail"] == content["detail"]
     assert exports.client.get("/export/jobs").get_json()["jobs"] == []
+
+
+@pytest.mark.parametrize("name", ["execution", "estimate"])
+@pytest.mark.parametrize(("limit", "unit"), [("max_tiles", "tiles"), ("max_pixels", "pixels")])
+def test_raster_of_too_many_tiles_is_refused_before_indices_are_read(
+    open_exports: Open, limit: str, unit: str, name: str
+) -> None:
+    """A server once held the places of all tiles of a layer to say that they are too many."""
+    exports = open_exports(limits={limit: 1})
+    counting = count_calls(exports.site.catalogue, "RGB_PNG")
+    inputs = {**LAYER, "format": "cog"}
+    response = exports.post(f"/export/processes/export-coverage/{name}", inputs)
+    content = response.get_json()
+    assert response.status_code == 413
+    assert (content["limit"], content[unit] > 1) == (1, True)
+    assert not counting.reads
+
+
+class Waiting:
+    """A client that waits, or hangs up after it was looked at some times."""
+
+    def __init__(self, looks: int) -> None:
+        self.looks, self.replaced = looks, 0
+
+    def is_gone(self) -> bool:
+        self.looks -= 1
+        return self.looks < 0
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        self.replaced += 1
+        yield
+
+
+@pytest.mark.parametrize("inputs", [LAYER, {"layer": "FLOAT32_ZIP", "tile_format": "png"}])
+def test_estimates_hold_up_nobody_and_end_when_the_client_has_gone(
+    exports: Exports, inputs: dict[str, str]
+) -> None:
+    """They may take minutes; a process without a sign of life for one is replaced."""
+    stays, leaves = Waiting(10**6), Waiting(0)
+    path = f"{TILES}/estimate"
+    found = exports.post(path, inputs, environ_overrides={CLIENT: stays})
+    assert found.status_code == 200, found.text
+    assert stays.replaced >= 1
+    assert exports.post(path, inputs, environ_overrides={CLIENT: leaves}).status_code == 499
 
 
 def test_pages_of_jobs_lead_to_the_oldest_one(open_exports: Open) -> None:

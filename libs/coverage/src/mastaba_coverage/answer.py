@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 _FEW: Final = 4096
 """Tiles of a file that is planned quickly, so that its head is not kept."""
 
+_SIDE: Final = 256
+"""Pixels of a side of tiles whose scheme GDAL names."""
+
 _SAMPLED: Final = 8
 """Tiles of each image that are read to find out whether they can be copied."""
 
@@ -294,9 +297,19 @@ def fields_of(plan: CoveragePlan, blocks: Sequence[TileBlock] | None = None) -> 
         )
         if number == 0:
             tags += place_fields(coverage, plan.edges, plan.crs, size, is_post=plan.is_post)
-            tags += metadata_fields(coverage, plan.origin)
+            tags += metadata_fields(coverage, plan.origin, _tiling_of(plan))
         found.append(tags)
     return found
+
+
+def _tiling_of(plan: CoveragePlan) -> dict[str, str]:
+    """Return the items of the domain TILING_SCHEME, as GDAL writes them; none for other tiles."""
+    matrix, matrices = plan.grid.matrix, plan.coverage.layer.pyramid.tile_matrix_set.matrices
+    if not plan.aligned or (matrix.tile_width, matrix.tile_height) != (_SIDE, _SIDE):
+        return {}
+    zoom = matrix.id if matrix.id.isdecimal() else str(list(matrices).index(matrix.id))
+    name = plan.coverage.layer.pyramid.tile_matrix_set.id
+    return {"NAME": name, "ZOOM_LEVEL": zoom, "ALIGNED_LEVELS": str(plan.aligned)}
 
 
 def key_of(plan: CoveragePlan) -> str:

@@ -15,6 +15,7 @@ from isal import isal_zlib
 from mastaba.api.catalogue import Codec
 from mastaba.errors import InvalidParameterError
 from mastaba_coverage.layout import Field
+from mastaba_coverage.shape import TileShape
 
 if TYPE_CHECKING:
     from mastaba_render.api.decoding import Pixels
@@ -45,6 +46,10 @@ STORED: Final = {
 
 _OPTIONAL: Final = ("lerc", "zstd", "webp")
 _PREDICTED: Final = ("lzw", "deflate", "zstd")
+_WIDEST: Final = {"jpeg": 65500, "webp": 16383}
+"""Columns that the formats, and libjpeg, can hold."""
+_MCU: Final = 16
+"""Rows of JPEG that are compressed together, where chroma has half the resolution."""
 _DEFLATE_LEVEL: Final = 1
 _ZSTD_LEVEL: Final = 9
 _QUALITY: Final = 90
@@ -119,6 +124,22 @@ class TileCodec:
         if self.name == "lerc":
             return [Field.of(50674, "I", _LERC_VERSION, 0)]
         return [Field.of(317, "H", self.predictor)] if self.predictor > 1 else []
+
+    def strips(self, columns: int, cell: int) -> TileShape:
+        """Return strips for an image.
+
+        Args:
+            columns: of the image.
+            cell: bytes of a cell.
+
+        Raises:
+            InvalidParameterError: the codec cannot hold so many columns.
+        """
+        if columns > _WIDEST.get(self.name, columns):
+            raise InvalidParameterError(
+                f"{self.name} needs tiles for {columns} columns, not strips", "tiling"
+            )
+        return TileShape.strips(columns, cell, _MCU if self.name == "jpeg" else 1)
 
     def encode(self, pixels: Pixels) -> bytes:
         """Return a tile.

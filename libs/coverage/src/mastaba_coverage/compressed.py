@@ -12,6 +12,7 @@ import numpy.typing as npt
 from mastaba_coverage.answer import blocks_of, check_tiles, fields_of, key_of, version_of, window_of
 from mastaba_coverage.errors import CoverageTooLargeError
 from mastaba_coverage.layout import LARGEST_CLASSIC, TiffImage, TiffLayout, framed
+from mastaba_coverage.plan import MOST_COMPUTED
 from mastaba_coverage.sources import READ_AT_A_TIME, WrittenTiles
 
 if TYPE_CHECKING:
@@ -154,14 +155,19 @@ class CompressedFile:
         """
         total = self.reserved
         samples: list[tuple[list[int], int]] = []
+        sizes: list[int] = []
         for image, window in enumerate(self._windows):
             numbers = np.flatnonzero(window.sizes)
             if not len(numbers):
                 continue
-            chosen = numbers[np.unique(np.linspace(0, len(numbers) - 1, most).astype(int))]
-            found = [self._pixels(image, int(one), int(one) + 1) for one in chosen]
-            tiles = [pixels for blocks in found for pixels in blocks if pixels is not None]
-            sizes = [len(framed(self.plan.codec.encode(pixels))) for pixels in tiles]
+            sampling = self.plan.images[image].sampling
+            # A tile of a very coarse overview needs a large part of the level: those before it
+            # stand for it.
+            if not sizes or sampling is None or sampling.step <= MOST_COMPUTED:
+                chosen = numbers[np.unique(np.linspace(0, len(numbers) - 1, most).astype(int))]
+                found = [self._pixels(image, int(one), int(one) + 1) for one in chosen]
+                tiles = [pixels for blocks in found for pixels in blocks if pixels is not None]
+                sizes = [len(framed(self.plan.codec.encode(pixels))) for pixels in tiles]
             samples.append((sizes, len(numbers)))
             total += round(sum(sizes) / len(sizes) * len(numbers))
         return total, samples

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from mastaba_coverage.answer import block_kind, count_of_tiles, fields_of
 from mastaba_coverage.cells import Cells
-from mastaba_coverage.plan import CoveragePlan
+from mastaba_coverage.plan import MOST_COMPUTED, CoveragePlan
 
 if TYPE_CHECKING:
     from mastaba_coverage.grid import Coverage
@@ -51,7 +51,7 @@ def _fits(coverage: Coverage, limits: CoverageLimits, side: int, number: int) ->
     height, width = side * matrix.tile_height, side * matrix.tile_width
     top, left = number * height, number * width
     cells = Cells(top, top + height, left, left + width)
-    plan = CoveragePlan.cog(coverage, cells, coverage.fields)
+    plan = CoveragePlan.cog(coverage, cells, coverage.fields, most=MOST_COMPUTED)
     return (
         count_of_tiles(plan) <= limits.tiles
         and sum(_slabs(image) for image in plan.images) <= limits.indices

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING, Final
 
 from mastaba.api.catalogue import BoundingBox, TileLimits, TileMatrix
@@ -28,6 +28,11 @@ _ALWAYS_PADDED: Final = 4
 _PADDED: Final = 8
 """The same, as the part of the image: one of eight."""
 _ROUNDING: Final = 1e-9
+MOST_COMPUTED: Final = 16
+"""Stored cells along one side of a cell of a computed overview that a server makes.
+
+Clients read the coarsest overview first, and a tile of it needs the square of this of stored tiles.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,6 +60,13 @@ class ImagePlan:
     def columns(self) -> int:
         """Number of columns of the image."""
         return (self.sampling or self.cells).columns
+
+    @property
+    def is_aligned(self) -> bool:
+        """Whether it consists of cells of the level, the first one in the corner of a tile."""
+        matrix, cells = self.grid.matrix, self.cells
+        is_corner = cells.top % matrix.tile_height == 0 == cells.left % matrix.tile_width
+        return is_corner and self.sampling is None
 
     @property
     def matrix(self) -> TileMatrix:
@@ -164,6 +176,14 @@ class CoveragePlan:
         return replace(box, xmax=box.xmax - turn) if self.grid.is_beyond(self.cells) else box
 
     @property
+    def aligned(self) -> int:
+        """Number of images, from the first one on, whose tiles are those of levels."""
+        matrix = self.grid.matrix
+        if self.fixed or self.shape != TileShape(matrix.tile_width, matrix.tile_height):
+            return 0
+        return sum(1 for _ in takewhile(lambda image: image.is_aligned, self.images))
+
+    @property
     def is_addressable(self) -> bool:
         """Whether any part of the file can be made on its own."""
         is_plain = self.codec.name == NONE.name
@@ -205,12 +225,15 @@ class CoveragePlan:
         """
         tiff = tiff or TiffOptions()
         matrix = grid.matrix
-        shape = _shape(coverage, matrix, cells, fields, tiff)
-        is_corner = cells.top % matrix.tile_height == 0 == cells.left % matrix.tile_width
-        is_copied = is_corner and _is_copyable(coverage, grid, fields, tiff, shape)
         name = "deflate" if tiff.compression == "stored" else tiff.compression
         codec = TileCodec.of(name, tiff.predictor, coverage.dtype, len(fields))
-        image = ImagePlan(grid, cells, is_copied)
+        if tiff.is_tiled:
+            shape = _tiles(matrix, tiff)
+        else:
+            shape = _strips(coverage, matrix, cells, len(fields), codec)
+        image = ImagePlan(grid, cells, False)
+        if image.is_aligned and _is_copyable(coverage, grid, fields, tiff, shape):
+            image = replace(image, is_copied=True)
         return cls(coverage, (image,), fields, False, codec, shape)
 
     @classmethod
@@ -220,6 +243,7 @@ class CoveragePlan:
         cells: Cells,
         fields: tuple[str, ...],
         tiff: TiffOptions | None = None,
+        most: int | None = None,
     ) -> CoveragePlan:
         """Return the plan of a COG of the finest level that contains some cells.
 
@@ -229,6 +253,8 @@ class CoveragePlan:
 
         Args:
             fields, tiff: as in `exact`.
+            most: stored cells along one side of a cell of a computed overview. Overviews that need
+                more are left out. None for no limit.
 
         Raises:
             InvalidParameterError: as `exact`.
@@ -236,7 +262,7 @@ class CoveragePlan:
         tiff = tiff or TiffOptions()
         chain = _nested(coverage)
         matrix = chain[0].matrix
-        shape = _shape(coverage, matrix, cells, fields, replace(tiff, is_tiled=True))
+        shape = _tiles(matrix, tiff)
         is_copied = not tiff.is_exact and _is_copyable(coverage, chain[0], fields, tiff, shape)
         name = tiff.compression
         if name == "stored":
@@ -269,28 +295,32 @@ class CoveragePlan:
                 part = Cells(top, top + rows, left, left + columns)
                 images.append(ImagePlan(chain[level], part, is_copied and level <= depth))
             else:
-                overview = _sampled(coverage, hull, step, rows, columns)
+                overview = _sampled(coverage, hull, step, rows, columns, most)
                 if overview is None:
                     break
                 images.append(overview)
         return cls(coverage, tuple(images), fields, tiff.is_sparse, codec, shape)
 
 
-def _shape(
-    coverage: Coverage,
-    matrix: TileMatrix,
-    cells: Cells,
-    fields: tuple[str, ...],
-    tiff: TiffOptions,
-) -> TileShape:
-    if not tiff.is_tiled:
-        if (
-            cells.columns * matrix.tile_height * len(coverage.fields) * coverage.dtype.itemsize
-            > KEPT
-        ):
-            raise InvalidParameterError("so many columns need tiles, not strips", "tiling")
-        return TileShape.strips(cells.columns, len(fields) * coverage.dtype.itemsize)
+def _tiles(matrix: TileMatrix, tiff: TiffOptions) -> TileShape:
     return TileShape(tiff.tile_width or matrix.tile_width, tiff.tile_height or matrix.tile_height)
+
+
+def _strips(
+    coverage: Coverage, matrix: TileMatrix, cells: Cells, count: int, codec: TileCodec
+) -> TileShape:
+    """Return strips for some cells.
+
+    Args:
+        count: number of fields.
+
+    Raises:
+        InvalidParameterError: there are too many columns.
+    """
+    size = coverage.dtype.itemsize
+    if cells.columns * matrix.tile_height * len(coverage.fields) * size > KEPT:
+        raise InvalidParameterError("so many columns need tiles, not strips", "tiling")
+    return codec.strips(cells.columns, count * size)
 
 
 def _is_copyable(
@@ -318,16 +348,18 @@ def _is_near(first: int, side: int, size: int, depth: int, most: int | None) -> 
 
 
 def _sampled(
-    coverage: Coverage, hull: Cells, step: int, rows: int, columns: int
+    coverage: Coverage, hull: Cells, step: int, rows: int, columns: int, most: int | None
 ) -> ImagePlan | None:
     """Return an overview of some cells of the finest level that is computed.
 
     Args:
         step: cells along one side of a cell of the overview.
         rows, columns: of the overview.
+        most: as in `CoveragePlan.cog`.
 
     Returns:
-        None if columns are beyond the antimeridian, and the level does not repeat there.
+        None if it needs more cells than ``most``; also if columns are beyond the antimeridian, and
+        the level does not repeat there.
     """
     finest = coverage.finest
     size = step * finest.matrix.cell_size
@@ -340,6 +372,8 @@ def _sampled(
         finest,
     )
     if finest.is_beyond(hull) and not grid.around:
+        return None
+    if most is not None and size > most * grid.matrix.cell_size * (1 + _ROUNDING):
         return None
     matrix, edges = grid.matrix, finest.edges(hull)
     kernel = NEAREST if coverage.layer.resampling == NEAREST else MEAN

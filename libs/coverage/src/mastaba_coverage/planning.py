@@ -20,7 +20,7 @@ from mastaba_coverage.errors import (
     UnknownFieldError,
     UnknownLevelError,
 )
-from mastaba_coverage.plan import CoveragePlan
+from mastaba_coverage.plan import MOST_COMPUTED, CoveragePlan
 from mastaba_coverage.shape import TileShape
 from mastaba_render.api.maps import GroundBox, MapLayer, MapRequest
 from mastaba_render.api.resampling import BASE_RADIUS
@@ -209,7 +209,7 @@ class _Planning:
             images = (replace(plan.images[0], is_copied=False),)
             return replace(plan, images=images, shape=shape, format=request.format, fixed=fixed)
         if request.is_cog and grid is coverage.finest and fixed is None:
-            return CoveragePlan.cog(coverage, cells, self._fields, request.tiff)
+            return CoveragePlan.cog(coverage, cells, self._fields, request.tiff, MOST_COMPUTED)
         plan = CoveragePlan.exact(coverage, grid, cells, self._fields, request.tiff)
         return replace(plan, fixed=fixed)
 
@@ -319,7 +319,7 @@ class _Planning:
         name = "deflate" if tiff.compression == "stored" else tiff.compression
         codec = TileCodec.of(name, tiff.predictor, coverage.dtype, len(self._fields))
         if request.format != "tiff" or not (tiff.is_tiled or request.is_cog):
-            shape = TileShape.strips(columns, len(self._fields) * coverage.dtype.itemsize)
+            shape = codec.strips(columns, len(self._fields) * coverage.dtype.itemsize)
         else:
             shape = TileShape(
                 tiff.tile_width or matrix.tile_width, tiff.tile_height or matrix.tile_height

@@ -24,14 +24,15 @@ class TileShape:
     is_tiled: bool = True
 
     @classmethod
-    def strips(cls, columns: int, cell: int) -> TileShape:
+    def strips(cls, columns: int, cell: int, step: int = 1) -> TileShape:
         """Return strips for an image.
 
         Args:
             columns: of the image.
             cell: bytes of a cell.
+            step: the number of rows is a multiple of it.
         """
-        return cls(columns, max(1, _STRIP // (columns * cell)), False)
+        return cls(columns, max(1, _STRIP // (columns * cell * step)) * step, False)
 
     def across(self, columns: int) -> int:
         """Return the number of tiles side by side."""

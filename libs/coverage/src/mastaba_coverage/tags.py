@@ -11,6 +11,8 @@ from mastaba_coverage.layout import Field
 from mastaba_render.api.geotiff import geo_keys
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from mastaba.api.catalogue import CRS, BoundingBox
     from mastaba_coverage.codecs import TileCodec
     from mastaba_coverage.grid import Coverage
@@ -97,10 +99,15 @@ def place_fields(
     ]
 
 
-def metadata_fields(coverage: Coverage, origin: Origin) -> list[Field]:
+def metadata_fields(
+    coverage: Coverage, origin: Origin, tiling: Mapping[str, str] | None = None
+) -> list[Field]:
     """Return the metadata that GDAL shows: title, attribution, sources, generation of the pyramid.
 
     The date of the sources has a tag of its own.
+
+    Args:
+        tiling: items of the domain TILING_SCHEME.
     """
     layer = coverage.layer
     items = {"TITLE": layer.title, "GENERATION": layer.pyramid.generation}
@@ -113,7 +120,11 @@ def metadata_fields(coverage: Coverage, origin: Origin) -> list[Field]:
         for name, text in items.items()
         if text
     )
-    text = f"<GDALMetadata>{''.join(texts)}</GDALMetadata>".replace("\0", "")
+    schemes = (
+        f'<Item name="{name}" domain="TILING_SCHEME">{escaped(escaped(text))}</Item>'
+        for name, text in (tiling or {}).items()
+    )
+    text = f"<GDALMetadata>{''.join((*texts, *schemes))}</GDALMetadata>".replace("\0", "")
     found = [Field.text(42112, text)]
     return [*found, Field.text(306, origin.date)] if origin.date else found
 

@@ -69,7 +69,8 @@ class CoverageDecoding:
                 raise ContainerFormatError(f"{self._name}: scale or offset of a tile is invalid")
             heights = (heights * tile[0] + tile[1]) * coverage.scale + coverage.offset
         if coverage.null is not None:
-            heights[raw == raw.dtype.type(coverage.null)] = self._nodata
+            # Not in the type of the values, which may not have this number.
+            heights[raw == coverage.null] = self._nodata
         heights = np.where(np.isfinite(heights), heights, self._nodata)
         return heights.astype("<f4").tobytes()
 

@@ -20,7 +20,6 @@ class ExportLevel:
         selection: its tiles.
         source: reads or draws them.
         rows, columns: of its blocks, in the order of work.
-        is_ordered: whether the tiles of consecutive blocks are consecutive on the Hilbert curve.
     """
 
     matrix: TileMatrix
@@ -29,4 +28,3 @@ class ExportLevel:
     source: StoredTiles | DrawnTiles
     rows: Integers
     columns: Integers
-    is_ordered: bool

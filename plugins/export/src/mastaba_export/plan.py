@@ -110,8 +110,14 @@ class ExportPlan:
     def tiles(self) -> int:
         """Number of selected tiles, stored or not."""
         if self.coverage is not None:
-            return sum(_tiles_by_level(self.coverage).values())
+            return sum(self.raster_tiles.values())
         return sum(level.selection.count for level in self.levels)
+
+    @property
+    def raster_tiles(self) -> dict[str, int]:
+        """Numbers of tiles of a tif or cog, by the level from which they are made."""
+        assert self.coverage is not None
+        return _tiles_by_level(self.coverage)
 
     @cached_property
     def digest(self) -> str:
@@ -334,14 +340,13 @@ def _level(
     if blocks > MOST_BLOCKS:
         raise _too_many(blocks)
     rows, columns = selection.blocks(height, width)
-    is_ordered = height == width and height & (height - 1) == 0
-    if is_ordered:
+    if height == width and height & (height - 1) == 0:
         # The curve through blocks is the same as that through tiles only if the orders fit.
         size = max(order - int(math.log2(height)), 0)
     else:
         size = order_of(-(-matrix.matrix_width // width), -(-matrix.matrix_height // height))
     along = np.argsort(positions(columns, rows, size), kind="stable")
-    return ExportLevel(matrix, zoom, selection, source, rows[along], columns[along], is_ordered)
+    return ExportLevel(matrix, zoom, selection, source, rows[along], columns[along])
 
 
 def _blocks_around(limits: TileLimits, height: int, width: int) -> int:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
+from mastaba.api.web import check_wanted
 from mastaba_export.sources import StoredTiles
 
 if TYPE_CHECKING:
@@ -36,8 +37,12 @@ PAGE: Final = 32768
 class Sizer(Protocol):
     """Adds up the bytes of a file."""
 
-    def add(self, sizes: Sequence[int]) -> None:
-        """Add tiles, in the order of the archive."""
+    def add(self, sizes: Sequence[int], times: int = 1) -> None:
+        """Add tiles, in the order of the archive; some for all those that they stand for.
+
+        Args:
+            times: as often as the tiles follow each other. The work does not grow with it.
+        """
 
     def total(self) -> int:
         """Return the bytes of the file."""
@@ -49,9 +54,9 @@ class PMTilesSizer:
     def __init__(self) -> None:
         self._size = self._tiles = 0
 
-    def add(self, sizes: Sequence[int]) -> None:
-        self._size += sum(sizes)
-        self._tiles += len(sizes)
+    def add(self, sizes: Sequence[int], times: int = 1) -> None:
+        self._size += times * sum(sizes)
+        self._tiles += times * len(sizes)
 
     def total(self) -> int:
         leaves = 4 * self._tiles if self._tiles > 4096 else 0
@@ -67,10 +72,11 @@ class SQLiteSizer:
 
     def __init__(self, rows: int) -> None:
         self._rows = rows
-        self._tiles = self._pages = self._left = 0
+        self._tiles = self._pages = self._left = self._repeated = 0
 
-    def add(self, sizes: Sequence[int]) -> None:
+    def add(self, sizes: Sequence[int], times: int = 1) -> None:
         most, least = PAGE - 35, (PAGE - 12) * 32 // 255 - 23
+        before = self._taken
         for size in sizes:
             payload = size + 8
             local = payload
@@ -83,10 +89,17 @@ class SQLiteSizer:
                 self._pages += 1
                 self._left = PAGE - 8
             self._left -= cell
-        self._tiles += len(sizes)
+        self._repeated += (times - 1) * (self._taken - before)
+        self._tiles += times * len(sizes)
 
     def total(self) -> int:
-        return PAGE * (self._pages + 12 + self._tiles * self._rows // PAGE)
+        pages = self._pages + self._repeated // (PAGE - 8)
+        return PAGE * (pages + 12 + self._tiles * self._rows // PAGE)
+
+    @property
+    def _taken(self) -> int:
+        """Bytes of the pages without the free ones of the last leaf page."""
+        return self._pages * (PAGE - 8) - self._left
 
 
 class FilesSizer:
@@ -100,8 +113,8 @@ class FilesSizer:
         self._head = head
         self._size = _DOCUMENTS
 
-    def add(self, sizes: Sequence[int]) -> None:
-        self._size += sum(sizes) + self._head * len(sizes)
+    def add(self, sizes: Sequence[int], times: int = 1) -> None:
+        self._size += times * (sum(sizes) + self._head * len(sizes))
 
     def total(self) -> int:
         return self._size
@@ -118,9 +131,9 @@ class SlabsSizer:
         self._head = head
         self._size = _DOCUMENTS
 
-    def add(self, sizes: Sequence[int]) -> None:
+    def add(self, sizes: Sequence[int], times: int = 1) -> None:
         if sizes:
-            self._size += self._head + sum(-(-size // 16) * 16 for size in sizes)
+            self._size += times * (self._head + sum(-(-size // 16) * 16 for size in sizes))
 
     def total(self) -> int:
         return self._size
@@ -252,8 +265,7 @@ def _of_stored(
         if isinstance(sizer, SlabsSizer) and source.is_whole(*place):
             # It is copied with the tiles that the level may not have.
             made = source.all_sizes(*place)
-        for _ in range(round(share)):
-            sizer.add(made)
+        sizer.add(made, round(share))
     return _Numbers(
         round(tiles * share),
         round(payload * share * ratio),
@@ -269,6 +281,7 @@ def _in_order(
 ) -> Iterator[list[int]]:
     """Yield the sizes of the tiles of slabs, some of which are read ahead."""
     for start in range(0, len(places), 256):
+        check_wanted()
         part = places[start : start + 256]
         if source.reader.storage.is_remote:
             yield from pool.map(lambda place: source.sizes(*place), part)
@@ -312,6 +325,7 @@ def _of_drawn(level: ExportLevel, source: DrawnTiles, sizer: Sizer) -> _Numbers:
     means: list[float] = []
     tried = 0
     for number in blocks:
+        check_wanted()
         places = source.places(int(level.rows[number]), int(level.columns[number]))
         some = [source.tile(*place) for place in _some(places, _SAMPLED_TILES // len(blocks))]
         tried += len(some)
@@ -322,8 +336,7 @@ def _of_drawn(level: ExportLevel, source: DrawnTiles, sizer: Sizer) -> _Numbers:
     tiles = round(count * len(sizes) / tried) if tried else 0
     total = round(sum(sizes) / len(sizes) * tiles) if sizes else 0
     repeated = round(tiles / len(sizes)) if sizes else 0
-    for _ in range(repeated):
-        sizer.add(sizes)
+    sizer.add(sizes, repeated)
     share = count / max(len(level.rows), 1)
     variance = share**2 * sampled_variance(means, len(level.rows))
     return _Numbers(tiles, total, tiles, total, False, variance)

@@ -8,7 +8,6 @@ from hashlib import blake2b
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from mastaba_server.body import IN_MEMORY as IN_MEMORY
 from mastaba_server.body import SizedBody, head_of, spooled
 from mastaba_server.cancellation import check
 from mastaba_server.web.conditional import is_known
@@ -32,8 +31,8 @@ _GZIP: Final = 16 + zlib.MAX_WBITS
 def large_response(request: Request, pieces: Iterable[bytes], media_type: str) -> Response:
     """Return an answer with the headers of a `Document`, also 304.
 
-    All pieces are written before anything is sent. Beyond `IN_MEMORY` they go to a temporary file,
-    compressed if the client accepts gzip.
+    All pieces are written before anything is sent. Beyond `mastaba_server.body.IN_MEMORY` they go
+    to a temporary file, compressed if the client accepts gzip.
 
     Raises:
         ClientGoneError, OverloadedError: the answer is no longer wanted.

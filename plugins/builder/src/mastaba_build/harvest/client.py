@@ -160,10 +160,13 @@ class Client:
             try:
                 response = self._sent(connected, url, alarm)
                 status = response.status
+                if status in absent:
+                    self._skip(response)
+                    return None
                 if status not in _REDIRECTS:
-                    return self._answer(response, largest, absent)
+                    return self._answer(response, largest)
                 url = self._redirected(url, response.getheader("Location") or "")
-                _body(response, _CHUNK)
+                self._skip(response)
             except BaseException:
                 self._forget()
                 if alarm.has_rung:
@@ -194,13 +197,15 @@ class Client:
             alarm.set(connection.sock)
             return connection.getresponse()
 
-    def _answer(
-        self, response: HTTPResponse, largest: int, absent: frozenset[int]
-    ) -> Answer | None:
-        status = response.status
-        if status in absent:
+    def _skip(self, response: HTTPResponse) -> None:
+        """Read a body that is not needed; close the connection instead if it is long."""
+        try:
             _body(response, _CHUNK)
-            return None
+        except _FailedError:
+            self._forget()
+
+    def _answer(self, response: HTTPResponse, largest: int) -> Answer:
+        status = response.status
         if status in _DENIED:
             raise StoppedError(f"{self._address.host} denies access (status {status})")
         if status != 200:

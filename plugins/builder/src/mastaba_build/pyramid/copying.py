@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -24,6 +25,8 @@ from mastaba_build.pyramid.copied_documents import DocumentCopier
 from mastaba_build.pyramid.copied_versions import Slab, Version, slab_key, versions_of
 from mastaba_build.pyramid.copy_journal import CopiedSlab, CopyJournal
 
+_TOGETHER: Final = 1024
+"""Slabs that wait for a thread: each takes memory."""
 _LINK: Final = b"SYMLINK#"
 _LONGEST_LINK: Final = 2047
 _OBJECT: Final = re.compile(r"_(\d+)_(\d+)")
@@ -141,15 +144,17 @@ class _Copier:
                     elif not os.path.islink(key):
                         self._slabs[os.path.realpath(key)] = slab
             count = size = before = 0
+            slabs = iter(self.keys)
             with ThreadPoolExecutor(self._options.threads) as threads:
-                running = [threads.submit(self._copy, origin, slab) for slab in self.keys]
                 try:
-                    for number, future in enumerate(as_completed(running), 1):
-                        done = future.result()
-                        before += done is None
-                        count += done is not None
-                        size += done or 0
-                        report(number, len(running))
+                    while group := list(islice(slabs, _TOGETHER)):
+                        running = [threads.submit(self._copy, origin, slab) for slab in group]
+                        for future in as_completed(running):
+                            done = future.result()
+                            before += done is None
+                            count += done is not None
+                            size += done or 0
+                            report(before + count, len(self.keys))
                 except BaseException:
                     threads.shutdown(wait=True, cancel_futures=True)
                     raise

@@ -11,7 +11,7 @@ import orjson
 from mastaba.api.web import Document
 from mastaba_elevation.queries.ground import Floats
 from mastaba_ows.links import JSON
-from mastaba_server.web.large import IN_MEMORY, large_response
+from mastaba_server.web.large import large_response
 from mastaba_server.web.pieces import in_pieces
 
 if TYPE_CHECKING:
@@ -58,10 +58,7 @@ def to_json(content: Any) -> bytes:
 
 def json_response(request: Request, content: Any, media_type: str = JSON) -> Response:
     """Return an answer of JSON that grows with the request; errors of `large_response`."""
-    data = to_json(content)
-    if len(data) <= IN_MEMORY:
-        return Document(data, media_type).respond(request)
-    return large_response(request, in_pieces(data), media_type)
+    return large_response(request, in_pieces(to_json(content)), media_type)
 
 
 def json_document(content: Any, media_type: str = JSON) -> Document:

@@ -23,6 +23,7 @@ from mastaba_export.jobs.results import check_room, clean
 from mastaba_export.plan import plan
 from mastaba_export.request import ExportRequest
 from mastaba_export.service.shown import is_whole
+from mastaba_server.cancellation import aside
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from mastaba_export.jobs.queue import Queue
     from mastaba_export.jobs.results import Results
     from mastaba_export.jobs.settings import Limits
+    from mastaba_export.plan import ExportPlan
     from mastaba_export.service.processes import Process
 
 _AT_A_TIME: Final = 2
@@ -81,13 +83,13 @@ class Orders:
         with self._place(), _as_request_errors():
             wanted = ExportRequest.from_inputs({**inputs, "format": format})
             planned = plan(wanted, self._site)
-            estimate = {**planned.estimate(), "pixels": 0}
-        if not planned.layer.is_vector:
-            matrices = planned.tile_matrix_set.matrices
-            estimate["pixels"] = sum(
-                level["tiles"] * matrices[name].tile_width * matrices[name].tile_height
-                for name, level in estimate["levels"].items()
-            )
+            if planned.coverage is not None:
+                # All its tiles are in the head of the file, for which indices are read first.
+                known = {name: {"tiles": tiles} for name, tiles in planned.raster_tiles.items()}
+                size = {"bytes": 0, "tiles": planned.tiles, "pixels": _pixels(planned, known)}
+                check_size(size, self._queue.settings.limits)
+            estimate = planned.estimate()
+        estimate["pixels"] = _pixels(planned, estimate["levels"])
         return Order(
             owner=owner,
             process=process.id,
@@ -137,7 +139,9 @@ class Orders:
         if not self._places.acquire(blocking=False):
             raise OverloadedError("too many estimates are being made", _RETRY_AFTER)
         try:
-            yield
+            # Another thread answers requests meanwhile.
+            with aside():
+                yield
         finally:
             self._places.release()
 
@@ -151,6 +155,17 @@ def _as_request_errors() -> Iterator[None]:
         raise TooLargeError(str(error), {"size": error.size, "limit": error.limit}) from error
     except InvalidRequestError as error:
         raise InvalidParameterError(str(error), error.parameter) from error
+
+
+def _pixels(planned: ExportPlan, levels: Mapping[str, Mapping[str, int]]) -> int:
+    """Return the pixels of levels with some tiles; 0 for vectors."""
+    if planned.layer.is_vector:
+        return 0
+    matrices = planned.tile_matrix_set.matrices
+    return sum(
+        level["tiles"] * matrices[name].tile_width * matrices[name].tile_height
+        for name, level in levels.items()
+    )
 
 
 def check_size(estimate: Mapping[str, Any], limits: Limits) -> None:

@@ -1,0 +1,60 @@
+"""The work of an estimate does not grow with the tiles that a sample stands for."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from tests.export.ground import opened, planned
+from tests.tiny import tiny_installation
+
+from mastaba_export import sizes
+from mastaba_export.sizes import FilesSizer, PMTilesSizer, Sizer, SlabsSizer, SQLiteSizer
+
+SIZERS = {
+    "pmtiles": PMTilesSizer,
+    "mbtiles": lambda: SQLiteSizer(rows=16),
+    "gpkg": lambda: SQLiteSizer(rows=32),
+    "dir": lambda: FilesSizer(head=100),
+    "pyramid": lambda: SlabsSizer(head=4096),
+}
+
+
+def sampled(chance: random.Random, largest: int) -> list[int]:
+    return [chance.randrange(1, largest) for _ in range(chance.randrange(1, 64))]
+
+
+@pytest.mark.parametrize("largest", [50, 3000, 40_000, 300_000])
+@pytest.mark.parametrize("form", SIZERS)
+def test_tiles_that_stand_for_others_count_as_often(form: str, largest: int) -> None:
+    chance = random.Random(largest)
+    at_once: Sizer = SIZERS[form]()
+    in_turn: Sizer = SIZERS[form]()
+    for times in (1, 2, 700):
+        found = sampled(chance, largest)
+        at_once.add(found, times)
+        for _ in range(times):
+            in_turn.add(found)
+    # Free bytes of pages depend on what precedes a tile.
+    allowed = 0.02 if "SQLite" in type(at_once).__name__ else 0
+    assert abs(at_once.total() / in_turn.total() - 1) <= allowed
+
+
+def test_drawn_tiles_are_added_once_for_each_level(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A layer that was drawn at the finest level of the world once kept a process for minutes."""
+    made = planned(
+        opened(tiny_installation(tmp_path / "tiny")), "FLOAT32_ZIP", "mbtiles", tile_format="png"
+    )
+    added: list[tuple[int, int]] = []
+
+    def add(_sizer: SQLiteSizer, found: list[int], times: int = 1) -> None:
+        added.append((len(found), times))
+
+    monkeypatch.setattr(SQLiteSizer, "add", add)
+    monkeypatch.setattr(sizes, "_SAMPLED_TILES", 2)
+    made.estimate()
+    assert len(added) == len(made.levels)
+    assert max(times for _, times in added) > 1
