@@ -274,6 +274,11 @@ class Series(VariantTable):
 
     # ---------------------------------------------------------------- requests
 
+    @property
+    def is_watched(self) -> bool:
+        """Whether the descriptor wants it; see `VariantTable`."""
+        return self._watch is not None
+
     def is_outdated(self) -> bool:
         """Return whether the variants are others than those listed; see `VariantTable`."""
         if self._watch is None or not self._watch.is_due():
