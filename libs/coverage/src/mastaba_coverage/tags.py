@@ -6,16 +6,15 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from mastaba.api.web import escaped
 from mastaba_coverage.layout import Field
-from mastaba_render.api.geotiff import geo_keys
+from mastaba_render.api.geotiff import geo_keys, origin_fields
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import CRS, BoundingBox
     from mastaba_coverage.codecs import TileCodec
     from mastaba_coverage.grid import Coverage
-    from mastaba_coverage.origin import Origin
     from mastaba_coverage.shape import TileShape
+    from mastaba_render.api.geotiff import Origin
 
 _GREY, _RGB, _YCBCR = 1, 2, 6
 _UNASSOCIATED_ALPHA: Final = 2
@@ -106,16 +105,7 @@ def metadata_fields(coverage: Coverage, origin: Origin) -> list[Field]:
     items = {"TITLE": layer.title, "GENERATION": layer.pyramid.generation}
     if layer.attribution:
         items["ATTRIBUTION"] = layer.attribution.title
-    items["SOURCES"] = origin.sources
-    # GDAL reads text that is escaped twice, as it writes it.
-    texts = (
-        f'<Item name="{name}">{escaped(escaped(text))}</Item>'
-        for name, text in items.items()
-        if text
-    )
-    text = f"<GDALMetadata>{''.join(texts)}</GDALMetadata>".replace("\0", "")
-    found = [Field.text(42112, text)]
-    return [*found, Field.text(306, origin.date)] if origin.date else found
+    return [Field(one.tag, one.kind, one.packed) for one in origin_fields(origin, items)]
 
 
 def _shortest(value: float, *, is_float: bool) -> str:

@@ -1,4 +1,4 @@
-"""Where the values of a file come from, for its tags (time.md section 5.5)."""
+"""Where the pixels of a file come from, for its tags (time.md section 5.5)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from mastaba.api.catalogue import BoundingBox, Layer
+import numpy as np
+
+from mastaba.model.bbox import BoundingBox
+from mastaba.model.crs import CRS, WGS84, geographic_bbox, transform_points
+from mastaba.model.layer import Layer
+from mastaba.slab.tiff import Field
 from mastaba_documents.times import Precision, parse_time, time_text
 from mastaba_server.threads.recent import Recent
+from mastaba_server.web.markup import escaped
 
 SourcesIn = Callable[[Layer, BoundingBox], Sequence[Mapping[str, Any]]]
 """What returns the rows of the sources in a box in CRS84, the largest share first."""
@@ -20,6 +26,9 @@ _VALIDITY: Final = 300.0
 """Seconds after which an origin is found again."""
 _LARGEST: Final = 8192
 """Bytes of the list of sources; those with the smallest shares are left out."""
+_EDGE: Final = 1e-6
+"""Part of the width of a map: at ±180 degrees itself, PROJ may give either."""
+_DATE_TIME, _GDAL_METADATA = 306, 42112
 
 
 class Origin(NamedTuple):
@@ -70,18 +79,61 @@ class Origins:
         self._sources = sources
         self._known: Recent[tuple[float, Origin]] = Recent(_MOST)
 
-    def of(self, layer: Layer, box: BoundingBox) -> Origin:
-        """Return the origin of a file.
+    def of(self, layer: Layer, box: BoundingBox, crs: CRS) -> Origin:
+        """Return the origin of a file; unknown outside the globe.
 
         Args:
-            box: CRS84, degrees.
+            box: CRS units, not across the antimeridian.
 
         Raises:
             MastabaError: the sources cannot be read.
         """
+        try:
+            box = geographic_bbox(box, crs)
+        except ValueError:
+            return UNKNOWN
         key, now = (layer.key, layer.generation, box), time.monotonic()
         known = self._known.get(key)
         if known is None or now >= known[0]:
             found = Origin.of(self._sources(layer, box))
             known = self._known.add(key, (now + _VALIDITY, found))
         return known[1]
+
+    def of_map(self, layers: Sequence[Layer], box: BoundingBox, crs: CRS) -> Origin:
+        """Return the origin of a map: unknown for several layers, and across the antimeridian.
+
+        Args:
+            layers: of the map; one layer for each value of a dimension.
+            box: CRS units.
+
+        Raises:
+            MastabaError: the sources cannot be read.
+        """
+        if len(layers) != 1:
+            return UNKNOWN
+        edge, middle = _EDGE * (box.xmax - box.xmin), (box.ymin + box.ymax) / 2
+        x = np.array([box.xmin + edge, box.xmax - edge])
+        west, east = transform_points(crs, WGS84, x, np.full(2, middle))[0]
+        return self.of(layers[0], box, crs) if -180 <= west < east <= 180 else UNKNOWN
+
+
+def origin_fields(origin: Origin, items: Mapping[str, str] = {}) -> list[Field]:
+    """Return the tags of a TIFF that name its sources and their date.
+
+    Args:
+        items: further metadata for GDAL, by name; empty ones are left out.
+    """
+    # GDAL reads text that is escaped twice, as it writes it.
+    texts = [
+        f'<Item name="{name}">{escaped(escaped(text))}</Item>'
+        for name, text in {**items, "SOURCES": origin.sources}.items()
+        if text
+    ]
+    found = []
+    if texts:
+        found.append(_text(_GDAL_METADATA, f"<GDALMetadata>{''.join(texts)}</GDALMetadata>"))
+    return [*found, _text(_DATE_TIME, origin.date)] if origin.date else found
+
+
+def _text(tag: int, text: str) -> Field:
+    return Field(tag, "s", text.replace("\0", "").encode() + b"\0")
