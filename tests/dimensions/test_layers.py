@@ -18,6 +18,7 @@ from tests.dimensions.conftest import (
     with_stack,
     with_template,
 )
+from tests.forked import run as mastaba
 from tests.series import LEVELS, rewrite_layer, series_installation, write_value
 from werkzeug.test import Client
 
@@ -300,6 +301,19 @@ def test_the_names_of_layers_win(tmp_path: Path) -> None:
 
 def document_without_values(folder: Path) -> Mapping[str, Any]:
     return layer_document(write_value(folder, "other", (9, 9, 9)))
+
+
+def test_the_deep_check_reads_slabs_of_each_value(tmp_path: Path) -> None:
+    server_json = with_template(tmp_path)
+    words = ("check", "-f", str(server_json), "--deep")
+    assert "time=" not in mastaba(*words).stdout
+    (slab,) = (tmp_path / "pyramids/ortho_1950/DATA/3").rglob("*.tif")
+    slab.write_bytes(b"damaged")
+    (tmp_path / "pyramids/ortho_1975.json").write_text("{}")
+    ended = mastaba(*words)
+    assert ended.returncode == 1
+    assert "layer ORTHO;time=1950, level 3" in ended.stdout
+    assert "ORTHO;time=1975 cannot be opened" in ended.stdout
 
 
 # ---------------------------------------------------------------- changes

@@ -156,8 +156,8 @@ class VariantTable(ABC):
         """
 
     @abstractmethod
-    def problems(self) -> Iterable[tuple[str, str]]:
-        """Open all variants; yield the key of each that cannot be opened, and why."""
+    def opened(self) -> Iterable[tuple[str, Layer | str]]:
+        """Open all variants; yield the key of each with the layer, or why it cannot be opened."""
 
     @abstractmethod
     def moved(self, loader: Any) -> VariantTable:
