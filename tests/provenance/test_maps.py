@@ -19,6 +19,8 @@ from mastaba.errors import StorageError
 from mastaba_provenance.service import ProvenanceService
 from mastaba_writer.installation import layer_document, write_installation
 
+pytestmark = pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
+
 FORMATS = ("image/geotiff", "image/tiff")
 HALF = 20037508.342789244
 

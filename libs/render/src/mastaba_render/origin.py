@@ -28,6 +28,8 @@ _LARGEST: Final = 8192
 """Bytes of the list of sources; those with the smallest shares are left out."""
 _EDGE: Final = 1e-6
 """Part of the width of a map: at ±180 degrees itself, PROJ may give either."""
+_STEPS: Final = 17
+"""Places across a map whose longitudes ascend, unless it crosses the antimeridian."""
 _DATE_TIME, _GDAL_METADATA = 306, 42112
 
 
@@ -112,9 +114,10 @@ class Origins:
         if len(layers) != 1:
             return UNKNOWN
         edge, middle = _EDGE * (box.xmax - box.xmin), (box.ymin + box.ymax) / 2
-        x = np.array([box.xmin + edge, box.xmax - edge])
-        west, east = transform_points(crs, WGS84, x, np.full(2, middle))[0]
-        return self.of(layers[0], box, crs) if -180 <= west < east <= 180 else UNKNOWN
+        x = np.linspace(box.xmin + edge, box.xmax - edge, _STEPS)
+        longitudes = transform_points(crs, WGS84, x, np.full(_STEPS, middle))[0]
+        is_across = not (np.diff(longitudes) > 0).all() or np.abs(longitudes).max() > 180
+        return UNKNOWN if is_across else self.of(layers[0], box, crs)
 
 
 def origin_fields(origin: Origin, items: Mapping[str, str] = {}) -> list[Field]:

@@ -29,7 +29,7 @@ a { color: #8a4b14; }
 
 
 def rendered_page(package: str, style: str, **values: object) -> str:
-    """Return a page from ``templates/page.html`` of a package, which must require jinja2.
+    """Return a page from ``templates/page.html`` of a package; it needs the extra ``pages``.
 
     The template extends ``head.html``, which has the blocks ``head`` and ``body``.
 
@@ -45,7 +45,6 @@ def rendered_page(package: str, style: str, **values: object) -> str:
 def _environment(package: str) -> Environment:
     from jinja2 import ChoiceLoader, Environment, PackageLoader
 
-    # This library works without jinja2, so it does not require it.
     loaders = [PackageLoader(package), PackageLoader("mastaba_server.web")]
     return Environment(
         loader=ChoiceLoader(loaders), autoescape=True, trim_blocks=True, lstrip_blocks=True
