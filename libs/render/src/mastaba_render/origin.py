@@ -68,6 +68,7 @@ def _date(text: str) -> str:
 
 
 UNKNOWN: Final = Origin()
+"""The origin of a file that names no sources."""
 
 
 class Origins:
