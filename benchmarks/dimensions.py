@@ -28,6 +28,7 @@ from benchmarks.measure import run_wrk
 from benchmarks.processes import cpu_seconds, memory_of
 from benchmarks.servers import Missing, Target, plain_http
 from mastaba.wsgi import create_application
+from mastaba_conformance.object_server import S3_KEYS, Faults, ObjectServer
 from mastaba_server.descriptors import DESCRIPTORS
 from mastaba_writer.installation import layer_document, write_installation
 from mastaba_writer.pyramids import LevelPlan, write_pyramid
@@ -256,6 +257,7 @@ def _starts(folder: Path, options: argparse.Namespace) -> None:
     for name, document in ways.items():
         layers = {f"LAYER_{number}": document for number in range(options.layers)}
         made[name] = write_installation(folder / name, layers=layers, services=("wmts",))
+    _distant_starts(folder, stack.read_bytes(), plain, options)
     for _ in range(options.rounds):
         for name, server_json in made.items():
             path = str(server_json)
@@ -266,6 +268,36 @@ def _starts(folder: Path, options: argparse.Namespace) -> None:
             gc.enable()
     for name, seconds in results.items():
         print(f"{'start, ' + name:<32}{statistics.median(seconds):8.2f} s")
+
+
+def _distant_starts(
+    folder: Path, stack: bytes, plain: Mapping[str, Any], options: argparse.Namespace
+) -> None:
+    """Print how long a start takes if each layer has a stack in a bucket, at two distances.
+
+    The store is in this process, so only the difference is what a distance costs.
+    """
+    with ObjectServer() as server:
+        layers = {}
+        for number in range(options.layers):
+            server.put("maps", f"{number}.stack.json", stack)
+            variants = {"stack": f"s3://maps/{number}.stack.json"}
+            dimensions = [{"name": "time", "default": "current"}]
+            layers[f"LAYER_{number}"] = {**plain, "dimensions": dimensions, "variants": variants}
+        distant = write_installation(folder / "distant", layers=layers, services=("wmts",))
+        ((key, secret),) = S3_KEYS.items()
+        for name, text in (("URL", server.url), ("KEY", key), ("SECRETKEY", secret)):
+            os.environ[f"MASTABA_S3_{name}"] = text
+        results: dict[int, list[float]] = {0: [], 20: []}
+        for _ in range(options.rounds):
+            for milliseconds, seconds in results.items():
+                server.faults = Faults(latency=milliseconds / 1000)
+                begin = time.perf_counter()
+                create_application(str(distant))
+                seconds.append(time.perf_counter() - begin)
+    for milliseconds, seconds in results.items():
+        name = f"start, bucket {milliseconds} ms away (wall)"
+        print(f"{name:<32}{statistics.median(seconds):8.2f} s")
 
 
 def _pyramid(folder: Path, name: str, levels: int) -> Path:

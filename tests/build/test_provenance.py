@@ -47,8 +47,12 @@ from mastaba_build.work.build import build
 from mastaba_build.work.derived import join
 from mastaba_build.work.reports import Reports
 from mastaba_writer.installation import layer_document, write_installation
+from mastaba_writer.pyramids import LevelPlan, write_pyramid
+from mastaba_writer.tile_encoder import encode_tile
+from mastaba_writer.tile_matrix_sets import web_mercator
 
 DOCS = Path(__file__).parents[2] / "docs"
+Ring = list[tuple[float, float]]
 OPTIONS: dict[str, Any] = {
     "bottom": str(LEVEL),
     "top": str(LEVEL - 1),
@@ -337,6 +341,101 @@ def test_polygons_become_the_sources_of_a_foreign_pyramid(
     assert {row["date"] for row in mosaic.table["sources"]} <= {"2017", "2018", "2019"}
     with closing(configuration.output.open()) as store:
         assert check_provenance(configuration, store, "map", given, count=500) == 500
+
+
+def polygons_over(side: int, generator: np.random.Generator) -> dict[str, Ring]:
+    """Return irregular polygons in CRS84 over tiles, which share sides, and some over them."""
+    degrees = pyproj.Transformer.from_crs("EPSG:3857", "OGC:CRS84", always_xy=True)
+    size, count = side * 256 / 6, 6
+    places = np.stack(np.mgrid[0 : count + 1, 0 : count + 1], -1) * size
+    places = places + generator.uniform(-size / 3, size / 3, places.shape)
+
+    def ring(*corners: Any) -> Ring:
+        pixels = [(FIRST[1] * 256 + row, FIRST[0] * 256 + column) for row, column in corners]
+        found = [degrees.transform(*centre(*pixel)) for pixel in pixels]
+        return [*found, found[0]]
+
+    rings = {
+        f"part {i} {j}": ring(
+            places[i, j], places[i, j + 1], places[i + 1, j + 1], places[i + 1, j]
+        )
+        for i, j in np.ndindex(count, count)
+        if generator.random() < 0.9
+    }
+    for number in range(count):
+        middle = generator.uniform(0, side * 256, 2)
+        angles = np.sort(generator.uniform(0, 2 * np.pi, 5))
+        star = middle + np.stack([np.sin(angles), np.cos(angles)], 1) * size / 2
+        rings[f"over {number}"] = ring(*star)
+    return rings
+
+
+@pytest.mark.thorough
+@pytest.mark.timeout(1800)
+def test_each_pixel_of_a_large_foreign_pyramid_is_in_its_polygon(tmp_path: Path) -> None:
+    side, count = sized((12, 2000), (100, 10_000))
+    generator = np.random.default_rng(6)
+    whole = np.ones((256, 256), np.float32)
+    with_hole = whole.copy()
+    with_hole[40:200, 90:] = -99999
+    encoded = [encode_tile("TIFF_ZIP_FLOAT32", one) for one in (whole, with_hole)]
+
+    def kind(row: int, column: int) -> int:
+        """Return which tile is stored: none, a whole one, or one with a hole."""
+        return (0, 1, 1, 2, 1)[(row * 7 + column * 3) % 5]
+
+    last = FIRST[1] + side - 1, FIRST[0] + side - 1
+    path = write_pyramid(
+        tmp_path,
+        "map",
+        tile_matrix_set=web_mercator(),
+        format="TIFF_ZIP_FLOAT32",
+        channels=1,
+        levels=[LevelPlan(str(LEVEL), FIRST[1], last[0], FIRST[0], last[1])],
+        tile=lambda _, row, column: (None, *encoded)[kind(row, column)],
+        tiles_per_width=16,
+        tiles_per_height=16,
+    )
+    rings = polygons_over(side, generator)
+    features = [
+        {
+            "type": "Feature",
+            "properties": {"name": name},
+            "geometry": {"type": "Polygon", "coordinates": [ring]},
+        }
+        for name, ring in rings.items()
+    ]
+    footprints = tmp_path / "seams.geojson"
+    footprints.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
+    configuration = Configuration("-", Destination.parse(str(tmp_path)), (), access=Access())
+    given = {"path": str(footprints), "title": "name"}
+    with closing(configuration.output.open()) as store:
+        add_provenance(configuration, store, str(path), given)
+    document = {**layer_document(path), "provenance": str(path.with_name("map.sources.json"))}
+    server = write_installation(
+        tmp_path / "server", layers={"MAP": document}, services=["provenance"]
+    )
+    client = Client(create_application(str(server)))
+    corner = np.array([FIRST[1], FIRST[0]]) * 256
+    pixels = (generator.integers(0, side * 256, (count, 2)) + corner).tolist()
+    degrees = pyproj.Transformer.from_crs("EPSG:3857", "OGC:CRS84", always_xy=True)
+    unsure = 0
+    for start in range(0, count, 2000):
+        some = pixels[start : start + 2000]
+        places = [centre(*one) for one in some]
+        body = json.dumps({"type": "MultiPoint", "coordinates": places, "crs": "EPSG:3857"})
+        answer = client.post("/provenance/MAP/at", data=body, content_type="application/json")
+        assert answer.status_code == 200, answer.text
+        titles = {row["number"]: row["title"] for row in answer.json["sources"]}
+        for (row, column), place, found in zip(some, places, answer.json["points"], strict=True):
+            stored = kind(row // 256, column // 256)
+            is_hole = 40 <= row % 256 < 200 and column % 256 >= 90
+            has_data = stored == 1 or (stored == 2 and not is_hole)
+            around = [(place[0] + i, place[1] + j) for i in (-3, 0, 3) for j in (-3, 0, 3)]
+            names = {name_around(rings, degrees.transform(*one)) for one in around}
+            unsure += len(names) > 1
+            assert titles.get(found["number"], "") in (names if has_data else {""}), place
+    assert unsure < count / 100
 
 
 @pytest.mark.thorough

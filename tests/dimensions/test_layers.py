@@ -34,11 +34,13 @@ from mastaba.errors import (
     UnknownNameError,
 )
 from mastaba.model.digest import digest_of
+from mastaba.model.layer import Layer
 from mastaba.plugins.manager import Plugins
 from mastaba.services.change import Action, Change, layer_changes
 from mastaba.site.updates import SiteUpdates
 from mastaba.tiles.published import Tiles
 from mastaba.wsgi import create_application
+from mastaba_doctor.slabs import look_at_slabs
 from mastaba_documents.faults import Faults
 from mastaba_server.web.request import Request
 from mastaba_storage.base import ByteRange, ObjectRead, ObjectStat, Storage
@@ -300,6 +302,20 @@ def test_the_names_of_layers_win(tmp_path: Path) -> None:
 
 def document_without_values(folder: Path) -> Mapping[str, Any]:
     return layer_document(write_value(folder, "other", (9, 9, 9)))
+
+
+def test_the_deep_check_reads_slabs_of_each_value(tmp_path: Path) -> None:
+    catalogue = loaded(with_template(tmp_path))
+    found = look_at_slabs(catalogue, 1)
+    assert (found.levels, found.slabs, found.faults) == (4, 4, [])
+    (slab,) = (tmp_path / "pyramids/ortho_1950/DATA/3").rglob("*.tif")
+    slab.write_bytes(b"damaged")
+    (tmp_path / "pyramids/ortho_1975.json").write_text("{}")
+    (fault,) = look_at_slabs(catalogue, 1).faults
+    assert "layer ORTHO;time=1950, level 3" in f"{fault}"
+    problems = dict(catalogue.variants["ORTHO"].opened())
+    assert isinstance(problems["ORTHO;time=1975"], str)
+    assert isinstance(problems["ORTHO;time=1950"], Layer)
 
 
 # ---------------------------------------------------------------- changes

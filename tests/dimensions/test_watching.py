@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +17,7 @@ from tests.dimensions.test_live_changes import Stack, Template
 from tests.series import rewrite_layer
 from werkzeug.test import Client
 
+from mastaba.services.change import Action, Change
 from mastaba_server.processes.scoreboard import Obstacle
 
 PERIOD = 30
@@ -72,28 +74,117 @@ def test_values_that_were_added_replaced_and_removed_are_noticed(
     assert times(serving.catalogue) == list(YEARS)
 
 
-def test_a_stack_that_cannot_be_used_is_reported_each_minute(
-    tmp_path: Path, pass_time: Callable[[float], None], caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(("period", "looks"), [(1, 100), (90, 4)])
+def test_a_stack_that_cannot_be_used_is_logged_when_the_reason_changes(
+    period: int,
+    looks: int,
+    tmp_path: Path,
+    pass_time: Callable[[float], None],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    source = watched(Stack, tmp_path, 1)
+    source = watched(Stack, tmp_path, period)
     serving = Serving(source.server_json)
     before = serving.catalogue
     stack = tmp_path / "pyramids/ortho.stack.json"
     good = stack.read_text()
+
+    def logged() -> list[str]:
+        """Return what is logged while the server looks many times."""
+        caplog.clear()
+        with caplog.at_level(logging.ERROR):
+            for _ in range(looks):
+                pass_time(period)
+                serving.updates.look()
+        found = [one.getMessage() for one in caplog.records]
+        return [one for one in found if "the variants of the layer ORTHO" in one]
+
     stack.write_text("{")
-    with caplog.at_level(logging.ERROR):
-        for _ in range(100):
-            pass_time(1)
-            serving.updates.look()
+    (invalid,) = logged()
+    assert "ortho.stack.json" in invalid
+    stack.unlink()
+    (gone,) = logged()
+    assert "ortho.stack.json" in gone
+    assert gone != invalid
+    stack.write_text(good)
+    assert logged() == []
     assert serving.catalogue is before
-    texts = [one.getMessage() for one in caplog.records if "variants of" in one.getMessage()]
-    assert len(texts) == 2
-    assert "ortho.stack.json" in texts[0]
+    stack.unlink()
+    assert logged() == [gone]
     stack.write_text(good)
     source.write("1960", (9, 9, 9))
-    pass_time(1)
-    serving.updates.look()
+    assert logged() == []
     assert "1960" in times(serving.catalogue)
+
+
+def test_a_template_whose_pyramids_are_gone_is_logged_once(
+    tmp_path: Path, pass_time: Callable[[float], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    source = watched(Template, tmp_path, 90)
+    serving = Serving(source.server_json)
+    for year in YEARS:
+        source.remove(year)
+    with caplog.at_level(logging.ERROR):
+        for _ in range(5):
+            pass_time(90)
+            serving.updates.look()
+    (text,) = (one.getMessage() for one in caplog.records if "ORTHO" in one.getMessage())
+    assert "does not exist" in text
+    assert times(serving.catalogue) == list(YEARS)
+
+
+ends_threads = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+
+
+def watchers() -> list[threading.Thread]:
+    return [one for one in threading.enumerate() if one.name == "watch"]
+
+
+@pytest.fixture
+def end(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let threads that look end with the test."""
+    over = threading.Event()
+
+    def sleep(_seconds: float) -> None:
+        over.wait()
+        raise SystemExit
+
+    monkeypatch.setattr("mastaba.site.updates.time", SimpleNamespace(sleep=sleep))
+    yield
+    over.set()
+    for one in watchers():
+        one.join()
+
+
+@ends_threads
+@pytest.mark.usefixtures("end")
+def test_a_worker_looks_only_if_a_layer_is_watched(tmp_path: Path) -> None:
+    """A layer may become one that is watched while it is served."""
+    serving = Serving(Template(tmp_path).server_json)
+    link: Any = SimpleNamespace(follow=lambda _apply: None)
+    serving.updates.connect(link)
+    assert watchers() == []
+    document = document_of(tmp_path)
+    serving.updates.follow(Change(Action.REPLACE_LAYER, "ORTHO", document=document))
+    assert watchers() == []
+    document["variants"]["watch"] = PERIOD
+    for _ in range(2):
+        serving.updates.follow(Change(Action.REPLACE_LAYER, "ORTHO", document=document))
+        assert len(watchers()) == 1
+
+
+@ends_threads
+@pytest.mark.usefixtures("end")
+def test_a_flaw_is_cleared_if_the_layer_is_no_longer_watched_after_a_reload(
+    tmp_path: Path,
+) -> None:
+    serving = Serving(Template(tmp_path).server_json)
+    scoreboard = serving.application.site.scoreboard
+    scoreboard.report(Obstacle.VARIANTS)
+    link: Any = SimpleNamespace(follow=lambda _apply: None)
+    serving.updates.connect(link)
+    assert len(watchers()) == 1
+    serving.updates.look()
+    assert Obstacle.VARIANTS not in scoreboard.obstacles
 
 
 @pytest.mark.parametrize("kind", ["no JSON", "two of a value", "gone"])

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import numpy as np
 import pytest
 from tests.build.conftest import built, plan_in
-from tests.build.ground import Tile, grid, noise, read_payloads, write_raster
+from tests.build.ground import Tile, grid, read_payloads, write_raster
 from tests.build.test_history import updated
 from tests.edge.conftest import Edge
 from tests.live.client import Answer, ask_many
@@ -25,15 +26,17 @@ from mastaba.api.catalogue import digest_of
 
 pytestmark = pytest.mark.live
 
-TOP, BOTTOM, SIDE = 8, 12, 16
-"""Levels, and tiles of the finest one in a row and in a column."""
+TOP, BOTTOM, SIDE = 8, 12, sized(16, 96)
+"""Levels, and tiles of the finest one in a row and in a column: 341 or 12,276 in all levels."""
+ROWS = 8
+"""Rows of tiles in a sheet."""
 CELL = 156543.03392804097 / 2**BOTTOM
 DOCUMENTS = "public, max-age=0, s-maxage=1"
 Pages = dict[Tile, Answer]
 
 
 class Pyramid:
-    """A pyramid of some hundred tiles, and what its tiles are in each version."""
+    """A pyramid of many tiles, and what its tiles are in each version."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self.name = name
@@ -63,12 +66,15 @@ class Pyramid:
 
     def _write(self, number: int, seed: int) -> None:
         size = 256 * CELL
-        count = (SIDE - 5) if number == 0 else 2
-        first = 0 if number == 0 else SIDE - 2
-        pixels = noise(3, 256 * count, 256 * count, seed + number)
-        place = grid(first * size, -first * size, CELL)
-        path = self.sheets / f"{number}.tif"
-        write_raster(path, pixels, place, "EPSG:3857")
+        first, count = (0, SIDE - 5) if number == 0 else (SIDE - 2, 2)
+        generator = np.random.default_rng([seed, number])
+        # Some rows of tiles at a time: all of them together may need gigabytes.
+        for top in range(first, first + count, ROWS):
+            rows = min(ROWS, first + count - top)
+            squares = generator.integers(0, 256, (3, 4 * rows, 4 * count), np.uint8)
+            pixels = squares.repeat(64, 1).repeat(64, 2)
+            place = grid(first * size, -top * size, CELL)
+            write_raster(self.sheets / f"{number}-{top}.tif", pixels, place, "EPSG:3857")
 
 
 class Clients:

@@ -11,6 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 from lxml import html
 from tests.history.conftest import BROKEN, LAYER, MIDDLE, OLD
+from tests.support.pages import allows_its_style
 from tests.tiny import tiny_installation
 from werkzeug.test import Client
 
@@ -24,7 +25,9 @@ def page(client: Client, path: str) -> Any:
     response = client.get(path, headers=BROWSER)
     assert response.status_code == 200, response.text
     assert response.mimetype == "text/html"
-    assert "default-src 'none'" in response.headers["Content-Security-Policy"]
+    policy = response.headers["Content-Security-Policy"]
+    assert "default-src 'none'" in policy
+    assert allows_its_style(response.text, policy)
     return html.fromstring(response.data)
 
 

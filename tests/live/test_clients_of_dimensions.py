@@ -1,4 +1,7 @@
-"""Times of layers in clients: OWSLib, GDAL, QGIS, OpenLayers, Leaflet (time.md section 2.8)."""
+"""Times of layers in clients (time.md section 2.8).
+
+OWSLib, GDAL, QGIS, OpenLayers, Leaflet and MapLibre.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ import pytest
 from owslib.wms import WebMapService
 from owslib.wmts import WebMapTileService
 from PIL import Image
-from tests.live.browsers import drawn, web_clients
+from tests.live.browsers import MAPLIBRE, drawn, web_clients
 from tests.live.processes import Mastaba, changed, free_port, public_folder
 from tests.live.test_clients import gdal
 from tests.live.test_web_clients import open_layers, place
@@ -31,6 +34,7 @@ BOX = (0.0, SIZE, SIZE, 2 * SIZE)
 """Extent of the tile in Web Mercator."""
 QGIS = Path("/usr/lib/python3/dist-packages/qgis")
 HEIGHTS = ("500", "490")
+SERVICES = ("wms", "wmts", "tms")
 
 
 @pytest.fixture(scope="module")
@@ -48,12 +52,10 @@ def url() -> Iterator[str]:
         server_json = series_installation(
             folder,
             [{"time": year} for year in YEARS],
-            services=("wms", "wmts"),
+            services=SERVICES,
             get_feature_info={"type": "PYRAMID"},
             others={"LAKES": lakes},
-            services_overrides={
-                name: {"endpoint_uri": f"{address}/{name}"} for name in ("wms", "wmts")
-            },
+            services_overrides={name: {"endpoint_uri": f"{address}/{name}"} for name in SERVICES},
         )
         with Mastaba(changed(server_json, folder / "server-http.json"), folder, http=port):
             yield address
@@ -263,4 +265,45 @@ def test_leaflet_time_dimension(browser: Any, url: str) -> None:
     """
     for number, year in enumerate(YEARS):
         found = drawn(browser, url, files, script, number, place(*TILE)[0])
+        assert is_of(found, year), year
+
+
+@pytest.mark.parametrize("way", ["query", "name", "template"])
+def test_maplibre(browser: Any, url: str, way: str) -> None:
+    """TileJSON with a value in its query or in the name of the layer, or a template of values."""
+    modules = web_clients() / "maplibre-gl" / "dist"
+    files = {name: modules / name for name in MAPLIBRE}
+    script = """
+        const maplibregl = await import(`${url}/client/maplibre-gl.mjs`);
+        const [way, year, x, y] = a;
+        const start = `${url}/tms/1.0.0/ORTHO`;
+        const address = {
+            query: `${start}/metadata.json?time=${year}`,
+            name: `${start};time=${year}/metadata.json`,
+            template: `${start}/metadata.json`}[way];
+        const map = new maplibregl.Map({
+            container: "map", interactive: false, attributionControl: false, fadeDuration: 0,
+            pixelRatio: 1, canvasContextAttributes: {preserveDrawingBuffer: true},
+            center: new maplibregl.MercatorCoordinate(x, y).toLngLat(), zoom: 2,
+            style: {version: 8,
+                    sources: {ortho: {type: "raster", url: address, tileSize: 256}},
+                    layers: [{id: "ortho", type: "raster", source: "ortho",
+                              paint: {"raster-fade-duration": 0}}]}});
+        const idle = () => new Promise((resolve, reject) => {
+            map.on("error", (event) => reject(event.error));
+            map.once("idle", resolve);
+        });
+        await idle();
+        if (way === "template") {
+            const {time} = (await (await fetch(address)).json()).dimensions;
+            if (!time.values.includes(year)) throw new Error(time.values.join());
+            map.getSource("ortho").setTiles([time.template.replace("{time}", year)]);
+            await idle();
+        }
+        return pixels(map.getCanvas());
+    """
+    level, row, column = TILE
+    middle = [(one + 0.5) / 2**level for one in (column, row)]
+    for year in YEARS:
+        found = drawn(browser, url, files, script, way, year, *middle)
         assert is_of(found, year), year

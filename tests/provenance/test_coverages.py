@@ -15,8 +15,8 @@ from werkzeug.test import Client
 from mastaba.api.catalogue import Layer
 from mastaba.api.tools import create_application
 from mastaba.errors import StorageError
-from mastaba_coverage.origin import Origin
 from mastaba_provenance.service import ProvenanceService
+from mastaba_render.api.geotiff import Origin
 from mastaba_writer.installation import layer_document, write_installation
 
 AREA = (
@@ -95,7 +95,7 @@ def test_ranges_of_a_file_find_its_sources_once(
     assert parts[0].headers["ETag"] == parts[1].headers["ETag"]
     assert asked == ["MAP"]
     clock = SimpleNamespace(monotonic=lambda: math.inf)
-    monkeypatch.setattr("mastaba_coverage.origin.time", clock)
+    monkeypatch.setattr("mastaba_render.origin.time", clock)
     requested(client, "MAP", OTHER, IN_RANGES)
     assert asked == ["MAP", "MAP"]
 

@@ -344,6 +344,31 @@ def test_exports_name_the_sources_of_their_area(pyramid: Path, tmp_path: Path) -
         assert [one for one in ("A", "B & <C>") if f" {one} " in text] == expected
 
 
+@pytest.mark.parametrize("words", [["tif"], ["cog", "--compression", "deflate"]], ids=str)
+def test_exported_rasters_name_the_sources_of_their_area(
+    pyramid: Path, tmp_path: Path, words: list[str], number_of: dict[int, int]
+) -> None:
+    import rasterio
+
+    server = write_installation(
+        tmp_path / "server",
+        layers={"MAP": layer_document(pyramid, title="Map")},
+        services=["provenance"],
+    )
+    (west, south), (east, north) = degrees(10, 40), degrees(60, 5)
+    out = tmp_path / "map.tif"
+    box = [f"--bbox={west},{south},{east},{north}", "--crs", "CRS:84", "--fit", "exact"]
+    command = ["export", "-f", str(server), "MAP", str(out), "--format", *words, *box]
+    for more in ([], ["--verify"]):
+        ended = mastaba(*command, *more)
+        assert ended.returncode == 0, ended.stderr
+    with rasterio.open(out) as dataset:
+        found = dataset.tags()
+    (row,) = json.loads(found["SOURCES"])
+    assert (row["number"], row["share"]) == (number_of[3], 1)
+    assert found["TIFFTAG_DATETIME"] == "2023:07:01 00:00:00"
+
+
 def test_measures_of_heights(client: Client) -> None:
     """IGN's altimetry names the source of each pixel, and its accuracy if that is known."""
     places = [(10.5, 75.5), (150.5, 20.5), (10.5, 20.5)]

@@ -121,8 +121,13 @@ class VariantTable(ABC):
             are runs or a range.
         """
 
+    @property
+    def is_watched(self) -> bool:
+        """Whether `is_outdated` is asked, each second in one process."""
+        return False
+
     def is_outdated(self) -> bool:
-        """Return whether the layer should be loaded again; asked each second in one process.
+        """Return whether the layer should be loaded again.
 
         Raises:
             MastabaError: what lists the variants cannot be read.
@@ -151,8 +156,8 @@ class VariantTable(ABC):
         """
 
     @abstractmethod
-    def problems(self) -> Iterable[tuple[str, str]]:
-        """Open all variants; yield the key of each that cannot be opened, and why."""
+    def opened(self) -> Iterable[tuple[str, Layer | str]]:
+        """Open all variants; yield the key of each with the layer, or why it cannot be opened."""
 
     @abstractmethod
     def moved(self, loader: Any) -> VariantTable:

@@ -14,6 +14,7 @@ from zipfile import ZipFile
 import pytest
 from pmtiles.reader import MemorySource, Reader
 from tests.export.service.conftest import TILES, URL, Exports
+from tests.support.pages import allows_its_style
 
 from mastaba.api.access import GRANT, Grant, Principal
 from mastaba_conformance.counting_storage import count_calls
@@ -469,7 +470,9 @@ def test_pages(exports: Exports) -> None:
     ):
         response = exports.client.get(path, headers={"Accept": "text/html"})
         assert response.content_type == "text/html; charset=utf-8", path
-        assert "default-src 'none'" in response.headers["Content-Security-Policy"]
+        policy = response.headers["Content-Security-Policy"]
+        assert "default-src 'none'" in policy
+        assert allows_its_style(response.text, policy), path
         texts[path] = response.text
     assert "RGB_PNG.pmtiles" in texts[f"{job}/results"]
     assert 'http-equiv="refresh"' in texts[waiting]

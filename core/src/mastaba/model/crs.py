@@ -127,6 +127,8 @@ def _codes(authority: str) -> frozenset[str]:
     )
 
 
+# Many layers have the same extent, and transformations are slow.
+@lru_cache(maxsize=1024)
 def geographic_bbox(bbox: BoundingBox, crs: CRS) -> BoundingBox:
     """Return the WGS 84 longitude/latitude box around ``bbox``, clipped to ±180 and ±90 degrees.
 

@@ -54,6 +54,7 @@ class SiteUpdates:
         self._lock = threading.Lock()
         self._link: WorkerLink | None = None
         self._turn = Turn() if plugins.dimensions and hasattr(os, "memfd_create") else None
+        self._reported: dict[str, str] = {}
         application.site.submit = self.submit
         self._adopt()
 
@@ -61,8 +62,8 @@ class SiteUpdates:
         """Send changes to the supervisor from now on, and follow those that it makes."""
         self._link = link
         link.follow(lambda change: self.follow(Change.from_json(change)))
-        if self._turn is not None:
-            threading.Thread(target=self._watch, args=(self._turn,), daemon=True).start()
+        with self._lock:
+            self._adopt()
 
     def _watch(self, turn: Turn) -> None:
         """Load layers again whose lists of variants have changed."""
@@ -75,17 +76,28 @@ class SiteUpdates:
         """Load layers again whose lists of variants have changed, and report those with errors."""
         for name, table in self._application.site.catalogue.variants.items():
             try:
-                if table.is_outdated():
+                if table.is_watched and table.is_outdated():
                     self._refresh(name)
+                reason = self._reported.get(name, "") if table.is_faulty else ""
             except Exception as error:  # noqa: BLE001 - the next look may succeed
-                logger.error("the variants of the layer %s cannot be read: %s", name, error)
+                reason = str(error)
+                if reason != self._reported.get(name):
+                    logger.error("the variants of the layer %s cannot be read: %s", name, reason)
+            self._reported[name] = reason
         site = self._application.site
         is_faulty = any(table.is_faulty for table in site.catalogue.variants.values())
         site.scoreboard.report(Obstacle.VARIANTS, is_faulty)
 
     def _adopt(self) -> None:
-        for table in self._application.site.catalogue.variants.values():
+        site, turn = self._application.site, self._turn
+        # What was reported before a reload must be cleared, even if nothing is watched any more.
+        is_needed = Obstacle.VARIANTS in site.scoreboard.obstacles
+        for table in site.catalogue.variants.values():
             table.refresh = self._refresh
+            is_needed |= table.is_watched
+        if is_needed and turn and self._link:
+            self._turn = None
+            threading.Thread(target=self._watch, args=(turn,), name="watch", daemon=True).start()
 
     def _refresh(self, layer: str) -> VariantTable | None:
         """Read the variants of a layer again in all processes, and return them."""

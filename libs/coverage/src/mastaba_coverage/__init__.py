@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from mastaba_coverage.limits import LIMITS_SCHEMA, CoverageLimits, coverage_limits
     from mastaba_coverage.parts import side_of_parts
     from mastaba_coverage.plan import CoveragePlan, ImagePlan
-    from mastaba_coverage.planning import Plan, file_name
+    from mastaba_coverage.planning import Plan, file_name, with_origin
     from mastaba_coverage.request import CoverageRequest, Interval, Scaling, TiffOptions, Trim
     from mastaba_coverage.shape import TileShape
     from mastaba_coverage.sources import TileSource
@@ -82,6 +82,7 @@ _MODULES = {
     "planning": (
         "Plan",
         "file_name",
+        "with_origin",
     ),
     "request": (
         "CoverageRequest",
@@ -136,6 +137,7 @@ __all__ = [
     "located",
     "offered_compressions",
     "side_of_parts",
+    "with_origin",
 ]
 
 

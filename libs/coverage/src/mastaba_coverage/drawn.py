@@ -10,8 +10,8 @@ import numpy as np
 
 from mastaba_coverage.codecs import TileCodec
 from mastaba_coverage.grid import Coverage
-from mastaba_coverage.origin import UNKNOWN, Origin
 from mastaba_coverage.shape import TileShape
+from mastaba_render.api.geotiff import UNKNOWN, Origin
 from mastaba_render.api.maps import SideBySide
 
 if TYPE_CHECKING:

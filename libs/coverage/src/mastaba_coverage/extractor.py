@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from mastaba.api.catalogue import geographic_bbox, transform_points
+from mastaba.api.catalogue import transform_points
 from mastaba.api.web import Request, SizedBody, Streams, addressable_response, spooled
 from mastaba.errors import InvalidParameterError, UnsupportedFormatError
 from mastaba_coverage.answer import Answer, extract
@@ -18,10 +17,10 @@ from mastaba_coverage.errors import NotCopyableError, OutsideCoverageError
 from mastaba_coverage.grid import Coverage
 from mastaba_coverage.heads import HeadCache
 from mastaba_coverage.made import MadeDrawn, MadeStored, made_file, rows_of
-from mastaba_coverage.origin import UNKNOWN, Origin, Origins, SourcesIn
 from mastaba_coverage.plan import CoveragePlan
-from mastaba_coverage.planning import Plan, Planner
+from mastaba_coverage.planning import Plan, Planner, with_origin
 from mastaba_render.api.encoders import StripRaster
+from mastaba_render.api.geotiff import Origins, SourcesIn
 from mastaba_render.api.maps import drawn_response
 
 if TYPE_CHECKING:
@@ -95,19 +94,10 @@ class Extractor:
         if plan.format != "tiff":
             self._encoder(plan)
         elif self._origins is not None:
-            plan = replace(plan, origin=self._origin(plan, self._origins))
+            plan = with_origin(plan, self._origins)
         if isinstance(plan, CoveragePlan) and coverage.layer.key in self._different:
             return plan.without_copies()
         return plan
-
-    def _origin(self, plan: Plan, origins: Origins) -> Origin:
-        if plan.bounds.xmin > plan.bounds.xmax:
-            return UNKNOWN  # one box cannot have both sides of the antimeridian alone
-        try:
-            box = geographic_bbox(plan.edges, plan.crs)
-        except ValueError:  # it is not on the globe
-            return UNKNOWN
-        return origins.of(plan.coverage.layer, box)
 
     def respond(self, request: Request, plan: Plan, headers: Sequence[tuple[str, str]]) -> Response:
         """Return the answer to a request: 200, 206, 304, 412 or 416, the last two without a body.

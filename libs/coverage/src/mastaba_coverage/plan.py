@@ -11,11 +11,11 @@ from mastaba.errors import InvalidParameterError
 from mastaba_coverage.cells import Cells
 from mastaba_coverage.codecs import NONE, STORED, TileCodec
 from mastaba_coverage.grid import Coverage, CoverageGrid
-from mastaba_coverage.origin import UNKNOWN, Origin
 from mastaba_coverage.request import TiffOptions
 from mastaba_coverage.sampled import Sampling
 from mastaba_coverage.shape import TileShape
 from mastaba_coverage.sources import KEPT
+from mastaba_render.api.geotiff import UNKNOWN, Origin
 from mastaba_render.api.resampling import MEAN, NEAREST
 
 if TYPE_CHECKING:

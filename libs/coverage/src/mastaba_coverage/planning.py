@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from mastaba.api.web import printable
 from mastaba.errors import InvalidParameterError
@@ -31,10 +31,12 @@ if TYPE_CHECKING:
     from mastaba_coverage.grid import Coverage, CoverageGrid
     from mastaba_coverage.limits import CoverageLimits
     from mastaba_coverage.request import CoverageRequest
+    from mastaba_render.api.geotiff import Origins
     from mastaba_render.api.maps import Renderer
 
 Plan = CoveragePlan | DrawnPlan
 """What is in an answer: stored values, or resampled ones."""
+P = TypeVar("P", bound=Plan)
 
 _SAME: Final = 1e-6
 """Relative difference of cell sizes that are treated as equal."""
@@ -48,6 +50,17 @@ _TILES: Final = 1024
 """Rows, and columns, of stored tiles that a resampled answer may read."""
 _OVERVIEW: Final = 512
 """Cells of the longest side; a smaller image needs no overview."""
+
+
+def with_origin(plan: P, origins: Origins) -> P:
+    """Return a plan whose file names the sources of its area; none across the antimeridian.
+
+    Raises:
+        MastabaError: the sources cannot be read.
+    """
+    if plan.bounds.xmin > plan.bounds.xmax:
+        return plan  # one box cannot have both sides of the antimeridian alone
+    return replace(plan, origin=origins.of(plan.coverage.layer, plan.edges, plan.crs))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from mastaba.api.web import escaped
 from mastaba_coverage.layout import Field
-from mastaba_render.api.geotiff import geo_keys
+from mastaba_render.api.geotiff import geo_keys, origin_fields
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,8 +15,8 @@ if TYPE_CHECKING:
     from mastaba.api.catalogue import CRS, BoundingBox
     from mastaba_coverage.codecs import TileCodec
     from mastaba_coverage.grid import Coverage
-    from mastaba_coverage.origin import Origin
     from mastaba_coverage.shape import TileShape
+    from mastaba_render.api.geotiff import Origin
 
 _GREY, _RGB, _YCBCR = 1, 2, 6
 _UNASSOCIATED_ALPHA: Final = 2
@@ -113,20 +112,8 @@ def metadata_fields(
     items = {"TITLE": layer.title, "GENERATION": layer.pyramid.generation}
     if layer.attribution:
         items["ATTRIBUTION"] = layer.attribution.title
-    items["SOURCES"] = origin.sources
-    # GDAL reads text that is escaped twice, as it writes it.
-    texts = (
-        f'<Item name="{name}">{escaped(escaped(text))}</Item>'
-        for name, text in items.items()
-        if text
-    )
-    schemes = (
-        f'<Item name="{name}" domain="TILING_SCHEME">{escaped(escaped(text))}</Item>'
-        for name, text in (tiling or {}).items()
-    )
-    text = f"<GDALMetadata>{''.join((*texts, *schemes))}</GDALMetadata>".replace("\0", "")
-    found = [Field.text(42112, text)]
-    return [*found, Field.text(306, origin.date)] if origin.date else found
+    found = origin_fields(origin, items, tiling or {})
+    return [Field(one.tag, one.kind, one.packed) for one in found]
 
 
 def _shortest(value: float, *, is_float: bool) -> str:

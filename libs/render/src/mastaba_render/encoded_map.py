@@ -24,6 +24,7 @@ from mastaba_render import native
 from mastaba_render.encoder import Encoder, StripRaster
 from mastaba_render.map_request import LUMINANCE, WHITE, Background, MapImage, Mask, Pixels
 from mastaba_render.native import Bytes
+from mastaba_render.origin import UNKNOWN, Origin
 from mastaba_server import cancellation, trace
 
 Finish = Callable[[MapImage, int], Pixels]
@@ -61,6 +62,7 @@ class EncodedMap:
         encoder: encoder of the format.
         options: options of the encoder.
         bbox, crs: extent of the map.
+        origin: where its pixels come from.
 
     Attributes:
         memory: upper estimate of the bytes held at once while the pieces are made, without
@@ -78,6 +80,7 @@ class EncodedMap:
         options: Mapping[str, str],
         bbox: BoundingBox,
         crs: CRS,
+        origin: Origin = UNKNOWN,
     ) -> None:
         self._prepared = prepared
         self._finish = finish
@@ -85,6 +88,7 @@ class EncodedMap:
         self._options = options
         self._bbox = bbox
         self._crs = crs
+        self._origin = origin
         # A pixel without data needs the most channels. Grey ones on a coloured background need
         # three, so all strips get three.
         blank = finish(prepared.blank, 0)
@@ -106,6 +110,7 @@ class EncodedMap:
         raster = StripRaster(
             *(self._shape, self._dtype, self._bbox, self._crs, nodata, self._finished()),
             registration=self._prepared.registration,
+            origin=self._origin,
         )
         pieces = self._encoder.encode_strips(raster, self._options)
         notes = trace.local.trace

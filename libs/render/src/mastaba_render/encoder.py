@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS
+from mastaba_render.origin import UNKNOWN, Origin
 from mastaba_server.web.parameters import size
 
 Strip = npt.NDArray[Any]
@@ -59,6 +60,7 @@ class StripRaster:
         nodata: as in `Raster`.
         strips: from the top, of any heights that add up to all rows; can be consumed once.
         registration: as in `Raster`.
+        origin: where the pixels come from, for formats that name sources.
     """
 
     shape: tuple[int, int, int]
@@ -68,6 +70,7 @@ class StripRaster:
     nodata: tuple[float, ...] | None
     strips: Iterable[Strip]
     registration: str = "area"
+    origin: Origin = UNKNOWN
 
     @classmethod
     def of(cls, raster: Raster) -> StripRaster:
@@ -129,6 +132,7 @@ class Encoder(ABC):
             uint8 with 2 or 4 channels, and otherwise neither.
         shows_background: whether a data format shows the background colour that a request gives
             where an 8-bit layer has no data; grids of numbers do not.
+        names_sources: whether `encode_strips` writes `StripRaster.origin`.
     """
 
     name: ClassVar[str]
@@ -138,6 +142,7 @@ class Encoder(ABC):
     is_picture: ClassVar[bool] = True
     holds_alpha: ClassVar[bool] = False
     shows_background: ClassVar[bool] = False
+    names_sources: ClassVar[bool] = False
 
     @abstractmethod
     def accepts(self, dtype: np.dtype[np.generic], channels: int) -> bool:

@@ -274,6 +274,11 @@ class Series(VariantTable):
 
     # ---------------------------------------------------------------- requests
 
+    @property
+    def is_watched(self) -> bool:
+        """Whether the descriptor wants it; see `VariantTable`."""
+        return self._watch is not None
+
     def is_outdated(self) -> bool:
         """Return whether the variants are others than those listed; see `VariantTable`."""
         if self._watch is None or not self._watch.is_due():
@@ -316,10 +321,10 @@ class Series(VariantTable):
         is_update = update is not None and update.since == old.stamp
         return update.bbox if update and is_update and _slabs_of(pyramid) <= shown else None
 
-    def problems(self) -> Iterator[tuple[str, str]]:
+    def opened(self) -> Iterator[tuple[str, Layer | str]]:
         for variant in self.variants():
             try:
-                self.opener.read(variant)
+                yield variant.key, self.opener.read(variant)
             except ReplacedError:
                 yield variant.key, "its pyramid was replaced after it was listed"
             except (MastabaError, ValueError) as error:

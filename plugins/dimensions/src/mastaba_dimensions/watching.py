@@ -53,7 +53,7 @@ class Watch:
     def differs(self, listing: Sequence[Row], dimensions: Iterable[Dimension], loader: Any) -> bool:
         """Return whether there are other variants than those listed.
 
-        What was reported once and is still listed wrongly is reported again after a minute.
+        What could not be loaded and is still the same is tried again after a minute.
 
         Raises:
             MastabaError: a storage does not answer.

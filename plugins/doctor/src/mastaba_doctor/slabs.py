@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -43,7 +43,7 @@ class _PublishedLevel:
 
     @property
     def described(self) -> str:
-        return f"layer {self.layer.id}, level {self.level.matrix.id}"
+        return f"layer {self.layer.key}, level {self.level.matrix.id}"
 
 
 @dataclass(slots=True)
@@ -83,13 +83,23 @@ def look_at_slabs(catalogue: Catalogue, samples: int) -> SlabFindings:
 def _places(catalogue: Catalogue) -> list[_PublishedLevel]:
     """Return each level once, however many layers publish it."""
     found: dict[object, _PublishedLevel] = {}
-    for layer in catalogue.layers.values():
-        for identifier, level in layer.pyramid.levels.items():
-            reader = catalogue.readers_of(layer)[identifier]
-            (where, *_), _ = reader.place_of(level.limits.min_row, level.limits.min_col)
-            # Levels of a container may be one block.
-            found.setdefault((where, identifier), _PublishedLevel(layer, level, reader))
+    for layer, identifier in _levels(catalogue):
+        level, reader = layer.pyramid.levels[identifier], catalogue.readers_of(layer)[identifier]
+        (where, *_), _ = reader.place_of(level.limits.min_row, level.limits.min_col)
+        # Levels of a container may be one block.
+        found.setdefault((where, identifier), _PublishedLevel(layer, level, reader))
     return list(found.values())
+
+
+def _levels(catalogue: Catalogue) -> Iterator[tuple[Layer, str]]:
+    """Yield the levels of all layers, and the finest one of each value of their dimensions."""
+    for layer in catalogue.layers.values():
+        for name in layer.pyramid.levels:
+            yield layer, name
+    for table in catalogue.variants.values():
+        for _, found in table.opened():
+            if isinstance(found, Layer):
+                yield found, list(found.pyramid.levels)[-1]
 
 
 def _storage_fault(place: _PublishedLevel) -> Fault | None:

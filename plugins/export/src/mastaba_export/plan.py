@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -24,6 +24,7 @@ from mastaba_coverage import (
     TiffOptions,
     extract,
     offered_compressions,
+    with_origin,
 )
 from mastaba_export.area import area_of
 from mastaba_export.clipping import WITH_ALPHA, CellClip
@@ -36,6 +37,8 @@ from mastaba_export.request import COVERAGES
 from mastaba_export.selection import Selection, around, selected
 from mastaba_export.sizes import Estimate, of_file, of_tiles, sampled_variance
 from mastaba_export.sources import DRAWN_BLOCK, DrawnTiles, StoredTiles
+from mastaba_ows.offers import sources_in
+from mastaba_render.api.geotiff import Origins
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import Catalogue, Layer, TileLimits, TileMatrix, TileMatrixSet
@@ -153,14 +156,17 @@ class ExportPlan:
         return map(self.unit, range(first, self.count))
 
     def file(self) -> Answer | CompressedFile:
-        """Return the file of a tif or cog. The indices of its slabs are read.
+        """Return the file of a tif or cog. The indices of its slabs, and its sources, are read.
 
         Raises:
             ExportTooLargeError: it has too many tiles.
             SlabFormatError, StorageError: an index cannot be read.
+            MastabaError: the sources cannot be read.
         """
         assert self.coverage is not None
         found = self.coverage
+        if self.site is not None:
+            found = with_origin(found, Origins(partial(sources_in, self.site)))
         if self.area is not None and self.area.polygons:
             coverage = found.coverage
             has_alpha = len(coverage.fields) in WITH_ALPHA
@@ -440,4 +446,4 @@ def _coverage_plan(request: ExportRequest, layer: Layer, site: Site) -> ExportPl
             made = CoveragePlan.exact(coverage, grid, cells, coverage.fields, tiff)
     except InvalidParameterError as error:
         raise InvalidRequestError(str(error), error.parameter) from None
-    return ExportPlan(request, layer, tile_matrix_set, None, (), made, area)
+    return ExportPlan(request, layer, tile_matrix_set, None, (), made, area, site)

@@ -3,33 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import quote
 
-from jinja2 import Environment, PackageLoader
-from markupsafe import Markup
+from mastaba_server.web.pages import STYLE, page_headers, rendered_page
 
-from mastaba_server.web.pages import page_headers
-
-if TYPE_CHECKING:
-    from jinja2 import Template
-
-_STYLE: Final = """
-:root { color-scheme: light dark; }
-body { max-width: 60rem; margin: 0 auto; padding: 1rem; font: 16px/1.5 system-ui, sans-serif; }
-body { background: #ffffff; color: #1f2328; }
-a { color: #8a4b14; margin-right: 0.5rem; }
+_STYLE: Final = (
+    STYLE
+    + """
+body { max-width: 60rem; }
+a { margin-right: 0.5rem; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; }
 th, td { padding: 0.2rem 0.5rem; text-align: left; vertical-align: top; }
 thead th { border-bottom: 1px solid; }
 nav { margin-top: 1rem; }
-@media (prefers-color-scheme: dark) {
-  body { background: #17191b; color: #e6e6e3; }
-  a { color: #e0a35c; }
-}
 """
+)
 HEADERS: Final = page_headers(_STYLE)
 _FORMS: Final = {
     "timemap": "TimeMap",
@@ -131,7 +121,9 @@ def _page(
             feeds.append(link)
         if text and "{" not in link["href"]:
             shown.append(_link(link["href"], text))
-    found: str = _template().render(
+    return rendered_page(
+        "mastaba_history",
+        _STYLE,
         title=title,
         columns=columns,
         rows=rows,
@@ -139,9 +131,7 @@ def _page(
         links=shown,
         feeds=feeds,
         back=back,
-        style=Markup(_STYLE),  # noqa: S704 - a constant
     )
-    return found
 
 
 def _link(href: str, text: str) -> dict[str, str]:
@@ -166,11 +156,3 @@ def _map(viewer: str, name: str, token: str) -> str:
 def _when(instant: str) -> str:
     """Return an instant without fractions of a second."""
     return instant[:19].replace("T", " ")
-
-
-@cache
-def _template() -> Template:
-    environment = Environment(
-        loader=PackageLoader("mastaba_history"), autoescape=True, trim_blocks=True
-    )
-    return environment.get_template("page.html")

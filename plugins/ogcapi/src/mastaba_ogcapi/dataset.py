@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final
 
 from mastaba.api.catalogue import CRS84, TileMatrixSetLink
@@ -20,7 +20,7 @@ from mastaba_ogcapi.formats import MapFormat, MapFormats
 from mastaba_ogcapi.registered import registered_name
 from mastaba_ogcapi.shown import Shown
 from mastaba_ows.errors import GoneError
-from mastaba_ows.offers import Stylesheet, stylesheets
+from mastaba_ows.offers import Stylesheet, sources_in, stylesheets
 from mastaba_render.api.crs import CRSOffer
 from mastaba_server.threads.recent import Recent
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from mastaba.api.catalogue import Layer, Style, TileMatrixSet
     from mastaba.api.services import ServiceSettings, Site
     from mastaba_coverage import Coverage
+    from mastaba_render.api.geotiff import Origins
 
 _MISSING: Final = 204
 """Status for a tile inside the limits that is not stored (OGC API Tiles, requirement tc-error)."""
@@ -321,6 +322,13 @@ class Dataset:
 
         drawn = (item for item in self.raster if item.offers("maps"))
         return tuple(item for item in drawn if is_bytes(item.layer, item.layer.default_style))
+
+    @cached_property
+    def origins(self) -> Origins:
+        """Where the pixels of maps come from."""
+        from mastaba_render.api.geotiff import Origins
+
+        return Origins(partial(sources_in, self.site))
 
     @cached_property
     def default_collections(self) -> tuple[Collection, ...]:

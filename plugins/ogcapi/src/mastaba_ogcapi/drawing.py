@@ -28,6 +28,7 @@ from mastaba_render.api.maps import (
 if TYPE_CHECKING:
     from mastaba.api.services import Site
     from mastaba_ogcapi.mapquery import MapQuery
+    from mastaba_render.api.geotiff import Origin
     from mastaba_render.api.maps import PreparedMap
 
 Bytes = npt.NDArray[np.uint8]
@@ -74,11 +75,12 @@ def prepared_maps(site: Site, query: MapQuery) -> list[PreparedMap]:
         raise InvalidParameterError(str(error), name) from None
 
 
-def encoded_map(parts: Sequence[PreparedMap], query: MapQuery) -> EncodedMap:
+def encoded_map(parts: Sequence[PreparedMap], query: MapQuery, origin: Origin) -> EncodedMap:
     """Return the map in its format, without reading any data yet.
 
     Args:
         parts: as returned by `prepared_maps`.
+        origin: where its pixels come from.
 
     Raises:
         UnsupportedFormatError: the format cannot hold the pixels.
@@ -87,9 +89,8 @@ def encoded_map(parts: Sequence[PreparedMap], query: MapQuery) -> EncodedMap:
     prepared = parts[0] if len(parts) == 1 else SideBySide(parts)
     finish = _picture if encoder.is_picture else _data
     try:
-        return EncodedMap(
-            prepared, partial(finish, query), encoder, {}, query.area.box, query.area.crs
-        )
+        area, drawn = query.area, partial(finish, query)
+        return EncodedMap(prepared, drawn, encoder, {}, area.box, area.crs, origin)
     except UnsupportedFormatError:
         raise _unfit(query) from None
 

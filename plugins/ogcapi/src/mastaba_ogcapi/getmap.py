@@ -84,12 +84,17 @@ def map_response(dataset: Dataset, request: Request, query: MapQuery) -> Respons
         SlabFormatError, StorageError: the data cannot be read.
     """
     from mastaba_ogcapi.drawing import encoded_map, fitted, prepared_maps
+    from mastaba_render.api.geotiff import UNKNOWN
     from mastaba_render.api.maps import cache_control, drawn_response
 
     query = fitted(dataset.site, query)
     area = query.area
     prepared = prepared_maps(dataset.site, query)
-    encoded = encoded_map(prepared, query)
+    origin = UNKNOWN
+    if query.format.encoder.names_sources:
+        shown = [one.layer for one in query.layers]
+        origin = dataset.origins.of_map(shown, area.box, area.crs)
+    encoded = encoded_map(prepared, query, origin)
     edges = in_axis_order(area.written, area.crs)
     media_type, extension = query.format.media_type, query.format.encoder.extension
     content = [
@@ -103,7 +108,7 @@ def map_response(dataset: Dataset, request: Request, query: MapQuery) -> Respons
         request,
         dataset.site.renderer.admission,
         prepared,
-        query,
+        (query, origin) if origin.sources else query,
         encoded.memory,
         encoded.pieces,
         always=cache_control(query.cached)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from mastaba.api.web import content_disposition
 from mastaba.errors import UnsupportedFormatError
+from mastaba_ows.offers import sources_in
+from mastaba_render.api.geotiff import UNKNOWN, Origins
 from mastaba_render.api.maps import (
     EncodedMap,
     cache_control,
@@ -29,13 +32,14 @@ class GetMap:
     """Answers GetMap.
 
     Args:
-        site: gives the renderer.
+        site: gives the renderer, and the sources of layers.
         queries: reads requests.
     """
 
     def __init__(self, site: Site, queries: MapQueries) -> None:
         self._site = site
         self._queries = queries
+        self._origins = Origins(partial(sources_in, site))
 
     def respond(self, request: Request, parameters: Mapping[str, str]) -> Response:
         """Return a map, or 304 when the client has it already.
@@ -56,9 +60,15 @@ class GetMap:
                 wanted = replace(wanted, layers=layers)
                 query = replace(query, map=wanted)
         prepared = renderer.prepare(wanted, query.limits)
+        origin = UNKNOWN
+        if encoder.names_sources:
+            shown = [one.layer for one in wanted.layers]
+            origin = self._origins.of_map(shown, wanted.bbox, wanted.crs)
         finish = finish_for(encoder, background, in_colour=encoder.name == _ALWAYS_RGB)
         try:
-            encoded = EncodedMap(prepared, finish, encoder, query.options, wanted.bbox, wanted.crs)
+            encoded = EncodedMap(
+                prepared, finish, encoder, query.options, wanted.bbox, wanted.crs, origin
+            )
         except UnsupportedFormatError:
             raise UnsupportedFormatError(
                 f"{encoder.media_type} cannot hold the pixels of these layers in these styles",
@@ -73,7 +83,7 @@ class GetMap:
             request,
             renderer.admission,
             [prepared],
-            query,
+            (query, origin) if origin.sources else query,
             encoded.memory,
             encoded.pieces,
             always=[*cache_control(query.cached), *query.warnings],

@@ -22,6 +22,7 @@ from mastaba.slab.tiff import (
     image_fields,
 )
 from mastaba_render.encoder import Strip, StripEncoder, StripRaster
+from mastaba_render.origin import origin_fields
 
 _DEFLATE_LEVEL: Final = 1
 _STRIP: Final = 1 << 16
@@ -45,6 +46,7 @@ class TiffEncoder(StripEncoder):
     extension: ClassVar[str] = "tif"
     is_picture: ClassVar[bool] = False
     shows_background: ClassVar[bool] = True
+    names_sources: ClassVar[bool] = True
 
     def accepts(self, dtype: np.dtype[np.generic], channels: int) -> bool:
         return dtype == np.float32 or (dtype == np.uint8 and 1 <= channels <= 4)
@@ -63,6 +65,7 @@ class TiffEncoder(StripEncoder):
         fields = [
             *image_fields(raster.shape, name, height, is_float=is_float),
             Field(284, "H", (1,)),  # the channels of a pixel follow each other
+            *origin_fields(raster.origin),
             *self._further_fields(raster),
         ]
         if name == "raw":

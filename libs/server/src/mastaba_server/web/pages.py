@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from functools import cache
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlsplit
@@ -10,9 +11,45 @@ from urllib.parse import quote, urlsplit
 from mastaba_server.web.response import preferred_media_type
 
 if TYPE_CHECKING:
+    from jinja2 import Environment
+
     from mastaba_server.web.request import Request
 
 HTML: Final = "text/html"
+STYLE: Final = """
+:root { color-scheme: light dark; }
+body { margin: 0 auto; padding: 1rem; font: 16px/1.5 system-ui, sans-serif; }
+body { background: #ffffff; color: #1f2328; }
+a { color: #8a4b14; }
+@media (prefers-color-scheme: dark) {
+  body { background: #17191b; color: #e6e6e3; }
+  a { color: #e0a35c; }
+}
+"""
+"""Start of the style sheet of a page."""
+
+
+def rendered_page(package: str, style: str, **values: object) -> str:
+    """Return a page from ``templates/page.html`` of a package; it needs the extra ``pages``.
+
+    The template extends ``head.html``, which has the blocks ``head`` and ``body``.
+
+    Args:
+        style: the whole style sheet, as for `page_headers`.
+        values: variables of the template; ``title`` is that of the page.
+    """
+    template = _environment(package).get_template("page.html")
+    return template.render(style=style, **values)
+
+
+@cache
+def _environment(package: str) -> Environment:
+    from jinja2 import ChoiceLoader, Environment, PackageLoader
+
+    loaders = [PackageLoader(package), PackageLoader("mastaba_server.web")]
+    return Environment(
+        loader=ChoiceLoader(loaders), autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
 
 
 def page_headers(style: str) -> tuple[tuple[str, str], ...]:

@@ -22,6 +22,7 @@ from mastaba_build.pixels.reading import Reader
 from mastaba_build.plan.plan import Plan
 from mastaba_build.plan.provenance import Provenance
 from mastaba_build.samples import Mask, Raster
+from mastaba_build.sources.groups import Group
 from mastaba_render.api.resampling import radius_of
 
 Numbers = npt.NDArray[np.unsignedinteger[Any]]
@@ -134,10 +135,16 @@ class Numbering:
     ) -> int | Numbers:
         """Return the position of the source of all pixels of a part, or of each."""
         source, start = self._plan.groups[group], self._starts[group]
-        window = placement.window
-        assert window is not None
         if isinstance(owners, int):
             return start + owners - 1
+        near = self._near(source, placement, placement.bounds)
+        if len(near) == 1:
+            return start + int(near[0])
+        window = placement.window
+        assert window is not None
+        near = self._near(source, placement, window)
+        if len(near) == 1:
+            return start + int(near[0])
         members = None
         if owners is not None:
             top, left = window[0] - owners.row, window[2] - owners.column
@@ -147,10 +154,6 @@ class Numbering:
             first = int(members[0, 0])
             if first and first == members[-1, -1] and (members == first).all():
                 return start + first - 1
-        top, bottom, left, right = (placement.factor * one for one in window)
-        near = self._reader.near(source, (top, bottom, left, right))
-        if len(near) == 1:
-            return start + int(near[0])
         if members is None:
             found = self._from_files(group, placement, valid)
         else:
@@ -158,6 +161,11 @@ class Numbering:
         # The last resort: a valid pixel without a valid source pixel around it.
         found[(found == 0) & valid] = int(near[-1]) + 1 if len(near) else 1
         return found + found.dtype.type(start - 1)
+
+    def _near(self, group: Group, placement: Placement, cells: Rectangle) -> Sequence[int]:
+        """Return the members of a group that meet cells of a placement."""
+        top, bottom, left, right = (placement.factor * one for one in cells)
+        return self._reader.near(group, (top, bottom, left, right))
 
     def _from_files(self, group: int, placement: Placement, valid: Mask) -> Numbers:
         """Return the members of the pixels of a part from full source pixels, read for this."""

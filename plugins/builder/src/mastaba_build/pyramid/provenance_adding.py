@@ -82,11 +82,11 @@ def add_provenance(
         tuple(polygons),
     )
     plan = changed(plan, root=root, provenance=provenance)
-    slabs = list(plan.slabs(0))
+    slabs, tiles = list(plan.slabs(0)), NumberTiles()
     rows = []
     with locked(store, f"{name}.lock"):
         for done, slab in enumerate(slabs, 1):
-            row = _burnt_slab(plan, provenance, store, slab)
+            row = _burnt_slab(plan, provenance, store, slab, tiles)
             rows += [] if row is None else [row]
             report(done, len(slabs))
         if not rows:
@@ -101,7 +101,7 @@ def _numbers_of(row: Row) -> NumberedSlab:
 
 
 def _burnt_slab(
-    plan: JoinPlan, provenance: Provenance, store: OutputStore, slab: SlabKey
+    plan: JoinPlan, provenance: Provenance, store: OutputStore, slab: SlabKey, tiles: NumberTiles
 ) -> Row | None:
     """Write the slab of numbers beside a slab of pixels; None if no polygon is there."""
     matrix, (width, height) = plan.levels[slab.level].matrix, plan.configuration.slab
@@ -114,7 +114,7 @@ def _burnt_slab(
         (matrix.tile_height, matrix.tile_width),
         corner,
         table,
-        NumberTiles(),
+        tiles,
         has_alpha=plan.pixel_type.has_alpha,
         stores_empty=False,
     )

@@ -102,9 +102,11 @@ def run(arguments: argparse.Namespace) -> int:
 def _check_variants(catalogue: Catalogue, faults: Faults) -> None:
     """Open all variants of layers with dimensions; a start opens none."""
     for name, table in catalogue.variants.items():
-        for key, reason in table.problems():
-            remedy = "correct its pyramid, or write the stack again"
-            faults.error(f"layer {name}", "$.variants", f"{key} cannot be opened: {reason}", remedy)
+        for key, found in table.opened():
+            if isinstance(found, str):
+                reason = f"{key} cannot be opened: {found}"
+                remedy = "correct its pyramid, or write the stack again"
+                faults.error(f"layer {name}", "$.variants", reason, remedy)
 
 
 def _check_extra_sets(catalogue: Catalogue, faults: Faults) -> None:

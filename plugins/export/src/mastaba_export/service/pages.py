@@ -5,32 +5,29 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import urlsplit
-
-from jinja2 import Environment, PackageLoader
 
 from mastaba_export.jobs.job import State
 from mastaba_ows.links import JSON
-from mastaba_server.web.pages import base_path
-
-if TYPE_CHECKING:
-    from jinja2 import Template
+from mastaba_server.web.pages import STYLE, base_path, page_headers, rendered_page
 
 Content = Mapping[str, Any]
 
-HEADERS: Final = (
-    (
-        "Content-Security-Policy",
-        "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; "
-        "frame-ancestors 'self'",
-    ),
-    ("X-Content-Type-Options", "nosniff"),
-    ("Referrer-Policy", "no-referrer"),
+_STYLE: Final = (
+    STYLE
+    + """
+body { max-width: 56rem; }
+nav a, li a { display: inline-block; min-height: 44px; line-height: 44px; }
+pre { overflow-x: auto; padding: 0.7rem; border: 1px solid #8888; border-radius: 4px; }
+h2 { margin: 2rem 0 0; font-size: 1.2rem; }
+p, ul, dl { margin: 0.3rem 0; overflow-wrap: anywhere; }
+dt { font-weight: 600; }
+dd { margin: 0 0 0.5rem 1rem; }
+progress { width: 100%; }
+"""
 )
-"""Of pages: browsers run no scripts in them, and tell no one the identifier of a job."""
-
+HEADERS: Final = page_headers(_STYLE)
 _REFRESH: Final = 5
 """Seconds after which the page of an unfinished job is loaded again."""
 
@@ -183,20 +180,10 @@ class Pages:
         names = {"": self._title, "/processes": "Processes", "/jobs": "Your jobs"}
         back = None if above is None else (f"{self._base}{above}" or "/", names[above])
         values = {"progress": None, "refresh": 0, **more}
-        return _template().render(title=title, text=text, sections=sections, back=back, **values)
+        values |= {"title": title, "text": text, "sections": sections, "back": back}
+        return rendered_page("mastaba_export", _STYLE, **values)
 
 
 def _facts(content: Content) -> list[tuple[str, object]]:
     names = ("processID", "status", "progress", "created", "started", "finished", "message")
     return [(name, content[name]) for name in names if name in content]
-
-
-@cache
-def _template() -> Template:
-    environment = Environment(
-        loader=PackageLoader("mastaba_export"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("page.html")
