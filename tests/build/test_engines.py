@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from tests.build.clusters import Cluster
 from tests.build.conftest import built, plan_in
-from tests.build.fork_server import ForkServer
 from tests.build.ground import checksums, grid, noise, write_raster
+from tests.fork_server import ForkServer
 
 from mastaba_build.errors import PlanError
 from mastaba_build.plan.plan import Plan

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from tests.build.clusters import Cluster
 from tests.build.conftest import plan_in
-from tests.build.fork_server import ForkServer
 from tests.build.ground import grid, noise, write_raster
+from tests.fork_server import ForkServer
 
 from mastaba_build.config.access import Access
 from mastaba_build.errors import PlanError
