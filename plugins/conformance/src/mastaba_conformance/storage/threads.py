@@ -22,6 +22,8 @@ from mastaba_conformance.storage.kit import (
 
 _OBJECTS = 8
 _THREADS = 16
+_ATTEMPTS = 50
+"""Most reads of each thread while an object is replaced."""
 
 
 class ThreadTests(StorageKit):
@@ -85,7 +87,9 @@ class ThreadTests(StorageKit):
 
         def repeat() -> int:
             complete = 0
-            for _ in range(50):
+            for attempt in range(_ATTEMPTS):
+                if complete and attempt >= 2 * self.repeats:
+                    break
                 try:
                     check()
                 except (ObjectChangedError, StorageUnavailableError):
