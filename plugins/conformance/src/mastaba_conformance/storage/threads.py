@@ -30,7 +30,7 @@ class ThreadTests(StorageKit):
     level = "threads"
 
     repeats = 25
-    """How often each thread repeats its calls."""
+    """How often each thread repeats its calls; twice as often while an object is replaced."""
 
     def _repeated(self, check: Callable[[int], None]) -> None:
         """Call a check in threads that start together, with the number of the thread."""
