@@ -15,6 +15,7 @@ import pytest
 from tests.build.ground import checksums, grid, noise, write_raster
 from tests.fork_server import KILLS_IT, STOPS_IT, ForkServer
 from tests.live_storage.conftest import Store, s3_writer, swift_writer
+from tests.sizes import sized
 from werkzeug.test import Client
 
 from mastaba.wsgi import create_application
@@ -320,7 +321,7 @@ def test_a_killed_build_resumes(
     words = command(ortho, f"{output}/killed", "--workers", "2")
     generator = random.Random(5)
     slabs = kills = 0
-    for _ in range(20):
+    for _ in range(sized(8, 20)):
         killed = mastaba.run(*words, after=generator.randint(1, 5), by=KILLS_IT)
         slabs += killed.stdout.count('"event": "slab"')
         if killed.returncode == 0:
