@@ -20,8 +20,7 @@ OWN = tile_encoder._lzw
 def _by_library(image: Any) -> bytes:
     import imagecodecs
 
-    encoded: bytes = imagecodecs.lzw_encode(image.tobytes())
-    return encoded
+    return bytes(imagecodecs.lzw_encode(image.tobytes()))
 
 
 @contextmanager
