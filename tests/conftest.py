@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from tests.forked import USUALLY_COLLECTED_AFTER
 from tests.live.browsers import CHROMIUM, launched
 from tests.live.network import unchanged_network
 from tests.sizes import sized
+from tests.support.lzw import lzw_by_library
 from tests.support.sampling import mark_unsampled
 from tests.support.slow import Recorder, mark_slow
 from tests.tiny import changed_slabs, folders, tiny_installation
@@ -66,6 +67,9 @@ COLLECTED_AFTER = (50_000, 20, 50)
 DOCUMENTED_PORTS = (8000, 8080, 8123, 9000, 9999)
 """Ports of the documentation and of default settings. No test may need one of them free."""
 
+OUR_VARIABLES = ("MASTABA", "ROK4")
+"""How the names of our environment variables begin."""
+
 # jsonschema imports it if it is installed. It compiles its grammars then, which takes more than two
 # seconds in each process, and no test checks the form of an IRI.
 sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
@@ -90,7 +94,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--random-requests",
         type=int,
-        default=sized(5_000, 20_000),
+        default=sized(2_500, 20_000),
         help="number of random requests in live tests of the tile table and of elevation"
         " (%(default)s)",
     )
@@ -112,8 +116,24 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.add_marker(pytest.mark.sampled(one_in=SAMPLED_OF_THE_KIT[name]))
 
 
+class _FromTheEnd(pytest.Dir):
+    def collect(self) -> list[pytest.Item | pytest.Collector]:
+        return list(super().collect())[::-1]
+
+
+def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    # Rewriting the assertions of all modules takes half of the first collection. Of two workers of
+    # pytest-xdist, one begins at the end: each finds the modules that the other one has rewritten.
+    if not _number_of_worker(parent.config) % 2 or (path / "__init__.py").exists():
+        return None
+    collector: pytest.Collector = _FromTheEnd.from_parent(parent, path=path)
+    return collector
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if _is_worker(config):
+        items.sort(key=lambda item: item.path)
     # First, because -m selects by these marks.
     if not config.getoption("record_slow"):
         mark_slow(items)
@@ -203,6 +223,12 @@ def _is_worker(config: pytest.Config) -> bool:
     return hasattr(config, "workerinput")
 
 
+def _number_of_worker(config: pytest.Config) -> int:
+    """Return the number of a process of pytest-xdist, and 0 for others."""
+    name: str = getattr(config, "workerinput", {}).get("workerid", "gw0")
+    return int(name.removeprefix("gw"))
+
+
 def _too_many_skipped(config: pytest.Config) -> bool:
     most = config.getoption("most_skipped")
     reporter = config.pluginmanager.get_plugin("terminalreporter")
@@ -262,6 +288,29 @@ def _plugins_found_once() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def _plugins_loaded_once(_plugins_found_once: None) -> Iterator[None]:
+    """Load equal plugins once: that takes half of the time in which an installation is opened."""
+    search, path = importlib.metadata.entry_points, list(sys.path)
+
+    @lru_cache(16)
+    def load(_variables: frozenset[tuple[str, str]]) -> Plugins:
+        return Plugins(tolerant=True)
+
+    def loaded(**options: Any) -> Plugins:
+        found = {key: text for key, text in os.environ.items() if key.startswith(OUR_VARIABLES)}
+        same = importlib.metadata.entry_points is search and sys.path == path
+        # The files of a directory may have changed.
+        has_files = any(key.endswith("_PLUGINS_DIR") for key in found)
+        if same and options == {"tolerant": True} and not has_files:
+            return load(frozenset(found.items()))
+        return Plugins(**options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("mastaba.wsgi.Plugins", loaded)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def _schemas_compiled_once() -> Iterator[None]:
     """Compile equal schemas once: each installation that a test opens needs several of them."""
     compile_schema = DocumentValidator._use
@@ -276,6 +325,12 @@ def _schemas_compiled_once() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(DocumentValidator, "_use", compiled)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _lzw_by_library() -> Iterator[None]:
+    with lzw_by_library():
         yield
 
 
@@ -319,14 +374,8 @@ def _applications_closed(opened_applications: list[Application]) -> Iterator[Non
 def open_client(opened_applications: list[Application]) -> OpenClient:
     """Return a function that opens the installation of a server.json."""
 
-    @cache
-    def plugins(_variables: frozenset[tuple[str, str]]) -> Plugins:
-        return Plugins()
-
     def open_it(server_json: Path) -> Client:
-        # Loading the plugins takes half of the time.
-        variables = [item for item in os.environ.items() if item[0].startswith(("MASTABA", "ROK4"))]
-        application = create_application(str(server_json), plugins(frozenset(variables)))
+        application = create_application(str(server_json))
         opened_applications.append(application)
         return Client(application)
 

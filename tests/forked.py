@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NoReturn
 
-from mastaba.commands.main import main
 from mastaba_server.threads import mounts
 
 USUALLY_COLLECTED_AFTER = gc.get_threshold()
@@ -35,6 +34,9 @@ class Mastaba(subprocess.Popen[str]):
     def __init__(
         self, *arguments: str, variables: Mapping[str, str] | None = None, **options: Any
     ) -> None:
+        # The library of servers, whose tests fork too, works without the core.
+        from mastaba.commands.main import main
+
         def prepare() -> None:
             # Also the pipe with which Popen waits for the start of the program.
             give_up_descriptors()

@@ -1,7 +1,8 @@
 """A pytest plugin that reports the processor time of tests: ``-p tests.processor_time``.
 
 It counts the process of the tests and the processes that the tests waited for. Time that a fixture
-takes belongs to the first test that needs it, and the imports of a module to collection.
+takes belongs to the first test that needs it, and the imports of a module to collection. Programs
+of `tests/fork_server.py` belong to no test: they are counted when their server ends.
 """
 
 from __future__ import annotations

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
+
+import pytest
 
 FULL: Final = os.environ.get("MASTABA_SIZES") == "full"
 """Whether tests have their full sizes; some then take hours."""
@@ -14,3 +16,8 @@ T = TypeVar("T")
 def sized(usual: T, full: T) -> T:
     """Return the size of a test: `full` if the variable ``MASTABA_SIZES`` is ``full``."""
     return full if FULL else usual
+
+
+def only_full(case: Any) -> tuple[Any, ...]:
+    """Return the live case of a test that repeats more than its thorough one, for full sizes."""
+    return (pytest.param(case, marks=pytest.mark.live),) if FULL else ()

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.metadata
 import re
-import subprocess
-import sys
 import tomllib
 import zipfile
 from collections.abc import Callable
@@ -184,30 +183,16 @@ def test_package_is_typed(folder: Path) -> None:
     assert (package_of(folder) / "py.typed").is_file()
 
 
-_BUILD = """
-import os, sys
-from hatchling.build import build_wheel
-os.chdir(sys.argv[2])
-print(build_wheel(sys.argv[1]))
-"""
-
-
 @pytest.fixture(scope="module")
 def wheel_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Path]:
     """Return a function that builds a wheel as pip does: by the hook of the backend (PEP 517)."""
-    pytest.importorskip("hatchling")
+    backend = pytest.importorskip("hatchling.build")
     directory = tmp_path_factory.mktemp("wheels")
 
     @cache
     def build(folder: Path) -> Path:
-        built = subprocess.run(
-            [sys.executable, "-c", _BUILD, directory, folder],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert built.returncode == 0, built.stderr
-        return directory / built.stdout.splitlines()[-1]
+        with contextlib.chdir(folder):
+            return directory / backend.build_wheel(str(directory))
 
     return build
 

@@ -28,8 +28,10 @@ from mastaba_server.access.door import Door
 TILE = "/tms/~{}/1.0.0/RGB_JPG/4/9/6.jpg"
 MIB = 1024 * 1024
 WORKERS = 2
-WRONG = sized(1500, 10_000)
+WRONG = sized(1000, 10_000)
 """Wrong keys, and addresses, of each attack."""
+TILES = sized(500, 2000)
+"""Requests of which the cost of a tile is the mean."""
 
 
 def access(folder: Path, credentials: Credentials, **more: Any) -> dict[str, Any]:
@@ -226,8 +228,8 @@ def test_a_server_does_not_grow(tmp_path: Path) -> None:
 
         def cost_of_tiles() -> float:
             begin = processor_time(server.children())
-            assert all(get(n, key, "192.0.2.1") == 200 for n in range(2000))
-            return (processor_time(server.children()) - begin) / 2000 / 1000
+            assert all(get(n, key, "192.0.2.1") == 200 for n in range(TILES))
+            return (processor_time(server.children()) - begin) / TILES / 1000
 
         def wrong(numbers: range, where: Callable[[int], str] = address) -> set[int]:
             return {get(n, new_key(new_id()), where(n)) for n in numbers}

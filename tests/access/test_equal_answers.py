@@ -79,7 +79,7 @@ def calls_of(work: Callable[[], object]) -> int:
     return min(counts)
 
 
-REQUESTED = sized(2500, 10_000)
+REQUESTED = sized(1500, 10_000)
 
 
 @pytest.mark.thorough
@@ -87,7 +87,8 @@ REQUESTED = sized(2500, 10_000)
 def test_medians_of_interleaved_requests_are_equal(application: Application, name: str) -> None:
     ways = [prepared(application, REQUESTS[name].format(layer)) for layer in (HIDDEN, UNKNOWN)]
     differences = []
-    for _ in range(4):
+    # Other programs disturb some of the attempts on a busy machine.
+    for _ in range(12):
         times: list[list[int]] = [[], []]
         for number in range(REQUESTED):
             # Whichever is first finds caches of the processor in another state.

@@ -23,7 +23,7 @@ from tests.tiny import tiny_installation
 
 pytestmark = [pytest.mark.live, pytest.mark.thorough, pytest.mark.timeout(86_400)]
 
-VIEWS, LAYERS, REQUESTS = sized((5, 20, 200), (50, 200, 20_000))
+VIEWS, LAYERS, REQUESTS = sized((5, 20, 120), (50, 200, 20_000))
 """Views, layers, and requests of each view."""
 UNCOMPARED = ("date", "age", "x-varnish")
 """Headers that differ between two answers about the same."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from tests.access.identification.conftest import Credentials
-from tests.live.processes import Mastaba, changed, free_port
+from tests.live.processes import Mastaba, changed, free_port, wait_until
 from tests.tiny import tiny_installation
 
 pytestmark = pytest.mark.live
@@ -87,11 +87,11 @@ def test_changes_reach_all_workers_while_requests_run(tmp_path: Path) -> None:
         while refused < 4 * WORKERS:
             refused = refused + 1 if server.ask("GET", address)[0] == 401 else 0
             time.sleep(0.2)
+        wait_until(lambda: sum(seen.values()) > 100)
         stop.set()
         for thread in threads:
             thread.join()
         assert set(seen) == {200}
-        assert seen[200] > 100
     finally:
         stop.set()
         server.process.stop()

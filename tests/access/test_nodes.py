@@ -53,7 +53,7 @@ class Server:
             return b""
 
     def store(self, **settings: Any) -> Store:
-        found = Store.of({"url": self.url, "timeout": 1, **settings})
+        found = Store.of({"url": self.url, "timeout": 30, **settings})
         assert found is not None
         return found
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.sizes import only_full
 
 Ask = Callable[..., Any]
 
@@ -73,9 +74,7 @@ def test_all_workers_serve_a_replaced_slab_as_soon_as_told(start: Any, ask: Ask)
     assert {expected} != before
 
 
-@pytest.mark.parametrize(
-    "count", [pytest.param(8, marks=pytest.mark.thorough), pytest.param(60, marks=pytest.mark.live)]
-)
+@pytest.mark.parametrize("count", [pytest.param(8, marks=pytest.mark.thorough), *only_full(60)])
 def test_layers_through_four_workers_while_requests_run(
     start: Any, ask: Ask, descriptor: dict[str, Any], count: int
 ) -> None:

@@ -8,11 +8,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
+from pkgutil import walk_packages
 from types import MappingProxyType, TracebackType
 from typing import Self
 
-from tests.build.fork_server import Forked, ForkServer
+from tests.fork_server import Forked, ForkServer
+
+import mastaba_build
 
 _ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 _NOTHING: Mapping[str, str] = MappingProxyType({})
@@ -93,7 +98,7 @@ class Cluster:
         log = self._directory / f"{role}.log"
         log.touch()
         return self._fork_server.start(
-            "dask",
+            "tests.build.clusters:dask",
             *(role, words),
             outputs=[log, log],
             directory=self._directory,
@@ -113,3 +118,24 @@ class Cluster:
             process.kill()
         for process in (*self.workers, self.scheduler):
             process.wait()
+
+
+def fork_builds(*modules: str) -> ForkServer:
+    """Return a process that forks builds, schedulers and workers.
+
+    Args:
+        modules: to import besides those of the builder and of Dask.
+    """
+    found = [module.name for module in walk_packages(mastaba_build.__path__, "mastaba_build.")]
+    has_dask = find_spec("distributed") is not None
+    programs = [f"distributed.cli.dask_{role}" for role in ("scheduler", "worker")]
+    names = [name for name in (*found, *programs) if has_dask or "dask" not in name]
+    return ForkServer(*names, *modules)
+
+
+def dask(role: str, words: Sequence[str]) -> int:
+    """Run a scheduler or a worker."""
+    if "PYTHONPATH" in os.environ:
+        sys.path[:0] = os.environ["PYTHONPATH"].split(os.pathsep)
+    import_module(f"distributed.cli.dask_{role}").main(words)
+    return 0

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.build.fork_server import ForkServer
+from tests.build.clusters import fork_builds
 from tests.build.ground import MASTABA
+from tests.fork_server import ForkServer
 
 from mastaba_build.config.access import Access
 from mastaba_build.config.configuration import configuration_of
@@ -62,8 +63,8 @@ def build_of(plan_of: Callable[..., Plan]) -> Build:
 
 @pytest.fixture(scope="session")
 def fork_server() -> Iterator[ForkServer]:
-    """Return a process that forks others."""
-    server = ForkServer()
+    """Return a process that forks builds."""
+    server = fork_builds()
     yield server
     server.close()
 

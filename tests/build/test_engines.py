@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from tests.build.clusters import Cluster
 from tests.build.conftest import built, plan_in
-from tests.build.fork_server import ForkServer
 from tests.build.ground import checksums, grid, noise, write_raster
+from tests.fork_server import ForkServer
 
 from mastaba_build.errors import PlanError
 from mastaba_build.plan.plan import Plan
@@ -107,6 +107,7 @@ def test_without_its_scheduler_a_build_stops_and_resumes_here(
     assert checksums(tmp_path / "out") == in_one_process
 
 
+@pytest.mark.thorough
 def test_a_cluster_that_does_not_fit_is_refused_before_the_build(
     ortho: Path, tmp_path: Path, cluster: Cluster, command: Command
 ) -> None:

@@ -20,10 +20,10 @@ import numpy as np
 import pytest
 from PIL import Image
 from tests.build.conftest import built, plan_in
-from tests.build.fork_server import ForkServer
 from tests.build.ground import grid, noise, read_payloads, read_tiles, write_raster
 from tests.build.services import Handler, Upstream
 from tests.build.test_pixels import aligned, cell
+from tests.fork_server import STOPS_IT, ForkServer
 from tests.support.sampling import one_in
 
 from mastaba.wsgi import create_application
@@ -560,7 +560,7 @@ def test_a_killed_harvest_asks_for_each_slab_once(
     words += ["--concurrency", "1", "--encoder", "isal"]
     finished = 0
     for slabs in (2, 5):
-        with fork_server.running(*words) as process:
+        with fork_server.running(*words, after=slabs, by=STOPS_IT) as process:
             process.output.readline()
             for _ in range(slabs):
                 finished += '"slab"' in process.output.readline()

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 from tests.build.conftest import Build
-from tests.build.fork_server import ForkServer
 from tests.build.ground import read_payloads
 from tests.build.test_join import joined
 from tests.build.test_updates import FIRST, OPTIONS, SIDE, write_sheet
+from tests.fork_server import ForkServer
 
 from mastaba.api.catalogue import digest_of
 from mastaba_build.errors import LockedError, OutputError, PlanError

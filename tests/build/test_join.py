@@ -19,10 +19,10 @@ import pytest
 import rasterio
 from PIL import Image
 from tests.build.conftest import Build, built, plan_in
-from tests.build.fork_server import ForkServer
 from tests.build.ground import grid, noise, read_payloads, read_tiles, write_raster
 from tests.build.test_pixels import aligned, cell
 from tests.build.test_served import TILE
+from tests.fork_server import ForkServer
 from werkzeug.test import Client
 
 from mastaba.wsgi import create_application

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from tests.build.clusters import Cluster
-from tests.build.fork_server import ForkServer
 from tests.build.ground import checksums, grid, noise, write_raster
 from tests.build.machines import IS_POSSIBLE, Machine, linked
+from tests.fork_server import ForkServer
 
 from mastaba_build.plan.plan import Plan
 from mastaba_build.work.build import build

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from tests.build.clusters import Cluster
 from tests.build.conftest import plan_in
-from tests.build.fork_server import ForkServer
 from tests.build.ground import grid, noise, write_raster
+from tests.fork_server import ForkServer
 
 from mastaba_build.config.access import Access
 from mastaba_build.errors import PlanError
@@ -86,6 +86,7 @@ def engine(
         yield ["--engine", f"dask:{cluster.scheduler_file}"]
 
 
+@pytest.mark.thorough
 def test_workers_load_the_plugins_of_the_command_line(
     tmp_path: Path, plugins: Path, source: Path, fork_server: ForkServer, engine: list[str]
 ) -> None:
@@ -147,6 +148,7 @@ def test_a_pyramid_is_changed_with_the_plugins_of_the_command_line(
     assert len((tmp_path / "attic/loaded").read_text().split()) == 1
 
 
+@pytest.mark.thorough
 def test_workers_without_the_directory_of_plugins_are_refused_before_the_build(
     tmp_path: Path, plugins: Path, source: Path, fork_server: ForkServer
 ) -> None:

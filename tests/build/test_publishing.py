@@ -18,6 +18,7 @@ import pytest
 import urllib3
 from PIL import Image
 from tests.build.ground import MASTABA, grid, write_raster
+from tests.sizes import only_full
 from urllib3.util import Retry
 
 from mastaba_build.config.configuration import configuration_of
@@ -100,7 +101,7 @@ def url(tmp_path: Path, plan_version: Callable[[int], Plan]) -> Iterator[str]:
 
 @pytest.mark.parametrize(
     "versions",
-    [pytest.param(4, marks=pytest.mark.thorough), pytest.param(20, marks=pytest.mark.live)],
+    [pytest.param(4, marks=pytest.mark.thorough), *only_full(20)],
 )
 def test_no_answer_mixes_versions(
     url: str, tmp_path: Path, plan_version: Callable[[int], Plan], versions: int

@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 from tests.build.conftest import built, plan_in
-from tests.build.fork_server import ForkServer
 from tests.build.ground import checksums, grid, noise, write_raster
+from tests.fork_server import STOPS_IT, ForkServer
+from tests.sizes import only_full
 
 from mastaba_build.plan.plan import Plan
 from mastaba_build.pyramid.journal import Journal
@@ -63,9 +64,7 @@ def test_workers_and_order_do_not_change_a_byte(
     assert found[0] == found[1] == found[2]
 
 
-@pytest.mark.parametrize(
-    "kills", [pytest.param(2, marks=pytest.mark.thorough), pytest.param(8, marks=pytest.mark.live)]
-)
+@pytest.mark.parametrize("kills", [pytest.param(2, marks=pytest.mark.thorough), *only_full(8)])
 def test_killed_builds_resume_to_the_same_bytes(
     ortho: Path,
     tmp_path: Path,
@@ -181,7 +180,7 @@ def test_a_second_builder_is_refused(
     output = tmp_path / "out"
     words = ["build", str(ortho), "--output", str(output), "--json", "--slab", "1x1"]
     words += ["--workers", "1"]
-    with fork_server.running(*words) as first:
+    with fork_server.running(*words, after=1, by=STOPS_IT) as first:
         assert any('"event": "slab"' in line for line in first.output)
         os.kill(first.pid, signal.SIGSTOP)
         second = command(*words[1:])

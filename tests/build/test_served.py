@@ -16,9 +16,9 @@ import pyproj
 import pytest
 from PIL import Image
 from tests.build.conftest import Build
-from tests.build.fork_server import ForkServer
 from tests.build.ground import MASTABA, grid, noise, write_raster
 from tests.build.test_pixels import aligned, cell
+from tests.fork_server import ForkServer
 from tests.support.ports import free_port
 from werkzeug.test import Client
 

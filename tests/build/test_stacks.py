@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from tests.build.conftest import Build
-from tests.build.fork_server import ForkServer
 from tests.build.test_updates import OPTIONS, write_sheet
+from tests.fork_server import ForkServer
 from tests.series import write_value
 
 from mastaba.api.catalogue import digest_of

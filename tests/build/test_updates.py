@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.build.conftest import Build
-from tests.build.fork_server import ForkServer
 from tests.build.ground import grid, read_tiles, write_raster
+from tests.fork_server import ForkServer
 
 from mastaba.api.catalogue import BoundingBox, TileLimits, TileMatrix, digest_of
 from mastaba_build.errors import PlanError

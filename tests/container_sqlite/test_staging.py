@@ -192,30 +192,34 @@ def test_processes_and_threads_get_one_version(tmp_path: Path, store: ObjectServ
     sites: list[Any] = [application(tmp_path / name, A=ENTRY) for name in ("one", "two")]
     stop = threading.Event()
 
+    answers: list[int] = []
+
     def replacing() -> int:
         turn = 0
         while not stop.wait(0.05):
+            # When each thread has read once on average, on a machine of any speed.
+            if len(answers) < 50 * turn:
+                continue
             turn += 1
             store.put("maps", "a.mbtiles", both[turn % 2])
             for site in sites:
                 site.site.catalogue.indices.clear()
         return turn
 
-    def reading(seed: int) -> list[int]:
-        chance, client, found = random.Random(seed), Client(sites[seed % 2]), []
+    def reading(seed: int) -> None:
+        chance, client = random.Random(seed), Client(sites[seed % 2])
         for _ in range(100):
             place = chance.choice(PLACES)
             answer = client.get(address(place))
             is_right = answer.data in (wanted[0][place], wanted[1][place])
-            found.append(answer.status_code if is_right or answer.status_code == 503 else 0)
-        return found
+            answers.append(answer.status_code if is_right or answer.status_code == 503 else 0)
 
     with ThreadPoolExecutor(51) as pool:
         writer = pool.submit(replacing)
         try:
-            found = [status for part in pool.map(reading, range(50)) for status in part]
+            list(pool.map(reading, range(50)))
         finally:
             stop.set()
         assert writer.result() > 3
-    assert set(found) <= {200, 503}
-    assert found.count(503) <= len(found) // 1000
+    assert set(answers) <= {200, 503}
+    assert answers.count(503) <= len(answers) // 1000

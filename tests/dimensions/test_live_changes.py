@@ -25,9 +25,9 @@ OPTIONS: dict[str, Any] = {
     "services": ("health", "wmts"),
     "services_overrides": {"admin": ADMIN},
 }
-READERS = 50
-REPLACED = sized(6, 200)
-"""Times that a variant is replaced."""
+READERS = sized(16, 50)
+REPLACED, CHANGED = sized(6, 200), sized(3, 6)
+"""Times that a variant is replaced before it was opened, and while it is read."""
 TILE = (
     "/wmts?SERVICE=WMTS&REQUEST=GetTile&VERSION=1.0.0&LAYER=ORTHO&STYLE=normal&FORMAT=image/png"
     "&TILEMATRIXSET=PM&TILEMATRIX=2&TILEROW=1&TILECOL=2&TIME="
@@ -188,7 +188,7 @@ def test_values_are_added_replaced_and_removed_while_they_are_read(
 ) -> None:
     server = serve()
     workers = list(server.connect_to_all().values())
-    for number in range(6):
+    for number in range(CHANGED):
         with readers(server, YEARS[0]) as others:
             year, colour = f"19{number:02}", (number, 50, 60)
             assert {tile(one, year)[0] for one in workers} == {400}

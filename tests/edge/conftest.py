@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
@@ -14,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.forked import run
 from tests.live.client import Answer, ask
 from tests.live.fronts import Front, nginx_with
 from tests.live.processes import (
     REPOSITORY,
+    Command,
     Mastaba,
-    Process,
     accepts,
     changed,
     free_port,
@@ -126,8 +125,8 @@ class Edge:
     def purge(self, *arguments: str) -> None:
         """Run `mastaba purge`."""
         file = str(self.folder / "server.json")
-        command = [sys.executable, "-m", "mastaba", "purge", *arguments, "-f", file]
-        subprocess.run(command, check=True)
+        done = run("purge", *arguments, "-f", file)
+        assert done.returncode == 0, done.stderr
 
     def purges(self) -> int:
         return sum("purged from" in str(line.get("message")) for line in self._lines())
@@ -205,9 +204,9 @@ class Edge:
         sample = self._sample(DEPLOY / "nginx" / name, values)
         self._stack.enter_context(nginx_with(self.folder, f"include {sample};", [self.port]))
         port = free_port()
-        command = [sys.executable, "-m", "mastaba", "purge-agent", "--cache", cache]
-        command += ["--listen", f"127.0.0.1:{port}", "--secret-file", self.folder / "secret"]
-        agent = self._stack.enter_context(Process("purge-agent", command, self.folder))
+        words = ["purge-agent", "--cache", cache, "--listen", f"127.0.0.1:{port}"]
+        words += ["--secret-file", self.folder / "secret"]
+        agent = self._stack.enter_context(Command("purge-agent", words, self.folder))
         agent.wait_for(lambda: accepts(f"127.0.0.1:{port}"))
         self.cache = cache
         return [f"http://127.0.0.1:{port}/"]

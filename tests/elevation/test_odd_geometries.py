@@ -98,7 +98,8 @@ def test_work_is_within_the_limits(
 def test_processor_time_of_a_request(client: Client) -> None:
     """One second, at the best of three attempts: the machine may be busy."""
     send(client, "/elevation/points", {"dataset": "merc", "geometry": POINT})
-    for name, path, body in requests(19_000):
+    # By default, other ones than those whose work is counted.
+    for name, path, body in islice(requests(19_000), sized(1, 0), None, sized(3, 1)):
         times = []
         for _ in range(3):
             begun = time.process_time()

@@ -5,11 +5,8 @@ from __future__ import annotations
 import dataclasses
 import os
 import random
-import shutil
 import signal
 import sqlite3
-import subprocess
-import sys
 import time
 import zlib
 from collections.abc import Callable, Iterator
@@ -19,6 +16,7 @@ from typing import Any
 import pytest
 import rasterio
 from tests.export.ground import opened, planned, write_world
+from tests.fork_server import ForkServer
 from tests.sizes import sized
 
 from mastaba.api.services import Site
@@ -411,20 +409,17 @@ def test_a_slab_that_is_replaced_during_the_export(
     assert not (tmp_path / "a.pmtiles").exists()
 
 
-_KILLED = """
-import sys
-from tests.export.ground import opened, planned
-from mastaba_export import run as running
-from mastaba_coverage import compressed
-from mastaba_export.writers import coverage
-running._CHECKPOINT_BYTES = 1_000_000
-coverage._PART = 200_000
-site = opened(sys.argv[1])
-compressed._PART = 1_000_000
-made = planned(site, sys.argv[4], sys.argv[2], **dict(zip(["compression"], sys.argv[6:])))
-print("ready", flush=True)
-running.run(made, sys.argv[3], resume=True, rate=float(sys.argv[5]) or None)
-"""
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the server.json of a world whose exports take long enough to be killed."""
+    return write_world(tmp_path_factory.mktemp("large"), size=9000)
+
+
+@pytest.fixture(scope="module")
+def fork_server() -> Iterator[ForkServer]:
+    server = ForkServer("tests.export.resumed")
+    yield server
+    server.close()
 
 
 @pytest.mark.thorough
@@ -435,14 +430,17 @@ running.run(made, sys.argv[3], resume=True, rate=float(sys.argv[5]) or None)
         *((name, sized(3, 25)) for name in ("mbtiles", "gpkg", "dir", "pyramid", "cog", DEFLATED)),
     ],
 )
-def test_killed_at_random_moments(tmp_path: Path, format: str, kills: int) -> None:
+def test_killed_at_random_moments(
+    large: Path, fork_server: ForkServer, tmp_path: Path, format: str, kills: int
+) -> None:
     """Kill -9, then resume: the output is that of an undisturbed export."""
-    server = write_world(tmp_path / "world", size=9000)
-    site = opened(server)
+    site = opened(large)
     is_raster = format in ("cog", DEFLATED)
     layer = "HEIGHTS" if is_raster else "IMAGES"
     made = raster(site, format) if is_raster else planned(site, layer, format)
-    form = ["cog", "deflate"] if format == DEFLATED else [format]
+    inputs = (
+        {"format": "cog", "compression": "deflate"} if format == DEFLATED else {"format": format}
+    )
     expected = tmp_path / "whole" / f"{format}{made.extension}"
     expected.parent.mkdir()
     run(made, expected)
@@ -452,11 +450,9 @@ def test_killed_at_random_moments(tmp_path: Path, format: str, kills: int) -> No
     while not path.exists():
         # A compressed file is smaller.
         rate = (2e6 if format == DEFLATED else 6e6) if killed < kills else 0
-        inputs = [str(server), form[0], str(path), layer, str(rate), *form[1:]]
-        command = [sys.executable, "-c", _KILLED, *inputs]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "ready\n"
+        words = str(large), layer, inputs, str(path), rate
+        with fork_server.running_program("tests.export.resumed:resume", *words) as process:
+            assert process.output.readline() == "ready\n"
             if killed < kills:
                 time.sleep(chance.uniform(0.0, 0.6))
                 process.send_signal(signal.SIGKILL)
@@ -468,4 +464,4 @@ def test_killed_at_random_moments(tmp_path: Path, format: str, kills: int) -> No
     else:
         assert content(path) == content(expected)
     verify(made, path, deep=True)
-    shutil.rmtree(tmp_path / "world")
+    site.catalogue.storages.close()

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.sizes import sized
+from tests.sizes import only_full
 
 from mastaba_index_store.files import PackDirectory, PackFiles
 from mastaba_writer.index_packs import IndexRecord, PackLayout, encode_record, make_pack
@@ -223,7 +223,7 @@ def test_a_full_store_removes_the_files_that_were_not_used_longest(directory: Pa
 
 @pytest.mark.parametrize(
     "seconds",
-    [0.1, pytest.param(0.4, marks=pytest.mark.thorough), pytest.param(10, marks=pytest.mark.live)],
+    [0.1, pytest.param(0.4, marks=pytest.mark.thorough), *only_full(10)],
 )
 def test_threads_write_and_read_the_same_slabs(level: PackFiles, seconds: float) -> None:
     problems: list[str] = []
@@ -276,7 +276,7 @@ def hammer(directory: str, seed: int) -> None:
     "count",
     [
         pytest.param(20, marks=pytest.mark.thorough),
-        pytest.param(sized(60, 200), marks=pytest.mark.live),
+        *only_full(200),
     ],
 )
 def test_processes_that_are_killed_at_any_moment_leave_no_wrong_index(

@@ -16,6 +16,9 @@ from tests.live.processes import PATIENCE
 
 _FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
+_PAUSE = 0.01
+"""Seconds between the requests of a client that never stops asking."""
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -104,7 +107,8 @@ class Load:
 
     def run(self, url: str, path: str, form: bytes | None) -> None:
         method, headers = ("GET", None) if form is None else ("POST", _FORM)
-        while not self.stop.is_set():
+        # A client that does not pause takes the processors from the servers that start meanwhile.
+        while not self.stop.wait(_PAUSE):
             try:
                 self.answers.append(ask(url, path, method=method, headers=headers, body=form))
             except BrokenAnswerError as error:

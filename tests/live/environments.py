@@ -16,6 +16,16 @@ import pytest
 from tests.live.installations import SYSTEM_PYTHON, cache_folder, projects, state_of_sources
 from tests.live.processes import REPOSITORY
 
+# By the hook of the backend (PEP 517).
+_BUILD = """
+import os, sys
+from hatchling.build import build_wheel
+target, *folders = sys.argv[1:]
+for folder in folders:
+    os.chdir(folder)
+    build_wheel(target)
+"""
+
 
 @dataclass(frozen=True)
 class Environment:
@@ -114,13 +124,15 @@ def wheels() -> Path:
     with _locked("all-wheels"):
         if not (stamp.exists() and stamp.read_text(encoding="ascii") == state):
             shutil.rmtree(folder)
+            plain = []
             for project in projects():
-                options = ["-q", "--wheel", "-o", folder]
-                if not (project.parent / "hatch_build.py").exists():
-                    # The environment of the workspace has the build backend. One for each build
-                    # would take most of the time.
-                    options += ["--no-build-isolation", "--python", sys.executable]
-                run(_uv(), "build", *options, project.parent)
+                if (project.parent / "hatch_build.py").exists():
+                    run(_uv(), "build", "-q", "--wheel", "-o", folder, project.parent)
+                else:
+                    plain.append(project.parent)
+            # The environment of the workspace has the build backend. An environment or a process
+            # for each build would take most of the time.
+            run(sys.executable, "-c", _BUILD, folder, *plain)
             stamp.write_text(state, encoding="ascii")
     return folder
 

@@ -8,6 +8,7 @@ import shutil
 import struct
 import tempfile
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 from tests.live.processes import REPOSITORY, is_root
@@ -59,7 +60,9 @@ def projects() -> Iterable[Path]:
     yield from sorted(REPOSITORY.glob("plugins/*/pyproject.toml"))
 
 
+@cache
 def state_of_sources() -> str:
+    """Return a digest of the sources of all distributions, as they are when it is called first."""
     digest = hashlib.sha256(SYSTEM_PYTHON.resolve().name.encode())
     for project in projects():
         sources = (path for path in project.parent.glob("src/**/*") if path.is_file())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import http.client
 import json
 import os
@@ -10,16 +11,17 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
 
 import pytest
+from tests.fork_server import COMMAND, Forked, ForkServer
 from tests.support.ports import free_port as free_port
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -28,6 +30,12 @@ WEB_USER = "www-data"
 
 # Nothing here is slow: a test that waits this long would wait for ever.
 PATIENCE = 120.0
+
+_MODULES = (
+    *("mastaba.site.epoch", "mastaba_render.engine", "mastaba_ogcapi.service"),
+    *("mastaba_tms.service", "mastaba_wms.service", "mastaba_wmts.service"),
+)
+"""What a server imports when it opens an installation."""
 
 running: list[Process] = []
 """Those whose logs belong into the report of a failure."""
@@ -47,16 +55,21 @@ class Process:
     ) -> None:
         self.name = name
         self.log = folder / f"{name}.log"
+        self._process = self._start([str(word) for word in command], cwd, stdin)
+        running.append(self)
+
+    def _start(
+        self, command: list[str], cwd: Path | None, stdin: int | socket.socket
+    ) -> subprocess.Popen[bytes] | Forked:
         with self.log.open("ab") as stream:
-            self._process = subprocess.Popen(
-                [str(word) for word in command],
+            return subprocess.Popen(
+                command,
                 stdin=stdin,
                 stdout=stream,
                 stderr=stream,
                 cwd=cwd,
                 start_new_session=True,
             )
-        running.append(self)
 
     @property
     def pid(self) -> int:
@@ -114,7 +127,27 @@ class Process:
         self.stop()
 
 
-class Mastaba(Process):
+@cache
+def _commands() -> ForkServer:
+    """Return the process that forks commands."""
+    server = ForkServer(*_MODULES)
+    atexit.register(server.close)
+    return server
+
+
+class Command(Process):
+    """A command of ``mastaba`` that does not end by itself.
+
+    It is forked: the start of an interpreter takes longer than all that follows.
+    """
+
+    def _start(self, command: list[str], cwd: Path | None, stdin: int | socket.socket) -> Forked:
+        self.log.touch()
+        outputs = [self.log, self.log]
+        return _commands().start(COMMAND, command, outputs=outputs, directory=cwd, in_session=True)
+
+
+class Mastaba(Command):
     """The server itself, from the environment of the tests."""
 
     def __init__(
@@ -123,11 +156,11 @@ class Mastaba(Process):
         document = json.loads(server_json.read_text(encoding="utf-8"))
         self.port: str = document["port"]
         self.workers: int = document["workers"]
-        command = [sys.executable, "-m", "mastaba", "-f", server_json]
+        words: list[str | Path] = ["-f", server_json]
         if http is not None:
             self.port = f"127.0.0.1:{http}"
-            command += ["--http", self.port]
-        super().__init__(server_json.stem, command, folder, cwd=cwd)
+            words += ["--http", self.port]
+        super().__init__(server_json.stem, words, folder, cwd=cwd)
         self.wait_for(self._is_up)
 
     def _is_up(self) -> bool:

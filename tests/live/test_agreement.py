@@ -20,7 +20,7 @@ from tests.sizes import sized
 
 pytestmark = pytest.mark.live
 
-CHANGES = sized(15, 40)
+CHANGES = sized(8, 40)
 OUTDATED = "the newest configuration cannot be loaded"
 
 

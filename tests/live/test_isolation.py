@@ -13,7 +13,8 @@ from tests.live.environments import Environment, create
 from tests.live.installations import cache_folder, projects
 from tests.live.processes import REPOSITORY
 
-pytestmark = pytest.mark.live
+# .ci/run gives them only the time that its other steps leave.
+pytestmark = [pytest.mark.live, pytest.mark.timeout(3600)]
 
 FOLDERS = [project.parent for project in projects()]
 

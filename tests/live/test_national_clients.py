@@ -131,7 +131,6 @@ def test_ogc_client_reads_every_protocol(url: str, tmp_path: Path) -> None:
         [node, script, module, url, LEVEL, str(ROW - 1), str(COL)],
         capture_output=True,
         text=True,
-        timeout=120,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads(done.stdout)

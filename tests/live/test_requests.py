@@ -9,6 +9,7 @@ import pytest
 from tests.live.client import abort, ask, ask_many, ask_raw
 from tests.live.conftest import Way
 from tests.live.installations import ACCENTED_LAYER, MISSING_TILE, TILE, stored_tile
+from tests.sizes import sized
 
 pytestmark = pytest.mark.live
 
@@ -184,7 +185,7 @@ def test_aborted_clients(way: Way, tile: bytes) -> None:
 def test_many_clients(way: Way, tile: bytes) -> None:
     raw = ask(way.url, LARGE_TILE).body
     expected = {TMS_TILE: tile, kvp(): tile, LARGE_TILE: raw}
-    paths = [*expected] * 100
+    paths = [*expected] * sized(40, 100)
     answers = ask_many(way.url, paths, way.clients)
     assert {answer.status for answer in answers} == {200}
     assert all(answer.body == expected[path] for path, answer in zip(paths, answers, strict=True))

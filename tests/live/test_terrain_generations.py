@@ -30,7 +30,7 @@ from mastaba_writer.tile_matrix_sets import web_mercator
 
 pytestmark = pytest.mark.live
 
-REQUESTS = sized(1500, 10_000)
+REQUESTS = sized(800, 10_000)
 RELOADS = 10
 CLIENTS = 4
 ZOOM, ROW, COLUMN = 14, 5888, 8480

@@ -20,7 +20,8 @@ import botocore.session
 import pytest
 import urllib3
 from botocore.config import Config
-from tests.build.fork_server import ForkServer
+from tests.build.clusters import fork_builds
+from tests.fork_server import ForkServer
 
 from mastaba_storage.environment import Environment
 from mastaba_storage_ceph.cluster import shared_cluster
@@ -254,8 +255,8 @@ def swift_with_keystone(start: Start, keystone: Store) -> Store:
 
 @pytest.fixture(scope="session")
 def mastaba() -> Iterator[ForkServer]:
-    """Return a process that forks commands, with the clients of the stores imported."""
-    server = ForkServer("mastaba_storage_s3.writer", "mastaba_storage_swift.writer")
+    """Return a process that forks builds, with the clients of the stores imported."""
+    server = fork_builds("mastaba_storage_s3.writer", "mastaba_storage_swift.writer")
     yield server
     server.close()
 

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.build.fork_server import ForkServer
 from tests.build.ground import checksums, grid, noise, write_raster
+from tests.fork_server import KILLS_IT, STOPS_IT, ForkServer
 from tests.live_storage.conftest import Store, s3_writer, swift_writer
+from tests.sizes import sized
 from werkzeug.test import Client
 
 from mastaba.wsgi import create_application
@@ -320,18 +321,13 @@ def test_a_killed_build_resumes(
     words = command(ortho, f"{output}/killed", "--workers", "2")
     generator = random.Random(5)
     slabs = kills = 0
-    for _ in range(20):
-        with mastaba.running(*words) as process:
-            wanted = generator.randint(0, 4)
-            for line in process.output:
-                slabs += '"event": "slab"' in line
-                wanted -= '"event": "slab"' in line
-                if wanted < 0:
-                    process.kill()
-                    kills += 1
-                    break
-            if process.wait() == 0:
-                break
+    for _ in range(sized(8, 20)):
+        killed = mastaba.run(*words, after=generator.randint(1, 5), by=KILLS_IT)
+        slabs += killed.stdout.count('"event": "slab"')
+        if killed.returncode == 0:
+            break
+        assert killed.returncode == -signal.SIGKILL, killed.stderr
+        kills += 1
     final = mastaba.run(*words)
     assert final.returncode == 0, final.stderr
     slabs += final.stdout.count('"event": "slab"')
@@ -376,7 +372,7 @@ def test_a_second_builder_elsewhere_is_refused(
     mastaba: ForkServer, place: str, ortho: Path, tmp_path: Path, command: Command
 ) -> None:
     words = command(ortho, f"{place}/twice")
-    with mastaba.running(*words) as first:
+    with mastaba.running(*words, after=1, by=STOPS_IT) as first:
         assert any('"event": "slab"' in line for line in first.output)
         os.kill(first.pid, signal.SIGSTOP)
         second = mastaba.run(*words, "--work", str(tmp_path / "other"))

@@ -37,6 +37,7 @@ class StoreTests(StorageTests):
     # The stores run on the same machine as the tests, which may be busy.
     time_limit = 240.0
     examples = sized(20, 60)
+    repeats = sized(10, 25)
 
 
 class FewerRepetitions:

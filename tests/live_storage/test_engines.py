@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from tests.build.clusters import Cluster
-from tests.build.fork_server import ForkServer
 from tests.build.ground import grid, noise, write_raster
 from tests.build.machines import IS_POSSIBLE, linked
+from tests.fork_server import ForkServer
 from tests.live_storage.bad_network import BadNetwork
 from tests.live_storage.conftest import Store, s3_writer
 from tests.live_storage.test_build import chosen, tiles

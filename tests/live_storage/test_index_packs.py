@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
-from tests.build.fork_server import ForkServer
+from tests.fork_server import ForkServer
 from tests.live_storage.bad_network import BadNetwork
 from tests.live_storage.conftest import Store, s3_writer
 from tests.live_storage.test_build import Command, chosen, command, folder, ortho, patch, tiles

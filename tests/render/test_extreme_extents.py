@@ -21,6 +21,7 @@ from tests.render.ground import (
     transform,
     wave,
 )
+from tests.sizes import sized
 
 from mastaba.errors import InvalidParameterError
 from mastaba.model.bbox import BoundingBox
@@ -120,7 +121,8 @@ def any_request(region: World, chosen: random.Random) -> MapRequest | None:
 
 
 @pytest.mark.parametrize(
-    ("first", "count"), [(0, 60), pytest.param(60, 3000, marks=pytest.mark.thorough)]
+    ("first", "count"),
+    [(0, 60), pytest.param(60, sized(800, 3000), marks=pytest.mark.thorough)],
 )
 def test_no_map_needs_more_than_it_says(
     region: World, monkeypatch: pytest.MonkeyPatch, first: int, count: int

@@ -35,7 +35,6 @@ def warped(source: Path, crs: str, bbox: BoundingBox, size: tuple[int, int], met
         ],
         check=True,
         capture_output=True,
-        timeout=120,
     )  # fmt: skip
     data = np.fromfile(target, np.float32)
     return data.reshape(size[1], size[0])

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pytest
 import simplejpeg
 from PIL import Image
+from tests.sizes import only_full
 from tests.tiny import tiny_installation
 
 from mastaba.wsgi import create_application
@@ -117,7 +118,7 @@ def test_bytes_after_the_last_pixel_are_found_if_it_is_needed() -> None:
     [
         100,
         pytest.param(1000, marks=pytest.mark.thorough),
-        pytest.param(3000, marks=pytest.mark.live),
+        *only_full(3000),
     ],
 )
 def test_damage_is_found_or_decoded_as_the_library_does(count: int) -> None:

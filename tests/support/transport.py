@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import socket
@@ -10,12 +11,16 @@ import subprocess
 import sys
 import textwrap
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from io import TextIOWrapper
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import IO, Any
 
 import pytest
+from tests.fork_server import Forked, ForkServer
 
 from mastaba_server.transport.connection import Connection
 from mastaba_server.transport.fastcgi.connection import FastCGIConnection
@@ -223,23 +228,57 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Served]]:
         served.tear_down()
 
 
+@cache
+def _programs() -> ForkServer:
+    """Return the process that forks programs: the start of an interpreter takes much longer."""
+    modules = ("processes.supervisor", "transport.fastcgi.connection", "transport.http")
+    names = (f"mastaba_server.{name}" for name in modules)
+    server = ForkServer(__name__, *names, has_commands=False)
+    atexit.register(server.close)
+    return server
+
+
+def program(text: str, arguments: Sequence[str]) -> int:
+    """Run a Python program, as ``python -u -c`` does."""
+    assert isinstance(sys.stdout, TextIOWrapper)
+    sys.stdout.reconfigure(write_through=True)
+    sys.argv = ["-c", *arguments]
+    exec(compile(text, "<string>", "exec"), {"__name__": "__main__"})
+    return 0
+
+
 class Process:
     """A Python program that prints lines when something happened."""
 
-    def __init__(self, program: str, *arguments: str, stdin: Any = subprocess.DEVNULL) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-u", "-c", textwrap.dedent(program), *arguments],
-            stdin=stdin,
-            stdout=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
+    _output: IO[str]
+
+    def __init__(self, text: str, *arguments: str, stdin: Any = None) -> None:
+        text = textwrap.dedent(text)
+        self._process = self._forked(text, arguments) if stdin is None else self._new(text, stdin)
         self.pid = self._process.pid
+
+    def _forked(self, text: str, arguments: Sequence[str]) -> Forked:
+        with TemporaryDirectory() as folder:
+            output = Path(folder, "1")
+            os.mkfifo(output)
+            name = f"{__name__}:program"
+            made = _programs().start(name, text, arguments, outputs=[output], in_session=True)
+            self._output = output.open()
+        return made
+
+    def _new(self, text: str, stdin: Any) -> subprocess.Popen[str]:
+        """Start an interpreter, for a program that inherits a descriptor."""
+        command = [sys.executable, "-u", "-c", text]
+        made = subprocess.Popen(
+            command, stdin=stdin, stdout=subprocess.PIPE, text=True, start_new_session=True
+        )
+        assert made.stdout is not None
+        self._output = made.stdout
+        return made
 
     def line(self) -> str:
         """The next line that it prints."""
-        assert self._process.stdout is not None
-        return self._process.stdout.readline().rstrip("\n")
+        return self._output.readline().rstrip("\n")
 
     def send(self, number: int) -> None:
         os.kill(self.pid, number)
@@ -251,9 +290,9 @@ class Process:
         if self._process.poll() is None:
             os.killpg(self.pid, signal.SIGKILL)
             self._process.wait()
-        for stream in (self._process.stdin, self._process.stdout):
-            if stream is not None:
-                stream.close()
+        self._output.close()
+        if isinstance(self._process, subprocess.Popen) and self._process.stdin is not None:
+            self._process.stdin.close()
 
 
 @pytest.fixture

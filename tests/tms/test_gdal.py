@@ -176,7 +176,6 @@ def translate(
         ["gdal_translate", "-q", "-of", "PNG", *map(str, arguments), description, target],
         check=True,
         capture_output=True,
-        timeout=120,
         env=environment,
     )
     return np.asarray(Image.open(target))
@@ -256,7 +255,6 @@ def test_gdal_opens_the_address(
                 ["gdalinfo", "-json", f"{url}/tms/1.0.0/RGB_PNG/gdal.xml"],
                 check=True,
                 capture_output=True,
-                timeout=120,
                 env=gdal_environment,
             ).stdout
         )

@@ -29,7 +29,7 @@ pytestmark = [
     ),
 ]
 
-REQUESTS = sized(3000, 10_000)
+REQUESTS = sized(1500, 10_000)
 KILLS = 3
 PATHS = (
     "/tms/1.0.0/RGB_PNG/3/4/2.png",
@@ -69,8 +69,8 @@ def test_usage_is_the_access_log(tmp_path: Path) -> None:
         for number in range(REQUESTS):
             if number % (REQUESTS // (KILLS + 1)) == REQUESTS // (KILLS + 2):
                 # One that has counted has a file.
-                pids = {int(path.name.split("-")[3]) for path in directory.glob("*.cells")}
-                victim = source.choice(sorted(pids & set(server.children())))
+                wait_until(lambda: bool(_counting(directory, server)))
+                victim = source.choice(sorted(_counting(directory, server)))
                 os.kill(victim, signal.SIGKILL)
                 wait_until(lambda gone=victim: gone not in server.children())
                 wait_until(lambda: len(server.children()) >= server.workers)
@@ -106,6 +106,12 @@ def test_usage_is_the_access_log(tmp_path: Path) -> None:
     assert (stored["service"], stored["layer"]) == ("tms", "RGB_PNG")
     names = {row["layer"] for row in database.sums("0000-00-00", "9999-99-99", ["layer"])}
     assert names == {"", "RGB_PNG", "unknown"}
+
+
+def _counting(directory: Path, server: Mastaba) -> set[int]:
+    """Return the workers that have counted a request."""
+    pids = {int(path.name.split("-")[3]) for path in directory.glob("*.cells")}
+    return pids & set(server.children())
 
 
 def _ask(port: str, path: str) -> tuple[int, int] | None:

@@ -27,8 +27,8 @@ from mastaba_usage.roll_up import roll_up
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(14_400)]
 
-REQUESTS = sized(8_000, 1_000_000)
-REQUESTS_WITH_KILLS = sized(5_000, 1_000_000)
+REQUESTS = sized(4_000, 1_000_000)
+REQUESTS_WITH_KILLS = sized(3_000, 1_000_000)
 CLIENTS = 4
 RELOADS = 4
 KILLS = 10

@@ -49,7 +49,7 @@ def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
         pytest.skip("npm is not installed")
     folder = tmp_path_factory.mktemp("axe")
     command = ["npm", "pack", "--silent", AXE]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     (package,) = folder.glob("*.tgz")
     with tarfile.open(package) as archive:

@@ -259,8 +259,10 @@ def test_box_by_keyboard(page: Page) -> None:
     page.page.locator("#map.drawing").wait_for()
     page.page.keyboard.press("Enter")
     for key in ("ArrowRight", "ArrowDown"):
+        before = page.page.url
         page.page.keyboard.press(key)
-        page.page.wait_for_timeout(1000)
+        page.wait_for("(url) => location.href !== url", before)
+        page.settle()
     page.page.keyboard.press("Enter")
     page.page.locator("#download-area").wait_for()
     corners = [float(page.page.input_value(f"[data-corner='{i}']")) for i in range(4)]

@@ -348,8 +348,10 @@ def test_request_urls_match_what_is_shown(page: Page) -> None:
 def test_map_request_follows_the_view(page: Page) -> None:
     page.open("IMAGE")
     for _ in range(2):
+        before = page.page.url
         page.page.locator(".ol-zoom-in").click()
-        page.page.wait_for_timeout(400)
+        page.wait_for("(url) => location.href !== url", before)
+        page.settle()
     url = addresses(page)["WMS GetMap of this view"][1]
     query = parse_qs(urlsplit(url).query)
     width, height = int(query["WIDTH"][0]), int(query["HEIGHT"][0])

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from PIL import Image
 from PIL.JpegImagePlugin import JpegImageFile
+from tests.support.lzw import OWN
 
+from mastaba_writer import tile_encoder
 from mastaba_writer.deflate import ENCODERS, deflater
 from mastaba_writer.slab_writer import build_slab
 from mastaba_writer.tile_encoder import TILE_FORMATS, Pixels, encode_tile
@@ -21,6 +23,11 @@ LOSSLESS_TIFF = [
     for name, channels in RASTER
     if "JPG" not in name and "PNG" not in name and channels != 2  # Pillow cannot read these
 ]
+
+
+@pytest.fixture(autouse=True)
+def _own_lzw(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tile_encoder, "_lzw", OWN)
 
 
 def noise(name: str, channels: int, size: int = 64) -> Pixels:

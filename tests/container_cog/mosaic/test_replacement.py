@@ -110,37 +110,34 @@ def test_no_map_mixes_versions_of_a_file(tmp_path: Path) -> None:
         f"&CRS=EPSG:32631&BBOX={X + 100},{Y - 6300},{X + 6300},{Y - 100}&WIDTH=620&HEIGHT=620"
     )
     stop = threading.Event()
+    found: list[set[int]] = []
 
-    def replacing() -> None:
-        turn = 0
+    def reading() -> None:
+        client = Client(application)
         while not stop.is_set():
-            turn += 1
-            (tmp_path / "new").write_bytes(data[turn % 2])
-            (tmp_path / "new").rename(place)
-            stop.wait(0.15)
-
-    def reading(_: int) -> list[Any]:
-        client, found = Client(application), []
-        end = monotonic() + sized(6, 15)
-        while monotonic() < end:
             answer = client.get(address)
             if answer.status_code == 200:
                 with Image.open(io.BytesIO(answer.data)) as picture:
                     found.append(set(np.unique(np.asarray(picture))))
-        return found
 
-    with ThreadPoolExecutor(5) as pool:
-        writer = pool.submit(replacing)
+    with ThreadPoolExecutor(4) as pool:
+        readers = [pool.submit(reading) for _ in range(4)]
         try:
-            found = [one for part in pool.map(reading, range(4)) for one in part]
+            for turn in range(1, 1 + sized(12, 60)):
+                (tmp_path / "new").write_bytes(data[turn % 2])
+                (tmp_path / "new").rename(place)
+                wanted = len(found) + 5
+                while len(found) < wanted and not any(reader.done() for reader in readers):
+                    stop.wait(0.01)
         finally:
             stop.set()
-        writer.result()
+        for reader in readers:
+            reader.result()
     kinds = Counter(tuple(sorted(map(int, one))) for one in found)
     assert set(kinds) == {(50,), (150,)}, kinds
 
 
-def later(condition: Any, seconds: float = 10.0) -> bool:
+def later(condition: Any, seconds: float = 120.0) -> bool:
     """Return whether a condition is fulfilled within some seconds."""
     end = monotonic() + seconds
     while monotonic() < end:

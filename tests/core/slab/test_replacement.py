@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from tests.sizes import only_full
 
 from mastaba.containers.index_cache import IndexCache
 from mastaba.errors import ObjectNotFoundError, SlabFormatError, StorageUnavailableError
@@ -73,7 +74,7 @@ def replace_in_place(slab: Path, data: bytes) -> None:
     os.utime(slab, ns=(facts.st_atime_ns, facts.st_mtime_ns + 1))
 
 
-@pytest.fixture(params=[0.01, pytest.param(0.1, marks=pytest.mark.live)])
+@pytest.fixture(params=[0.01, *only_full(0.1)])
 def pause(request: pytest.FixtureRequest) -> float:
     """Return the seconds for which each generation is read."""
     return float(request.param)

@@ -7,8 +7,6 @@ import json
 import os
 import signal
 import sqlite3
-import subprocess
-import sys
 import urllib.error
 import urllib.request
 from collections import Counter
@@ -20,7 +18,8 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.export.service.conftest import export_installation
-from tests.live.processes import Mastaba, Process, changed, free_port, wait_until
+from tests.forked import run as mastaba
+from tests.live.processes import Command, Mastaba, changed, free_port, wait_until
 
 from mastaba_writer.installation import layer_document, write_installation
 from mastaba_writer.pyramids import LevelPlan, write_pyramid
@@ -87,10 +86,10 @@ class Running:
         self.server = stack.enter_context(Mastaba(self.server_json, folder, http=port))
         self.workers = 0
 
-    def start_worker(self) -> Process:
+    def start_worker(self) -> Command:
         self.workers += 1
-        command = [sys.executable, "-m", "mastaba", "export-worker", "-f", str(self.server_json)]
-        return self._stack.enter_context(Process(f"worker{self.workers}", command, self.folder))
+        words = ["export-worker", "-f", self.server_json]
+        return self._stack.enter_context(Command(f"worker{self.workers}", words, self.folder))
 
     def ask(self, path: str, method: str = "GET", body: Any = None, owner: str = "a") -> Any:
         url = path if path.startswith("http") else f"{self.url}{path}"
@@ -330,12 +329,7 @@ def test_owslib(run: Callable[..., Running]) -> None:
 
 def test_check_command_says_what_is_exported(tmp_path: Path) -> None:
     server_json = export_installation(tmp_path)
-    done = subprocess.run(
-        [sys.executable, "-m", "mastaba", "check", "-f", str(server_json)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = mastaba("check", "-f", str(server_json))
     assert done.returncode == 0, done.stderr
     assert "8 layers can be exported" in done.stdout
     assert not (tmp_path / "export").exists()

@@ -92,17 +92,21 @@ def inside(polygons: Polygons, x: Floats, y: Floats, crs: str = "EPSG:3857") -> 
 
 def _odd(ring: Floats, x: Floats, y: Floats) -> Mask:
     odd = np.zeros(x.shape, np.bool_)
+    edges = _crossed(np.hstack([ring[:-1], ring[1:]]), y)
     for start in range(0, len(x), 256):
         part = slice(start, start + 256)
         px, py = x[part, np.newaxis], y[part, np.newaxis]
-        (x0, y0), (x1, y1) = ring[:-1].T, ring[1:].T
-        # Others are not crossed.
-        meets = (np.maximum(y0, y1) >= py.min()) & (np.minimum(y0, y1) <= py.max())
-        x0, y0, x1, y1 = x0[meets], y0[meets], x1[meets], y1[meets]
+        x0, y0, x1, y1 = _crossed(edges, py).T
         with np.errstate(divide="ignore", invalid="ignore"):
             at = x0 + (py - y0) * (x1 - x0) / (y1 - y0)
         odd[part] = (((y0 > py) != (y1 > py)) & (px < at)).sum(axis=1) % 2 == 1
     return odd
+
+
+def _crossed(edges: Floats, y: Floats) -> Floats:
+    """Return the edges, each x0, y0, x1 and y1, that a row of some points may cross."""
+    low, high = edges[:, 1::2].min(axis=1), edges[:, 1::2].max(axis=1)
+    return edges[(high >= y.min()) & (low <= y.max())]
 
 
 def certain(polygons: Polygons, x: Floats, y: Floats, reach: float) -> tuple[Mask, Mask]:
@@ -112,7 +116,8 @@ def certain(polygons: Polygons, x: Floats, y: Floats, reach: float) -> tuple[Mas
         x, y: of the middles of a grid of pixels, EPSG:3857.
         reach: distance of an edge, in pixels.
     """
-    cell = float(x[0, 1] - x[0, 0])
+    # The differences of positions in each tile have other last digits, and edges are kept by cell.
+    cell = float(f"{x[0, 1] - x[0, 0]:.9g}")
     edges = _along(polygons, cell)
     across = (edges[0] - x[0, 0]) / cell
     down = (y[0, 0] - edges[1]) / cell

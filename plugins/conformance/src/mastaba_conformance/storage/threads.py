@@ -22,13 +22,15 @@ from mastaba_conformance.storage.kit import (
 
 _OBJECTS = 8
 _THREADS = 16
+_ATTEMPTS = 50
+"""Most reads of each thread while an object is replaced."""
 
 
 class ThreadTests(StorageKit):
     level = "threads"
 
     repeats = 25
-    """How often each thread repeats its calls."""
+    """How often each thread repeats its calls; twice as often while an object is replaced."""
 
     def _repeated(self, check: Callable[[int], None]) -> None:
         """Call a check in threads that start together, with the number of the thread."""
@@ -85,7 +87,9 @@ class ThreadTests(StorageKit):
 
         def repeat() -> int:
             complete = 0
-            for _ in range(50):
+            for attempt in range(_ATTEMPTS):
+                if complete and attempt >= 2 * self.repeats:
+                    break
                 try:
                     check()
                 except (ObjectChangedError, StorageUnavailableError):

@@ -1,7 +1,8 @@
 """Programs in processes that are forked from one that has only imported their modules.
 
-The start of an interpreter with GDAL, NumPy and Dask takes most of the time of a small build. The
-process of the tests cannot fork them itself: a fork after GDAL has run can block for ever.
+The start of an interpreter with GDAL, NumPy and Dask takes most of the time of a small build, and
+that of a server most of the time until it answers. The process of the tests cannot fork them
+itself: a fork after GDAL has run can block for ever.
 """
 
 from __future__ import annotations
@@ -12,36 +13,35 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
-from functools import partial
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
-from pkgutil import walk_packages
 from tempfile import TemporaryDirectory
 from typing import Any, NoReturn, TextIO
 
 from tests.forked import become_new, exit_with
 
-import mastaba_build
-from mastaba.commands.main import main
-from mastaba.plugins import manager
-from mastaba_build.work.reports import Reports
-
-REPOSITORY = Path(__file__).parents[2]
+REPOSITORY = Path(__file__).parents[1]
+COMMAND = "tests.fork_server:command"
+STOPS_IT = ("sh", "-c", "kill -STOP $PPID")
+KILLS_IT = ("sh", "-c", "kill -KILL $PPID")
+"""Programs that stop or kill the process that waits for them."""
 
 
 class ForkServer:
     """A process that forks others.
 
     Args:
-        modules: to import besides those of the builder.
+        modules: to import.
+        has_commands: import the command line with all plugins too.
     """
 
-    def __init__(self, *modules: str) -> None:
+    def __init__(self, *modules: str, has_commands: bool = True) -> None:
+        program = f"from tests.fork_server import serve; serve({has_commands})"
         self._process = subprocess.Popen(
-            [sys.executable, "-c", "from tests.build.fork_server import serve; serve()", *modules],
+            [sys.executable, "-c", program, *modules],
             cwd=REPOSITORY,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -62,21 +62,27 @@ class ForkServer:
         with TemporaryDirectory() as folder:
             outputs = [Path(folder, name) for name in ("1", "2")]
             arguments = [command, after, list(map(str, by))]
-            process = self.start("mastaba", *arguments, outputs=outputs, directory=Path.cwd())
+            process = self.start(COMMAND, *arguments, outputs=outputs)
             status = process.wait()
             output, errors = (path.read_text() for path in outputs)
         return subprocess.CompletedProcess(command, status, output, errors)
 
     @contextmanager
-    def running(self, *words: str) -> Iterator[Forked]:
-        """Run a ``mastaba`` command until the end of the context, when it is killed.
+    def running(self, *words: str, after: int = 0, by: Sequence[str] = ()) -> Iterator[Forked]:
+        """Run a ``mastaba`` command until the end of the context, when it is killed; see `run`.
 
         Its standard output ends with the process.
         """
+        with self.running_program(COMMAND, words, after, by) as process:
+            yield process
+
+    @contextmanager
+    def running_program(self, program: str, *arguments: Any) -> Iterator[Forked]:
+        """Run a program until the end of the context; see `start` and `running`."""
         with TemporaryDirectory() as folder:
             outputs = [Path(folder, name) for name in ("1", "2")]
             os.mkfifo(outputs[0])
-            process = self.start("mastaba", words, 0, [], outputs=outputs, directory=Path.cwd())
+            process = self.start(program, *arguments, outputs=outputs)
             with outputs[0].open() as output:
                 process.output = output
                 try:
@@ -89,18 +95,23 @@ class ForkServer:
         program: str,
         *arguments: Any,
         outputs: Sequence[Path],
-        directory: Path,
+        directory: Path | None = None,
         variables: Mapping[str, str] = os.environ,
+        in_session: bool = False,
     ) -> Forked:
-        """Start a program: ``mastaba`` or ``dask``.
+        """Start a program.
 
         Args:
+            program: module and name of a function, ``module:name``. It returns the exit status.
+            arguments: of this function, as JSON contains them.
             outputs: files to which its standard output and error are appended.
-            directory: its working directory.
+            directory: its working directory; that of this process by default.
             variables: its environment.
+            in_session: give it a session, and so a process group, of its own.
         """
-        paths = list(map(str, outputs))
-        pid = self.ask("start", paths, str(directory), dict(variables), program, arguments)
+        paths, place = list(map(str, outputs)), str(directory or Path.cwd())
+        request = paths, place, dict(variables), in_session, program, arguments
+        pid = self.ask("start", *request)
         assert pid is not None
         return Forked(self, pid)
 
@@ -135,10 +146,23 @@ class Forked:
     def poll(self) -> int | None:
         return self._wait(os.WNOHANG)
 
-    def wait(self) -> int:
+    def wait(self, timeout: float | None = None) -> int:
+        if timeout is not None:
+            end = time.monotonic() + timeout
+            while self.poll() is None:
+                if time.monotonic() > end:
+                    raise subprocess.TimeoutExpired("mastaba", timeout)
+                time.sleep(0.01)
         status = self._wait(0)
         assert status is not None
         return status
+
+    def send_signal(self, number: signal.Signals) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
         """Kill the process, also one that is stopped, and wait for its end."""
@@ -152,25 +176,29 @@ class Forked:
         return self._status
 
 
-def serve() -> None:
+def serve(has_commands: bool) -> None:
     """Execute the requests that standard input contains, and write the responses."""
-    # Each process would search all installed distributions.
-    found = list(manager.installed())
-    manager.installed = lambda: iter(found)
-    # The parser of each command needs the modules of all.
-    with redirect_stdout(None), suppress(SystemExit):
-        main(["--help"])
-    modules = [module.name for module in walk_packages(mastaba_build.__path__, "mastaba_build.")]
-    programs = [f"distributed.cli.dask_{role}" for role in ("scheduler", "worker")]
-    has_dask = find_spec("distributed") is not None
-    for name in [*modules, *programs, *sys.argv[1:]]:
-        if has_dask or "dask" not in name:
-            import_module(name)
+    if has_commands:
+        _import_commands()
+    for name in sys.argv[1:]:
+        import_module(name)
     gc.freeze()
     for line in sys.stdin:
         kind, *request = json.loads(line)
         response = _fork(*request) if kind == "start" else _wait(*request)
         print(json.dumps(response), flush=True)
+
+
+def _import_commands() -> None:
+    from mastaba.commands.main import main
+    from mastaba.plugins import discovery, manager
+
+    # Each process would search all installed distributions.
+    found = list(discovery.installed())
+    manager.installed = lambda: iter(found)  # type: ignore[attr-defined]
+    # The parser of each command needs the modules of all.
+    with redirect_stdout(None), suppress(SystemExit):
+        main(["--help"])
 
 
 def _fork(*request: Any) -> int:
@@ -189,10 +217,13 @@ def _run(
     outputs: Sequence[str],
     directory: str,
     variables: Mapping[str, str],
+    in_session: bool,
     program: str,
     arguments: Sequence[Any],
 ) -> NoReturn:
     def prepare() -> None:
+        if in_session:
+            os.setsid()
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         for number, path in enumerate(outputs, 1):
             os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), number)
@@ -200,10 +231,27 @@ def _run(
         become_new(variables)
         os.chdir(directory)
 
-    exit_with(partial(_mastaba if program == "mastaba" else _dask, *arguments), prepare)
+    def run() -> int:
+        module, _, name = program.partition(":")
+        status: int = getattr(import_module(module), name)(*arguments)
+        return status
+
+    exit_with(run, prepare)
 
 
-def _mastaba(words: Sequence[str], after: int, by: Sequence[str]) -> int:
+def command(words: Sequence[str], after: int = 0, by: Sequence[str] = ()) -> int:
+    """Run a ``mastaba`` command; see `ForkServer.run`."""
+    from mastaba.commands.main import main
+
+    if after:
+        _pause(after, by)
+    return main(words)
+
+
+def _pause(after: int, by: Sequence[str]) -> None:
+    """Let a build wait for a program when it has reported so many slabs."""
+    from mastaba_build.work.reports import Reports
+
     slab = Reports.slab
     slabs = 0
 
@@ -214,12 +262,4 @@ def _mastaba(words: Sequence[str], after: int, by: Sequence[str]) -> int:
         if slabs == after:
             subprocess.run(by, check=True)
 
-    Reports.slab = reported  # type: ignore[method-assign]
-    return main(words)
-
-
-def _dask(role: str, words: Sequence[str]) -> int:
-    if "PYTHONPATH" in os.environ:
-        sys.path[:0] = os.environ["PYTHONPATH"].split(os.pathsep)
-    import_module(f"distributed.cli.dask_{role}").main(words)
-    return 0
+    Reports.slab = reported  # type: ignore[method-assign, assignment]
