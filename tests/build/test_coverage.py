@@ -140,6 +140,19 @@ def test_the_limb_of_the_earth_is_not_lost(
     assert np.array_equal(found, on_disk)
 
 
+def test_a_corner_beside_the_limb_is_drawn(tmp_path: Path, plan_of: Plans) -> None:
+    """Only the space between two rows of pixels meets it at some places."""
+    source = write_raster(
+        tmp_path / "corner.tif",
+        np.full((1, 71, 35), 9, np.uint8),
+        grid(5313597.2177741295, -665725.5211577226, 1041.8216487322084),
+        pyproj.CRS.from_proj4(GEOSTATIONARY).to_wkt(),
+    )
+    errors = StringIO()
+    plan = plan_of(source, bottom="3", top="3", interpolation="linear")
+    assert build(plan, Reports(StringIO(), errors)), errors.getvalue()
+
+
 def test_a_limb_that_is_cut_off_is_noticed(
     tmp_path: Path, plan_of: Plans, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -291,3 +291,27 @@ def test_the_world_is_there_once(
     assert finest.limits.max_col - finest.limits.min_col < 3
     turn = {"EPSG:3857": 40075016.7, "EPSG:4326": 360}[crs]
     assert finest.matrix.matrix_width * 256 * cell < turn + 257 * cell
+
+
+def test_each_line_of_a_reason_is_reported(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        with rasterio.open(
+            tmp_path / "two.gpkg",
+            "w",
+            driver="GPKG",
+            width=4,
+            height=4,
+            count=1,
+            dtype="uint8",
+            crs="EPSG:2154",
+            transform=grid(900000, 6500000, 10),
+            RASTER_TABLE=name,
+            APPEND_SUBDATASET="YES",
+        ) as dataset:
+            dataset.write(np.ones((1, 4, 4), np.uint8))
+    found = run("tms", "make", "--like", str(tmp_path / "two.gpkg"))
+    assert found.returncode == 2
+    first, *lines = found.stderr.splitlines()
+    assert first.endswith("two.gpkg: contains several images; name one of them:")
+    assert [line.rpartition(":")[2] for line in lines] == ["a", "b"]
+    assert all(line.startswith("mastaba tms: ") for line in (first, *lines))

@@ -105,7 +105,8 @@ def _run_agent(arguments: argparse.Namespace) -> int:
         return failed(error)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     with agent:
-        print(f"listening on {host}:{agent.server_port}", flush=True)
+        shown = f"[{host}]" if ":" in host else host
+        print(f"listening on {shown}:{agent.server_port}", flush=True)
         with suppress(KeyboardInterrupt):
             agent.serve_forever()
     return 0

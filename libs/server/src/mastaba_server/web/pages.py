@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from functools import cache
+from functools import lru_cache
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlsplit
@@ -42,7 +42,7 @@ def rendered_page(package: str, style: str, **values: object) -> str:
     return template.render(style=style, **values)
 
 
-@cache
+@lru_cache(maxsize=8)
 def _environment(package: str) -> Environment:
     from jinja2 import ChoiceLoader, Environment, PackageLoader
 

@@ -75,7 +75,9 @@ def _run(arguments: argparse.Namespace) -> int:
             path.write_text(text, "utf-8")
             print(path)
     except (BuildError, OSError) as error:
-        return failed(error, status=getattr(error, "status", 1), name="mastaba tms")
+        return failed(
+            *str(error).splitlines(), status=getattr(error, "status", 1), name="mastaba tms"
+        )
     return 0
 
 

@@ -115,12 +115,14 @@ class GridLocator:
         fields = cells.fields[:, :-1, :-1].repeat(2, axis=1).repeat(2, axis=2)
         # A pixel without any neighbour is as large as the largest one.
         ratios = [
-            np.where(np.isnan(one), np.fmax.reduce(one, axis=None, initial=0.0), one)
+            np.where(np.isnan(one), np.fmax.reduce(one, axis=None, initial=1.0), one)
             for one in cells.ratios
         ]
         x, y = (one.repeat(2, axis=0).repeat(2, axis=1)[:-1, :-1] for one in ratios)
         is_curved = np.zeros(x.shape, np.bool_)
         near = self.near(fields, (x, y), self._turn)
+        # Between two pixels, there is none.
+        near[1::2] = near[:, 1::2] = False
         return axes[0], axes[1], Cells(fields, is_curved, (x, y), near)
 
     def near(
@@ -190,5 +192,6 @@ def _ratios(fields: Floats, step: float, turn: float) -> tuple[Floats, Floats]:
     along = np.fmax(along[:, :-1], along[:, 1:])
     across = np.abs(_within_half(np.diff(fields, axis=1), turn))
     across = np.fmax(across[:, :, :-1], across[:, :, 1:])
-    ratios: Floats = np.hypot(along, across) / step
+    ratios: Floats = np.hypot(np.nan_to_num(along), np.nan_to_num(across)) / step
+    ratios[np.isnan(along) & np.isnan(across)] = np.nan
     return ratios[0], ratios[1]
