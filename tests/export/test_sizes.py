@@ -41,6 +41,16 @@ def test_tiles_that_stand_for_others_count_as_often(form: str, largest: int) -> 
     assert abs(at_once.total() / in_turn.total() - 1) <= allowed
 
 
+@pytest.mark.parametrize("count", [1, 2, 4, 16])
+@pytest.mark.parametrize("size", [9_000, 12_000, 17_000, 20_000, 33_000])
+def test_few_tiles_stand_for_many(size: int, count: int) -> None:
+    """What is free at the end of each page counts."""
+    at_once, in_turn = SQLiteSizer(rows=16), SQLiteSizer(rows=16)
+    at_once.add([size] * count, 6400 // count)
+    in_turn.add([size] * 6400)
+    assert at_once.total() == pytest.approx(in_turn.total(), rel=0.03)
+
+
 def test_drawn_tiles_are_added_once_for_each_level(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
