@@ -77,7 +77,7 @@ class SQLiteSizer:
         self._tiles = self._pages = self._left = self._repeated = 0
 
     def add(self, sizes: Sequence[int], times: int = 1) -> None:
-        # The growth of some rounds stands for the others, but not that of the first one, which fills
+        # The growth of some rounds stands for the others, but not that of the first one: it fills
         # what is left of a page.
         rounds = min(times, max(2, _REPEATED_TILES // max(len(sizes), 1)))
         self._add(sizes)
@@ -313,6 +313,7 @@ def _growth(source: StoredTiles, places: Sequence[tuple[int, int]]) -> tuple[flo
         stored = sum(source.sizes(*places[number]))
         if not stored:
             continue
+        check_wanted()
         batch = source.read(*places[number])
         before.append(batch.read)
         after.append(sum(len(tile.payload) for tile in batch.tiles))
