@@ -56,18 +56,30 @@ def test_integer_coverage(tmp_path: Path, null: float) -> None:
         assert np.array_equal(found.reshape(256, 256), expected)
 
 
-def test_float_coverage(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("null", "nodata"),
+    [
+        (-9999.0, -9999.0),
+        # The largest number of float32, with the eight digits that many programs write.
+        (-3.4028235e38, -3.4028234663852886e38),
+        (-1.7976931348623157e308, -99999.0),
+    ],
+)
+def test_float_coverage(tmp_path: Path, null: float, nodata: float) -> None:
+    """Its null may be a number that no pixel can have."""
     values = np.random.default_rng(2).normal(500, 100, (256, 256)).astype(np.float32)
-    values[7, 9] = -9999.0
+    values[7, 9] = nodata
+    values[11, 13] = -np.inf
     output = io.BytesIO()
     Image.fromarray(values).save(output, "TIFF", compression="tiff_lzw")
     path = write_geopackage(
         tmp_path / "a.gpkg",
         {(1, 3, 3): output.getvalue()},
-        coverage=("float", 1.0, 0.0, -9999.0, None),
+        coverage=("float", 1.0, 0.0, null, None),
     )
     client = client_of(tmp_path / "site", A={"path": str(path)})
     found = client.get(wmts("A", (1, 3, 3), "EPSG2154_a", FLOAT)).data
+    values[11, 13] = nodata
     assert np.array_equal(np.frombuffer(found, "<f4").reshape(256, 256), values)
 
 

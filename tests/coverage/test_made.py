@@ -28,6 +28,7 @@ from mastaba_coverage import (
     OutsideCoverageError,
     Scaling,
     TiffOptions,
+    TileCodec,
     Trim,
     UnknownFieldError,
     UnknownLevelError,
@@ -172,20 +173,43 @@ def test_jpeg_in_strips_has_whole_blocks(fields: tuple[str, ...], colours: Groun
     assert rows < 600
 
 
-@pytest.mark.parametrize(("compression", "columns"), [("webp", 16_384), ("jpeg", 65_501)])
+@pytest.mark.parametrize(("compression", "columns"), [("webp", 16_383), ("jpeg", 65_501)])
 def test_strips_wider_than_a_format_allows_are_refused(
     compression: str, columns: int, colours: Ground
 ) -> None:
     if compression not in offered_compressions():
         pytest.skip("imagecodecs is not installed")
     coverage, fields = colours.coverage, ("red", "green", "blue")
-    for count, is_tiled in ((columns - 1, False), (columns, True)):
-        tiff = TiffOptions(compression, is_tiled=is_tiled)
-        CoveragePlan.exact(coverage, coverage.finest, Cells(400, 401, 0, count), fields, tiff)
-    cells, tiff = Cells(400, 401, 0, columns), TiffOptions(compression, is_tiled=False)
+    whole = TiffOptions(compression)
+    CoveragePlan.exact(coverage, coverage.finest, Cells(400, 401, 0, columns), fields, whole)
+    tiff = TiffOptions(compression, is_tiled=False)
+    cells = Cells(400, 401, 0, columns - 1)
+    widest = CoveragePlan.exact(coverage, coverage.finest, cells, fields, tiff)
+    assert widest.codec.encode(np.zeros((widest.shape.height, columns - 1, 3), np.uint8))
+    cells = Cells(400, 401, 0, columns)
     with pytest.raises(InvalidParameterError, match=f"{compression} needs tiles") as raised:
         CoveragePlan.exact(coverage, coverage.finest, cells, fields, tiff)
     assert raised.value.parameter == "tiling"
+
+
+@pytest.mark.parametrize(
+    ("compression", "columns", "channels", "rows"),
+    [
+        ("webp", 1, 3, 16_382),
+        ("webp", 5, 3, 16_382),
+        ("jpeg", 1, 3, 65_488),
+        ("jpeg", 4, 1, 65_488),
+        *((name, 1, 3, 87_381) for name in ("none", "deflate", "lzw", "packbits", "zstd", "lerc")),
+    ],
+)
+def test_narrow_strips_are_no_higher_than_a_format_allows(
+    compression: str, columns: int, channels: int, rows: int
+) -> None:
+    if compression not in offered_compressions():
+        pytest.skip("imagecodecs is not installed")
+    codec = TileCodec.of(compression, None, np.dtype("u1"), channels)
+    assert codec.strips(columns, channels).height == rows
+    assert codec.encode(np.zeros((rows, columns, channels), np.uint8))
 
 
 @pytest.mark.parametrize(("width", "height"), [(128, 256), (1024, 144)])

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import rasterio
 from rio_cogeo import cog_validate
+from tests.coverage import national as national_layer
 from tests.coverage.ground import whole, written
 from tests.coverage.national import NODATA, National
 
@@ -100,6 +101,33 @@ def test_a_server_computes_no_overview_of_very_many_stored_tiles(
     # Other levels are fine enough for all.
     stored = extractor.plan(national.coverage, CoverageRequest(is_cog=True))
     assert len(stored.images) > len(found.images)
+
+
+def test_a_server_leaves_out_only_overviews_between_distant_levels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The coarser ones are computed from the next stored level."""
+    monkeypatch.setattr(plan, "_SMALLEST", 4)
+    monkeypatch.setattr(national_layer, "CELLS", {"0": 40.0, "1": 1.0})
+    monkeypatch.setattr(national_layer, "TILES", {"0": 1, "1": 22})
+    made = National(tmp_path, resampling="linear")
+    extractor = Extractor(made.application.site, CoverageLimits())
+    found = extractor.plan(made.coverage, CoverageRequest(is_cog=True))
+    assert isinstance(found, CoveragePlan)
+    sizes = [image.matrix.cell_size for image in found.images]
+    assert sizes == [1, 2, 4, 8, 16, 64, 128, 256, 512]
+    assert [image.grid.matrix.id for image in found.images] == ["1"] * 5 + ["0"] * 4
+    path = written(extract(found, CoverageLimits()), tmp_path / "whole.tif")
+    assert cog_validate(path, strict=True) == (True, [], [])
+    with rasterio.open(path) as source:
+        assert source.overviews(1)[:6] == [2, 4, 8, 16, 64, 128]
+    with rasterio.open(path, overview_level=4) as source:
+        overview = source.read(1)
+    expected = made.mean("0", 64, overview.shape)
+    # Cells at the end of a level may be half data.
+    inside = np.s_[: overview.shape[0] - 1, : overview.shape[1] - 1]
+    assert np.allclose(overview[inside], expected[inside], rtol=1e-4, atol=1e-3)
+    made.application.site.close_services()
 
 
 def test_an_estimate_computes_no_overview_of_very_many_stored_tiles(

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tests.export.ground import opened, planned
 from tests.tiny import tiny_installation
 
+from mastaba.api.services import Site
+from mastaba.errors import ClientGoneError
 from mastaba_export import sizes
 from mastaba_export.sizes import FilesSizer, PMTilesSizer, Sizer, SlabsSizer, SQLiteSizer
+from mastaba_export.sources import Batch, StoredTiles
+from mastaba_server import cancellation
 
+BOX = [600050.0, 6797900.0, 602400.0, 6799500.0]
 SIZERS = {
     "pmtiles": PMTilesSizer,
     "mbtiles": lambda: SQLiteSizer(rows=16),
@@ -39,6 +45,44 @@ def test_tiles_that_stand_for_others_count_as_often(form: str, largest: int) -> 
     # Free bytes of pages depend on what precedes a tile.
     allowed = 0.02 if "SQLite" in type(at_once).__name__ else 0
     assert abs(at_once.total() / in_turn.total() - 1) <= allowed
+
+
+@pytest.mark.parametrize("count", [1, 2, 4, 16])
+@pytest.mark.parametrize("size", [9_000, 12_000, 17_000, 20_000, 33_000])
+def test_few_tiles_stand_for_many(size: int, count: int) -> None:
+    """What is free at the end of each page counts."""
+    at_once, in_turn = SQLiteSizer(rows=16), SQLiteSizer(rows=16)
+    at_once.add([size] * count, 6400 // count)
+    in_turn.add([size] * 6400)
+    assert at_once.total() == pytest.approx(in_turn.total(), rel=0.03)
+
+
+def test_nothing_is_sampled_for_a_client_that_has_gone(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tiles of a slab are converted to find out how much larger they become."""
+    area = {"bbox": BOX, "crs": "EPSG:2154", "levels": ["2"]}
+    made = planned(site, "HEIGHTS", "pyramid", clip=True, **area)
+    read, slabs = StoredTiles.read, 0
+
+    def noted(source: StoredTiles, row: int, column: int) -> Batch:
+        nonlocal slabs
+        slabs += 1
+        return read(source, row, column)
+
+    monkeypatch.setattr(StoredTiles, "read", noted)
+    monkeypatch.setattr(sizes, "_SAMPLED_TILES", 10**6)
+    made.estimate()
+    assert slabs > 1
+    slabs = 0
+    client = SimpleNamespace(is_gone=lambda: slabs > 0)
+    cancellation.begin(client, 300.0, SimpleNamespace(latest=0.0), {})
+    try:
+        with pytest.raises(ClientGoneError):
+            made.estimate()
+    finally:
+        cancellation.end()
+    assert slabs == 1
 
 
 def test_drawn_tiles_are_added_once_for_each_level(

@@ -18,6 +18,7 @@ from tests.support.pages import allows_its_style
 
 from mastaba.api.access import GRANT, Grant, Principal
 from mastaba_conformance.counting_storage import count_calls
+from mastaba_coverage import TileCodec
 from mastaba_export.jobs.worker import StoppedError
 from mastaba_export.plan import plan
 from mastaba_export.request import ExportRequest
@@ -215,6 +216,25 @@ def test_estimates_hold_up_nobody_and_end_when_the_client_has_gone(
     assert found.status_code == 200, found.text
     assert stays.replaced >= 1
     assert exports.post(path, inputs, environ_overrides={CLIENT: leaves}).status_code == 499
+
+
+def test_estimates_of_files_end_between_two_tiles_when_the_client_has_gone(
+    exports: Exports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encode, encoded = TileCodec.encode, 0
+    client = Waiting(0)
+    monkeypatch.setattr(client, "is_gone", lambda: encoded > 0)
+
+    def noted(codec: TileCodec, pixels: Any) -> bytes:
+        nonlocal encoded
+        encoded += 1
+        return encode(codec, pixels)
+
+    monkeypatch.setattr(TileCodec, "encode", noted)
+    path = "/export/processes/export-coverage/estimate"
+    inputs = {"layer": "FLOAT32_ZIP", "format": "cog", "compression": "deflate"}
+    response = exports.post(path, inputs, environ_overrides={CLIENT: client})
+    assert (response.status_code, encoded) == (499, 1)
 
 
 def test_pages_of_jobs_lead_to_the_oldest_one(open_exports: Open) -> None:

@@ -46,8 +46,8 @@ STORED: Final = {
 
 _OPTIONAL: Final = ("lerc", "zstd", "webp")
 _PREDICTED: Final = ("lzw", "deflate", "zstd")
-_WIDEST: Final = {"jpeg": 65500, "webp": 16383}
-"""Columns that the formats, and libjpeg, can hold."""
+_LONGEST: Final = {"jpeg": 65500, "webp": 16382}
+"""Columns, and rows, that libjpeg and imagecodecs write."""
 _MCU: Final = 16
 """Rows of JPEG that are compressed together, where chroma has half the resolution."""
 _DEFLATE_LEVEL: Final = 1
@@ -135,11 +135,12 @@ class TileCodec:
         Raises:
             InvalidParameterError: the codec cannot hold so many columns.
         """
-        if columns > _WIDEST.get(self.name, columns):
+        most = _LONGEST.get(self.name)
+        if most is not None and columns > most:
             raise InvalidParameterError(
                 f"{self.name} needs tiles for {columns} columns, not strips", "tiling"
             )
-        return TileShape.strips(columns, cell, _MCU if self.name == "jpeg" else 1)
+        return TileShape.strips(columns, cell, _MCU if self.name == "jpeg" else 1, most)
 
     def encode(self, pixels: Pixels) -> bytes:
         """Return a tile.

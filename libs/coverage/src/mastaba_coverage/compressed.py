@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from mastaba.api.web import check_wanted
 from mastaba_coverage.answer import blocks_of, check_tiles, fields_of, key_of, version_of, window_of
 from mastaba_coverage.errors import CoverageTooLargeError
 from mastaba_coverage.layout import LARGEST_CLASSIC, TiffImage, TiffLayout, framed
@@ -151,6 +152,7 @@ class CompressedFile:
             the bytes; and for each image the sizes of those tiles, and the number of all.
 
         Raises:
+            ClientGoneError, OverloadedError: the estimate is no longer wanted.
             ObjectChangedError, SlabFormatError, StorageError: as `part`.
         """
         total = self.reserved
@@ -165,9 +167,15 @@ class CompressedFile:
             # stand for it.
             if not sizes or sampling is None or sampling.step <= MOST_COMPUTED:
                 chosen = numbers[np.unique(np.linspace(0, len(numbers) - 1, most).astype(int))]
-                found = [self._pixels(image, int(one), int(one) + 1) for one in chosen]
-                tiles = [pixels for blocks in found for pixels in blocks if pixels is not None]
-                sizes = [len(framed(self.plan.codec.encode(pixels))) for pixels in tiles]
+                sizes = []
+                for one in chosen:
+                    check_wanted()
+                    tiles = self._pixels(image, int(one), int(one) + 1)
+                    sizes += [
+                        len(framed(self.plan.codec.encode(pixels)))
+                        for pixels in tiles
+                        if pixels is not None
+                    ]
             samples.append((sizes, len(numbers)))
             total += round(sum(sizes) / len(sizes) * len(numbers))
         return total, samples

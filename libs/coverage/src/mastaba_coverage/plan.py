@@ -296,9 +296,9 @@ class CoveragePlan:
                 images.append(ImagePlan(chain[level], part, is_copied and level <= depth))
             else:
                 overview = _sampled(coverage, hull, step, rows, columns, most)
-                if overview is None:
-                    break
-                images.append(overview)
+                # A stored level may be near enough to the next ones.
+                if overview is not None:
+                    images.append(overview)
         return cls(coverage, tuple(images), fields, tiff.is_sparse, codec, shape)
 
 

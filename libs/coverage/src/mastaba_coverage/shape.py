@@ -24,15 +24,18 @@ class TileShape:
     is_tiled: bool = True
 
     @classmethod
-    def strips(cls, columns: int, cell: int, step: int = 1) -> TileShape:
+    def strips(cls, columns: int, cell: int, step: int = 1, most: int | None = None) -> TileShape:
         """Return strips for an image.
 
         Args:
             columns: of the image.
             cell: bytes of a cell.
             step: the number of rows is a multiple of it.
+            most: rows; None for no limit.
         """
-        return cls(columns, max(1, _STRIP // (columns * cell * step)) * step, False)
+        rows = _STRIP // (columns * cell)
+        rows = rows if most is None else min(rows, most)
+        return cls(columns, max(1, rows // step) * step, False)
 
     def across(self, columns: int) -> int:
         """Return the number of tiles side by side."""

@@ -21,7 +21,7 @@ class Coverage:
     Attributes:
         datatype: ``integer`` or ``float``.
         scale, offset: make a height of a value, after those of the tile.
-        null: stored value of pixels without data; None if all have data.
+        null: stored value of pixels without data, finite as float32; None if no pixel has it.
     """
 
     datatype: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
@@ -262,13 +263,21 @@ def _coverage(connection: Connection, table: str) -> Coverage:
     scale, offset = (1.0 if scale is None else scale), (0.0 if offset is None else offset)
     if datatype not in ("integer", "float") or not (_is_number(scale) and _is_number(offset)):
         raise ContainerFormatError(f"{connection.name}: the coverage {table} is invalid")
-    return Coverage(
-        datatype, float(scale), float(offset), float(null) if _is_number(null) else None
-    )
+    null = float(null) if _is_number(null) and _is_float32(null) else None
+    return Coverage(datatype, float(scale), float(offset), null)
 
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and math.isfinite(value)
+
+
+def _is_float32(value: float) -> bool:
+    """Return whether a number is finite when it is rounded to 32 bits."""
+    try:
+        struct.pack("<f", value)
+    except OverflowError:
+        return False
+    return True
 
 
 def _crs(code: str, name: str) -> CRS:

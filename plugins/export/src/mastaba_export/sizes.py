@@ -30,6 +30,8 @@ _BYTES_PER_SECOND: Final = 100e6
 _DRAWN_PER_SECOND: Final = 100
 _DOCUMENTS: Final = 2048
 """Bytes of metadata, about."""
+_REPEATED_TILES: Final = 256
+"""So many tiles show how much is free at the ends of pages."""
 PAGE: Final = 32768
 """Bytes of a page of an archive in SQLite."""
 
@@ -75,8 +77,19 @@ class SQLiteSizer:
         self._tiles = self._pages = self._left = self._repeated = 0
 
     def add(self, sizes: Sequence[int], times: int = 1) -> None:
-        most, least = PAGE - 35, (PAGE - 12) * 32 // 255 - 23
+        # The growth of some rounds stands for the others, but not that of the first one: it fills
+        # what is left of a page.
+        rounds = min(times, max(2, _REPEATED_TILES // max(len(sizes), 1)))
+        self._add(sizes)
         before = self._taken
+        for _ in range(rounds - 1):
+            self._add(sizes)
+        if times > rounds:
+            self._repeated += (times - rounds) * (self._taken - before) // (rounds - 1)
+        self._tiles += times * len(sizes)
+
+    def _add(self, sizes: Sequence[int]) -> None:
+        most, least = PAGE - 35, (PAGE - 12) * 32 // 255 - 23
         for size in sizes:
             payload = size + 8
             local = payload
@@ -89,8 +102,6 @@ class SQLiteSizer:
                 self._pages += 1
                 self._left = PAGE - 8
             self._left -= cell
-        self._repeated += (times - 1) * (self._taken - before)
-        self._tiles += times * len(sizes)
 
     def total(self) -> int:
         pages = self._pages + self._repeated // (PAGE - 8)
@@ -302,6 +313,7 @@ def _growth(source: StoredTiles, places: Sequence[tuple[int, int]]) -> tuple[flo
         stored = sum(source.sizes(*places[number]))
         if not stored:
             continue
+        check_wanted()
         batch = source.read(*places[number])
         before.append(batch.read)
         after.append(sum(len(tile.payload) for tile in batch.tiles))
