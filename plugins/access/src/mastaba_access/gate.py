@@ -171,6 +171,11 @@ class RulesGate(Gate):
         """Return the grant of a request; see `Gate.grant`."""
         return self._grants.grant(shown, headers, address, self.epoch)
 
+    def deciding(self, shown: Sequence[Shown]) -> tuple[Shown, ...]:
+        """Return the credential on which the grant depends; none if that is no credential."""
+        found = self._grants.deciding(shown)
+        return () if found is None else (found,)
+
     def signed(self, grant: Grant) -> str:
         """Return a token with the rights of a grant; see `Gate.signed`."""
         if self._secrets is None:
