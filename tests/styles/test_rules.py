@@ -62,6 +62,23 @@ def test_the_default_style_is_replaced_by_the_next_one(open_with: Open) -> None:
     assert named(client) == (["VECTOR"], ["VECTOR"])
 
 
+@pytest.mark.parametrize(
+    "what", [{"services": ["ogcapi"]}, {"abilities": ["tiles", "maps", "coverages"]}]
+)
+@pytest.mark.parametrize("style", ["streets", "night"])
+def test_a_style_is_hidden_in_one_service(open_with: Open, what: Any, style: str) -> None:
+    client = open_with({"what": {"styles": [style], **what}, "deny": {}})
+    left = {"streets": "VECTOR:night", "night": "VECTOR"}[style]
+    assert named(client) == (["VECTOR", "VECTOR:night"], [left])
+    found = client.get("/ogcapi/collections/VECTOR/styles?f=json").json
+    assert [one["id"] for one in found["styles"]] == [left]
+    for name in ("VECTOR", "VECTOR:night"):
+        for form in ("?f=mapbox", "/metadata?f=json"):
+            answer = client.get(f"/ogcapi/styles/{name}{form}")
+            assert answer.status_code == (200 if name == left else 404)
+    assert client.get(f"/styles/VECTOR/{style}.json").status_code == 200
+
+
 def test_other_layers_and_clients_keep_their_styles(open_with: Open) -> None:
     client = open_with(
         {"what": {"styles": ["night"], "layers": ["RGB_*"]}, "deny": {}},
