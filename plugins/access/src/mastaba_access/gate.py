@@ -182,7 +182,12 @@ class RulesGate(Gate):
             return ""
         require_signable(grant)
         now, longest, bucket = time.time(), LONGEST, self._bucket
-        text, _ = signed(b"", grant.principal, self._secrets, now, longest=longest, bucket=bucket)
+        text, _ = signed(
+            *(b"", grant.principal, self._secrets, now),
+            longest=longest,
+            bucket=bucket,
+            installed={},
+        )
         return text
 
     # ------------------------------------------------------------ what

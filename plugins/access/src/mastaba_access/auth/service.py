@@ -254,8 +254,9 @@ class AuthService(Service):
             if principal.is_anonymous:
                 raise AccessError("a credential is required")
         longest, bucket = self._longest, self._bucket
+        body, installed, now = request.body(), self.site.plugins.services, time.time()
         text, ends = signed(
-            request.body(), principal, secrets, time.time(), longest=longest, bucket=bucket
+            body, principal, secrets, now, longest=longest, bucket=bucket, installed=installed
         )
         who = "admin" if principal is None else principal.id
         audit.record("address signed", by=who, until=instant(ends))
