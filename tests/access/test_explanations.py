@@ -121,6 +121,54 @@ def test_services_without_abilities_are_explained(
     assert Client(application).get("/history/RGB_PNG").status_code == status
 
 
+@pytest.mark.parametrize(
+    ("address", "rule", "decisions", "status"),
+    [
+        # Only the main services show the layer: tms does not in the virtual service.
+        (
+            "/history/v/p/RGB_PNG",
+            {"services": ["tms@p"]},
+            [("hide", "what other services show")],
+            404,
+        ),
+        ("/history/RGB_PNG", {"services": ["tms@p"]}, [("allow", "what other services show")], 200),
+        (
+            "/history/v/p/RGB_PNG",
+            {"services": ["wmts"]},
+            [("allow", "what other services show")],
+            200,
+        ),
+        ("/history/v/p/RGB_PNG", {"services": ["history@p"]}, [("hide", "rule")], 404),
+        # The virtual service does not have the layer.
+        ("/history/v/p/RGB_JPG", {"services": ["wmts"]}, [], 404),
+        ("/tms/v/p/1.0.0/RGB_JPG", {"services": ["wmts"]}, [], 404),
+        ("/tms/v/p/1.0.0/RGB_PNG", {"services": ["tms"]}, [("allow", "default")], 200),
+    ],
+)
+def test_virtual_services_are_explained(
+    address: str,
+    rule: dict[str, Any],
+    decisions: list[tuple[str, str]],
+    status: int,
+    tmp_path: Path,
+) -> None:
+    denied = {"name": "rule", "what": {**rule, "layers": ["RGB_PNG"]}, "deny": {}}
+    virtual = {"p": {"layers": ["RGB_PNG"], "services": {"tms": {}, "history": {}}}}
+    document = {"default": "allow", "rules": [denied]}
+    application = everything(
+        tmp_path, Credentials(tmp_path), document, services={"virtual": virtual}
+    )
+    site, gate = application.site, application.site.gate
+    assert isinstance(gate, RulesGate)
+    visit = Visit(principal_named(gate, "anonymous", (), ""))
+    found = explained(gate, site, address, visit, 2e9)
+    assert found is not None
+    assert found["virtual"] == ("p" if "/v/p" in address else "")
+    assert found["layers"] == ["RGB_PNG"] * len(decisions)
+    assert [(one["decision"], one["decided_by"]) for one in found["decisions"]] == decisions
+    assert Client(application).get(address).status_code == status
+
+
 NAMES = {"RGB_JPG": "jpg", "RGB_PNG": "png", "GREY_PNG": "png"}
 MAP = (
     "SERVICE=WMS&VERSION=1.3.0&REQUEST=GetMap&LAYERS={}&STYLES=&FORMAT=image/png&CRS=EPSG:3857"

@@ -134,13 +134,14 @@ def test_signed_addresses_show_no_history(tmp_path: Path) -> None:
             assert known.text.replace(LAYER, "NO_LAYER") == unknown.text
 
 
-@pytest.mark.parametrize("how", ["whole", "area", "locked"])
+@pytest.mark.parametrize("how", ["whole", "area", "levels", "locked"])
 def test_of_a_part_no_counts_of_the_whole_are_shown(tmp_path: Path, how: str) -> None:
     credentials = Credentials(tmp_path)
     areas = {"part": {"wkt": "POLYGON((28 35, 40 35, 28 44, 28 35))", "crs": "CRS:84"}}
     found: dict[str, list[dict[str, Any]]] = {
         "whole": [],
         "area": [{"limit": {"area": "part"}}],
+        "levels": [{"limit": {"resolution": [0, 20_000]}}],
         "locked": [{"who": ["anonymous"], "deny": {"as": "lock"}}],
     }
     client = Versions(tmp_path, credentials, *found[how], areas=areas).client
@@ -150,12 +151,16 @@ def test_of_a_part_no_counts_of_the_whole_are_shown(tmp_path: Path, how: str) ->
     assert changes.status_code == (401 if how == "locked" else 200)
 
 
-def test_messages_about_what_is_outside_are_not_shown(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_locked", [False, True])
+def test_messages_about_what_is_outside_are_not_shown(tmp_path: Path, is_locked: bool) -> None:
     """The second version, and the rollback from it, changed a box in the south."""
     credentials = Credentials(tmp_path)
     areas = {"north": {"wkt": "POLYGON((40 40, 60 40, 60 55, 40 40))", "crs": "CRS:84"}}
     limit = {"who": ["anonymous"], "limit": {"area": "north"}}
-    client = Versions(tmp_path, credentials, limit, areas=areas).client
+    what = {"services": ["history"]}
+    lock = {"who": ["anonymous"], "what": what, "deny": {"as": "lock"}}
+    found = [limit, lock] if is_locked else [limit]
+    client = Versions(tmp_path, credentials, *found, areas=areas).client
     shown, whole = (
         [
             {

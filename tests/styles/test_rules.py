@@ -23,7 +23,7 @@ def open_with(
     """Return a function that opens a server with two styles and rules."""
 
     def opened(*rules: dict[str, Any]) -> Client:
-        file = installation(services=("tms", "ogcapi"))
+        file = installation(services=("tms", "ogcapi", "viewer"))
         named = [{"name": f"rule {number}", **rule} for number, rule in enumerate(rules)]
         (tmp_path / "rules.json").write_text(json.dumps({"default": "allow", "rules": named}))
         access = {"rules": str(tmp_path / "rules.json")}
@@ -60,6 +60,31 @@ def test_the_default_style_is_replaced_by_the_next_one(open_with: Open) -> None:
     assert client.get("/styles/VECTOR.json").json["name"] == "Night"
     assert client.get("/styles/VECTOR/streets.json").status_code == 404
     assert named(client) == (["VECTOR"], ["VECTOR"])
+
+
+@pytest.mark.parametrize(
+    "what", [{"services": ["ogcapi"]}, {"abilities": ["tiles", "maps", "coverages"]}]
+)
+@pytest.mark.parametrize("style", ["streets", "night"])
+def test_a_style_is_hidden_in_one_service(open_with: Open, what: Any, style: str) -> None:
+    client = open_with({"what": {"styles": [style], **what}, "deny": {}})
+    left = {"streets": "VECTOR:night", "night": "VECTOR"}[style]
+    assert named(client) == (["VECTOR", "VECTOR:night"], [left])
+    found = client.get("/ogcapi/collections/VECTOR/styles?f=json").json
+    assert [one["id"] for one in found["styles"]] == [left]
+    for name in ("VECTOR", "VECTOR:night"):
+        for form in ("?f=mapbox", "/metadata?f=json"):
+            answer = client.get(f"/ogcapi/styles/{name}{form}")
+            assert answer.status_code == (200 if name == left else 404)
+    assert client.get(f"/styles/VECTOR/{style}.json").status_code == 200
+
+
+def test_the_viewer_draws_by_the_first_style_that_is_left(open_with: Open) -> None:
+    client = open_with({"what": {"styles": ["streets"], "services": ["viewer"]}, "deny": {}})
+    assert named(client) == (["VECTOR", "VECTOR:night"],) * 2
+    page = client.get("/viewer/VECTOR").text
+    assert "/styles/VECTOR/night.json" in page
+    assert "/styles/VECTOR.json" not in page
 
 
 def test_other_layers_and_clients_keep_their_styles(open_with: Open) -> None:

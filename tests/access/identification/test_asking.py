@@ -11,6 +11,7 @@ import pytest
 from tests.access.identification.conftest import Credentials
 
 from mastaba.api.access import Form, Principal, Shown
+from mastaba.api.tools import Plugins
 from mastaba.errors import InvalidParameterError
 from mastaba_access.auth.returning import safe_return
 from mastaba_access.auth.signing import NotAllowedError, signed
@@ -18,6 +19,7 @@ from mastaba_access.identifiers.secret_file import read_secrets
 from mastaba_access.identifiers.signed import SignedIdentifier
 
 OWN = "https://maps.example.org/maps/auth"
+INSTALLED = Plugins().services
 ENDPOINTS = ["https://maps.example.org/maps/viewer", "https://other.example.org/x", OWN]
 
 
@@ -47,7 +49,9 @@ def signing(credentials: Credentials, body: Any, principal: Principal | None) ->
     """What is signed for a principal, as it is understood."""
     secrets = read_secrets(str(credentials.secrets))
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    text, ends = signed(data, principal, secrets, time.time(), longest=86400, bucket=900)
+    text, ends = signed(
+        *(data, principal, secrets, time.time()), longest=86400, bucket=900, installed=INSTALLED
+    )
     found = SignedIdentifier({}, credentials.section()).verify(Shown(Form.PATH, text), "")
     assert found.ends <= ends
     return found
@@ -65,6 +69,26 @@ def test_a_key_signs_what_it_may(credentials: Credentials) -> None:
     assert found.issuer.kind == "key"
     assert 60 <= found.ends - time.time() <= 960
     assert found.ends % 900 == 0
+
+
+@pytest.mark.parametrize(
+    ("services", "is_refused"),
+    [
+        (["history"], True),
+        (["stylesheets", "provenance@partner"], True),
+        (["history", "tms"], False),
+        (["history", "@partner"], False),
+    ],
+)
+def test_a_scope_that_opens_nothing_is_not_signed(
+    credentials: Credentials, services: list[str], is_refused: bool
+) -> None:
+    body = {"services": services}
+    if is_refused:
+        with pytest.raises(InvalidParameterError, match=f"opens nothing: {min(services)}"):
+            signing(credentials, body, key(credentials))
+    else:
+        assert set(signing(credentials, body, key(credentials)).scope["s"]) == set(services)
 
 
 def test_an_administrator_signs_for_nobody(credentials: Credentials) -> None:

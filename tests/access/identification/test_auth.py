@@ -16,7 +16,7 @@ from tests.access.identification.conftest import Credentials
 from tests.support.mutations import mutations
 from tests.tiny import tiny_installation
 
-from mastaba.api.access import Form
+from mastaba.api.access import Form, Principal, Shown
 from mastaba.api.tools import Application, create_application
 from mastaba.errors import AccessError
 from mastaba_access.auth.addresses import taken_apart
@@ -170,6 +170,41 @@ def test_refusals_have_a_form_that_nginx_passes_on(installed: Installed) -> None
     status, headers = installed.check(f"{TILE}?key=mk_wrong")
     assert (status, headers["X-Mastaba-Status"]) == (403, "429")
     assert 0 < int(headers["Retry-After"]) <= 60
+
+
+def test_what_is_sent_beside_a_credential_is_not_kept(
+    installed: Installed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = installed.credentials.key(groups=["partners"])
+    verified: list[Shown] = []
+    verify = KeyIdentifier.verify
+
+    def noted(self: KeyIdentifier, shown: Shown, address: str) -> Principal:
+        verified.append(shown)
+        return verify(self, shown, address)
+
+    monkeypatch.setattr(KeyIdentifier, "verify", noted)
+    for number in range(20):
+        tile = f"/maps/tms/~{key}/1.0.0/RGB_PNG/2/2/1.png?token={number}"
+        status, answered = installed.check(tile)
+        assert status == 200
+        assert answered["X-Mastaba-Grant"] == key[3:11]
+    assert len(verified) == 1
+    # The first one decides, whatever follows it.
+    wrong = f"/maps/tms/~mk_0123abcd_wrong/1.0.0/RGB_PNG/2/2/1.png?token={key}"
+    assert installed.check(wrong)[0] == 401
+
+
+def test_few_long_credentials_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mastaba_access.auth.service._MOST_CHARACTERS", 50)
+    installed = Installed(tmp_path, {"prefix": "/maps"}, {})
+    service: Any = installed.application.site.services["auth"]
+    for _ in range(4):
+        key = installed.credentials.key(groups=["partners"])
+        assert len(key) > 25
+        tile = f"/maps/tms/~{key}/1.0.0/RGB_PNG/2/2/1.png"
+        assert [installed.check(tile)[0] for _ in range(2)] == [200, 200]
+        assert len(service._grants.values()) == 1
 
 
 def test_keys_limited_to_pages(installed: Installed) -> None:

@@ -109,6 +109,12 @@ def test_a_scope_that_means_nothing_is_refused(run: Any, scope: str) -> None:
     assert run("sign", scope, "--for", "1h", status=2).err.startswith("mastaba: ")
 
 
+def test_a_scope_that_opens_nothing_is_refused(run: Any) -> None:
+    words = ["sign", "--for", "1h", "--token", "service=history"]
+    assert "opens nothing: history shows" in run(*words, status=2).err
+    assert run(*words, "service=tms").startswith("~s1.")
+
+
 def test_a_scope_has_to_fit_into_an_address(run: Any) -> None:
     words = [f"layer=A_VERY_LONG_NAME_{number}" for number in range(40)]
     assert "fit into an address" in run("sign", *words, "--for", "1h", status=2).err

@@ -18,10 +18,10 @@ class LockedReader(TileReader):
         reader: of the level.
     """
 
-    __slots__ = ("_reader",)
+    __slots__ = ("_reader", "is_masked")
 
     def __init__(self, reader: TileReader) -> None:
-        self.level, self.storage = reader.level, reader.storage
+        self.level, self.storage, self.is_masked = reader.level, reader.storage, reader.is_masked
         self._reader = reader
 
     def place_of(self, tile_row: int, tile_col: int) -> tuple[BlockKey, int]:

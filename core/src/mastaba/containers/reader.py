@@ -252,7 +252,7 @@ class TileReader(ABC):
         decoder: decodes payloads for maps; None if they are in the format of the pyramid.
     """
 
-    is_masked: ClassVar[bool] = False
+    is_masked: bool = False
     has_slabs: bool = False
     tile_class: ClassVar[type[StoredTile]] = StoredTile
     deliver: Delivery | None = None

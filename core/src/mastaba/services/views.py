@@ -75,14 +75,18 @@ class Views:
             if view is not self._site:
                 view.close_services()
 
+    def whole(self, virtual: str) -> Site:
+        """Return a virtual service, or the main ones for an empty name, as the gate gets it."""
+        catalogue = _published(self._site.catalogue, virtual)
+        return replace(self._site, catalogue=catalogue, virtual=virtual, main=self._site)
+
     def _made(self, tag: str, virtual: str) -> Site:
-        site = self._site
-        catalogue = _published(site.catalogue, virtual)
+        site, whole = self._site, self.whole(virtual)
+        catalogue = whole.catalogue
         if site.gate is None and catalogue is site.catalogue:
             return site
         shown: Callable[[str], Catalogue] = lambda service: catalogue  # noqa: E731
         if site.gate is not None:
-            whole = replace(site, catalogue=catalogue, virtual=virtual, main=site)
             # Equal catalogues are the same object, also with the mark.
             shown = _Marked(partial(site.gate.catalogue, tag, whole, virtual), site.mark)
         view = replace(site, catalogue=shown(""), virtual=virtual, main=site, application=None)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from mastaba.api.access import LockedReader
 from mastaba.api.catalogue import transform_points
 from mastaba.api.web import Request, SizedBody, Streams, addressable_response, spooled
 from mastaba.errors import InvalidParameterError, UnsupportedFormatError
@@ -88,8 +89,13 @@ class Extractor:
 
         Raises:
             UnsupportedFormatError: the format cannot hold the fields.
+            AccessError: the data of the layer are withheld.
             MastabaError: the sources of the values cannot be read.
         """
+        reader = coverage.finest.reader
+        if isinstance(reader, LockedReader):
+            # Refuses, before limits are checked: a smaller request would be refused too.
+            reader.locate(0, 0)
         plan = self._planner.plan(coverage, request)
         if plan.format != "tiff":
             self._encoder(plan)

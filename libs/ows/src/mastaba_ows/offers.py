@@ -41,12 +41,14 @@ class Stylesheet:
 
     Attributes:
         id: unique among all layers.
+        name: in access rules; empty for a generated style.
         title: for people.
         href: address.
         document: returns the style.
     """
 
     id: str
+    name: str
     title: str
     href: str
     document: Callable[[], Document]
@@ -170,10 +172,19 @@ def tile_template(service: Service, layer: Layer, style: str = "") -> str:
     return "" if find is None else str(find(layer, style))
 
 
-def stylesheets(site: Site, layer: Layer) -> Sequence[Stylesheet]:
-    """Return the styles that services of a site offer of a layer, the default first."""
+def stylesheets(site: Site, layer: Layer, service: str) -> Sequence[Stylesheet]:
+    """Return the styles that services of a site offer of a layer, the default first.
+
+    Args:
+        service: name of the one that shows them. What rules hide there is left out.
+    """
     offering = _published("stylesheets", site, layer)
-    return [sheet for service, shown in offering for sheet in service.stylesheets(shown)]
+    return [
+        sheet
+        for offered, shown in offering
+        for sheet in offered.stylesheets(shown)
+        if (service, f"style:{sheet.name}") not in layer.withheld
+    ]
 
 
 def source_at(site: Site, layer: Layer, x: float, y: float, crs: CRS) -> Mapping[str, Any] | None:

@@ -255,7 +255,12 @@ def explained(
     address = parse_address(url, site)
     if not address.service:
         return None
-    found, layers = gate.class_of(visit, at), layers_of(site.catalogue)
+    # What the virtual service does not have does not exist in it, whatever the rules say.
+    whole = site.views.whole(address.virtual)
+    address = replace(
+        address, layers=tuple(one for one in address.layers if one in whole.catalogue.layers)
+    )
+    found, layers = gate.class_of(visit, at), layers_of(whole.catalogue)
     explanations: list[Explanation] = []
     rates: dict[str, dict[str, Any]] = {}
     for ability in abilities_of(site, address.service):
@@ -268,7 +273,7 @@ def explained(
                 )
     kind = site.plugins.services[address.service]
     if kind.is_viewed and not kind.abilities:
-        explanations = _explained_as_any(gate.rules.now, found, visit, at, site, address)
+        explanations = _explained_as_any(gate.rules.now, found, visit, at, whole, address)
     public = gate.class_of(Visit(ANONYMOUS), at)
     return {
         "principal": {"id": visit.principal.id, "kind": visit.principal.kind},
@@ -285,7 +290,11 @@ def explained(
 def _explained_as_any(
     rules: RuleSet, found: AccessClass, visit: Visit, at: float, site: Site, address: Address
 ) -> list[Explanation]:
-    """Explain what a service without abilities shows: what any service does, within rules on it."""
+    """Explain what a service without abilities shows: what any service does, within rules on it.
+
+    Args:
+        site: with what the virtual service publishes.
+    """
     layers = layers_of(site.catalogue)
     shown = ViewMaker(found, layers, site, address.virtual, {}).shown(address.service)
     named = {rule.name for rule in found.rules if rule.what.services is not None}

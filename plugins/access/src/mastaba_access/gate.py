@@ -171,13 +171,23 @@ class RulesGate(Gate):
         """Return the grant of a request; see `Gate.grant`."""
         return self._grants.grant(shown, headers, address, self.epoch)
 
+    def deciding(self, shown: Sequence[Shown]) -> tuple[Shown, ...]:
+        """Return the credential on which the grant depends; none if that is no credential."""
+        found = self._grants.deciding(shown)
+        return () if found is None else (found,)
+
     def signed(self, grant: Grant) -> str:
         """Return a token with the rights of a grant; see `Gate.signed`."""
         if self._secrets is None:
             return ""
         require_signable(grant)
         now, longest, bucket = time.time(), LONGEST, self._bucket
-        text, _ = signed(b"", grant.principal, self._secrets, now, longest=longest, bucket=bucket)
+        text, _ = signed(
+            *(b"", grant.principal, self._secrets, now),
+            longest=longest,
+            bucket=bucket,
+            installed={},
+        )
         return text
 
     # ------------------------------------------------------------ what

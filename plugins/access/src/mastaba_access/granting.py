@@ -58,8 +58,8 @@ class Grants:
         self._failures = failures
         self._services = services
         self._plain_words = PLAIN_ABILITIES.intersection(chain(*services.values()))
-        forms = {form for one in self.enabled for form in one.forms}
-        self.cookie = COOKIE if Form.COOKIE in forms else None
+        self._forms = {form for one in self.enabled for form in one.forms}
+        self.cookie = COOKIE if Form.COOKIE in self._forms else None
         self.in_use = in_use
         self.first = in_use.public()
 
@@ -69,21 +69,25 @@ class Grants:
             return str(headers.get("REMOTE_ADDR") or "")
         return self._fronts.client_address(headers)
 
+    def deciding(self, shown: Sequence[Shown]) -> Shown | None:
+        """Return the first credential that is of a form in use; all others have no effect."""
+        return next((one for one in shown if one.form in self._forms and one.text), None)
+
     def grant(
         self, shown: Sequence[Shown], headers: Mapping[str, Any], address: str, epoch: int
     ) -> Grant:
         """Return the grant of a request; see `mastaba.api.access.Gate.grant`."""
-        for one in shown:
+        one = self.deciding(shown)
+        if one is not None:
             identifiers = [item for item in self.enabled if one.form in item.forms]
-            if identifiers and one.text:
-                try:
-                    return self._granted(one, identifiers, headers, address, epoch)
-                except UnknownCredentialError as error:
-                    if one.form is Form.COOKIE:
-                        # The browser would show it with each request, also for a new session.
-                        ended = f"{self.cookie}=; Path=/; Max-Age=0; Secure; HttpOnly; SameSite=Lax"
-                        error.headers = (*error.headers, ("Set-Cookie", ended))
-                    raise
+            try:
+                return self._granted(one, identifiers, headers, address, epoch)
+            except UnknownCredentialError as error:
+                if one.form is Form.COOKIE:
+                    # The browser would show it with each request, also for a new session.
+                    ended = f"{self.cookie}=; Path=/; Max-Age=0; Secure; HttpOnly; SameSite=Lax"
+                    error.headers = (*error.headers, ("Set-Cookie", ended))
+                raise
         if not self._fronts.identify:
             return self._anonymous(headers, address, epoch)
         front = self._fronts.shown(_with_peer(headers))

@@ -340,6 +340,9 @@ class ViewMaker:
         of_tiles = {"tiles"}.intersection(service.abilities)
         for name, how in shown.items():
             layer = self._catalogue.layers[name]
+            if how.hidden_styles and STYLE in layer.own:
+                words = {f"style:{one}" for one in how.hidden_styles}
+                how = replace(how, withheld=how.withheld | words)
             formats, stored = how.limit.formats, layer.pyramid.format.media_type
             if formats is not None and media_type(stored) not in formats:
                 how = replace(how, withheld=how.withheld | of_tiles)

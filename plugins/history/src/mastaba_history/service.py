@@ -395,8 +395,7 @@ class HistoryService(Service):
                 message = self._told(layer, one).message
                 spans.append({"from": rfc3339(one.since), "until": until, "message": message})
         # The counts are those of all data.
-        is_locked = any(isinstance(one, LockedReader) for one in self._readers(layer))
-        is_whole = not (is_locked or self._is_masked(layer))
+        is_whole = self._is_whole(layer)
         document = {
             **_named(layer),
             "title": layer.title,
@@ -533,6 +532,16 @@ class HistoryService(Service):
     def _is_masked(self, layer: Layer) -> bool:
         """Return whether the client sees an area of a layer."""
         return any(one.is_masked for one in self._readers(layer))
+
+    def _is_whole(self, layer: Layer) -> bool:
+        """Return whether the client sees all levels of a layer or value, and their data."""
+        if self.site.main is None:
+            return True
+        if any(one.is_masked or isinstance(one, LockedReader) for one in self._readers(layer)):
+            return False
+        catalogue = self.site.main.catalogue
+        whole = catalogue.layers.get(layer.key) or catalogue.resolve(layer.key).layer
+        return layer.pyramid.levels.keys() == whole.pyramid.levels.keys()
 
     def _told(self, layer: Layer, one: Publication) -> Publication:
         """Return a publication, without a message about what is outside of the area of a client."""

@@ -92,7 +92,7 @@ class Collection:
     @cached_property
     def stylesheets(self) -> Sequence[Stylesheet]:
         """The styles by which clients draw the tiles, the default first."""
-        return stylesheets(self._dataset.site, self.layer)
+        return stylesheets(self._dataset.site, self.layer, "ogcapi")
 
     @cached_property
     def coverage(self) -> Coverage:

@@ -125,16 +125,21 @@ class StylesService(Service):
         """Return the styles of a layer; see `mastaba_ows.offers.stylesheets`."""
         if self._source(layer.id) is None:
             return []
-        names = [sheet.name for sheet in self._sheets_of(layer)][1:]
+        first_name, *names = [sheet.name for sheet in self._sheets_of(layer)] or [""]
         uri, segment = self.settings.endpoint_uri, quote(layer.id, safe="")
         first = Stylesheet(
-            layer.id, layer.title, f"{uri}/{segment}{_END}", partial(self._style, layer.id, "")
+            layer.id,
+            first_name,
+            layer.title,
+            f"{uri}/{segment}{_END}",
+            partial(self._style, layer.id, ""),
         )
         return [
             first,
             *(
                 Stylesheet(
                     f"{layer.id}:{name}",
+                    name,
                     f"{layer.title}: {name}",
                     f"{uri}/{segment}/{quote(name, safe='')}{_END}",
                     partial(self._style, layer.id, name),

@@ -178,7 +178,7 @@ class MaskedLevelReader(WrappedReader):
         area: what is shown of it.
     """
 
-    is_masked: ClassVar[bool] = True
+    is_masked: bool = True
 
     def __init__(self, plain: TileReader, level: Level, pyramid: Pyramid, area: LevelArea) -> None:
         super().__init__(plain, level)

@@ -22,6 +22,7 @@ from mastaba_access.auth.addresses import quoted, taken_apart
 from mastaba_access.auth.returning import safe_return
 from mastaba_access.auth.signing import require_signable, signed
 from mastaba_access.classes import ClassGrant
+from mastaba_access.gate import RulesGate
 from mastaba_access.identifiers.faults import refuse
 from mastaba_access.identifiers.fronts import Fronts
 from mastaba_access.identifiers.issuers import issuer_of
@@ -30,10 +31,13 @@ from mastaba_access.identifiers.tokens import InvalidScopeError, Token, sign
 from mastaba_access.keystore.record import instant
 from mastaba_server.access.refusals import refusal_headers
 from mastaba_server.log import audit
+from mastaba_server.threads.recent import Recent
 
 _REFERER: Final = "HTTP_X_ORIGINAL_REFERER"
 _FASTCGI: Final = "ORIGINAL_URI"
 _MOST_KEPT: Final = 16_384
+_MOST_CHARACTERS: Final = 2 * 1024**2
+"""Of the credentials of kept grants: tokens may have thousands."""
 _SECRETS: Final = ("HTTP_X_MASTABA_SECRET", "HTTP_X_ROK4_SECRET")
 _NO_STORE: Final = ("Cache-Control", "no-store")
 
@@ -107,7 +111,7 @@ class AuthService(Service):
         # nginx takes any status but these for a failure of the check.
         self._knows_statuses = header != "X-Original-URI"
         self._ttl: float = own.get("ttl", 5)
-        self._grants: dict[tuple[Shown, ...], Grant] = {}
+        self._grants: Recent[Grant] = Recent(_MOST_KEPT, _MOST_CHARACTERS)
 
     def takes_credential_at(self, path: str) -> bool:
         return path in ("/session", "/sign")
@@ -188,14 +192,14 @@ class AuthService(Service):
         return Response(200, headers)
 
     def _grant(self, gate: Gate, shown: tuple[Shown, ...], environ: Mapping[str, Any]) -> Grant:
+        if isinstance(gate, RulesGate):
+            # What is sent besides must not make further entries.
+            shown = gate.deciding(shown)
         found = self._grants.get(shown)
         if found is not None and found.epoch == gate.epoch and time.time() < found.ends:
             return found
         grant = gate.grant(shown, environ, environ.get("REMOTE_ADDR", ""))
-        if len(self._grants) >= _MOST_KEPT:
-            self._grants.clear()
-        self._grants[shown] = grant
-        return grant
+        return self._grants.add(shown, grant, sum(len(one.text) for one in shown))
 
     def _refusal(self, error: AccessError | OverloadedError, request: Request) -> Response:
         """Return a refusal in a form that the front server passes on."""
@@ -250,8 +254,9 @@ class AuthService(Service):
             if principal.is_anonymous:
                 raise AccessError("a credential is required")
         longest, bucket = self._longest, self._bucket
+        body, installed, now = request.body(), self.site.plugins.services, time.time()
         text, ends = signed(
-            request.body(), principal, secrets, time.time(), longest=longest, bucket=bucket
+            body, principal, secrets, now, longest=longest, bucket=bucket, installed=installed
         )
         who = "admin" if principal is None else principal.id
         audit.record("address signed", by=who, until=instant(ends))

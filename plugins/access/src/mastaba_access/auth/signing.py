@@ -5,14 +5,23 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from mastaba.api.access import Grant, Principal
 from mastaba.errors import AccessError, InvalidParameterError
 from mastaba_access.classes import ClassGrant
 from mastaba_access.identifiers.issuers import FrontUser, issuer_of
 from mastaba_access.identifiers.secret_file import Secrets
-from mastaba_access.identifiers.tokens import InvalidScopeError, Token, rounded_end, sign
+from mastaba_access.identifiers.tokens import (
+    InvalidScopeError,
+    Token,
+    require_opening,
+    rounded_end,
+    sign,
+)
+
+if TYPE_CHECKING:
+    from mastaba.api.services import Service
 
 _MEMBERS: Final = {"layers": "l", "services": "s", "bbox": "b", "resolution": "r"}
 _USUAL: Final = 3600.0
@@ -47,6 +56,7 @@ def signed(
     *,
     longest: float,
     bucket: int,
+    installed: Mapping[str, type[Service]],
 ) -> tuple[str, float]:
     """Return a token and its end.
 
@@ -58,6 +68,7 @@ def signed(
         now: Unix seconds.
         longest: seconds that a token may last.
         bucket: seconds to a multiple of which the end is rounded up.
+        installed: services by name.
 
     Raises:
         InvalidParameterError: the body is invalid.
@@ -86,9 +97,11 @@ def signed(
     if ends <= now:
         raise NotAllowedError("the credential is about to expire")
     try:
-        return sign(Token(signer, ends, scope, issuer), secrets), ends
+        text = sign(Token(signer, ends, scope, issuer), secrets)
+        require_opening(scope, installed)
     except (InvalidScopeError, TypeError) as error:
         raise InvalidParameterError(str(error)) from error
+    return text, ends
 
 
 def _wanted(body: bytes) -> dict[str, Any]:

@@ -54,7 +54,13 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _signed(arguments: argparse.Namespace) -> tuple[str, float, dict[str, Any]]:
     from mastaba_access.identifiers.secret_file import read_secrets
-    from mastaba_access.identifiers.tokens import InvalidScopeError, Token, rounded_end, sign
+    from mastaba_access.identifiers.tokens import (
+        InvalidScopeError,
+        Token,
+        require_opening,
+        rounded_end,
+        sign,
+    )
     from mastaba_access.keystore.record import duration_of, seconds_of
 
     section = access_section(arguments)
@@ -75,7 +81,12 @@ def _signed(arguments: argparse.Namespace) -> tuple[str, float, dict[str, Any]]:
         raise InvalidScopeError("the address would have ended already")
     ends = rounded_end(ends, section.get("bucket", 900))
     scope = _scope(arguments.scope)
-    return sign(Token(signer, ends, scope, arguments.issuer), secrets), ends, scope
+    text = sign(Token(signer, ends, scope, arguments.issuer), secrets)
+    if "s" in scope:
+        from mastaba.api.tools import Plugins
+
+        require_opening(scope, Plugins().services)
+    return text, ends, scope
 
 
 def _scope(words: list[str]) -> dict[str, Any]:

@@ -10,10 +10,14 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeGuard
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from mastaba_access.identifiers.refusals import expired, unknown
 from mastaba_access.identifiers.secret_file import Secrets
+from mastaba_access.rules.what import PLAIN_ABILITIES
+
+if TYPE_CHECKING:
+    from mastaba.api.services import Service
 
 PREFIX: Final = "s1."
 LARGEST: Final = 512
@@ -76,6 +80,24 @@ def sign(token: Token, secrets: Secrets) -> str:
         reason = f"the scope takes {len(payload)} characters; {LARGEST} fit into an address"
         raise InvalidScopeError(f"{reason}: name fewer layers, or use a pattern")
     return f"{PREFIX}{payload}.{_signature(payload, secrets.by_id[token.signer])}"
+
+
+def require_opening(scope: Mapping[str, Any], installed: Mapping[str, type[Service]]) -> None:
+    """Check that the services in a valid scope show something, whatever the rules.
+
+    Args:
+        installed: services by name.
+
+    Raises:
+        InvalidScopeError: all of them show what other services show, and the scope has no other.
+    """
+    names = scope.get("s", ())
+    kinds = [installed.get(name.partition("@")[0]) for name in names]
+    if kinds and all(one is not None and not {*one.abilities} - PLAIN_ABILITIES for one in kinds):
+        raise InvalidScopeError(
+            f"the scope opens nothing: {min(names)} shows what other services in it show; "
+            "name another service too"
+        )
 
 
 def verified(text: str, secrets: Secrets, now: float) -> Token:

@@ -22,7 +22,7 @@ from mastaba_export.jobs.refusals import TooLargeError
 from mastaba_export.jobs.results import check_room, clean
 from mastaba_export.plan import plan
 from mastaba_export.request import ExportRequest
-from mastaba_export.service.shown import is_whole
+from mastaba_export.service.shown import check_open, is_whole
 from mastaba_server.cancellation import aside
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ class Orders:
 
         Raises:
             RequestError: an input is missing or invalid, or the export is too large.
+            AccessError: the data of the layer need another credential.
             OverloadedError: too many estimates are being made.
             StorageError: the indices cannot be read.
         """
@@ -76,6 +77,7 @@ class Orders:
         if layer is None:
             raise MissingParameterError("the input layer is missing", "layer")
         base = self._base(layer, process)
+        check_open(str(layer), base, self._site)
         format = inputs.get("format", process.formats[0])
         if not isinstance(format, str) or format not in process.formats:
             text = f"format must be one of {', '.join(process.formats)}"

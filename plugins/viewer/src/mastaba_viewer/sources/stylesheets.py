@@ -13,4 +13,4 @@ if TYPE_CHECKING:
 
 def default_stylesheet(layer: Layer, site: Site) -> str:
     """Return the URL of the default style of a layer; empty if no service has one."""
-    return next((sheet.href for sheet in stylesheets(site, layer)), "")
+    return next((sheet.href for sheet in stylesheets(site, layer, "viewer")), "")
