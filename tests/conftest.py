@@ -294,7 +294,9 @@ def _plugins_loaded_once(_plugins_found_once: None) -> Iterator[None]:
 
     @lru_cache(16)
     def load(_variables: frozenset[tuple[str, str]]) -> Plugins:
-        return Plugins(tolerant=True)
+        plugins = Plugins(tolerant=True)
+        plugins.require_all()
+        return plugins
 
     def loaded(**options: Any) -> Plugins:
         found = {key: text for key, text in os.environ.items() if key.startswith(OUR_VARIABLES)}

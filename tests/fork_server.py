@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import json
+import math
 import os
 import signal
 import subprocess
@@ -47,6 +48,7 @@ class ForkServer:
             stdout=subprocess.PIPE,
             text=True,
         )
+        self._requests = 0
 
     def run(
         self, *words: object, after: int = 0, by: Sequence[object] = ()
@@ -63,7 +65,10 @@ class ForkServer:
             outputs = [Path(folder, name) for name in ("1", "2")]
             arguments = [command, after, list(map(str, by))]
             process = self.start(COMMAND, *arguments, outputs=outputs)
-            status = process.wait()
+            try:
+                status = process.wait()
+            finally:
+                process.kill()
             output, errors = (path.read_text() for path in outputs)
         return subprocess.CompletedProcess(command, status, output, errors)
 
@@ -119,10 +124,15 @@ class ForkServer:
         """Send a request, and return the response."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(request) + "\n")
+        self._requests += 1
+        self._process.stdin.write(json.dumps([self._requests, *request]) + "\n")
         self._process.stdin.flush()
-        found: int | None = json.loads(self._process.stdout.readline())
-        return found
+        while True:
+            number, found = json.loads(self._process.stdout.readline())
+            # A test that was interrupted may have left a response.
+            if number == self._requests:
+                response: int | None = found
+                return response
 
     def close(self) -> None:
         """End the process."""
@@ -144,17 +154,17 @@ class Forked:
         self.pid = pid
 
     def poll(self) -> int | None:
-        return self._wait(os.WNOHANG)
+        if self._status is None:
+            self._status = self._server.ask("wait", self.pid)
+        return self._status
 
     def wait(self, timeout: float | None = None) -> int:
-        if timeout is not None:
-            end = time.monotonic() + timeout
-            while self.poll() is None:
-                if time.monotonic() > end:
-                    raise subprocess.TimeoutExpired("mastaba", timeout)
-                time.sleep(0.01)
-        status = self._wait(0)
-        assert status is not None
+        end = math.inf if timeout is None else time.monotonic() + timeout
+        # The server itself never waits: it would keep all others waiting.
+        while (status := self.poll()) is None:
+            if time.monotonic() > end:
+                raise subprocess.TimeoutExpired("mastaba", timeout or 0)
+            time.sleep(0.01)
         return status
 
     def send_signal(self, number: signal.Signals) -> None:
@@ -166,14 +176,10 @@ class Forked:
 
     def kill(self) -> None:
         """Kill the process, also one that is stopped, and wait for its end."""
-        if self.poll() is None:
+        # Until its status is known, the number belongs to this process.
+        if self._status is None:
             os.kill(self.pid, signal.SIGKILL)
             self.wait()
-
-    def _wait(self, options: int) -> int | None:
-        if self._status is None:
-            self._status = self._server.ask("wait", self.pid, options)
-        return self._status
 
 
 def serve(has_commands: bool) -> None:
@@ -184,9 +190,9 @@ def serve(has_commands: bool) -> None:
         import_module(name)
     gc.freeze()
     for line in sys.stdin:
-        kind, *request = json.loads(line)
+        number, kind, *request = json.loads(line)
         response = _fork(*request) if kind == "start" else _wait(*request)
-        print(json.dumps(response), flush=True)
+        print(json.dumps([number, response]), flush=True)
 
 
 def _import_commands() -> None:
@@ -208,8 +214,8 @@ def _fork(*request: Any) -> int:
     return child
 
 
-def _wait(child: int, options: int) -> int | None:
-    ended, status = os.waitpid(child, options)
+def _wait(child: int) -> int | None:
+    ended, status = os.waitpid(child, os.WNOHANG)
     return os.waitstatus_to_exitcode(status) if ended else None
 
 

@@ -11,6 +11,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -141,7 +142,9 @@ class Command(Process):
     It is forked: the start of an interpreter takes longer than all that follows.
     """
 
-    def _start(self, command: list[str], cwd: Path | None, stdin: int | socket.socket) -> Forked:
+    def _start(
+        self, command: list[str], cwd: Path | None, stdin: int | socket.socket
+    ) -> subprocess.Popen[bytes] | Forked:
         self.log.touch()
         outputs = [self.log, self.log]
         return _commands().start(COMMAND, command, outputs=outputs, directory=cwd, in_session=True)
@@ -151,8 +154,20 @@ class Mastaba(Command):
     """The server itself, from the environment of the tests."""
 
     def __init__(
-        self, server_json: Path, folder: Path, *, http: int | None = None, cwd: Path | None = None
+        self,
+        server_json: Path,
+        folder: Path,
+        *,
+        http: int | None = None,
+        cwd: Path | None = None,
+        is_new: bool = False,
     ) -> None:
+        """Start the server.
+
+        Args:
+            is_new: in an interpreter of its own, so sets have another order than in others.
+        """
+        self._is_new = is_new
         document = json.loads(server_json.read_text(encoding="utf-8"))
         self.port: str = document["port"]
         self.workers: int = document["workers"]
@@ -162,6 +177,13 @@ class Mastaba(Command):
             words += ["--http", self.port]
         super().__init__(server_json.stem, words, folder, cwd=cwd)
         self.wait_for(self._is_up)
+
+    def _start(
+        self, command: list[str], cwd: Path | None, stdin: int | socket.socket
+    ) -> subprocess.Popen[bytes] | Forked:
+        if not self._is_new:
+            return super()._start(command, cwd, stdin)
+        return Process._start(self, [sys.executable, "-m", "mastaba", *command], cwd, stdin)
 
     def _is_up(self) -> bool:
         # With `follow` there is one process more.

@@ -239,9 +239,9 @@ def _programs() -> ForkServer:
 
 
 def program(text: str, arguments: Sequence[str]) -> int:
-    """Run a Python program, as ``python -u -c`` does."""
+    """Run a Python program, as ``python -c`` does; each line that it prints is sent at once."""
     assert isinstance(sys.stdout, TextIOWrapper)
-    sys.stdout.reconfigure(write_through=True)
+    sys.stdout.reconfigure(line_buffering=True)
     sys.argv = ["-c", *arguments]
     exec(compile(text, "<string>", "exec"), {"__name__": "__main__"})
     return 0

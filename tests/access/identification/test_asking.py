@@ -78,6 +78,8 @@ def test_a_key_signs_what_it_may(credentials: Credentials) -> None:
         (["stylesheets", "provenance@partner"], True),
         (["history", "tms"], False),
         (["history", "@partner"], False),
+        (["metrics"], False),
+        (["health", "usage"], False),
     ],
 )
 def test_a_scope_that_opens_nothing_is_not_signed(

@@ -113,6 +113,7 @@ def test_a_scope_that_opens_nothing_is_refused(run: Any) -> None:
     words = ["sign", "--for", "1h", "--token", "service=history"]
     assert "opens nothing: history shows" in run(*words, status=2).err
     assert run(*words, "service=tms").startswith("~s1.")
+    assert run("sign", "--for", "1h", "--token", "service=metrics").startswith("~s1.")
 
 
 def test_a_scope_has_to_fit_into_an_address(run: Any) -> None:

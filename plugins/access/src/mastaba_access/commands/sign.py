@@ -83,9 +83,7 @@ def _signed(arguments: argparse.Namespace) -> tuple[str, float, dict[str, Any]]:
     scope = _scope(arguments.scope)
     text = sign(Token(signer, ends, scope, arguments.issuer), secrets)
     if "s" in scope:
-        from mastaba.api.tools import Plugins
-
-        require_opening(scope, Plugins().services)
+        require_opening(scope, arguments.plugins.services)
     return text, ends, scope
 
 

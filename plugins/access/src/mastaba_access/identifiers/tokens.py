@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from mastaba_access.identifiers.refusals import expired, unknown
 from mastaba_access.identifiers.secret_file import Secrets
-from mastaba_access.rules.what import PLAIN_ABILITIES
 
 if TYPE_CHECKING:
     from mastaba.api.services import Service
@@ -93,7 +92,7 @@ def require_opening(scope: Mapping[str, Any], installed: Mapping[str, type[Servi
     """
     names = scope.get("s", ())
     kinds = [installed.get(name.partition("@")[0]) for name in names]
-    if kinds and all(one is not None and not {*one.abilities} - PLAIN_ABILITIES for one in kinds):
+    if kinds and all(one and one.is_viewed and not one.abilities for one in kinds):
         raise InvalidScopeError(
             f"the scope opens nothing: {min(names)} shows what other services in it show; "
             "name another service too"
