@@ -54,6 +54,7 @@ class SourceTables:
 
     def __init__(self) -> None:
         self._known: Recent[tuple[SourceTable | None]] = Recent(_MOST_TABLES, _MOST_KEPT)
+        self._failing: set[str] = set()
 
     def table_of(self, layer: Layer, catalogue: Catalogue) -> SourceTable | None:
         """Return the table of a layer, variant or version; None if it has none.
@@ -80,8 +81,12 @@ class SourceTables:
             try:
                 found = _read(key[0], paths, catalogue.storages)
             except (ValueError, KeyError, TypeError, RecursionError) as error:
-                logger.error("the table of sources of %s cannot be used: %s", layer.key, error)
+                # Each map reads it again.
+                if layer.key not in self._failing:
+                    self._failing.add(layer.key)
+                    logger.error("the table of sources of %s cannot be used: %s", layer.key, error)
                 raise OverloadedError("the sources cannot be read at the moment") from None
+            self._failing.discard(layer.key)
             known = self._known.add(key, (found,), 0 if found is None else found.size)
         return known[0]
 
@@ -167,7 +172,9 @@ def _document(path: ResourcePath, storages: StoragePool) -> tuple[dict[str, Any]
     data = storages.read_full(path)
     if len(data) > _MOST_BYTES:
         raise ValueError(f"{path} is larger than 16 MiB")
-    document = json.loads(data)
+    # Text with half of a surrogate pair cannot be sent.
+    text = json.dumps(json.loads(data), ensure_ascii=False).encode("utf-8", "replace")
+    document = json.loads(text)
     if not isinstance(document, dict):
         raise ValueError(f"{path} is not an object")
     return document, len(data)
