@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +17,6 @@ from werkzeug.test import Client
 
 from mastaba.api.catalogue import Layer
 from mastaba.api.tools import create_application
-from mastaba.errors import StorageError
 from mastaba_provenance.service import ProvenanceService
 from mastaba_writer.installation import layer_document, write_installation
 
@@ -25,19 +26,41 @@ FORMATS = ("image/geotiff", "image/tiff")
 HALF = 20037508.342789244
 
 
-@pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory, pyramid: Path) -> Client:
-    folder = tmp_path_factory.mktemp("maps")
+def opened(folder: Path, pyramid: Path, table: Path | None = None, *rules: Any) -> Client:
+    """Open a server.
+
+    Args:
+        table: of the layer MAP, instead of that of the pyramid.
+        rules: of the access plugin.
+    """
     layer = layer_document(pyramid, title="Map", resampling="nn")
-    layers = {"MAP": layer, "OTHER": layer, "PLAIN": {**layer, "provenance": False}}
+    map_ = layer if table is None else {**layer, "provenance": str(table)}
+    layers = {"MAP": map_, "OTHER": layer, "PLAIN": {**layer, "provenance": False}}
     settings = {"map": {"limits": {"layers_count": 2}, "crs": ["CRS:84"]}}
+    path = folder / "rules.json"
+    path.write_text(json.dumps({"default": "allow", "rules": rules}))
     server = write_installation(
-        folder,
+        folder / "server",
         layers=layers,
         services=("provenance", "wms", "ogcapi"),
         services_overrides={"global": settings},
+        server_overrides={"plugins": {"access": {"rules": str(path)}}} if rules else {},
     )
     return Client(create_application(str(server)))
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory, pyramid: Path) -> Client:
+    return opened(tmp_path_factory.mktemp("maps"), pyramid)
+
+
+@pytest.fixture
+def table(pyramid: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A table that tests can change."""
+    path = pyramid.with_name(f"{request.node.name}.sources.json")
+    path.write_text(pyramid.with_name("map.sources.json").read_text())
+    yield path
+    path.unlink()
 
 
 def box_of(area: tuple[int, int, int, int]) -> tuple[float, float, float, float]:
@@ -147,13 +170,68 @@ def test_the_etag_changes_with_the_sources(client: Client, monkeypatch: pytest.M
     assert json.loads(tags(other)["SOURCES"])[0]["title"] == "two"
 
 
-def test_a_map_is_never_sent_without_its_sources(
-    client: Client, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("row", [{}, {"title": "a" * 10_000}])
+def test_maps_that_name_sources_have_no_date_of_tiles(
+    client: Client, monkeypatch: pytest.MonkeyPatch, row: dict[str, str]
 ) -> None:
+    """A table may be rewritten in place. A day may be known although no source has room."""
+    box = box_of((13, 8 + len(row), 57, 37))
+    assert "Last-Modified" in wms(client, "PLAIN", box).headers
+    days = iter(["2021-05-03", "2021-05-04"])
+
     def sources_in(*_args: Any) -> Any:
-        raise StorageError("the table does not answer")
+        return [{"number": 1, "date": next(days), "share": 1, **row}]
 
     monkeypatch.setattr(ProvenanceService, "sources_in", sources_in)
-    box = box_of((12, 7, 58, 38))
-    assert wms(client, "MAP", box).status_code == 503
-    assert wms(client, "MAP", box, "image/x-bil;bits=32").status_code == 200
+    maps = [wms(client, "MAP", box), ogcapi(client, "MAP", box, "geotiff")]
+    for number, one in enumerate(maps):
+        assert ("SOURCES" in tags(one)) == (not row)
+        assert tags(one)["TIFFTAG_DATETIME"] == f"2021:05:0{3 + number} 00:00:00"
+        assert "Last-Modified" not in one.headers
+    monkeypatch.setattr("mastaba_render.origin.time", SimpleNamespace(monotonic=lambda: math.inf))
+    days = iter(["2021-05-05"])
+    assert wms(client, "MAP", box).headers["ETag"] != maps[0].headers["ETag"]
+
+
+@pytest.mark.parametrize("as_", [{}, {"as": "lock"}])
+def test_a_map_does_not_need_a_credential_for_its_sources(
+    tmp_path: Path, pyramid: Path, as_: dict[str, str]
+) -> None:
+    rule = {"name": "sources", "what": {"services": ["provenance"]}, "deny": as_}
+    ruled, box = opened(tmp_path, pyramid, None, rule), box_of(UPPER)
+    for answer in (wms(ruled, "MAP", box), ogcapi(ruled, "MAP", box, "geotiff")):
+        assert "SOURCES" not in tags(answer)
+    assert ruled.get("/provenance/MAP/sources").status_code == (401 if as_ else 404)
+
+
+def test_a_map_is_sent_without_sources_that_cannot_be_read(
+    tmp_path: Path, pyramid: Path, table: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    text, box = table.read_text(), box_of(UPPER)
+    table.write_text(text[:100])
+    damaged = opened(tmp_path, pyramid, table)
+    with caplog.at_level(logging.WARNING, "mastaba.render"):
+        first, again = (wms(damaged, "MAP", box) for _ in range(2))
+        same = ogcapi(damaged, "MAP", box, "geotiff")
+    for answer in (first, again, same):
+        assert "SOURCES" not in tags(answer)
+        assert "Last-Modified" in answer.headers
+    # Once by each of the two services.
+    assert sum("name no sources" in message for message in caplog.messages) == 2
+    assert sum("cannot be used" in message for message in caplog.messages) == 1
+    table.write_text(text)
+    whole = wms(damaged, "MAP", box)
+    assert "SOURCES" in tags(whole)
+    assert first.headers["ETag"] == again.headers["ETag"] != whole.headers["ETag"]
+
+
+def test_text_that_is_not_unicode_is_replaced(tmp_path: Path, pyramid: Path, table: Path) -> None:
+    document = json.loads(table.read_text())
+    for row in document["sources"]:
+        row["title"] = "a\ud800b \U0001f30d"
+    table.write_text(json.dumps(document))
+    opened_ = opened(tmp_path, pyramid, table)
+    (row,) = json.loads(tags(wms(opened_, "MAP", box_of(UPPER)))["SOURCES"])
+    assert row["title"] == "a?b \U0001f30d"
+    sources = opened_.get("/provenance/MAP/sources").get_json()["sources"]
+    assert {row["title"] for row in sources} == {"a?b \U0001f30d"}

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from mastaba.errors import MastabaError
+from mastaba.errors import AccessError, MastabaError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -247,6 +247,8 @@ def credits_of(site: Site, layer: Layer, box: BoundingBox) -> str:
 def sources_in(site: Site, layer: Layer, box: BoundingBox) -> Sequence[Mapping[str, Any]]:
     """Return the sources of an area of a layer, the largest share first; none if unknown.
 
+    What is locked is unknown: only the sources need another credential, not the layer.
+
     Args:
         box: CRS84, degrees.
 
@@ -254,9 +256,12 @@ def sources_in(site: Site, layer: Layer, box: BoundingBox) -> Sequence[Mapping[s
         MastabaError: the sources cannot be read. A file without them would have other bytes.
     """
     for service, shown in _published("sources_in", site, layer):
-        rows: Sequence[Mapping[str, Any]] = service.sources_in(
-            shown if layer.key == layer.id else layer, box
-        )
+        try:
+            rows: Sequence[Mapping[str, Any]] = service.sources_in(
+                shown if layer.key == layer.id else layer, box
+            )
+        except AccessError:
+            continue
         if rows:
             return rows
     return ()

@@ -55,6 +55,7 @@ def drawn_response(
     *,
     always: Headers,
     content: Headers,
+    is_dated: bool = True,
 ) -> Response:
     """Return the drawn body, or 304 if the client already has it (RFC 9110 clause 13).
 
@@ -70,6 +71,7 @@ def drawn_response(
         encode: draws and encodes; returns the body, whole, spooled or in pieces.
         always: headers of both responses.
         content: further headers of a response with a body.
+        is_dated: whether the body is as old as its stored tiles; without Last-Modified if not.
 
     Raises:
         OverloadedError: too many maps are waiting.
@@ -80,7 +82,7 @@ def drawn_response(
     version, modified = _sources(prepared)
     headers = list(always)
     # 0 means that the map contains no stored tile.
-    modified = modified or None
+    modified = (modified or None) if is_dated else None
     if modified is not None:
         headers.append(("Last-Modified", last_modified(int(modified))))
     etag = None

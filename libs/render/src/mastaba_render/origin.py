@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from mastaba.errors import MastabaError
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS, WGS84, geographic_bbox, transform_points
 from mastaba.model.layer import Layer
@@ -16,6 +18,8 @@ from mastaba.slab.tiff import Field
 from mastaba_documents.times import Precision, parse_time, time_text
 from mastaba_server.threads.recent import Recent
 from mastaba_server.web.markup import escaped
+
+logger = logging.getLogger("mastaba.render")
 
 SourcesIn = Callable[[Layer, BoundingBox], Sequence[Mapping[str, Any]]]
 """What returns the rows of the sources in a box in CRS84, the largest share first."""
@@ -27,9 +31,9 @@ _VALIDITY: Final = 300.0
 _LARGEST: Final = 8192
 """Bytes of the list of sources; those with the smallest shares are left out."""
 _EDGE: Final = 1e-6
-"""Part of the width of a map: at ±180 degrees itself, PROJ may give either."""
+"""Part of the sides of a file: at ±180 degrees itself, PROJ may give either."""
 _STEPS: Final = 17
-"""Places across a map whose longitudes ascend, unless it crosses the antimeridian."""
+"""Places along each side of a file where longitudes are compared."""
 _DATE_TIME, _GDAL_METADATA = 306, 42112
 
 
@@ -51,10 +55,11 @@ class Origin(NamedTuple):
         shown, size = [], 2
         for row in rows:
             text = json.dumps(row, ensure_ascii=False, separators=(",", ":"))
-            size += len(text.encode()) + 1
-            if size > _LARGEST:
-                break
+            more = len(text.encode()) + 1
+            if size + more > _LARGEST:
+                continue
             shown.append(text)
+            size += more
         dates = {str(row.get("date", "")) for row in rows}
         sources = f"[{','.join(shown)}]" if shown else ""
         return cls(sources, _date(dates.pop()) if len(dates) == 1 else "")
@@ -81,44 +86,67 @@ class Origins:
     def __init__(self, sources: SourcesIn) -> None:
         self._sources = sources
         self._known: Recent[tuple[float, Origin]] = Recent(_MOST)
+        self._failing: set[str] = set()
 
     def of(self, layer: Layer, box: BoundingBox, crs: CRS) -> Origin:
-        """Return the origin of a file; unknown outside the globe.
+        """Return the origin of a file; unknown outside the globe and across the antimeridian.
 
         Args:
-            box: CRS units, not across the antimeridian.
-
-        Raises:
-            MastabaError: the sources cannot be read.
-        """
-        try:
-            box = geographic_bbox(box, crs)
-        except ValueError:
-            return UNKNOWN
-        key, now = (layer.key, layer.generation, box), time.monotonic()
-        known = self._known.get(key)
-        if known is None or now >= known[0]:
-            found = Origin.of(self._sources(layer, box))
-            known = self._known.add(key, (now + _VALIDITY, found))
-        return known[1]
-
-    def of_map(self, layers: Sequence[Layer], box: BoundingBox, crs: CRS) -> Origin:
-        """Return the origin of a map: unknown for several layers, and across the antimeridian.
-
-        Args:
-            layers: of the map; one layer for each value of a dimension.
             box: CRS units.
 
         Raises:
             MastabaError: the sources cannot be read.
         """
+        key, now = (layer.key, layer.generation, box, crs.code), time.monotonic()
+        known = self._known.get(key)
+        if known is None or now >= known[0]:
+            known = self._known.add(key, (now + _VALIDITY, self._found(layer, box, crs)))
+        return known[1]
+
+    def of_map(self, layers: Sequence[Layer], box: BoundingBox, crs: CRS) -> Origin:
+        """Return the origin of a map: as `of`, but unknown for several layers.
+
+        Never raises. Maps have no ranges, so a map is sent without sources if they cannot be read.
+
+        Args:
+            layers: of the map; one layer for each value of a dimension.
+            box: CRS units.
+        """
         if len(layers) != 1:
             return UNKNOWN
-        edge, middle = _EDGE * (box.xmax - box.xmin), (box.ymin + box.ymax) / 2
-        x = np.linspace(box.xmin + edge, box.xmax - edge, _STEPS)
-        longitudes = transform_points(crs, WGS84, x, np.full(_STEPS, middle))[0]
-        is_across = not (np.diff(longitudes) > 0).all() or np.abs(longitudes).max() > 180
-        return UNKNOWN if is_across else self.of(layers[0], box, crs)
+        key = layers[0].key
+        try:
+            found = self.of(layers[0], box, crs)
+        except MastabaError as error:
+            if key not in self._failing:
+                self._failing.add(key)
+                logger.warning("maps of %s name no sources, which cannot be read: %s", key, error)
+            return UNKNOWN
+        self._failing.discard(key)
+        return found
+
+    def _found(self, layer: Layer, box: BoundingBox, crs: CRS) -> Origin:
+        if _is_across(box, crs):
+            return UNKNOWN
+        try:
+            box = geographic_bbox(box, crs)
+        except ValueError:
+            return UNKNOWN
+        return Origin.of(self._sources(layer, box))
+
+
+def _is_across(box: BoundingBox, crs: CRS) -> bool:
+    """Return whether a box crosses the antimeridian: longitudes of neighbours are far apart."""
+    right, up = _EDGE * (box.xmax - box.xmin), _EDGE * (box.ymax - box.ymin)
+    x, y = np.meshgrid(
+        np.linspace(box.xmin + right, box.xmax - right, _STEPS),
+        np.linspace(box.ymin + up, box.ymax - up, _STEPS),
+    )
+    found = transform_points(crs, WGS84, x, y)[0]
+    # Places that cannot be transformed say nothing.
+    longitudes = np.where(np.isfinite(found), found, np.nan)
+    is_far = (np.abs(np.diff(longitudes, axis=axis)) > 180 for axis in (0, 1))
+    return bool((np.abs(longitudes) > 180).any() or any(one.any() for one in is_far))
 
 
 def origin_fields(

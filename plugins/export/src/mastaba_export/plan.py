@@ -81,7 +81,7 @@ class ExportPlan:
         levels: coarse to fine; empty for tif and cog.
         coverage: the raster of tif and cog; None for other formats.
         area: in the CRS of the set; None for the whole layer.
-        site: has the services that know the sources of the layer.
+        site: has the services that know the sources of the layer; None names no sources.
     """
 
     request: ExportRequest
@@ -136,7 +136,10 @@ class ExportPlan:
         cells = [
             (image.grid.matrix.id, image.cells, image.is_copied, image.sampling) for image in images
         ]
-        known = repr((inputs, pyramid.format.name, raster, self.tile_matrix_set, levels, cells))
+        named = self.site is not None
+        known = repr(
+            (inputs, pyramid.format.name, raster, self.tile_matrix_set, levels, cells, named)
+        )
         return hashlib.blake2b(known.encode(), digest_size=16).hexdigest()
 
     @property
@@ -204,11 +207,12 @@ class ExportPlan:
         return list(accumulate(len(level.rows) for level in self.levels))
 
 
-def plan(request: ExportRequest, site: Site) -> ExportPlan:
+def plan(request: ExportRequest, site: Site, *, names_sources: bool = True) -> ExportPlan:
     """Return the plan of an export; nothing but the catalogue is read.
 
     Args:
         request: with its format.
+        names_sources: whether the result names the sources of its area.
 
     Raises:
         InvalidRequestError: an input is unknown or does not fit the layer.
@@ -219,7 +223,8 @@ def plan(request: ExportRequest, site: Site) -> ExportPlan:
     if request.format is None:
         raise InvalidRequestError("the format is missing", "format")
     if request.format in COVERAGES:
-        return _coverage_plan(request, layer, site)
+        made = _coverage_plan(request, layer, site)
+        return made if names_sources else replace(made, site=None)
     kind = kind_of(request, layer)
     if request.clip and (layer.is_vector or request.is_drawn):
         raise InvalidRequestError("clip is for stored pixels: remove it", "clip")
@@ -247,7 +252,8 @@ def plan(request: ExportRequest, site: Site) -> ExportPlan:
             levels.append(one)
     if not levels:
         raise InvalidRequestError("the layer has no tiles in the area", "bbox")
-    made = ExportPlan(request, layer, tile_matrix_set, kind, tuple(levels), area=area, site=site)
+    named = site if names_sources else None
+    made = ExportPlan(request, layer, tile_matrix_set, kind, tuple(levels), area=area, site=named)
     if made.count > MOST_BLOCKS:
         raise _too_many(made.count)
     return made

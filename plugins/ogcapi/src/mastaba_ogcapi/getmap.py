@@ -108,11 +108,13 @@ def map_response(dataset: Dataset, request: Request, query: MapQuery) -> Respons
         request,
         dataset.site.renderer.admission,
         prepared,
-        (query, origin) if origin.sources else query,
+        query if origin == UNKNOWN else (query, origin),
         encoded.memory,
         encoded.pieces,
         always=cache_control(query.cached)
         + [*query.headers]
         + ([("Vary", "Accept")] if query.negotiated else []),
         content=content,
+        # A table of sources may be rewritten in place.
+        is_dated=origin == UNKNOWN,
     )

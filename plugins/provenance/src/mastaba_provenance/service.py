@@ -72,7 +72,8 @@ class _Layer:
         """Yield the rows that meet boxes and a time; nothing of what is not shown."""
         if self.numbers is None:
             return
-        for row in self.table.rows.values():
+        rows = self.table.rows.values() if boxes is None else self.table.near(boxes)
+        for row in rows:
             known = box_of(row)
             if self.part is not None:
                 known = tuple(cut for one in known if (cut := one.intersection(self.part)))

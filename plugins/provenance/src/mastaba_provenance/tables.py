@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import compress
 from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
 
 from mastaba.api.catalogue import BoundingBox, digest_of
 from mastaba.api.documents import UnusableError
@@ -17,6 +20,7 @@ from mastaba_server.threads.recent import Recent
 if TYPE_CHECKING:
     from mastaba.api.catalogue import Catalogue, Layer
     from mastaba.api.storages import StoragePool
+    from mastaba_provenance.numbers import Floats
 
 logger = logging.getLogger("mastaba.provenance")
 
@@ -41,12 +45,24 @@ class SourceTable:
         rows: by number, ascending.
         digest: changes with the table.
         size: bytes of its JSON.
+        boxes: west, south, east and north of each row in degrees; shape (4, n). NaN without a box.
     """
 
     path: ResourcePath
     rows: Mapping[int, Row]
     digest: str
     size: int
+    boxes: Floats = field(compare=False, repr=False)
+
+    def near(self, boxes: Sequence[BoundingBox]) -> Iterator[Row]:
+        """Yield the rows whose boxes meet one of some boxes in degrees; boxes without area too."""
+        west, south, east, north = self.boxes
+        is_near = np.zeros(west.shape, np.bool_)
+        for box in boxes:
+            is_west, is_east = west < box.xmax, east > box.xmin
+            across = np.where(west > east, is_west | is_east, is_west & is_east)
+            is_near |= across & (south < box.ymax) & (north > box.ymin)
+        return compress(self.rows.values(), is_near)
 
 
 class SourceTables:
@@ -54,6 +70,7 @@ class SourceTables:
 
     def __init__(self) -> None:
         self._known: Recent[tuple[SourceTable | None]] = Recent(_MOST_TABLES, _MOST_KEPT)
+        self._failing: set[str] = set()
 
     def table_of(self, layer: Layer, catalogue: Catalogue) -> SourceTable | None:
         """Return the table of a layer, variant or version; None if it has none.
@@ -80,8 +97,12 @@ class SourceTables:
             try:
                 found = _read(key[0], paths, catalogue.storages)
             except (ValueError, KeyError, TypeError, RecursionError) as error:
-                logger.error("the table of sources of %s cannot be used: %s", layer.key, error)
+                # Each map reads it again.
+                if layer.key not in self._failing:
+                    self._failing.add(layer.key)
+                    logger.error("the table of sources of %s cannot be used: %s", layer.key, error)
                 raise OverloadedError("the sources cannot be read at the moment") from None
+            self._failing.discard(layer.key)
             known = self._known.add(key, (found,), 0 if found is None else found.size)
         return known[0]
 
@@ -159,7 +180,9 @@ def _table(path: ResourcePath, storages: StoragePool) -> SourceTable:
             raise ValueError(f"{path} contains the box {box!r}")
         rows[number] = row
     ordered = {number: rows[number] for number in sorted(rows)}
-    return SourceTable(_beside(path, document["pyramid"]), ordered, digest_of(document), size)
+    boxes = np.array([row.get("box") or [np.nan] * 4 for row in ordered.values()], np.float64)
+    name, digest = _beside(path, document["pyramid"]), digest_of(document)
+    return SourceTable(name, ordered, digest, size, boxes.reshape(-1, 4).T.copy())
 
 
 def _document(path: ResourcePath, storages: StoragePool) -> tuple[dict[str, Any], int]:
@@ -167,7 +190,9 @@ def _document(path: ResourcePath, storages: StoragePool) -> tuple[dict[str, Any]
     data = storages.read_full(path)
     if len(data) > _MOST_BYTES:
         raise ValueError(f"{path} is larger than 16 MiB")
-    document = json.loads(data)
+    # Text with half of a surrogate pair cannot be sent.
+    text = json.dumps(json.loads(data), ensure_ascii=False).encode("utf-8", "replace")
+    document = json.loads(text)
     if not isinstance(document, dict):
         raise ValueError(f"{path} is not an object")
     return document, len(data)

@@ -83,9 +83,11 @@ class GetMap:
             request,
             renderer.admission,
             [prepared],
-            (query, origin) if origin.sources else query,
+            query if origin == UNKNOWN else (query, origin),
             encoded.memory,
             encoded.pieces,
             always=[*cache_control(query.cached), *query.warnings],
             content=content,
+            # A table of sources may be rewritten in place.
+            is_dated=origin == UNKNOWN,
         )

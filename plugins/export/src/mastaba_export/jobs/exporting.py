@@ -68,7 +68,8 @@ def exporting(site: Site, settings: JobSettings) -> Perform:
         layer = site.catalogue.layers.get(job.order.layer)
         if layer is None or SWITCH in layer.hidden_from or not is_offered(layer):
             raise InvalidRequestError("the layer is no longer offered", "layer")
-        planned = plan(ExportRequest.from_inputs(job.order.inputs), site)
+        wanted = ExportRequest.from_inputs(job.order.inputs)
+        planned = plan(wanted, site, names_sources=job.order.names_sources)
         is_packed = planned.format in PACKED
         name = result_name(planned.layer.key, planned.format)
         path = Path(folder, name)

@@ -39,6 +39,7 @@ class Order:
         plan: text that changes with what would be exported.
         estimate: what the result is expected to have, as JSON.
         expected_bytes: bytes of the result.
+        names_sources: whether the client may know the sources of the layer.
     """
 
     owner: str
@@ -48,6 +49,7 @@ class Order:
     plan: str
     estimate: Mapping[str, Any]
     expected_bytes: int
+    names_sources: bool = False
 
 
 @dataclass(frozen=True, slots=True)

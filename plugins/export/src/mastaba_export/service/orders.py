@@ -22,7 +22,7 @@ from mastaba_export.jobs.refusals import TooLargeError
 from mastaba_export.jobs.results import check_room, clean
 from mastaba_export.plan import plan
 from mastaba_export.request import ExportRequest
-from mastaba_export.service.shown import check_open, is_whole
+from mastaba_export.service.shown import check_open, is_whole, shows_sources
 from mastaba_server.cancellation import aside
 
 if TYPE_CHECKING:
@@ -84,7 +84,9 @@ class Orders:
             raise InvalidParameterError(text, "format")
         with self._place(), _as_request_errors():
             wanted = ExportRequest.from_inputs({**inputs, "format": format})
-            planned = plan(wanted, self._site)
+            # The worker sees the whole site.
+            names_sources = shows_sources(str(layer), base, self._site)
+            planned = plan(wanted, self._site, names_sources=names_sources)
             if planned.coverage is not None:
                 # All its tiles are in the head of the file, for which indices are read first.
                 known = {name: {"tiles": tiles} for name, tiles in planned.raster_tiles.items()}
@@ -101,6 +103,7 @@ class Orders:
             estimate=estimate,
             # A directory is there until its ZIP file is complete.
             expected_bytes=int(estimate["bytes"]) * (2 if format in PACKED else 1),
+            names_sources=names_sources,
         )
 
     def _base(self, name: object, process: Process) -> str:

@@ -8,7 +8,7 @@ from mastaba.api.access import LockedReader
 from mastaba.api.catalogue import Catalogue
 from mastaba.api.containers import TileReader
 from mastaba.api.services import Site
-from mastaba.errors import OverloadedError, RequestError
+from mastaba.errors import AccessError, OverloadedError, RequestError
 
 
 def is_whole(name: str, layer: str, site: Site) -> bool:
@@ -47,6 +47,30 @@ def check_open(name: str, layer: str, site: Site) -> None:
     for reader in _readers(name, site.catalogue).values():
         if isinstance(reader, LockedReader):
             reader.locate(0, 0)
+
+
+def shows_sources(name: str, layer: str, site: Site) -> bool:
+    """Return whether the services that know sources show a layer uncut and unlocked.
+
+    Args:
+        name, layer, site: as for `is_whole`.
+    """
+    if site.main is None:
+        return True
+    for service, kind in site.main.plugins.services.items():
+        if service not in site.main.services or not hasattr(kind, "sources_in"):
+            continue
+        if service not in site.services:
+            return False
+        found = site.services[service]
+        shown = found.site.catalogue.layers.get(layer)
+        if shown is None or not found.publishes(shown) or not is_whole(name, layer, found.site):
+            return False
+        try:
+            check_open(name, layer, found.site)
+        except AccessError:
+            return False
+    return True
 
 
 def _is_unchanged(layer: str, site: Site) -> bool:
