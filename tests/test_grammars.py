@@ -43,6 +43,7 @@ READS_DIGITS = {
     "mastaba_cog/directories.py": "a text of fixed form",
     "mastaba_build/harvest/wmts.py": "sizes of matrices, of ten digits",
     "mastaba_build/output/packs.py": "names of files",
+    "mastaba_coverage/answer.py": "names of levels",
     "mastaba_build/vector/formats.py": "names of folders",
     "mastaba_build/vector/directory.py": "names of folders",
     "mastaba_build/pyramid/history.py": "names of levels",

@@ -11,6 +11,7 @@ import orjson
 from mastaba.api.web import Document
 from mastaba_elevation.queries.ground import Floats
 from mastaba_ows.links import JSON
+from mastaba_server import body
 from mastaba_server.web.large import large_response
 from mastaba_server.web.pieces import in_pieces
 
@@ -58,7 +59,10 @@ def to_json(content: Any) -> bytes:
 
 def json_response(request: Request, content: Any, media_type: str = JSON) -> Response:
     """Return an answer of JSON that grows with the request; errors of `large_response`."""
-    return large_response(request, in_pieces(to_json(content)), media_type)
+    data = to_json(content)
+    if len(data) <= body.IN_MEMORY:
+        return Document(data, media_type).respond(request)
+    return large_response(request, in_pieces(data), media_type)
 
 
 def json_document(content: Any, media_type: str = JSON) -> Document:
