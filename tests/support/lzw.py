@@ -24,6 +24,14 @@ def _by_library(image: Any) -> bytes:
 
 
 @contextmanager
+def lzw_by_writer() -> Iterator[None]:
+    """Let the writer compress by itself, as users do."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tile_encoder, "_lzw", OWN)
+        yield
+
+
+@contextmanager
 def lzw_by_library() -> Iterator[None]:
     """Let the writer compress with the library, if it is installed."""
     with pytest.MonkeyPatch.context() as patch:

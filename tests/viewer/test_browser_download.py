@@ -293,7 +293,7 @@ def test_limits_in_plain_words(browser: Any, tmp_path: Path) -> None:
             assert box.bounding_box()["height"] >= 44
         assert page.overflow() <= 0
         begin(page, "HEIGHT_ZIP", "GeoTIFF d’un niveau")
-        assert estimate(page).startswith("4 tuiles, 12,9 ko, ")
+        assert estimate(page).startswith("4 tuiles, 13,1 ko, ")
         page.page.locator("#download-start").click()
         page.page.locator(".job[data-status=accepted]", has_text="En attente").wait_for()
         # Another page of the same client orders one more.
