@@ -143,7 +143,8 @@ def test_a_rolling_restart_loses_no_request(nodes: Nodes) -> None:
 def test_a_killed_node_loses_no_request_that_can_be_repeated(nodes: Nodes, path: str) -> None:
     expected = ask(nodes.url, path).body
     before = nodes.repeated()
-    with load(nodes.url, path, clients=8) as state:
+    # Without a pause, some requests are in progress at the node.
+    with load(nodes.url, path, clients=8, pause=0) as state:
         more(state)
         os.killpg(nodes.servers["a"].pid, signal.SIGKILL)
         nodes.servers["a"].wait()

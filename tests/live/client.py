@@ -105,10 +105,10 @@ class Load:
     broken: list[BrokenAnswerError] = field(default_factory=list)
     stop: threading.Event = field(default_factory=threading.Event)
 
-    def run(self, url: str, path: str, form: bytes | None) -> None:
+    def run(self, url: str, path: str, form: bytes | None, pause: float) -> None:
         method, headers = ("GET", None) if form is None else ("POST", _FORM)
         # A client that does not pause takes the processors from the servers that start meanwhile.
-        while not self.stop.wait(_PAUSE):
+        while not self.stop.wait(pause):
             try:
                 self.answers.append(ask(url, path, method=method, headers=headers, body=form))
             except BrokenAnswerError as error:
@@ -120,10 +120,13 @@ class Load:
 
 
 @contextmanager
-def load(url: str, path: str, clients: int = 4, form: bytes | None = None) -> Iterator[Load]:
-    """Keep asking while the block runs, by POST if there is a form."""
+def load(
+    url: str, path: str, clients: int = 4, form: bytes | None = None, pause: float = _PAUSE
+) -> Iterator[Load]:
+    """Keep asking while the block runs, by POST if there is a form, with pauses in seconds."""
     state = Load()
-    threads = [threading.Thread(target=state.run, args=(url, path, form)) for _ in range(clients)]
+    arguments = url, path, form, pause
+    threads = [threading.Thread(target=state.run, args=arguments) for _ in range(clients)]
     for thread in threads:
         thread.start()
     try:
