@@ -100,11 +100,12 @@ def test_a_killed_export_is_resumed(place: str, server: Path, work: Path, tmp_pa
         if process.returncode == 0:
             break
         assert not exists(output)
+    else:
+        words = command(server, work, output, "--resume")
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+    # On a quick machine, one of the runs may have ended by itself.
     assert kills > 1
-    done = subprocess.run(
-        command(server, work, output, "--resume"), capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
     assert list(work.iterdir()) == []
     found = downloaded(output, tmp_path / "map.pmtiles")
     verify(planned(opened(server), "IMAGES", "pmtiles"), found, deep=True)
