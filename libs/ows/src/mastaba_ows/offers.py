@@ -192,10 +192,9 @@ def source_at(site: Site, layer: Layer, x: float, y: float, crs: CRS) -> Mapping
 
     Never raises: what asks for it has an answer without it.
     """
-    for service, shown in _published("source_at", site, layer):
+    for service, asked in _asked("source_at", site, layer):
         try:
-            # A view of a service may show less of a layer than the view of another one.
-            found = service.source_at(shown if layer.key == layer.id else layer, x, y, crs)
+            found = service.source_at(asked, x, y, crs)
         except MastabaError as error:
             logger.warning("the source of a pixel of %s cannot be read: %s", layer.key, error)
             continue
@@ -217,8 +216,8 @@ def sources_at(
         RequestError: the points are in too many tiles.
         SlabFormatError, StorageError, OverloadedError: the sources cannot be read.
     """
-    for service, shown in _published("sources_at", site, layer):
-        found = service.sources_at(shown if layer.key == layer.id else layer, x, y, crs)
+    for service, asked in _asked("sources_at", site, layer):
+        found = service.sources_at(asked, x, y, crs)
         if found is not None:
             sources: Sequence[Mapping[str, Any] | None] = found
             return sources
@@ -233,9 +232,9 @@ def credits_of(site: Site, layer: Layer, box: BoundingBox) -> str:
     Args:
         box: CRS84, degrees.
     """
-    for service, shown in _published("credits", site, layer):
+    for service, asked in _asked("credits", site, layer):
         try:
-            found: str = service.credits(shown if layer.key == layer.id else layer, box)
+            found: str = service.credits(asked, box)
         except MastabaError as error:
             logger.warning("the sources of %s cannot be read: %s", layer.key, error)
             continue
@@ -255,11 +254,9 @@ def sources_in(site: Site, layer: Layer, box: BoundingBox) -> Sequence[Mapping[s
     Raises:
         MastabaError: the sources cannot be read. A file without them would have other bytes.
     """
-    for service, shown in _published("sources_in", site, layer):
+    for service, asked in _asked("sources_in", site, layer):
         try:
-            rows: Sequence[Mapping[str, Any]] = service.sources_in(
-                shown if layer.key == layer.id else layer, box
-            )
+            rows: Sequence[Mapping[str, Any]] = service.sources_in(asked, box)
         except AccessError:
             continue
         if rows:
@@ -323,15 +320,25 @@ def zooms(layer: Layer) -> tuple[int, int] | None:
 
 def _address(method: str, site: Site, layer: Layer) -> str:
     """Return the first address that a service of a site has for a layer; empty if none has one."""
-    for service, shown in _published(method, site, layer):
+    for service, asked in _asked(method, site, layer):
         try:
-            path = getattr(service, method)(shown if layer.key == layer.id else layer)
+            path = getattr(service, method)(asked)
         except MastabaError as error:
             logger.warning("%s of %s cannot be found: %s", method, layer.key, error)
             continue
         if path:
             return f"{site.catalogue.services[service.name].endpoint_uri}{path}"
     return ""
+
+
+def _asked(method: str, site: Site, layer: Layer) -> Iterator[tuple[Any, Layer]]:
+    """Return the services that have a method and publish a layer, each with what to ask about.
+
+    A view of a service may show less of a layer than the view of another one. A value or version
+    is the same in all.
+    """
+    for service, shown in _published(method, site, layer):
+        yield service, shown if layer.key == layer.id else layer
 
 
 def _published(method: str, site: Site, layer: Layer) -> Iterator[tuple[Any, Layer]]:
