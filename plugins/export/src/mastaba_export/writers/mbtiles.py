@@ -90,7 +90,7 @@ class MBTilesWriter(SQLiteWriter):
     def _hash(self) -> str:
         """Return the hash of all tiles, by which ``mbtiles`` of martin validates and compares."""
         digest = hashlib.md5(usedforsecurity=False)
-        for zoom, column, row, payload in self.run(
+        for zoom, column, row, payload in self.rows(
             "SELECT zoom_level, tile_column, tile_row, tile_data FROM tiles "
             "ORDER BY zoom_level, tile_column, tile_row"
         ):
