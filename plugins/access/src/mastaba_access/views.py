@@ -151,7 +151,8 @@ def _parts_of(bits: int, splits: Iterable[int]) -> list[int]:
 
 def _kinds(shown: Mapping[str, Shown]) -> list[Shown]:
     """Return how layers are shown. Most are the same object, and found so without comparing."""
-    return list({id(how): how for how in shown.values()}.values())
+    hows = shown.values()
+    return list(dict(zip(map(id, hows), hows, strict=True)).values())
 
 
 def _union(bits: Iterable[int]) -> int:
@@ -293,7 +294,7 @@ class ViewMaker:
             id(how): self._numbers.setdefault(how.part, len(self._numbers)) for how in _kinds(shown)
         }
         key = (
-            tuple([numbers[id(how)] for how in shown.values()]),
+            tuple(map(numbers.__getitem__, map(id, shown.values()))),
             settings,
             service if limits else "",
         )
