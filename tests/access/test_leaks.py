@@ -43,7 +43,7 @@ CONNECTIONS = 4
 """Each stays with one of the two workers."""
 AT_ONCE = 8
 """Requests that are sent before an answer is read."""
-UNCOMPARED = ("date", "age", "x-varnish")
+UNCOMPARED = ("date", "age", "x-varnish", "connection")
 """Headers that differ between two answers about the same."""
 LONG = 4096
 """Bytes of a body that is not read again for a view that has had it."""
