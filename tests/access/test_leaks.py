@@ -51,8 +51,8 @@ SERVICES = (
     *("wms", "wmts", "tms", "ogcapi", "wcs", "terrain", "elevation", "viewer", "metrics"),
     *("health", "history", "provenance", "stylesheets", "usage", "export"),
 )
-SEGMENT = re.compile(rb"(?:/|%2[Ff])(?:~|%7[Ee])([0-9A-Za-z_]+)")
-"""A credential, or a mark, in an address."""
+SEGMENT = re.compile(rb"(?:/|%2[Ff])(?:~|%7[Ee])([0-9A-Za-z_]{12,})")
+"""A credential, or a mark, in an address; shorter ones are in any file of bytes."""
 NEUTRAL = ((0, 0, 0), (255, 255, 255))
 """Colours of what is empty, and of heights."""
 NEARLY = 3
