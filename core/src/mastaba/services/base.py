@@ -299,10 +299,9 @@ class Service(ABC):
 
     def publishes(self, layer: Layer) -> bool:
         """Return whether it publishes a layer: not if all that it offers is withheld."""
-        if not layer.withheld or self.name in layer.hidden_from:
-            return self.name not in layer.hidden_from
-        main = [word for word in self.abilities if word not in ("info", "legend")]
-        return not main or any(self.offers(word, layer) for word in main)
+        main = [one for one in self.abilities if layer.withheld and one not in ("info", "legend")]
+        is_offered = not main or any(self.offers(word, layer) for word in main)
+        return is_offered and self.name not in layer.hidden_from
 
     def shows_status(self, request: Request) -> bool:
         """Return whether a client may see the state of the server: anyone without a gate."""
