@@ -21,9 +21,9 @@ def masked(query: str) -> str:
     lowered = query.lower()
     if (
         "key" in lowered
-        or "token" in lowered
         or "sig" in lowered
         or "secret" in lowered
+        or "token" in lowered
         or "password" in lowered
         or ("%" in query and _has_encoded_name(query))
     ):
