@@ -13,7 +13,8 @@ from mastaba.containers.reader import TileReader
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS
 from mastaba.model.layer import Layer
-from mastaba.model.pyramid import Level, TileLimits
+from mastaba.model.pyramid import Level
+from mastaba.model.tile_matrix_set import TileLimits
 from mastaba_render.areas.area import Area, Cut
 from mastaba_render.areas.level import LevelArea
 from mastaba_render.areas.projected import Edges, projected
