@@ -173,9 +173,6 @@ def test_without_debug_nothing_is_shown(open_logged: Callable[..., Client]) -> N
         ("token", "token"),
         ("layers=token&a=%20", "layers=token&a=%20"),
         ("token==x=y", "token=***"),
-        ("apikey=x&a=b", "apikey=***&a=b"),
-        ("a=b&Sig=x", "a=b&Sig=***"),
-        ("layers=keys&style=design", "layers=keys&style=design"),
     ],
 )
 def test_masking(query: str, expected: str) -> None:
