@@ -150,7 +150,8 @@ class SecretWorld:
 
     Attributes:
         layers: by name.
-        views: the names that the holder of a key may see; the empty key is the public.
+        views: the names that the holder of a key may see, of two keys for each view; the empty key
+            is the public.
         all_key: key of the view that shows all layers.
         operator: key of those who see the state of the server, and no layer.
     """
@@ -174,16 +175,16 @@ class SecretWorld:
         self.operator = self._add("operators", frozenset(), status)
 
     def _add(self, group: str | int, own: frozenset[str], what: Any = None) -> str:
-        text = key() if group else ""
-        if text:
-            record = record_from({"key": text, "groups": [group]})
-            self.credentials.store.save([record], "created")
+        """Add a view, for the public or for the holders of two keys; return one of them."""
+        texts = [key(), key()] if group else [""]
+        records = [record_from({"key": one, "groups": [group]}) for one in texts if one]
+        self.credentials.store.save(records, "created")
         what = {"layers": sorted(own)} if what is None else what
         who = [f"group:{group}"] if group else ["anonymous"]
         self._rules.append({"name": str(group), "who": who, "what": what, "allow": {}})
         if own:
-            self.views[text] = own
-        return text
+            self.views |= dict.fromkeys(texts, own)
+        return texts[0]
 
     def section(self, **more: Any) -> dict[str, Any]:
         """Write the rules, and return the section ``plugins.access``."""
