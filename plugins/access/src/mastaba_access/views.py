@@ -417,7 +417,7 @@ class ViewMaker:
         return found
 
     def _map_formats(self, shown: Iterable[Shown]) -> tuple[str, ...]:
-        formats = combined(how.limit for how in shown).formats
+        formats = combined({how.limit for how in shown}).formats
         offered = self._catalogue.settings.map.formats
         return tuple(one for one in offered if formats is None or media_type(one) in formats)
 
@@ -521,7 +521,7 @@ class ViewMaker:
     def _settings(self, shown: Sequence[Shown]) -> Settings:
         """Return the settings with the smallest limits of maps of any layer."""
         base = self._catalogue.settings
-        limit = combined(how.limit for how in shown)
+        limit = combined({how.limit for how in shown})
         changes: dict[str, Any] = {}
         for ours, theirs in _OF_MAPS:
             value, most = getattr(limit, ours), getattr(base.map, theirs)
@@ -538,7 +538,7 @@ class ViewMaker:
         """Return the limits of queries of heights of a service if they are smaller than its own."""
         settings = self._catalogue.services.get(service)
         limits = dict(settings.own.get("limits", {})) if settings is not None else {}
-        limit = combined(how.limit for how in shown)
+        limit = combined({how.limit for how in shown})
         smaller = {
             name: value
             for name in ("points", "tiles")
