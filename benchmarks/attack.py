@@ -1,8 +1,10 @@
 """The latency of tiles while others show wrong keys: ``python -m benchmarks.attack``.
 
 A client with a key requests tiles at a steady rate: in turns alone, beside wrong keys from one
-address, and beside wrong keys from many. ``wrk`` shows these. The memory of a worker is counted
-from the first tiles of the client, before any wrong key.
+address, and beside wrong keys from many. ``wrk`` shows these, and takes a processor itself. So
+another turn shows them to a second server on the same machine: what tiles take longer beside that
+one is the machine's, not the server's. The memory of a worker is counted from the first tiles of
+the client, before any wrong key.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ CONNECTIONS: Final = 16
 _KEYS: Final = 20_000
 _SCRIPT: Final = Path(__file__).with_name("attack.lua")
 _MANY: Final = 10_000
+_ELSEWHERE: Final = "the same, elsewhere"
 
 
 def main() -> int:
@@ -74,16 +77,19 @@ def _measure(folder: Path, options: argparse.Namespace) -> None:
     paths = folder / "paths"
     paths.write_text("".join(f"{TILE.format(new_key(new_id()))}\n" for _ in range(_KEYS)), "utf-8")
     target = plain_http(installation, folder, workers=WORKERS, threads=4)
+    (folder / "other").mkdir()
+    other = plain_http(installation, folder / "other", workers=WORKERS, threads=4)
     try:
         assert target.pid is not None
         _tiles(target.address, key, 1, options.tiles)
         before = memory_of(target.pid).own
-        attacks = {"alone": 0, "one address": 1, f"{_MANY:,} addresses": _MANY}
+        attacks = {"alone": 0, "one address": 1, f"{_MANY:,} addresses": _MANY, _ELSEWHERE: _MANY}
         tiles = {name: Answers() for name in attacks}
         shown = dict.fromkeys(attacks, 0.0)
         for _ in range(options.rounds):
             for name, addresses in attacks.items():
-                with _attack(target.address, paths, addresses, options) as rate:
+                attacked = other if name == _ELSEWHERE else target
+                with _attack(attacked.address, paths, addresses, options) as rate:
                     tiles[name].latencies += _tiles(
                         target.address, key, options.seconds, options.tiles
                     )
@@ -91,11 +97,12 @@ def _measure(folder: Path, options: argparse.Namespace) -> None:
         grown = (memory_of(target.pid).own - before) / WORKERS / 1024
     finally:
         target.stop()
-    print(f"{'':<18}{'wrong/s':>9}{'p50 ms':>9}{'p95 ms':>9}{'p99 ms':>9}{'p95 ratio':>11}")
+        other.stop()
+    print(f"{'':<21}{'wrong/s':>9}{'p50 ms':>9}{'p95 ms':>9}{'p99 ms':>9}{'p95 ratio':>11}")
     for name, found in tiles.items():
         figures = "".join(f"{1000 * found.percentile(part):>9.2f}" for part in (0.5, 0.95, 0.99))
         ratio = found.percentile(0.95) / tiles["alone"].percentile(0.95)
-        print(f"{name:<18}{shown[name]:>9,.0f}{figures}{ratio:>11.2f}")
+        print(f"{name:<21}{shown[name]:>9,.0f}{figures}{ratio:>11.2f}")
     print(f"memory of a worker: {grown:,.0f} KiB more than before the first wrong key")
 
 

@@ -10,6 +10,9 @@ import pytest
 FULL: Final = os.environ.get("MASTABA_SIZES") == "full"
 """Whether tests have their full sizes; some then take hours."""
 
+PART, PARTS = map(int, os.environ.get("MASTABA_PART", "1/1").split("/"))
+"""Which part of how many is run of a test that takes hours: ``MASTABA_PART=3/10``."""
+
 T = TypeVar("T")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import http.client
 import json
 import sys
@@ -10,6 +11,7 @@ from collections.abc import Callable
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from tests.access.identification.conftest import Credentials
@@ -23,7 +25,7 @@ from mastaba.api.tools import create_application
 from mastaba.errors import AccessError, UnknownCredentialError
 from mastaba_access.gate import RulesGate
 from mastaba_access.keystore.form import new_id, new_key
-from mastaba_server.access.door import Door
+from mastaba_server.access.door import VISIT, Door, Visit
 
 TILE = "/tms/~{}/1.0.0/RGB_JPG/4/9/6.jpg"
 MIB = 1024 * 1024
@@ -121,15 +123,38 @@ def test_long_credentials_take_little_memory(tmp_path: Path) -> None:
             environ = {"REQUEST_METHOD": "GET", "PATH_INFO": f"/tms/~{key}", "REMOTE_ADDR": "::1"}
             enter({**environ, "HTTP_AUTHORIZATION": f"Bearer {number:020000}"}, None)
 
-    show(range(50))
-    tracemalloc.start()
-    try:
-        show(range(50, 1000))
-        kept, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
+    with pytest.MonkeyPatch.context() as patch:
+        grants = Mock(side_effect=gate.grant)
+        patch.setattr(gate, "grant", grants)
+        show(range(50))
+        tracemalloc.start()
+        try:
+            show(range(50, 1000))
+            kept, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
     assert granted == [key.split("_")[1]] * 1000
-    assert kept < 6 * MIB
+    assert kept < MIB // 4
+    # It decides nothing, so the key is not verified again.
+    assert grants.call_count == 1
+
+
+def test_credentials_of_no_use_do_not_make_answers_public(tmp_path: Path) -> None:
+    """Without keys, a segment is no credential, and caches do not tell clients apart by it."""
+    credentials = Credentials(tmp_path)
+    credentials.user("anna", "secret")
+    credentials.keys.unlink()
+    credentials.secrets.unlink()
+    overrides = access(tmp_path, credentials)
+    path = tiny_installation(tmp_path / "i", server_overrides=overrides)
+    gate = create_application(str(path)).site.gate
+    visits: list[Visit] = []
+    enter = Door(gate, "mark", ["/tms"]).around(lambda environ, _: visits.append(environ[VISIT]))
+    environ = {"REQUEST_METHOD": "GET", "PATH_INFO": "/tms/~segment", "REMOTE_ADDR": "::1"}
+    basic = base64.b64encode(b"anna:secret").decode()
+    enter({**environ, "HTTP_AUTHORIZATION": f"Basic {basic}"}, None)
+    enter(environ, None)
+    assert [(one.is_anonymous, one.is_shared) for one in visits] == [(False, False), (True, True)]
 
 
 @pytest.mark.thorough

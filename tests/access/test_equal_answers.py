@@ -7,6 +7,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -63,6 +64,41 @@ def test_answers_and_work_are_equal(application: Application, name: str) -> None
     assert (status, headers) == expected[:2]
     assert body.replace(HIDDEN.encode(), UNKNOWN.encode()) == expected[2]
     assert calls_of(hidden) == calls_of(unknown)
+
+
+DOCUMENTS = (
+    "/wms?SERVICE=WMS&REQUEST=GetCapabilities",
+    "/wmts?SERVICE=WMTS&REQUEST=GetCapabilities",
+    *("/tms/1.0.0", "/ogcapi/collections?f=json", "/ogcapi/collections?f=html", "/ogcapi/api"),
+    *("/?f=json", "/tms/1.0.0/RGB_JPG", "/tms/1.0.0/RGB_JPG/2/2/1.jpg", "/tms/none"),
+)
+
+
+def test_documents_are_those_of_an_installation_without_it(tmp_path: Path) -> None:
+    """Lengths, counts, ETags and the generation too; and a change of the layer changes nothing."""
+    found = []
+    for number in range(3):
+        # Generations depend on paths.
+        folder = tmp_path
+        (folder / "rules.json").write_text(json.dumps(RULES))
+        access = {"rules": str(folder / "rules.json")}
+        path = tiny_installation(
+            folder / "tiny",
+            services_overrides={"global": {"generation_headers": True}},
+            server_overrides={"plugins": {"access": access}},
+        )
+        layer, listed = (folder / "tiny" / name for name in (f"layers/{HIDDEN}.json", "layers.txt"))
+        if number == 1:
+            document = json.loads(layer.read_text())
+            layer.write_text(json.dumps({**document, "title": "changed", "keywords": ["more"]}))
+        elif number == 2:
+            lines = listed.read_text().splitlines()
+            listed.write_text("\n".join(one for one in lines if HIDDEN not in one))
+        made = create_application(str(path))
+        found.append([prepared(made, address)() for address in DOCUMENTS])
+    assert found[0] == found[1] == found[2]
+    names = {name for _, headers, _ in found[0] for name, _ in headers}
+    assert {"Mastaba-Generation", "ETag", "Content-Length"} <= names
 
 
 def calls_of(work: Callable[[], object]) -> int:

@@ -115,6 +115,23 @@ def test_what_is_no_credential_identifies_nobody(
     assert installed.check(uri)[1]["X-Mastaba-Grant"] == "anonymous"
 
 
+def test_a_check_is_about_the_credential_that_the_server_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cache would keep for the public what the holder of the key gets at such an address."""
+    for kind in (KeyIdentifier, SignedIdentifier):
+        monkeypatch.setattr(kind, "forms", frozenset((Form.HEADER,)))
+    installed = Installed(tmp_path, {"prefix": "/maps"}, {})
+    key, uri = installed.credentials.key(groups=["partners"]), TILE.replace("/tms/", "/tms/~old/")
+    for asked in (uri, f"{TILE}?apikey=old"):
+        headers = {"HTTP_X_API_KEY": key}
+        status, _, _ = installed.ask(asked.removeprefix("/maps"), **headers)
+        assert status == 200
+        status, answered = installed.check(asked, **headers)
+        assert (status, answered["X-Mastaba-Grant"]) == (200, key[3:11])
+        assert answered["X-Mastaba-Class"] != installed.check(TILE)[1]["X-Mastaba-Class"]
+
+
 def test_a_check_says_who_and_what_is_the_same(installed: Installed) -> None:
     one, two = (installed.credentials.key(groups=["partners"]) for _ in range(2))
     below = TILE.removeprefix("/maps/tms")

@@ -173,6 +173,8 @@ def test_without_debug_nothing_is_shown(open_logged: Callable[..., Client]) -> N
         ("token", "token"),
         ("layers=token&a=%20", "layers=token&a=%20"),
         ("token==x=y", "token=***"),
+        ("api_key=1&LAYER=DESIGN", "api_key=***&LAYER=DESIGN"),
+        ("LAYER=KEYS&Sig=1", "LAYER=KEYS&Sig=***"),
     ],
 )
 def test_masking(query: str, expected: str) -> None:

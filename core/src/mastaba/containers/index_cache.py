@@ -151,8 +151,8 @@ class IndexCache:
         self._entries.move_to_end(key)
         # As `count_hit`: a call less for each tile.
         self.hits += 1
-        if trace.local.trace is not None:
-            trace.local.trace.hits += 1
+        if (notes := trace.local.trace) is not None:
+            notes.hits += 1
         return entry[1]
 
     def _remove(self, key: Hashable) -> None:

@@ -6,8 +6,9 @@ In a thread without a trace, nothing is recorded and the overhead is negligible.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from time import perf_counter
+from types import MappingProxyType
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -17,22 +18,21 @@ class Trace:
     """Measurements of one request.
 
     Attributes:
-        begun: of `perf_counter`.
         hits, misses: of the cache that the application reports here.
         is_timed: whether the duration of steps is wanted. They may be there without.
         steps: seconds by name of the step; the sum for a repeated step.
     """
 
-    __slots__ = ("begun", "hits", "is_timed", "misses", "steps")
-
-    def __init__(self, *, is_timed: bool) -> None:
-        self.begun = perf_counter()
-        self.hits = self.misses = 0
-        self.is_timed = is_timed
-        self.steps: dict[str, float] = {}
+    # Defaults: a new trace sets nothing, because each stored tile has one.
+    hits = misses = 0
+    is_timed = False
+    steps: Mapping[str, float] = MappingProxyType({})
 
     def add(self, step: str, seconds: float) -> None:
         """Add the duration of a step."""
+        if not self.steps:
+            self.steps = {}
+        assert isinstance(self.steps, dict)
         self.steps[step] = self.steps.get(step, 0.0) + seconds
 
     def measured(self, step: str, items: Iterator[T], apart: str = "") -> Iterator[T]:
@@ -68,7 +68,9 @@ local = _Local()
 
 def begin(*, is_timed: bool = True) -> Trace:
     """Start the trace of this thread."""
-    trace = local.trace = Trace(is_timed=is_timed)
+    trace = local.trace = Trace()
+    if is_timed:
+        trace.is_timed = True
     return trace
 
 

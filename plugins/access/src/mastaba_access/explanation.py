@@ -18,6 +18,7 @@ from mastaba_access.rates.spending import applies
 from mastaba_access.rules.ruleset import Rule, RuleSet
 from mastaba_access.rules.what import PLAIN_ABILITIES, Layers
 from mastaba_access.rules.who import ANONYMOUS, Visit
+from mastaba_access.views import Shown as ShownLayer
 from mastaba_access.views import ViewMaker, layers_of
 from mastaba_server.web.credentials import is_ambiguous, without_segment
 
@@ -260,20 +261,24 @@ def explained(
     address = replace(
         address, layers=tuple(one for one in address.layers if one in whole.catalogue.layers)
     )
-    found, layers = gate.class_of(visit, at), layers_of(whole.catalogue)
+    found = gate.class_of(visit, at)
+    asked = _about(whole, address.layers, found)
+    layers = layers_of(asked.catalogue)
+    shown = ViewMaker(found, layers, asked, address.virtual, {}).shown(address.service)
     explanations: list[Explanation] = []
     rates: dict[str, dict[str, Any]] = {}
     for ability in abilities_of(site, address.service):
         for layer in ("",) if ability in PLAIN_ABILITIES else address.layers:
             question = (address.service, address.virtual, ability, layer)
-            explanations.append(explain(gate.rules.now, found, visit, at, layers, question))
+            one = explain(gate.rules.now, found, visit, at, layers, question)
+            explanations.append(_as_shown(one, shown.get(layer)) if layer else one)
             for rate in explain_rates(gate.rules.now, visit, layers, question):
                 rates.setdefault(rate["name"], {**rate, "abilities": []})["abilities"].append(
                     ability
                 )
     kind = site.plugins.services[address.service]
     if kind.is_viewed and not kind.abilities:
-        explanations = _explained_as_any(gate.rules.now, found, visit, at, whole, address)
+        explanations = _explained_as_any(gate.rules.now, found, visit, at, layers, shown, address)
     public = gate.class_of(Visit(ANONYMOUS), at)
     return {
         "principal": {"id": visit.principal.id, "kind": visit.principal.kind},
@@ -287,16 +292,46 @@ def explained(
     }
 
 
-def _explained_as_any(
-    rules: RuleSet, found: AccessClass, visit: Visit, at: float, site: Site, address: Address
-) -> list[Explanation]:
-    """Explain what a service without abilities shows: what any service does, within rules on it.
+def _about(site: Site, names: Collection[str], found: AccessClass) -> Site:
+    """Return a site with some layers alone, if a class sees these as among all of them."""
+    if any(rule.limit.formats is not None for rule in found.rules):
+        # The formats that all layers of a service leave are those of its maps.
+        return site
+    layers = {name: site.catalogue.layers[name] for name in names}
+    return replace(site, catalogue=replace(site.catalogue, layers=layers))
+
+
+def _as_shown(one: Explanation, how: ShownLayer | None) -> Explanation:
+    """Return an explanation of what is left of a layer in a service, within all limits."""
+    decision = shown_decision(one.decision, one.ability, how)
+    if decision == one.decision:
+        return one
+    return replace(one, decision=decision, decided_by="what is left of the layer", limits={})
+
+
+def shown_decision(decision: str, ability: str, how: ShownLayer | None) -> str:
+    """Return what becomes of an ability that rules allow or lock.
 
     Args:
-        site: with what the virtual service publishes.
+        how: the service shows the layer; None if it does not.
     """
-    layers = layers_of(site.catalogue)
-    shown = ViewMaker(found, layers, site, address.virtual, {}).shown(address.service)
+    if decision == "hide" or how is None or ability in how.withheld:
+        return "hide"
+    if ability == "legend":
+        return "allow"
+    return "lock" if how.is_locked else decision
+
+
+def _explained_as_any(
+    rules: RuleSet,
+    found: AccessClass,
+    visit: Visit,
+    at: float,
+    layers: Layers,
+    shown: Mapping[str, ShownLayer],
+    address: Address,
+) -> list[Explanation]:
+    """Explain what a service without abilities shows: what any service does, within rules on it."""
     named = {rule.name for rule in found.rules if rule.what.services is not None}
     explanations = []
     for layer in address.layers:
@@ -324,16 +359,18 @@ def abilities_of(site: Site, service: str) -> tuple[str, ...]:
 
 def matrix(gate: Decider, visit: Visit, at: float, site: Site) -> list[dict[str, str]]:
     """Return a row for each layer, service and ability: the decision and the limits."""
-    layers, found = layers_of(site.catalogue), gate.class_of(visit, at)
-    rows = []
-    for service in site.catalogue.services:
+    whole = site.views.whole("")
+    layers, found = layers_of(whole.catalogue), gate.class_of(visit, at)
+    maker, rows = ViewMaker(found, layers, whole, "", {}), []
+    for service in whole.catalogue.services:
+        shown = maker.shown(service)
         for ability in abilities_of(site, service):
             if ability in PLAIN_ABILITIES:
                 continue
             outcome = found.decide(layers, service, "", ability)
             for layer in layers.names:
                 bit = layers.bit(layer)
-                decision = _decision(outcome, bit)
+                decision = shown_decision(_decision(outcome, bit), ability, shown.get(layer))
                 limits = outcome.limit(bit).to_json() if decision == "allow" else {}
                 rows.append(
                     {

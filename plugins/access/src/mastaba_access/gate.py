@@ -172,7 +172,7 @@ class RulesGate(Gate):
         return self._grants.grant(shown, headers, address, self.epoch)
 
     def deciding(self, shown: Sequence[Shown]) -> tuple[Shown, ...]:
-        """Return the credential on which the grant depends; none if that is no credential."""
+        """Return the first credential of a form in use; see `Gate.deciding`."""
         found = self._grants.deciding(shown)
         return () if found is None else (found,)
 

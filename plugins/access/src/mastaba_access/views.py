@@ -33,6 +33,7 @@ from mastaba_server.threads.recent import Recent
 
 if TYPE_CHECKING:
     from mastaba.api.containers import TileReader
+    from mastaba_render.api.areas import Area, Cut
 
     Readers = Mapping[str, TileReader]
 
@@ -85,6 +86,14 @@ class Shown:
         of_levels = limit.areas, limit.boxes, limit.cut, limit.resolution, limit.scale, limit.time
         return self.is_locked, "info" in self.withheld, self.hidden_styles, of_levels
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is taken from any layer but abilities."""
+        return self.part[2:] == _ALL.part[2:] and self.limit.formats is None
+
+
+_ALL: Final = Shown()
+
 
 def layers_of(catalogue: Catalogue) -> Layers:
     """Return the layers of a catalogue with the stacks that its services name."""
@@ -118,26 +127,36 @@ def shown_layers(
         )
         for style in {style for rule in found.rules for style in rule.what.styles or ()}
     }
-    shown = {}
-    known: dict[tuple[Any, ...], Shown] = {}
-    for name in layers.of(allowed | locked):
-        bit = layers.bit(name)
+    shown: dict[str, Shown] = {}
+    splits = [*hidden_styles.values()]
+    for outcome in outcomes.values():
+        splits += [outcome.allowed, outcome.locked, *(bits for bits, _ in outcome.limits)]
+    # Most layers are shown alike.
+    for part in _parts_of(allowed | locked, splits):
+        bit = part & -part
         styles = frozenset(style for style, bits in hidden_styles.items() if bits & bit)
-        state = styles, *(_state(outcome, bit) for outcome in outcomes.values())
-        if state not in known:
-            known[state] = _shown(outcomes, bit, bool(locked & bit), styles)
-        if not known[state].limit.is_empty:
-            shown[name] = known[state]
+        how = _shown(outcomes, bit, bool(locked & bit), styles)
+        if not how.limit.is_empty:
+            shown.update(dict.fromkeys(layers.of(part), how))
     return shown
+
+
+def _parts_of(bits: int, splits: Iterable[int]) -> list[int]:
+    """Return the bits in parts, each of which is inside or outside each of the splits."""
+    parts = [bits] if bits else []
+    for split in dict.fromkeys(splits):
+        parts = [one for part in parts for one in (part & split, part & ~split) if one]
+    return parts
+
+
+def _kinds(shown: Mapping[str, Shown]) -> list[Shown]:
+    """Return how layers are shown. Most are the same object, and found so without comparing."""
+    hows = shown.values()
+    return list(dict(zip(map(id, hows), hows, strict=True)).values())
 
 
 def _union(bits: Iterable[int]) -> int:
     return reduce(or_, bits, 0)
-
-
-def _state(outcome: Outcome, bit: int) -> tuple[Any, ...]:
-    limits = tuple(bool(bits & bit) for bits, _ in outcome.limits)
-    return bool(outcome.allowed & bit), bool(outcome.locked & bit), limits
 
 
 def _shown(
@@ -172,6 +191,8 @@ class ViewMaker:
         self._catalogue = site.catalogue
         self._parts = parts
         self._made: dict[Any, Catalogue] = {}
+        self._numbers: dict[Any, int] = {}
+        self._known_without: dict[Any, tuple[frozenset[str], frozenset[tuple[str, str]]]] = {}
         self._limited_tables: dict[Any, tuple[Any, Any, Any] | None] = {}
         classes = {name: site.plugins.services[name] for name in site.catalogue.services}
         self._shown = {
@@ -184,8 +205,8 @@ class ViewMaker:
         # The first service that shows a layer also says how those do that have no abilities.
         self._anywhere: dict[str, Shown] = {}
         for shown in self._shown.values():
-            for name, how in shown.items():
-                self._anywhere.setdefault(name, how)
+            others = {name: shown[name] for name in shown.keys() - self._anywhere.keys()}
+            self._anywhere = self._anywhere | others if self._anywhere else shown
         kinds = [one.what for one in found.rules if one.what.services or one.what.styles]
         for name, service in classes.items():
             if not service.is_viewed or service.abilities:
@@ -265,15 +286,29 @@ class ViewMaker:
             service: name; one without abilities, or an empty one, sees what any service shows.
         """
         base, own = self._catalogue, self.shown(service)
-        settings, limits = self._settings(own.values()), self._query_limits(own.values(), service)
+        kinds = _kinds(own)
+        settings, limits = self._settings(kinds), self._query_limits(kinds, service)
         # Layers that other services show exist too: pages link to them.
         shown = {**self._anywhere, **own}
-        hows = tuple((name, shown[name].part) for name in sorted(shown))
-        key = hows, settings, service if limits else ""
+        numbers = {
+            id(how): self._numbers.setdefault(how.part, len(self._numbers)) for how in _kinds(shown)
+        }
+        key = (
+            tuple(map(numbers.__getitem__, map(id, shown.values()))),
+            settings,
+            service if limits else "",
+        )
         if key not in self._made:
-            layers, readers = {}, {}
+            layers: dict[str, Layer] = {}
+            readers: dict[str, Readers] = {}
+            # Equal parts of different views are the same objects.
+            whole = {id(how) for how in _kinds(shown) if how.is_whole and not how.is_locked}
+            is_plain = self._hides_nothing()
             for name, how in shown.items():
-                layers[name], readers[name] = self._part(name, how)
+                if is_plain and id(how) in whole:
+                    layers[name], readers[name] = base.layers[name], base.readers[name]
+                else:
+                    layers[name], readers[name] = self._part(name, how)
             services = dict(base.services)
             if limits:
                 changed = {**services[service].own, "limits": limits}
@@ -312,16 +347,36 @@ class ViewMaker:
         return replace(found, variants=tables, at_token=find_within)
 
     def _within(self, name: str, how: Shown) -> tuple[Any, Any, Any] | None:
-        """Return a layer with its readers and variants within the times of its limits.
+        """Return a layer with its readers and variants within the times and areas of its limits.
 
         None if nothing is left of it.
         """
-        key = name, how.limit.time
+        limit = how.limit
+        key = name, limit.time, limit.areas, limit.boxes, limit.cut
         if key not in self._limited_tables:
-            # A table that cannot be limited is not shown.
-            within = getattr(self._catalogue.variants[name], "within", None)
-            self._limited_tables[key] = None if within is None else within(*how.limit.time)
+            table, layer = self._catalogue.variants[name], self._catalogue.layers[name]
+            within = getattr(table, "within", None)
+            # A table whose times cannot be limited is not shown.
+            found = None if limit.time != ALWAYS else (layer, self._catalogue.readers[name], table)
+            if within is not None:
+                found = within(*limit.time, self._meets(layer, limit))
+            self._limited_tables[key] = found
         return self._limited_tables[key]
+
+    def _meets(self, layer: Layer, limit: Limit) -> Callable[..., bool] | None:
+        """Return what tells whether tiles are within the areas of a limit; None without areas."""
+        if not (limit.areas or limit.boxes):
+            return None
+        from mastaba_render.api.areas import is_within
+
+        return partial(is_within, layer, *self._area(limit))
+
+    def _area(self, limit: Limit) -> tuple[Area, Cut]:
+        from mastaba_render.api.areas import Area, Cut
+
+        areas = [self._class.areas[one] for one in sorted(limit.areas)]
+        areas += [Area.from_geojson(_box(box)) for box in sorted(limit.boxes)]
+        return reduce(and_, areas), Cut(limit.cut or "mask")
 
     def _variants(self, shown: Mapping[str, Shown]) -> Callable[[str, Layer], Part | None]:
         """Return what shows the variants of layers as far as their layer."""
@@ -334,27 +389,35 @@ class ViewMaker:
 
     # ------------------------------------------------------------ layers
 
-    def _possible(self, shown: Mapping[str, Shown], service: type[Service]) -> dict[str, Shown]:
+    def _possible(self, shown: dict[str, Shown], service: type[Service]) -> dict[str, Shown]:
         """Return the layers of which something is left, as they can be shown."""
         found = {}
         of_tiles = {"tiles"}.intersection(service.abilities)
+        data = set(service.abilities) - _ASIDE
+        # What takes nothing from a layer leaves it as all others.
+        kinds = _kinds(shown)
+        whole = {id(how): bool(data - how.withheld) for how in kinds if how.is_whole}
+        if len(whole) == len(kinds) and all(whole.values()):
+            return shown
         for name, how in shown.items():
-            layer = self._catalogue.layers[name]
-            if how.hidden_styles and STYLE in layer.own:
-                words = {f"style:{one}" for one in how.hidden_styles}
-                how = replace(how, withheld=how.withheld | words)
-            formats, stored = how.limit.formats, layer.pyramid.format.media_type
-            if formats is not None and media_type(stored) not in formats:
-                how = replace(how, withheld=how.withheld | of_tiles)
-            left = set(service.abilities) - how.withheld - _ASIDE
-            if left and self._limited(layer, how) is not None:
+            is_left = whole.get(id(how))
+            if is_left is None:
+                layer = self._catalogue.layers[name]
+                if how.hidden_styles and STYLE in layer.own:
+                    words = {f"style:{one}" for one in how.hidden_styles}
+                    how = replace(how, withheld=how.withheld | words)
+                formats, stored = how.limit.formats, layer.pyramid.format.media_type
+                if formats is not None and media_type(stored) not in formats:
+                    how = replace(how, withheld=how.withheld | of_tiles)
+                is_left = bool(data - how.withheld) and self._limited(layer, how) is not None
+            if is_left:
                 found[name] = how
-        if not self._map_formats(found.values()):
+        if not self._map_formats(_kinds(found)):
             return {name: how for name, how in found.items() if how.limit.formats is None}
         return found
 
     def _map_formats(self, shown: Iterable[Shown]) -> tuple[str, ...]:
-        formats = combined(how.limit for how in set(shown)).formats
+        formats = combined({how.limit for how in shown}).formats
         offered = self._catalogue.settings.map.formats
         return tuple(one for one in offered if formats is None or media_type(one) in formats)
 
@@ -371,16 +434,27 @@ class ViewMaker:
         assert part is not None, "it was possible before"
         return part
 
+    def _hides_nothing(self) -> bool:
+        """Return whether all services show all layers that exist, with all abilities."""
+        most = len(self._anywhere)
+        return all(
+            len(shown) == most and not any(how.withheld for how in _kinds(shown))
+            for shown in self._shown.values()
+        )
+
     def _without(self, name: str) -> tuple[frozenset[str], frozenset[tuple[str, str]]]:
         """Return the services that do not show a layer, and what the others do not offer."""
-        hidden = frozenset(one for one, shown in self._shown.items() if name not in shown)
-        withheld = frozenset(
-            (one, word)
-            for one, shown in self._shown.items()
-            if name in shown
-            for word in shown[name].withheld
-        )
-        return hidden, withheld
+        hows = tuple(shown.get(name) for shown in self._shown.values())
+        key = tuple(map(id, hows))
+        known = self._known_without.get(key)
+        if known is None:
+            found = dict(zip(self._shown, hows, strict=True))
+            hidden = frozenset(one for one, how in found.items() if how is None)
+            withheld = frozenset(
+                (one, word) for one, how in found.items() if how for word in how.withheld
+            )
+            known = self._known_without[key] = hidden, withheld
+        return known
 
     def _made_part(
         self,
@@ -409,7 +483,8 @@ class ViewMaker:
     def _limited(self, layer: Layer, how: Shown) -> Part | None:
         """Return a layer and its readers within limits, or None if nothing is left."""
         limit, readers = how.limit, self._catalogue.readers_of(layer)
-        if limit.time != ALWAYS and layer.readers is None and layer.id in self._catalogue.variants:
+        is_part = limit.time != ALWAYS or limit.areas or limit.boxes
+        if is_part and layer.readers is None and layer.id in self._catalogue.variants:
             within = self._within(layer.id, how)
             if within is None:
                 return None
@@ -435,20 +510,18 @@ class ViewMaker:
             layer = replace(layer)
         if not (limit.areas or limit.boxes):
             return layer, readers
-        from mastaba_render.api.areas import Area, Cut, masked_readers, narrowed
+        from mastaba_render.api.areas import masked_readers, narrowed
 
-        areas = [self._class.areas[one] for one in sorted(limit.areas)]
-        areas += [Area.from_geojson(_box(box)) for box in sorted(limit.boxes)]
-        area, cut = reduce(and_, areas), Cut(limit.cut or "mask")
+        area, cut = self._area(limit)
         narrow = narrowed(without_statistics(layer), area, cut)
         return None if narrow is None else (narrow, masked_readers(narrow, readers, area, cut))
 
     # ------------------------------------------------------------ settings
 
-    def _settings(self, shown: Iterable[Shown]) -> Settings:
+    def _settings(self, shown: Sequence[Shown]) -> Settings:
         """Return the settings with the smallest limits of maps of any layer."""
         base = self._catalogue.settings
-        limit = combined(how.limit for how in set(shown))
+        limit = combined({how.limit for how in shown})
         changes: dict[str, Any] = {}
         for ours, theirs in _OF_MAPS:
             value, most = getattr(limit, ours), getattr(base.map, theirs)
@@ -465,7 +538,7 @@ class ViewMaker:
         """Return the limits of queries of heights of a service if they are smaller than its own."""
         settings = self._catalogue.services.get(service)
         limits = dict(settings.own.get("limits", {})) if settings is not None else {}
-        limit = combined(how.limit for how in set(shown))
+        limit = combined({how.limit for how in shown})
         smaller = {
             name: value
             for name in ("points", "tiles")

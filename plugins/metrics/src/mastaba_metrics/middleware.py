@@ -82,15 +82,26 @@ class _Counted:
     def around_tiles(self, service: str, find: FindStored) -> FindStored:
         """Count the stored tiles of a service that are found without a WSGI call."""
         pair = self._starts[service] + GET_TILE
-        count = self._count
+        ok, not_modified = pair + _OK, pair + _NOT_MODIFIED
+        buckets, total, sizes = pair + BUCKETS, pair + SECONDS, pair + BYTES
+        free, take_row = self._free, self._table.take_row
 
+        # As `_count`: a call would cost a tenth of it.
         def counted(headers: Mapping[str, Any], tile_row: int, tile_col: int) -> Response | None:
             begin = perf_counter()
             response = find(headers, tile_row, tile_col)
             if response is not None:
                 seconds = perf_counter() - begin
-                number = _OK if response.status == 200 else _NOT_MODIFIED
-                count(pair, number, seconds, len(response.body))
+                try:
+                    cells = free.pop()
+                except IndexError:
+                    cells = take_row()
+                integers, floats = cells
+                integers[ok if response.status == 200 else not_modified] += 1
+                integers[bisect_left(BOUNDS, seconds) + buckets] += 1
+                floats[total] += seconds
+                integers[sizes] += len(response.body)
+                free.append(cells)
             return response
 
         return counted

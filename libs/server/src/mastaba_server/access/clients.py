@@ -5,7 +5,6 @@ from __future__ import annotations
 import ipaddress
 import socket
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any, Final
 
 from mastaba_server.access.principal import GRANT, Grant, Principal
@@ -50,14 +49,22 @@ def identity_of(principal: Principal) -> str:
 
 def shared_network(address: str) -> str:
     """Return what counts as one client: an IPv4 address, a network of /64 in IPv6, or nothing."""
-    # The usual form, without an object for it: each wrong credential is counted.
-    with suppress(OSError, ValueError):
-        socket.inet_pton(socket.AF_INET, address)
+    # Without an object for it: each wrong credential is counted.
+    if is_ipv4(address):
         return address
     found = _parsed(address)
     if found is None or found.version == 4:
         return "" if found is None else str(found)
     return str(ipaddress.ip_network((int(found) >> _CHOSEN << _CHOSEN, _CHOSEN)))
+
+
+def is_ipv4(text: str) -> bool:
+    """Return whether a text is an IPv4 address in the usual form: four numbers and no more."""
+    try:
+        socket.inet_pton(socket.AF_INET, text)
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def _parsed(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:

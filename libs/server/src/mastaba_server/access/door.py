@@ -162,12 +162,14 @@ class Door:
         address = self._gate.client_address(environ)
         visit = self._anonymous
         try:
-            for credential in (text, *values):
-                kept = without_credential(kept, credential) if credential else kept
+            if kept:
+                for credential in (text, *values):
+                    kept = without_credential(kept, credential) if credential else kept
             if is_ambiguous(path, environ.get("REQUEST_URI", "")) or len(values) > 1:
                 raise AccessError("the address can be read in more than one way", 400)
             if environ["REQUEST_METHOD"] != "OPTIONS":
-                shown = tuple(self._shown(text, values, environ))
+                # What is shown besides, or has no effect, must not make further entries.
+                shown = self._gate.deciding(self._shown(text, values, environ))
                 visit = self._visit_of(shown, environ, address)
                 if _SIGNED in kept.lower():
                     visit, kept = self._with_signed_links(visit, kept)

@@ -171,7 +171,7 @@ class Gate(ABC):
 
     @abstractmethod
     def grant(self, shown: Sequence[Shown], headers: Mapping[str, Any], address: str) -> Grant:
-        """Return the grant of a request, which is kept by ``shown``.
+        """Return the grant of a request, which is kept by what `deciding` returns.
 
         What depends on the headers belongs to `Grant.narrow`.
 
@@ -199,6 +199,14 @@ class Gate(ABC):
             service: name of the service that sees it; empty for what is said about all. Equal
                 catalogues of one class are the same object.
         """
+
+    def deciding(self, shown: Sequence[Shown]) -> tuple[Shown, ...]:
+        """Return the credentials on which the grant depends.
+
+        Args:
+            shown: those of a request, the one that decides first.
+        """
+        return tuple(shown)
 
     def signed(self, grant: Grant) -> str:
         """Return a credential for addresses, with the rights of a grant and an end; empty for none.

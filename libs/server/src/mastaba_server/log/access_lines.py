@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from threading import get_ident
 from time import perf_counter
 from typing import Any
-from urllib.parse import quote
 
 from mastaba_server import trace
 from mastaba_server.access.gate import Meter
-from mastaba_server.access.principal import GRANT, Grant
+from mastaba_server.access.principal import GRANT
 from mastaba_server.body import SizedBody
-from mastaba_server.log.destination import destination
-from mastaba_server.web.masking import masked, masked_path
+from mastaba_server.log import destination
+from mastaba_server.log.entries import Entry, EntryLines
 from mastaba_server.web.response import Response
-from mastaba_server.web.text import utf8
 
 logger = logging.getLogger("mastaba.access")
 
@@ -57,10 +55,11 @@ class AccessLines:
         self._is_off = style == "off"
         self._meters = meters
         self._address = address
-        self._virtual_of = virtual_of
-        self._is_json = style == "json"
         self._steps = steps
-        self._addresses = addresses
+        lines = EntryLines(style, steps=steps, virtual_of=virtual_of, addresses=addresses)
+        self._content = lines.content
+        # One object: the lines of entries with the same are made together.
+        self._make = lines.of
 
     def around(self, application: WSGICallable) -> WSGICallable:
         """Wrap a WSGI application."""
@@ -73,7 +72,7 @@ class AccessLines:
                 status = line
                 return start_response(line, *rest)
 
-            notes = trace.begin(is_timed=self._steps)
+            begun, notes = perf_counter(), trace.begin(is_timed=self._steps)
             result: Iterable[bytes] | None = None
             try:
                 result = application(environ, start)
@@ -81,8 +80,9 @@ class AccessLines:
             finally:
                 trace.end()
                 path = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
-                query = environ.get("QUERY_STRING", "")
-                log = partial(self._ended, notes, environ, path, query, int(status[:3] or 500))
+                # What answered may change the environ.
+                asked = path, environ.get("QUERY_STRING", ""), int(status[:3] or 500)
+                log = partial(self._ended, begun, notes, environ, *asked)
                 if not (
                     isinstance(result, SizedBody) and result.report(partial(log, whole=len(result)))
                 ):
@@ -92,6 +92,7 @@ class AccessLines:
 
     def _ended(
         self,
+        begun: float,
         notes: trace.Trace,
         environ: Mapping[str, Any],
         path: str,
@@ -104,111 +105,63 @@ class AccessLines:
             meter.request(environ, status, size)
         if not self._is_off:
             client, grant = environ.get("REMOTE_ADDR"), environ.get(GRANT)
-            self._log(notes, client, grant, environ, path, query, status, size, whole)
+            method, times = environ["REQUEST_METHOD"], (begun, perf_counter())
+            sent = client, grant, method, path, query
+            self._log((self._make, *times, get_ident(), notes, *sent, status, size, whole))
 
     def around_tiles(self, find: Callable[..., Response | None]) -> Callable[..., Response | None]:
         """Wrap what `Application.stored_tile` calls; requests without a tile are not logged."""
+        log, make, find_address, is_timed = self._log, self._make, self._address, self._steps
+        local = trace.local
 
+        # This runs for each stored tile: each operation counts.
         def wrapped(
             path: str, query: str, headers: Mapping[str, Any], *visit: Any
         ) -> Response | None:
-            notes = trace.begin(is_timed=self._steps)
+            begun = perf_counter()
+            notes = local.trace = trace.Trace()
+            if is_timed:
+                notes.is_timed = True
             try:
                 response = find(path, query, headers, *visit)
             finally:
-                trace.end()
+                local.trace = None
             if response is not None:
-                find_address = self._address
                 client = find_address(headers) if find_address else headers.get("REMOTE_ADDR")
                 grant = visit[0].grant if visit and visit[0] else None
-                status, size = response.status, len(response.body)
-                self._log(notes, client, grant, headers, path, query, status, size)
+                log(
+                    (
+                        make,
+                        begun,
+                        perf_counter(),
+                        get_ident(),
+                        notes,
+                        client,
+                        grant,
+                        # A transport may leave it out of the headers of a GET request.
+                        headers.get("REQUEST_METHOD", "GET"),
+                        path,
+                        query,
+                        response.status,
+                        len(response.body),
+                        0,
+                    )
+                )
             return response
 
         return wrapped
 
-    def _log(
-        self,
-        notes: trace.Trace,
-        client: str | None,
-        grant: object,
-        sent: Mapping[str, Any],
-        path: str,
-        query: str,
-        status: int,
-        size: int | None,
-        whole: int = 0,
-    ) -> None:
-        seconds = perf_counter() - notes.begun
-        client = client or "-"
-        if self._addresses != "full":
-            client = _network(client) if self._addresses == "network" else "-"
-        # A transport may leave it out of the headers of a GET request.
-        method = sent.get("REQUEST_METHOD", "GET")
-        path = (path if path.isascii() else utf8(path)) or "/"
-        if "/~" in path:
-            path = masked_path(path)
-        identity = {} if self._virtual_of is None else _identity(grant, self._virtual_of(path))
-        if query:
-            query = masked(query)
-        is_truncated = (size or 0) < whole
-        text, fields = "", None
-        if self._is_json:
-            fields = {
-                "client": client,
-                "method": method,
-                "path": path,
-                "query": query,
-                "status": status,
-                "bytes": size,
-                "seconds": round(seconds, 6),
-                "cache": notes.cache,
-                **identity,
-            }
-            if is_truncated:
-                fields["truncated"] = True
-            if self._steps:
-                fields["steps"] = {name: round(taken, 6) for name, taken in notes.steps.items()}
-        else:
-            target = f"{path}?{query}" if query else path
-            shown = "-" if size is None else size
-            text = f"{client} {method} {target} {status} {shown} {seconds:.6f} {notes.cache}"
-            for name, item in identity.items():
-                text += f" {name}={quote(item)}"
-            if is_truncated:
-                text += " truncated"
-            if self._steps:
-                text += "".join(f" {name}={taken:.6f}" for name, taken in notes.steps.items())
-        log = destination()
-        if log is not None and log.batches is not None:
-            log.batches.add(log.info_line(text, fields))
-        elif fields is None:
+    def _log(self, entry: Entry) -> None:
+        batches = destination.batches
+        if batches is not None:
+            batches.add_entry(entry)
+            return
+        text, fields = self._content(entry)
+        if fields is None:
             logger.info("%s", text)
         else:
             # A JSON formatter uses the fields, any other formatter the text.
             logger.info("%s", json.dumps(fields, ensure_ascii=False), extra={"fields": fields})
-
-
-def _identity(grant: object, virtual: str) -> dict[str, str]:
-    """Return the fields of a line that say who asked, without a credential."""
-    key = tag = ""
-    if isinstance(grant, Grant):
-        key, tag = "" if grant.principal.is_anonymous else grant.principal.account, grant.tag
-    return {"key": key or "-", "class": tag or "-", "virtual": virtual or "-"}
-
-
-def _network(address: str) -> str:
-    """Return the network of an address, /24 or /48: it does not identify a client."""
-    try:
-        found = ipaddress.ip_address(address)
-    except ValueError:
-        return "-"
-    if isinstance(found, ipaddress.IPv6Address):
-        mapped = found.ipv4_mapped
-        if mapped is None:
-            return str(ipaddress.ip_network((int(found) >> 80 << 80, 48)))
-        found = mapped
-    return str(ipaddress.ip_network((int(found) >> 8 << 8, 24)))
 
 
 def _size(result: Iterable[bytes] | None) -> int | None:

@@ -1,7 +1,8 @@
 """Lines of the log, written in batches by a thread of their own.
 
-Threads that serve only append a line: whatever happens to the destination of the log, none of them
-waits.
+Threads that serve only append an entry: whatever happens to the destination of the log, none of
+them waits. The lines of entries are made together, because code that has just run is several times
+faster than code that other work has displaced from the caches of the processor.
 """
 
 from __future__ import annotations
@@ -13,17 +14,26 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import Final
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, Final
 
 # Seconds that a line waits at most for more of them.
 _PERIOD: Final = 0.25
 # Characters that wait for a destination that is slow. Lines beyond are lost.
 _MOST_WAITING: Final = 4 << 20
 _LARGEST: Final = 1 << 20
+TOGETHER = 32
+"""Entries whose lines are made at a time."""
+
+MakeLines = Callable[[Sequence[Any]], list[str]]
+"""Makes the lines of some entries that begin with it."""
+Entry = tuple[Any, ...]
+"""What lines are made of; its first item is a `MakeLines`."""
 
 
 class Batches:
-    """Lines that wait to be written, in their order, and the thread that writes them.
+    """Entries and lines that wait to be written, in their order, and the thread that writes them.
 
     Args:
         write: writes lines without their ends; may wait.
@@ -38,6 +48,7 @@ class Batches:
         failed: Callable[[Exception], None],
     ) -> None:
         self._write, self._report, self._failed = write, report, failed
+        self._entries: list[Entry] = []
         self._lines: list[str] = []
         self._waiting = self._lost = 0
         self._is_writing = False
@@ -47,11 +58,18 @@ class Batches:
 
     def add(self, line: str) -> None:
         """Have a line written soon, or count it as lost if too many wait."""
-        if self._waiting > _MOST_WAITING:
-            self._lose(1)
-            return
-        self._lines.append(line)
-        self._waiting += len(line)
+        self.add_entry((_as_they_are, line))
+
+    def add_entry(self, entry: Entry) -> None:
+        """Have the line of an entry made and written soon; see `add`."""
+        entries = self._entries
+        entries.append(entry)
+        # If another thread makes lines now, a later entry has those of this one made.
+        if len(entries) >= TOGETHER and self._lock.acquire(blocking=False):
+            try:
+                self._make_lines()
+            finally:
+                self._lock.release()
 
     def hurry(self) -> None:
         """Have the lines that wait written now."""
@@ -60,38 +78,57 @@ class Batches:
     def flush(self, seconds: float) -> None:
         """Return when all lines are written, or the destination takes none for so long."""
         end = time.monotonic() + seconds
-        while (self._lines or self._is_writing) and time.monotonic() < end:
+        while (self._entries or self._lines or self._is_writing) and time.monotonic() < end:
             self.hurry()
             time.sleep(0.002)
 
-    def _lose(self, lines: int) -> None:
-        with self._lock:
-            self._lost += lines
+    def _make_lines(self) -> None:
+        """Make the lines of all entries, with the lock held."""
+        # Other threads append meanwhile. Each of these operations is done as a whole.
+        entries = self._entries[:]
+        del self._entries[: len(entries)]
+        for make, group in groupby(entries, itemgetter(0)):
+            several = list(group)
+            try:
+                lines = make(several) if self._waiting <= _MOST_WAITING else []
+            except Exception as error:  # noqa: BLE001 - no request fails because of its line
+                lines = []
+                self._failed(error)
+            self._lost += len(several) - len(lines)
+            self._lines += lines
+            self._waiting += sum(map(len, lines))
 
     def _run(self) -> None:
         while True:
             self._wanted.wait(_PERIOD)
             self._wanted.clear()
-            if self._lines:
+            if self._entries or self._lines:
                 self._is_writing = True
                 self._write_all()
                 self._is_writing = False
 
     def _write_all(self) -> None:
-        # Other threads append meanwhile. Each of these operations is done as a whole.
-        lines = self._lines[:]
-        del self._lines[: len(lines)]
-        self._waiting = 0
+        with self._lock:
+            self._make_lines()
+            lines, self._lines = self._lines, []
+            self._waiting = 0
+        if not lines:
+            return
         try:
             self._write(lines)
         except Exception as error:  # noqa: BLE001 - the thread must survive
-            self._lose(len(lines))
+            with self._lock:
+                self._lost += len(lines)
             self._failed(error)
             return
         with self._lock:
             lost, self._lost = self._lost, 0
         if lost:
             self._report(lost)
+
+
+def _as_they_are(entries: Sequence[Entry]) -> list[str]:
+    return [line for _, line in entries]
 
 
 def write_lines(descriptor: int, lines: Sequence[str]) -> None:

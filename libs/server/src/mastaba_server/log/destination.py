@@ -7,10 +7,13 @@ import sys
 import threading
 from dataclasses import dataclass
 
+from mastaba_server.log.batches import Batches
 from mastaba_server.log.handlers import FileHandler, LogHandler
 from mastaba_server.log.lines import JSONFormatter, LineFormatter
 
 _destination: LogHandler | None = None
+batches: Batches | None = None
+"""What writes the log of a process that serves; None in others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +58,8 @@ def configure(config: LoggerConfig) -> None:
             root.removeHandler(old)
             old.close()
     root.addHandler(handler)
-    global _destination
-    _destination = handler
+    global _destination, batches
+    _destination, batches = handler, None
     root.setLevel(logging.WARNING)
     for name in ("mastaba", "mastaba_server"):
         logging.getLogger(name).setLevel(config.level.upper())
@@ -67,9 +70,11 @@ def configure(config: LoggerConfig) -> None:
 
 def begin_batches() -> None:
     """Leave the log to a thread of its own, in a process that serves. Its requests never wait."""
+    global batches
     handler = destination()
     if handler is not None:
         handler.begin_batches()
+        batches = handler.batches
 
 
 def destination() -> LogHandler | None:

@@ -35,8 +35,8 @@ class LogHandler(logging.StreamHandler[IO[str]]):
     _silent_until = 0.0
     _lost = 0
     batches: Batches | None = None
-    info_line: Callable[[str, Fields | None], str]
-    """Returns the line of a message of severity info, by the calling thread."""
+    info_line: Callable[[str, Fields | None, float, int], str]
+    """Returns the line of a message of severity info, for its time and thread."""
 
     def emit(self, record: logging.LogRecord) -> None:
         if self.batches is not None:

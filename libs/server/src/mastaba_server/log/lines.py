@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-import time
 from datetime import datetime
-from threading import get_ident
 from typing import Any
 
 from mastaba_server.errors import escaped
@@ -26,11 +24,15 @@ class LineFormatter(logging.Formatter):
         return "\t".join((*map(str, _columns(record).values()), escaped(text)))
 
     @staticmethod
-    def info(text: str, fields: Fields | None) -> str:
-        """Return the line of a message, or of fields, as `format` would."""
+    def info(text: str, fields: Fields | None, moment: float, thread: int) -> str:
+        """Return the line of a message, or of fields, as `format` would.
+
+        Args:
+            moment: in Unix seconds.
+        """
         if fields is not None:
             text = json.dumps(fields, ensure_ascii=False)
-        return f"{stamp(time.time())}\t{_process}\t{get_ident()}\tinfo\t{escaped(text)}"
+        return f"{stamp(moment)}\t{_process}\t{thread}\tinfo\t{escaped(text)}"
 
 
 class JSONFormatter(logging.Formatter):
@@ -45,12 +47,12 @@ class JSONFormatter(logging.Formatter):
         return json.dumps(entry)
 
     @staticmethod
-    def info(text: str, fields: Fields | None) -> str:
-        """Return the line of a message, or of fields, as `format` would."""
+    def info(text: str, fields: Fields | None, moment: float, thread: int) -> str:
+        """Return the line of a message, or of fields, as `format` would; see `LineFormatter`."""
         columns = {
-            "time": stamp(time.time()),
+            "time": stamp(moment),
             "process": _process,
-            "thread": get_ident(),
+            "thread": thread,
             "severity": "info",
         }
         return json.dumps(columns | ({"message": text} if fields is None else fields))
@@ -67,14 +69,19 @@ def _columns(record: logging.LogRecord) -> dict[str, Any]:
 
 def stamp(moment: float) -> str:
     """Return a time in Unix seconds as local time with microseconds and UTC offset."""
+    second, begin, offset = second_of(moment)
+    return f"{begin}.{int((moment - second) * 1e6):06d}{offset}"
+
+
+def second_of(moment: float) -> tuple[int, str, str]:
+    """Return the second of a time: in Unix time, as local time, and its UTC offset."""
     global _second
-    second, begin, offset = _second
-    if int(moment) != second:
+    found = _second
+    if int(moment) != found[0]:
         second = int(moment)
         text = datetime.fromtimestamp(second).astimezone().isoformat()
-        begin, offset = text[:19], text[19:]
-        _second = second, begin, offset
-    return f"{begin}.{int((moment - second) * 1e6):06d}{offset}"
+        found = _second = second, text[:19], text[19:]
+    return found
 
 
 # A system call for each line would take longer than the rest of it.
@@ -88,5 +95,5 @@ def _in_child() -> None:
 
 os.register_at_fork(after_in_child=_in_child)
 
-# The second of the last line: its number in Unix time, its text, and the UTC offset.
+# Of the last line.
 _second = (-1, "", "")

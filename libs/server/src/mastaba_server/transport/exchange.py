@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_REFUSED = ("401", "429")
+
 
 class Exchange(ABC):
     """A request, received completely before the application sees it, and its response.
@@ -148,6 +150,7 @@ class Exchange(ABC):
         elif self._head:
             raise AssertionError("start_response was called twice")
         self._set_head(status, headers)
+        self.connection.refused = status[:3] in _REFUSED
         return self._write
 
     def resume(self) -> None:

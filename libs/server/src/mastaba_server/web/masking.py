@@ -20,7 +20,9 @@ def masked(query: str) -> str:
     # Fast path: nearly all queries have nothing to mask, and no name to decode.
     lowered = query.lower()
     if (
-        "secret" in lowered
+        "key" in lowered
+        or "sig" in lowered
+        or "secret" in lowered
         or "token" in lowered
         or "password" in lowered
         or ("%" in query and _has_encoded_name(query))

@@ -22,7 +22,6 @@ from mastaba_access.auth.addresses import quoted, taken_apart
 from mastaba_access.auth.returning import safe_return
 from mastaba_access.auth.signing import require_signable, signed
 from mastaba_access.classes import ClassGrant
-from mastaba_access.gate import RulesGate
 from mastaba_access.identifiers.faults import refuse
 from mastaba_access.identifiers.fronts import Fronts
 from mastaba_access.identifiers.issuers import issuer_of
@@ -173,10 +172,13 @@ class AuthService(Service):
             raise UnknownPathError("there is nothing at this path")
         checked = taken_apart(target, self._prefix, self.site.roots, gate.query_names)
         environ = request.environ
-        if checked.shown:
+        # What is sent besides must not make further entries, and what has no effect here decides
+        # as little when the request arrives: its headers may then.
+        shown = gate.deciding(checked.shown)
+        if shown:
             referer = environ.get(_REFERER)
             sent = {**environ, "HTTP_REFERER": referer} if referer else environ
-            grant = self._grant(gate, checked.shown, sent)
+            grant = self._grant(gate, shown, sent)
             if grant.narrow is not None:
                 grant = grant.narrow(sent)
         else:
@@ -192,9 +194,6 @@ class AuthService(Service):
         return Response(200, headers)
 
     def _grant(self, gate: Gate, shown: tuple[Shown, ...], environ: Mapping[str, Any]) -> Grant:
-        if isinstance(gate, RulesGate):
-            # What is sent besides must not make further entries.
-            shown = gate.deciding(shown)
         found = self._grants.get(shown)
         if found is not None and found.epoch == gate.epoch and time.time() < found.ends:
             return found

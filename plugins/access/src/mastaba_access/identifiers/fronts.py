@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Final
 from mastaba.api.access import Form, Identifier, Principal, Shown
 from mastaba_access.identifiers.faults import refuse
 from mastaba_access.identifiers.refusals import unknown
+from mastaba_server.access.clients import is_ipv4
 
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -135,6 +136,9 @@ class Fronts:
         return bool(self._networks) and _is_within(peer, self._networks)
 
     def _client_of(self, peer: str, kind: int, text: str) -> str:
+        if not kind and is_ipv4(text):
+            # One hop, in the usual form: many clients, of which few are remembered.
+            return text
         if len(text) > _LONGEST:
             return ""
         hops = text.split(",")

@@ -17,6 +17,8 @@ _SLOT: Final = struct.Struct("<QddII")
 """Fingerprint of the subject, start of its window, end of its block, failures, unused."""
 _WAYS: Final = 4
 """Slots in which a subject may be."""
+_FINGERPRINTS: Final = struct.Struct("<" + "Q24x" * _WAYS)
+"""Those of the slots of a set."""
 _SETS: Final = 4096
 _LEVEL: Final = struct.Struct("<dd")
 
@@ -48,10 +50,13 @@ class Failures:
             AccessError: 429; the subject has failed too often.
         """
         fingerprint, at = self._place(address, who)
+        # Not locked: what is read while another process writes is a slot before or after.
+        memory = self._shared.memory
+        if fingerprint not in _FINGERPRINTS.unpack_from(memory, at):
+            return
         now = time.monotonic()
         for offset in range(at, at + _WAYS * _SLOT.size, _SLOT.size):
-            # Not locked: what is read while another process writes is a slot before or after.
-            found, _, blocked, _, _ = _SLOT.unpack_from(self._shared.memory, offset)
+            found, _, blocked, _, _ = _SLOT.unpack_from(memory, offset)
             if found == fingerprint and blocked > now:
                 raise too_many(blocked - now)
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from mastaba.api.access import Principal
@@ -106,13 +107,13 @@ class RuleSet:
         further = (*scope_rules(visit.principal), *own_rules(visit.identity, self.areas))
         return (*further, *(rule for rule in self.rules if rule.matches(visit, self.groups, at)))
 
-    @property
+    @cached_property
     def depends_on_place(self) -> bool:
         """Whether a rule asks for the address of the client or the referer."""
         selectors = (*(one.who for one in self.rules), *(one.who for one in self.rates))
         return any(who and self.groups.depend_on_place(who) for who in selectors)
 
-    @property
+    @cached_property
     def takes_by_claims(self) -> bool:
         """Whether a claim may take something from a user, who would have it without the claim."""
         everything: tuple[Rule | Rate, ...] = (*self.rules, *self.rates)

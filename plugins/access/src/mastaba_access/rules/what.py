@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import translate
+from itertools import compress
 from typing import Final
 
 from mastaba.api.catalogue import Layer
@@ -60,10 +61,10 @@ class Layers:
 
     def of(self, bits: int) -> Iterator[str]:
         """Return the identifiers for some bits, in order."""
-        while bits:
-            lowest = bits & -bits
-            yield self.names[lowest.bit_length() - 1]
-            bits ^= lowest
+        if bits == self.all:
+            return iter(self.names)
+        # Faster than to take one bit after the other from a long integer.
+        return compress(self.names, map("1".__eq__, reversed(f"{bits:b}")))
 
     def _matched(self, selector: str) -> int:
         if selector.startswith(("keyword:", "dataset:")):

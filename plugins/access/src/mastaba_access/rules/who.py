@@ -153,7 +153,14 @@ def parse_selectors(found: Sequence[str | Sequence[str]]) -> Alternatives:
 
 def match(alternatives: Alternatives, visit: Visit, groups: Groups) -> bool:
     """Return whether one of the alternatives matches a visit."""
-    return any(all(one.matches(visit, groups) for one in every) for every in alternatives)
+    # Without generators: a new visit is compared with all rules.
+    for every in alternatives:
+        for one in every:
+            if not one.matches(visit, groups):
+                break
+        else:
+            return True
+    return False
 
 
 class Groups:
