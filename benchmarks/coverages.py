@@ -20,7 +20,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+import urllib.request
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -35,7 +36,7 @@ from benchmarks import plugins
 from benchmarks.client import Answers, ask_steadily
 from benchmarks.formula import SLAB, TILE, by_formula, encoded_heights, heights, kind_of
 from benchmarks.processes import cpu_seconds, memory_of
-from benchmarks.servers import plain_http
+from benchmarks.servers import Target, folder_of_files, plain_http
 from mastaba_writer.installation import layer_document, write_installation
 from mastaba_writer.pyramids import LevelPlan, write_pyramid
 from mastaba_writer.tile_matrix_sets import synthetic
@@ -51,6 +52,10 @@ RATE: Final = 100
 CONNECTIONS: Final = 4
 """Connections of their client, so that each process of the server has some."""
 COVERAGE: Final = "/ogcapi/collections/heights/coverage"
+JOBS: Final = "/export/processes/export-coverage/execution"
+LARGE: Final = "large.bin"
+EXPORTS: Final = "exports"
+"""Folder of the jobs, beside the layers."""
 
 Floats = npt.NDArray[np.float32]
 
@@ -67,6 +72,8 @@ def main() -> int:
         help="let a formula make the slabs when they are read: windows of any size need no room",
     )
     parser.add_argument("--folder", help="for the pyramid, which is kept there")
+    parser.add_argument("--server-cpus", type=_cpus, help="processors of the server, as 0,1")
+    parser.add_argument("--client-cpus", type=_cpus, help="processors of all clients")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="mastaba-coverages-") as temporary:
         folder = Path(arguments.folder or temporary)
@@ -75,17 +82,53 @@ def main() -> int:
         server_json = write_heights(folder, arguments.side, formula=arguments.formula)
         if not arguments.latency:
             _downloads(server_json, Path(temporary), arguments.side, arguments.ranges)
-        target = plain_http(server_json, Path(temporary), workers=2, threads=4)
+        with _only_on(arguments.server_cpus):
+            target = plain_http(server_json, Path(temporary), workers=2, threads=4)
+            files = _control(Path(temporary))
         try:
             assert target.pid is not None
-            latency = _Server(target.address, target.pid), arguments.side, arguments.seconds
-            _latency(*latency, _Load(2, "20M", server_json))
-            _latency(*latency, _Load(2, "100G", server_json))
-            _latency(*latency, _Load(4, "20M"))
-            _latency(*latency, _Load(4, "100G"))
+            server = _Server(target.address, target.pid)
+            jobs = server_json.parent / EXPORTS / "jobs"
+            loads = [
+                _Load(idle=os.sched_getaffinity(0)),
+                _Load(2, "20M", files=f"{files.address}/{LARGE}"),
+                _Load(jobs=jobs),
+                _Load(2, "20M"),
+                _Load(2, "20M", jobs),
+                _Load(2, "100G", jobs),
+                _Load(4, "20M"),
+                _Load(4, "100G"),
+            ]
+            with _only_on(arguments.client_cpus):
+                _latency(server, arguments.side, arguments.seconds, loads)
         finally:
+            files.stop()
             target.stop()
     return 0
+
+
+def _control(folder: Path) -> Target:
+    """Start nginx with a large file, which takes no room on the disk."""
+    with (folder / LARGE).open("wb") as file:
+        file.truncate(1 << 30)
+    # nginx changes its user.
+    folder.chmod(0o755)
+    return folder_of_files(folder, folder)
+
+
+def _cpus(text: str) -> frozenset[int]:
+    return frozenset(map(int, text.split(",")))
+
+
+@contextmanager
+def _only_on(cpus: frozenset[int] | None) -> Iterator[None]:
+    """Run this thread, and what it starts meanwhile, on some processors only; None for all."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cpus or before)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def _downloads(server_json: Path, folder: Path, side: int, ranges: int) -> None:
@@ -150,15 +193,21 @@ def write_heights(folder: Path, side: int, *, formula: bool) -> Path:
     if formula:
         by_formula(folder / "pyramids/heights.json")
     layer = layer_document(
-        folder / "pyramids/heights.json", tile_matrix_sets={"GRID": matrices}, coverages=True
+        folder / "pyramids/heights.json",
+        tile_matrix_sets={"GRID": matrices},
+        coverages=True,
+        export={"enabled": True},
     )
     server_json = write_installation(
         folder,
         layers={"heights": layer},
         tile_matrix_sets={"GRID": matrices},
-        services=["wms", "wmts", "ogcapi"],
+        services=["wms", "wmts", "ogcapi", "export"],
         public_url="http://127.0.0.1",
-        services_overrides={"ogcapi": {"coverages": True}},
+        services_overrides={
+            "ogcapi": {"coverages": True},
+            "export": {"directory": str(folder / EXPORTS), "workers": 1},
+        },
     )
     ready.write_text(str(server_json))
     return server_json
@@ -183,6 +232,15 @@ class _Server:
             yield response
         finally:
             connection.close()
+
+    def send(self, method: str, path: str, content: Any = None) -> dict[str, Any]:
+        """Send a request with a JSON document; return that of the answer."""
+        data = None if content is None else json.dumps(content).encode()
+        headers = {"Content-Type": "application/json"}
+        request = urllib.request.Request(self.address + path, data, headers, method=method)
+        with urllib.request.urlopen(request, timeout=60) as response:
+            found: dict[str, Any] = json.loads(response.read())
+        return found
 
     def temporary_files(self) -> int:
         """Return the number of open files without a name, of all processes."""
@@ -397,26 +455,47 @@ class _Load:
     Attributes:
         downloads: number of them.
         rate: bytes a second of each, as curl has it.
-        job: server.json of an export that runs as workers of jobs do; None for none.
+        jobs: directory of the files of jobs, if the server runs one; None for none.
+        files: address of a file that is downloaded instead of an answer of the server: so much
+            latency comes from clients and the kernel.
+        idle: processors that are kept busy by processes which give way to all others: so much
+            latency comes from a machine on which anything else runs.
     """
 
-    downloads: int
-    rate: str
-    job: Path | None = None
+    downloads: int = 0
+    rate: str = ""
+    jobs: Path | None = None
+    files: str = ""
+    idle: Collection[int] = ()
 
     def __str__(self) -> str:
-        job = "" if self.job is None else " and a job"
-        return f"{self.downloads} downloads of {self.rate}B/s each{job}"
+        source = " from nginx" if self.files else ""
+        parts = [f"{self.downloads} downloads of {self.rate}B/s each{source}"] * (
+            self.downloads > 0
+        )
+        parts += ["a job"] if self.jobs else []
+        parts += [f"{len(self.idle)} idle loops"] if self.idle else []
+        return " and ".join(parts) or "nothing"
 
     @contextmanager
-    def running(self, address: str) -> Iterator[None]:
+    def running(self, server: _Server, download: str) -> Iterator[None]:
+        """Run all this beside what is done inside the context.
+
+        Args:
+            download: address of a large answer.
+        """
         stop = threading.Event()
-        works = [partial(_download, address, self.rate, stop) for _ in range(self.downloads)]
-        if self.job is not None:
-            works.append(partial(_export, self.job, stop))
+        curl = ["curl", "-s", "-g", "-f", "-o", "/dev/null", "--limit-rate", self.rate]
+        curl.append(self.files or download)
+        works = [partial(_repeat, curl, stop)] * self.downloads
+        works += [partial(_keep_busy, cpu, stop) for cpu in self.idle]
+        if self.jobs is not None:
+            works.append(partial(_export, server, self.jobs, stop))
         threads = [threading.Thread(target=work) for work in works]
         for thread in threads:
             thread.start()
+        # A job has to be planned, and all slabs to be read once.
+        time.sleep(2.0 if self.jobs else 0.3 if works else 0.0)
         try:
             yield
         finally:
@@ -425,50 +504,53 @@ class _Load:
                 thread.join()
 
 
-def _latency(server: _Server, side: int, seconds: float, load: _Load) -> None:
-    """Print the latency of tiles alone and under a load, in turns."""
-    address = f"{server.address}{COVERAGE}?{_subset(side)}&compression=none"
-    alone, beside = Answers(), Answers()
+def _latency(server: _Server, side: int, seconds: float, loads: Sequence[_Load]) -> None:
+    """Print the latency of tiles alone and under each load, in turns."""
+    download = f"{server.address}{COVERAGE}?{_subset(side)}&compression=none"
+    shown = [_Load(), *loads]
+    found = [Answers() for _ in shown]
     _tiles_for(server, side, seconds / ROUNDS)
     for _ in range(ROUNDS):
-        alone.latencies += _tiles_for(server, side, seconds / ROUNDS)
-        with load.running(address):
-            # An export has to start.
-            time.sleep(0.3 if load.job is None else 2)
-            beside.latencies += _tiles_for(server, side, seconds / ROUNDS)
-    print(f"latency of tiles in ms, {RATE} a second; beside {load}:")
+        for load, answers in zip(shown, found, strict=True):
+            with load.running(server, download):
+                answers.latencies += _tiles_for(server, side, seconds / ROUNDS)
     parts = (50, 95, 99)
-    for name, answers in (("alone", alone), ("beside", beside)):
-        shown = ", ".join(f"p{part} {1000 * answers.percentile(part / 100):.2f}" for part in parts)
-        print(f"  {name}: {shown}, {len(answers.latencies)} tiles")
-    ratios = (beside.percentile(part / 100) / alone.percentile(part / 100) for part in parts)
-    print("  ratios: " + ", ".join(f"{ratio:.2f}" for ratio in ratios))
+    print(f"latency of tiles in ms, {RATE} a second, and ratio to that beside nothing:")
+    for load, answers in zip(shown, found, strict=True):
+        texts = []
+        for part in parts:
+            taken, alone = answers.percentile(part / 100), found[0].percentile(part / 100)
+            texts.append(f"p{part} {1000 * taken:.2f} ({taken / alone:.2f})")
+        print(f"  beside {load}: {', '.join(texts)}, {len(answers.latencies)} tiles")
 
 
-def _download(address: str, rate: str, stop: threading.Event) -> None:
-    """Download again and again, in another process: it must not delay the measurement."""
-    command = ["curl", "-s", "-g", "-f", "-o", "/dev/null", "--limit-rate", rate, address]
-    _repeat(command, stop)
-
-
-def _export(server_json: Path, stop: threading.Event) -> None:
-    """Export the layer again and again, compressed, with the low priority of workers."""
-    with tempfile.TemporaryDirectory(prefix="mastaba-job-") as folder:
-        path = Path(folder) / "job.tif"
-        command = ["nice", "-n", "10", sys.executable, "-m", "mastaba", "export", "heights"]
-        command += [str(path), "-f", str(server_json), "--compression", "deflate"]
-        _repeat(command, stop, path)
-
-
-def _repeat(command: list[str], stop: threading.Event, made: Path | None = None) -> None:
-    """Run a program until it is told to stop.
-
-    Args:
-        made: file that it does not replace.
-    """
+def _export(server: _Server, jobs: Path, stop: threading.Event) -> None:
+    """Let the server export the layer again and again, compressed, until told to stop."""
+    order = {"inputs": {"layer": "heights", "format": "tif", "compression": "deflate"}}
     while not stop.is_set():
-        if made is not None:
-            made.unlink(missing_ok=True)
+        job = server.send("POST", JOBS, order)["jobID"]
+        path = f"/export/jobs/{job}"
+        while server.send("GET", f"{path}?f=json")["status"] in ("accepted", "running"):
+            if stop.wait(0.25):
+                break
+        server.send("DELETE", path)
+        while (jobs / job).exists():
+            # Its worker has not noticed yet.
+            time.sleep(0.05)
+
+
+def _keep_busy(cpu: int, stop: threading.Event) -> None:
+    """Use all time of a processor that nobody else wants, until told to stop."""
+    command = [sys.executable, "-c", "while True: pass"]
+    with subprocess.Popen(["chrt", "--idle", "0", *command]) as running:
+        os.sched_setaffinity(running.pid, {cpu})
+        stop.wait()
+        running.kill()
+
+
+def _repeat(command: list[str], stop: threading.Event) -> None:
+    """Run a program until it is told to stop, in another process: it must not delay others."""
+    while not stop.is_set():
         with subprocess.Popen(command, stdout=subprocess.DEVNULL) as running:
             while running.poll() is None and not stop.wait(0.05):
                 pass

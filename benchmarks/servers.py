@@ -231,6 +231,21 @@ def plain_http(
     return target
 
 
+def folder_of_files(files: Path, folder: Path) -> Target:
+    """Start nginx, which sends the files of a folder from the page cache.
+
+    Args:
+        folder: for what nginx writes.
+    """
+    target = Target("files", f"http://127.0.0.1:{free_port()}")
+    try:
+        _nginx(target, folder, "files", f"root {files}; sendfile on;")
+    except BaseException:
+        target.stop()
+        raise
+    return target
+
+
 def static_files(source: Target, requests: RequestClass, folder: Path) -> Target:
     """Start nginx on files with the responses of a running server: the cost of any server."""
     target = Target("file", f"http://127.0.0.1:{free_port()}", _FILE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 import sqlite3
 from contextlib import closing
@@ -137,6 +138,18 @@ def test_tables_of_mbtiles_are_those_that_other_programs_know(site: Site, tmp_pa
         "tiles_data": {"tile_data_id": "INTEGER", "tile_data": "BLOB"},
     }
     assert [name for (name,) in keys] == place
+
+
+def test_mbtiles_have_the_hash_of_all_tiles(site: Site, tmp_path: Path) -> None:
+    path = tmp_path / "a.mbtiles"
+    run(planned(site, "IMAGES", "mbtiles"), path)
+    places = sorted((int(z), x, (1 << int(z)) - 1 - y, data) for z, y, x, data in stored())
+    joined = b"".join(f"{z}{x}{y}".encode() + data for z, x, y, data in places)
+    with closing(sqlite3.connect(path)) as database:
+        (found,) = database.execute(
+            "SELECT value FROM metadata WHERE name = 'agg_tiles_hash'"
+        ).fetchone()
+    assert found == hashlib.md5(joined, usedforsecurity=False).hexdigest().upper()
 
 
 def test_mbtiles_rows_are_counted_from_the_bottom(site: Site, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import http.server
 import json
 import math
 import os
+import shutil
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ import numpy as np
 import pytest
 from tests.export.ground import NATIONAL_LEVELS, heights, opened, planned, write_world
 from tests.live.browsers import MAPLIBRE, drawn, web_clients
+from tests.tiny import tiny_installation
 
 from mastaba_export.run import run
 from mastaba_writer.installation import write_installation
@@ -191,3 +193,22 @@ def test_qgis_reads_size_place_and_values(geopackage: Path, tmp_path: Path) -> N
     read = np.fromfile(raw, np.float32).reshape(values.shape)
     known = np.isfinite(values)
     assert read[known].tobytes() == values[known].tobytes()
+
+
+@pytest.mark.skipif(shutil.which("mbtiles") is None, reason="mbtiles of martin is not installed")
+@pytest.mark.parametrize("dedup", ["small", "all"])
+@pytest.mark.parametrize("layer", ["RGB_PNG", "RGB_JPG", "VECTOR"])
+def test_martin_validates_mbtiles(tmp_path: Path, layer: str, dedup: str) -> None:
+    site = opened(tiny_installation(tmp_path / "tiny"))
+    out = tmp_path / "out.mbtiles"
+    run(planned(site, layer, "mbtiles", dedup=dedup), out)
+    site.catalogue.storages.close()
+    done = subprocess.run(
+        ["mbtiles", "validate", "--integrity-check", "full", str(out)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    said = done.stdout + done.stderr
+    assert done.returncode == 0, said
+    assert "WARN" not in said

@@ -12,6 +12,7 @@ from tests.access.identification.conftest import Credentials
 from tests.export.service.conftest import TILES, Exports
 from tests.series import LEVELS, series_installation, write_value
 
+from mastaba.api.tools import Plugins
 from mastaba.catalogue import Catalogue
 from mastaba.errors import NoSuchValueError, OverloadedError
 from mastaba_access.gate import RulesGate
@@ -25,7 +26,14 @@ DEFAULT, DEEP = {"layer": "ORTHO"}, {"layer": "ORTHO;time=1975"}
 class Ruled:
     """A server whose rules can change."""
 
-    def __init__(self, folder: Path, open_exports: Callable[..., Exports]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        open_exports: Callable[..., Exports],
+        plugins: Plugins | None = None,
+        **settings: Any,
+    ) -> None:
+        settings = {"enabled": True, "directory": str(folder / "export"), **settings}
         self._rules = folder / "rules.json"
         self._write()
         self.credentials = Credentials(folder)
@@ -35,12 +43,12 @@ class Ruled:
             folder / "server",
             services=["export"],
             export={"enabled": True},
-            services_overrides={"export": {"enabled": True, "directory": str(folder / "export")}},
+            services_overrides={"export": settings},
             server_overrides={"plugins": {"access": section}},
         )
         deep = (*LEVELS, LevelPlan("4", 4, 6, 8, 10))
         write_value(folder / "server", "value_1", (1, 2, 3), levels=deep)
-        self.exports = open_exports(server_json=server)
+        self.exports = open_exports(plugins, server_json=server)
         self.ask = self.exports.client.get
 
     def change(self, *rules: Any) -> None:

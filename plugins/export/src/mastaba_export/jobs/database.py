@@ -12,7 +12,6 @@ from mastaba_server.threads.database import DatabaseConnection
 
 _BUSY: Final = 30.0
 """Seconds to wait for another process that writes."""
-_VERSION: Final = 2
 _TABLES: Final = """
 CREATE TABLE jobs (
     id TEXT PRIMARY KEY,
@@ -43,8 +42,13 @@ CREATE INDEX jobs_by_owner ON jobs (owner, created);
 CREATE TABLE workers (id TEXT PRIMARY KEY, pid INTEGER NOT NULL, beat REAL NOT NULL) STRICT;
 CREATE TABLE owners (owner TEXT PRIMARY KEY, served INTEGER NOT NULL) STRICT;
 """
-_SINCE_1: Final = "ALTER TABLE jobs ADD COLUMN sources INTEGER NOT NULL DEFAULT 0"
-"""Whether results may name sources: those of older jobs name none."""
+_ADDED: Final = (
+    "ALTER TABLE jobs ADD COLUMN sources INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE jobs ADD COLUMN public INTEGER NOT NULL DEFAULT 0",
+)
+"""What each version has added to the first one. Results of older jobs name no sources, and are not
+public."""
+_VERSION: Final = 1 + len(_ADDED)
 
 
 class Database:
@@ -95,11 +99,12 @@ class Database:
             if version == 0:
                 for statement in _TABLES.split(";"):
                     connection.execute(statement)
-            if version in (0, 1):
-                connection.execute(_SINCE_1)
+            if version < _VERSION:
+                for statement in _ADDED[max(version - 1, 0) :]:
+                    connection.execute(statement)
                 connection.execute(f"PRAGMA user_version = {_VERSION}")
             connection.execute("COMMIT")
-            if version not in (0, 1, _VERSION):
+            if not 0 <= version <= _VERSION:
                 raise sqlite3.DatabaseError(f"it has version {version}, not {_VERSION}")
         except BaseException:
             connection.close()

@@ -73,8 +73,9 @@ def exporting(site: Site, settings: JobSettings) -> Perform:
         is_packed = planned.format in PACKED
         name = result_name(planned.layer.key, planned.format)
         path = Path(folder, name)
-        target = None if remote is None else remote.target(job.id, name)
-        size = _size(path, job, remote)
+        store = remote if settings.is_object(job.order) else None
+        target = None if store is None else store.target(job.id, name)
+        size = _size(path, job, store)
         if size is None:
             watched = _Watched(report, settings.limits.max_bytes, job)
             if is_packed:

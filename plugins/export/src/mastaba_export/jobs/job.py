@@ -40,6 +40,7 @@ class Order:
         estimate: what the result is expected to have, as JSON.
         expected_bytes: bytes of the result.
         names_sources: whether the client may know the sources of the layer.
+        is_public: whether everybody may have the result.
     """
 
     owner: str
@@ -50,6 +51,7 @@ class Order:
     estimate: Mapping[str, Any]
     expected_bytes: int
     names_sources: bool = False
+    is_public: bool = False
 
 
 @dataclass(frozen=True, slots=True)

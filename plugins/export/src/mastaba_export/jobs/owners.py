@@ -51,7 +51,12 @@ def may_see(owner: str, asking: str) -> bool:
         asking: what `owner_of` returns for the request.
     """
     # Whoever is known owns its jobs; those of others are found by identifier alone.
-    return owner == asking or not owner.startswith(_PRINCIPAL)
+    return owner == asking or not is_principal(owner)
+
+
+def is_principal(owner: str) -> bool:
+    """Return whether an owner is a principal that access rules know."""
+    return owner.startswith(_PRINCIPAL)
 
 
 def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:

@@ -90,11 +90,12 @@ class Queue:
                 raise FullError(text, details, self._until_room(database, now))
             database.execute(
                 "INSERT INTO jobs (id, owner, process, layer, inputs, plan, estimate, bytes, state,"
-                " created, updated, sources) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'accepted', ?, ?, ?)",
+                " created, updated, sources, public)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'accepted', ?, ?, ?, ?)",
                 (
                     *(identifier, order.owner, order.process, order.layer),
                     *(json.dumps(order.inputs), order.plan, json.dumps(order.estimate)),
-                    *(order.expected_bytes, now, now, order.names_sources),
+                    *(order.expected_bytes, now, now, order.names_sources, order.is_public),
                 ),
             )
         return Job(identifier, order, State.ACCEPTED, created=now, updated=now)
@@ -299,7 +300,8 @@ class Queue:
 
 _COLUMNS: Final = (
     "id, owner, process, layer, inputs, plan, estimate, bytes, state, progress, message,"
-    " checkpoint, status, attempts, worker, files, sources, created, started, updated, finished"
+    " checkpoint, status, attempts, worker, files, sources, public, created, started, updated,"
+    " finished"
 )
 
 
@@ -310,12 +312,17 @@ def _jobs(database: sqlite3.Connection, rest: str, *values: Any) -> list[Job]:
 
 def _job(row: tuple[Any, ...]) -> Job:
     identifier, owner, process, layer, inputs, plan, estimate, size, state, *rest = row
-    progress, message, checkpoint, status, attempts, worker, files, sources, *times = rest
+    progress, message, checkpoint, status, attempts, worker, files, *rest = rest
+    sources, public, *times = rest
     created, started, updated, finished = times
     wanted: Mapping[str, Any] = json.loads(inputs)
     return Job(
         identifier,
-        Order(owner, process, layer, wanted, plan, json.loads(estimate), size, bool(sources)),
+        Order(
+            *(owner, process, layer, wanted, plan, json.loads(estimate), size),
+            names_sources=bool(sources),
+            is_public=bool(public),
+        ),
         State(state),
         progress,
         message,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import Layer
+    from mastaba_export.jobs.job import Order
 
 SWITCH: Final = "export"
 """Key of layer descriptors, and name of the service."""
@@ -58,6 +59,7 @@ class JobSettings:
         owner_header: key of the WSGI environment that names the owner of a job; empty for none.
         gateways: addresses from which that header is believed.
         results: container of an object store and start of the keys of results; empty for files.
+        results_url: address at which the store publishes those keys; empty if it does not.
         limits: of jobs.
     """
 
@@ -72,12 +74,17 @@ class JobSettings:
     owner_header: str = ""
     gateways: Networks = ()
     results: str = ""
+    results_url: str = ""
     limits: Limits = field(default_factory=Limits)
 
     @property
     def silence(self) -> float:
         """Seconds without a sign of life after which a worker counts as dead."""
         return 4 * self.heartbeat
+
+    def is_object(self, order: Order) -> bool:
+        """Return whether the result of an order is an object: what is published is for all."""
+        return bool(self.results) and (order.is_public or not self.results_url)
 
 
 _DEFAULTS: Final = JobSettings()
@@ -153,6 +160,13 @@ SETTINGS_SCHEMA: Final[Mapping[str, Any]] = {
         "description": "Container of an object store, and start of the keys, for results: "
         "s3://bucket/prefix. Without it, results are files in the directory.",
     },
+    "results_url": {
+        "type": "string",
+        "pattern": "^https?://[^/?#]+(/[^?#]*)?$",
+        "description": "Address at which everybody can read the container and keys of results: "
+        "links to results lead there. Results that not everybody may have are then files in the "
+        "directory.",
+    },
     "limits": {
         "type": "object",
         "additionalProperties": False,
@@ -210,6 +224,7 @@ def job_settings(own: Mapping[str, Any]) -> JobSettings:
         owner_header=f"HTTP_{header.upper().replace('-', '_')}" if header else "",
         gateways=tuple(ipaddress.ip_network(text) for text in own.get("gateways", _LOOPBACK)),
         results=own.get("results", ""),
+        results_url=own.get("results_url", "").rstrip("/"),
         limits=Limits(**own.get("limits", {})),
     )
 

@@ -101,10 +101,17 @@ def job_list(
     return {"jobs": [_short_status(job, uri) for job in jobs], "links": links}
 
 
-def results_of(job: Job, uri: str) -> dict[str, Any]:
-    """Return the result of a job: a link to its file."""
+def results_of(job: Job, uri: str, results_url: str = "") -> dict[str, Any]:
+    """Return the result of a job: a link to its file.
+
+    Args:
+        uri: of the service.
+        results_url: address of the results that are public; empty if they are not published.
+    """
     (file,) = job.files
-    href = f"{uri}/jobs/{job.id}/files/{quote(file.name, safe='')}"
+    name = quote(file.name, safe="")
+    is_published = results_url and job.order.is_public
+    href = f"{results_url}/{job.id}/{name}" if is_published else f"{uri}/jobs/{job.id}/files/{name}"
     found: dict[str, Any] = {"href": href, "type": file.media_type, "title": file.name}
     return {"result": found | {"length": file.size}}
 

@@ -18,11 +18,12 @@ from mastaba_export.errors import ExportTooLargeError, InvalidRequestError
 from mastaba_export.formats import UPLOADED
 from mastaba_export.jobs.exporting import PACKED
 from mastaba_export.jobs.job import Order
+from mastaba_export.jobs.owners import is_principal
 from mastaba_export.jobs.refusals import TooLargeError
 from mastaba_export.jobs.results import check_room, clean
 from mastaba_export.plan import plan
 from mastaba_export.request import ExportRequest
-from mastaba_export.service.shown import check_open, is_whole, shows_sources
+from mastaba_export.service.shown import check_open, is_whole, public_view, shows_sources
 from mastaba_server.cancellation import aside
 
 if TYPE_CHECKING:
@@ -104,7 +105,15 @@ class Orders:
             # A directory is there until its ZIP file is complete.
             expected_bytes=int(estimate["bytes"]) * (2 if format in PACKED else 1),
             names_sources=names_sources,
+            is_public=self._is_public(str(layer), base, owner, names_sources=names_sources),
         )
+
+    def _is_public(self, name: str, layer: str, owner: str, *, names_sources: bool) -> bool:
+        """Return whether everybody may have what an owner orders of a layer."""
+        if not self._queue.settings.results_url or is_principal(owner):
+            return False
+        view = public_view(name, layer, self._site)
+        return view is not None and (not names_sources or shows_sources(name, layer, view))
 
     def _base(self, name: object, process: Process) -> str:
         """Return the identifier of the layer in the name of it, or of a value or version."""
@@ -135,7 +144,7 @@ class Orders:
         limits = self._queue.settings.limits
         check_size(order.estimate, limits)
         clean(self._queue, self._results)
-        is_uploaded = self._results.is_left_to_workers and order.inputs["format"] in UPLOADED
+        is_uploaded = self._queue.settings.is_object(order) and order.inputs["format"] in UPLOADED
         check_room(self._results, 0 if is_uploaded else order.expected_bytes)
         return self._queue.submit(order, limits.directory_bytes)
 

@@ -148,7 +148,8 @@ class Pages:
     def results(self, content: Content) -> str:
         """Return the page of a result."""
         file = content["result"]
-        href = f"{self._base}{file['href'][len(self._uri) :]}"
+        own = file["href"].removeprefix(f"{self._uri}/")
+        href = own if own == file["href"] else f"{self._base}/{own}"
         facts = [("Media type", file["type"]), ("Bytes", file["length"])]
         return self._page(
             "Result", "", [Section(facts=facts, links=[(href, file["title"])])], "/jobs"

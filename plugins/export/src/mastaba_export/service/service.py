@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -71,7 +72,7 @@ from mastaba_export.service.processes import (
     process_address,
     process_list,
 )
-from mastaba_export.service.shown import check_open, is_whole
+from mastaba_export.service.shown import check_open, is_whole, shows_sources
 from mastaba_ows.links import HTML, JSON, OPENAPI
 from mastaba_ows.parameters import whole_number
 
@@ -118,6 +119,9 @@ class ExportService(Service):
             raise _fault("gateways", str(error), "write addresses or networks") from error
         if not own.directory:
             raise _fault("directory", "is missing", "name a directory for the queue and results")
+        if own.results_url and not own.results:
+            problem = "publishes objects, and results are files"
+            raise _fault("results_url", problem, "name the container in results, or remove it")
         layers = [
             layer
             for layer in self.published_layers()
@@ -318,7 +322,7 @@ class ExportService(Service):
                 if job.state is State.FAILED:
                     return failed(job.status, job.message)
                 _check_successful(job)
-                found = results_of(job, uri), pages.results
+                found = results_of(job, uri, self._own.results_url), pages.results
             case _:
                 raise UnknownPathError("there is nothing at this path")
         response = _answer(request, *found)
@@ -339,8 +343,8 @@ class ExportService(Service):
         """Return a job.
 
         Raises:
-            UnknownJobError: there is none, it has expired, its layer is no longer offered, or it
-                belongs to another principal.
+            UnknownJobError: there is none, it has expired, its layer or the sources that it names
+                are no longer shown to the client, or it belongs to another principal.
         """
         job = self._queue.job(identifier) if is_identifier(identifier) else None
         is_seen = job is not None and may_see(job.order.owner, owner_of(request.environ, self._own))
@@ -353,7 +357,10 @@ class ExportService(Service):
         is_kept = not job.state.is_final or time.time() - job.finished < self._own.keep
         name, layer = job.order.inputs["layer"], job.order.layer
         is_offered = layer in self._offered.get(job.order.process, ())
-        return is_kept and is_offered and is_whole(name, layer, self.site)
+        if not (is_kept and is_offered and is_whole(name, layer, self.site)):
+            return False
+        # The file says what the client knew who ordered it.
+        return not job.order.names_sources or shows_sources(name, layer, self.site)
 
     def _dismissed(self, request: Request, identifier: str) -> Job:
         """Dismiss a job, whatever its state, and remove its files."""
@@ -386,8 +393,10 @@ class ExportService(Service):
         return unmet(response) if response.status >= 400 else response
 
     def _body(self, job: Job, file: ResultFile) -> AddressableBody:
-        if self._remote is None:
-            return FileBody(self._results.path(job.id, file.name))
+        path = self._results.path(job.id, file.name)
+        # Beside objects, there are files, if objects are published.
+        if self._remote is None or os.path.exists(path):
+            return FileBody(path)
         from mastaba_export.jobs.remote import ObjectBody
 
         storage = self.site.catalogue.storages.open(*self._remote.container)

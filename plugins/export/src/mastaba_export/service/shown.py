@@ -9,6 +9,7 @@ from mastaba.api.catalogue import Catalogue
 from mastaba.api.containers import TileReader
 from mastaba.api.services import Site
 from mastaba.errors import AccessError, OverloadedError, RequestError
+from mastaba_export.jobs.settings import SWITCH
 
 
 def is_whole(name: str, layer: str, site: Site) -> bool:
@@ -55,21 +56,41 @@ def shows_sources(name: str, layer: str, site: Site) -> bool:
     Args:
         name, layer, site: as for `is_whole`.
     """
-    if site.main is None:
-        return True
-    for service, kind in site.main.plugins.services.items():
-        if service not in site.main.services or not hasattr(kind, "sources_in"):
-            continue
-        if service not in site.services:
-            return False
-        found = site.services[service]
-        shown = found.site.catalogue.layers.get(layer)
-        if shown is None or not found.publishes(shown) or not is_whole(name, layer, found.site):
-            return False
-        try:
-            check_open(name, layer, found.site)
-        except AccessError:
-            return False
+    main = site.main
+    return main is None or all(
+        _shows(name, layer, site, service)
+        for service, kind in main.plugins.services.items()
+        if service in main.services and hasattr(kind, "sources_in")
+    )
+
+
+def public_view(name: str, layer: str, site: Site) -> Site | None:
+    """Return the view of clients that nobody knows, if they may export a layer.
+
+    Args:
+        name, layer: as for `is_whole`.
+        site: any view.
+    """
+    if site.gate is None:
+        return site
+    # The empty tag is that of the public when the server started.
+    public = site.gate.grant((), {}, "").tag
+    found = (site.main or site).view(public, site.virtual)
+    return found if _shows(name, layer, found, SWITCH) else None
+
+
+def _shows(name: str, layer: str, site: Site, service: str) -> bool:
+    """Return whether a service of a view shows a layer uncut and unlocked."""
+    if service not in site.services:
+        return False
+    found = site.services[service]
+    shown = found.site.catalogue.layers.get(layer)
+    if shown is None or not found.publishes(shown) or not is_whole(name, layer, found.site):
+        return False
+    try:
+        check_open(name, layer, found.site)
+    except AccessError:
+        return False
     return True
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -82,9 +83,20 @@ class MBTilesWriter(SQLiteWriter):
         return super().sync()
 
     def finish(self, changed: Sequence[str]) -> None:
-        rows = sorted(self._metadata(changed).items())
-        self.many("INSERT OR REPLACE INTO metadata VALUES (?, ?)", rows)
+        values = {**self._metadata(changed), "agg_tiles_hash": self._hash()}
+        self.many("INSERT OR REPLACE INTO metadata VALUES (?, ?)", sorted(values.items()))
         self.complete()
+
+    def _hash(self) -> str:
+        """Return the hash of all tiles, by which ``mbtiles`` of martin validates and compares."""
+        digest = hashlib.md5(usedforsecurity=False)
+        for zoom, column, row, payload in self.rows(
+            "SELECT zoom_level, tile_column, tile_row, tile_data FROM tiles "
+            "ORDER BY zoom_level, tile_column, tile_row"
+        ):
+            digest.update(b"%d%d%d" % (zoom, column, row))
+            digest.update(payload)
+        return digest.hexdigest().upper()
 
     def _metadata(self, changed: Sequence[str]) -> dict[str, str]:
         plan, box = self.plan, bounds_of(self.plan)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,6 +72,13 @@ class SQLiteWriter(Writer):
             return self._connection.execute(statement, tuple(values))
         except sqlite3.Error as error:
             raise WriteError(f"{self.part.name} cannot be written: {error}") from None
+
+    def rows(self, statement: str) -> Iterator[tuple[Any, ...]]:
+        """Yield what a statement finds."""
+        try:
+            yield from self.run(statement)
+        except sqlite3.Error as error:
+            raise WriteError(f"{self.part.name} cannot be read: {error}") from None
 
     def many(self, statement: str, rows: Iterable[tuple[Any, ...]]) -> None:
         """Execute a statement for each row."""
