@@ -1,0 +1,93 @@
+"""Zarr groups of coverages, read over HTTP by the package zarr, and by GDAL."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.coverage.ground import LEVELS, TILE, Ground
+from tests.ogcapi.test_zarr import CHUNKS, SIZES
+
+pytestmark = pytest.mark.live
+
+READER = Path(__file__).with_name("read_zarr.py")
+
+
+@pytest.fixture(scope="module", params=CHUNKS)
+def served(request: Any, serving: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Return an installation, and the address of its group."""
+    written: list[Ground] = []
+
+    def write(public_url: str) -> Path:
+        written.append(
+            Ground(
+                tmp_path_factory.mktemp("ground"),
+                request.param,
+                CHUNKS[request.param],
+                services={"ogcapi": {"coverages": True}},
+                public_url=public_url,
+                coverages=True,
+            )
+        )
+        return written[0].server_json
+
+    with serving(write) as url:
+        yield written[0], f"{url}/ogcapi/collections/ground/zarr"
+    written[0].close()
+
+
+def run(*command: object) -> str:
+    variables = {"PATH": "/usr/bin:/bin", "NO_PROXY": "*", "no_proxy": "*"}
+    done = subprocess.run(
+        [str(item) for item in command],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=variables,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def expected(ground: Ground, level: str) -> Any:
+    plan = next(plan for plan in LEVELS if plan.id == level)
+    rows, columns = (count * TILE for count in SIZES[level])
+    top, left = plan.min_row * TILE, plan.min_col * TILE
+    values = ground.values(level, top, top + rows, left, left + columns)
+    return values[:, :, 0] if ground.channels == 1 else values
+
+
+def test_zarr_reads_what_is_stored(served: Any, tmp_path: Path) -> None:
+    """Chunks that are absent, NaN and its bits included."""
+    ground, url = served
+    found = json.loads(run(sys.executable, READER, url, tmp_path))
+    assert found["is_consolidated"]
+    assert found["attributes"]["proj:code"] == "EPSG:2154"
+    for level in SIZES:
+        values = np.load(tmp_path / f"{level}.npy")
+        assert values.tobytes() == expected(ground, level).tobytes()
+        assert found[level]["fill_value"] == (-99999 if "FLOAT" in ground.name else 255)
+        assert found[level]["chunks"][:2] == [TILE, TILE]
+    part = expected(ground, "3")[10:14, 20:23]
+    assert np.array_equal(np.array(found["part"], part.dtype), part)
+
+
+def test_gdal_reads_what_is_stored(served: Any, tmp_path: Path) -> None:
+    ground, url = served
+    if shutil.which("gdalinfo") is None or "Zarr" not in run("gdalinfo", "--formats"):
+        pytest.skip("GDAL with its driver for Zarr is not installed")
+    source = f'ZARR:"/vsicurl/{url}":/2'
+    found = json.loads(run("gdalinfo", "-json", source))
+    assert '"EPSG",2154' in found["coordinateSystem"]["wkt"]
+    rows, columns = (count * TILE for count in SIZES["2"])
+    if ground.channels == 1:
+        assert found["size"] == [columns, rows]
+        raw = tmp_path / "values.raw"
+        run("gdal_translate", "-q", "-of", "ENVI", source, raw)
+        assert raw.read_bytes() == expected(ground, "2").tobytes()
