@@ -58,7 +58,7 @@ def test_a_locked_layer_has_documents_and_no_chunks(tmp_path: Path) -> None:
 
 
 def test_levels_beyond_a_limit_are_no_arrays(tmp_path: Path) -> None:
-    rule = {"who": ANYBODY, "what": {"layers": ["ground"]}, "limit": {"resolution": 2.0}}
+    rule = {"who": ANYBODY, "what": {"layers": ["ground"]}, "limit": {"resolution": [2.0, 1000.0]}}
     client = Guarded(tmp_path, rule).client
     keys = client.get(f"{GROUP}/.zmetadata").json["metadata"]
     assert [key for key in keys if key.endswith(".zarray")] == [

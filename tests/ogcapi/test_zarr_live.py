@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -76,6 +77,20 @@ def test_zarr_reads_what_is_stored(served: Any, tmp_path: Path) -> None:
         assert found[level]["chunks"][:2] == [TILE, TILE]
     part = expected(ground, "3")[10:14, 20:23]
     assert np.array_equal(np.array(found["part"], part.dtype), part)
+
+
+def test_example_of_the_documentation(served: Any, tmp_path: Path) -> None:
+    ground, url = served
+    text = (Path(__file__).parents[2] / "docs/download.md").read_text("utf-8")
+    (block,) = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    address = "https://maps.example.org/ogcapi/collections/HEIGHTS/zarr"
+    assert address in block
+    program = tmp_path / "example.py"
+    program.write_text(block.replace(address, url))
+    lines = run(sys.executable, program).splitlines()
+    assert [line.split()[0] for line in lines[: len(SIZES)]] == ["3", "2", "1", "0"]
+    part = expected(ground, "3")[650:654, 200:204]
+    assert "\n".join(lines[len(SIZES) :]) == str(part)
 
 
 def test_gdal_reads_what_is_stored(served: Any, tmp_path: Path) -> None:
