@@ -15,8 +15,8 @@ import yaml
 
 from mastaba import __version__
 from mastaba.api.web import PROBLEM
-from mastaba_ogcapi.coverages.documents import CHUNK, SCHEMA
-from mastaba_ogcapi.coverages.formats import CoverageFormat
+from mastaba_ogcapi.coverages.documents import SCHEMA
+from mastaba_ogcapi.coverages.formats import CHUNK, CoverageFormat
 from mastaba_ogcapi.examples import examples
 from mastaba_ogcapi.landing import OPENAPI_YAML
 from mastaba_ogcapi.tilesets import TILEJSON, VECTOR_TILES

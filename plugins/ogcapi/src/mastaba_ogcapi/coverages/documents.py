@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 SCHEMA: Final = "application/schema+json"
 ZARR: Final = "application/vnd.zarr; version=2"
-CHUNK: Final = "application/octet-stream"
-"""Media type of the chunks of Zarr arrays."""
 _OGC_DATA_TYPES: Final = "http://www.opengis.net/def/dataType/OGC/0"
 _CRS84: Final = "http://www.opengis.net/def/crs/OGC/1.3/CRS84"
 

@@ -23,10 +23,8 @@ from mastaba.api.tiles import TilePublisher
 from mastaba.api.web import Document, Response, printable
 from mastaba.errors import TileNotFoundError, UnknownPathError
 from mastaba_coverage import TileCodec
-from mastaba_ogcapi.coverages.choice import chosen_coverage
-from mastaba_ogcapi.coverages.documents import CHUNK
+from mastaba_ogcapi.coverages.formats import CHUNK
 from mastaba_ogcapi.crs import resolvable_crs
-from mastaba_ogcapi.dimensions import add_date
 from mastaba_ows.boxes import bounds, rounded
 from mastaba_ows.links import JSON
 
@@ -35,7 +33,6 @@ if TYPE_CHECKING:
     from mastaba.api.containers import TileReader
     from mastaba.api.web import Request
     from mastaba_coverage import Coverage, CoverageGrid
-    from mastaba_ogcapi.dataset import Dataset
 
 METADATA: Final = ".zmetadata"
 """Key of the metadata of the group and of all arrays."""
@@ -71,41 +68,6 @@ _CONVENTIONS: Final = {
         ),
     )
 }
-
-
-class GetZarr:
-    """Answers requests for the Zarr groups of coverages.
-
-    Args:
-        dataset: gives the collections.
-    """
-
-    def __init__(self, dataset: Dataset) -> None:
-        self._dataset = dataset
-
-    def respond(self, request: Request, identifier: str, path: list[str]) -> Response:
-        """Return a document, or a chunk as it is stored.
-
-        Args:
-            identifier: of the collection.
-            path: segments below the group; none for the metadata of all.
-
-        Raises:
-            UnknownPathError: there is no such group, array or key.
-            TileOutOfRangeError: the array has no such chunk.
-            TileNotFoundError: the chunk is not stored: it consists of the fill value.
-            SlabFormatError, StorageError: the chunk cannot be read.
-        """
-        collection, found = chosen_coverage(self._dataset, identifier, request)
-        group = collection.zarr
-        if group is None:
-            raise UnknownPathError("the tiles of this collection are no chunks of Zarr arrays")
-        if not path or path[-1].startswith("."):
-            return group.document("/".join(path) or METADATA).respond(request)
-        response = group.chunk(request, path)
-        if not collection.whole:
-            add_date(response, found)
-        return response
 
 
 class ZarrGroup:
@@ -163,10 +125,16 @@ class ZarrGroup:
         return found
 
     def chunk(self, request: Request, path: list[str]) -> Response:
-        """Return a chunk; raises as `GetZarr.respond`.
+        """Return a chunk as it is stored.
 
         Args:
             path: name of the array, and numbers of the chunk from its first one on.
+
+        Raises:
+            UnknownPathError: there is no such array or key.
+            TileOutOfRangeError: the array has no such chunk.
+            TileNotFoundError: the chunk is not stored: it consists of the fill value.
+            SlabFormatError, StorageError: the chunk cannot be read.
         """
         level, name = path if len(path) == 2 else ("", "")
         grid, place = self._grids.get(level), _CHUNK.fullmatch(name)
