@@ -36,7 +36,7 @@ from mastaba_render.api.maps import map_cost
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import Layer
-    from mastaba_ogcapi.coverages.zarr import GetZarr
+    from mastaba_ogcapi.coverages.getzarr import GetZarr
 
 _DEFAULT_SIZE: Final = 256
 _MAX_DOCUMENTS: Final = 4096
@@ -76,7 +76,7 @@ class OGCAPIService(Service):
         (
             *("bbox", "bbox-crs", "bgcolor", "center", "center-crs", "collection", "collections"),
             *("compression", "crs", "datetime", "exclude-properties", "f", "filename", "fit"),
-            *("height", "interleave", "level", "limit", "mm-per-pixel", "overview-count"),
+            *("height", "interleave", "level", "limit", "mask", "mm-per-pixel", "overview-count"),
             *("pad", "predictor", "properties", "resolution", "scale-axes", "scale-denominator"),
             *("scale-factor", "scale-size", "scaleaxes", "scalefactor", "scalesize", "sparse"),
             *("subset", "subset-crs", "tile-height", "tile-width", "tiling", "transparent"),
@@ -255,7 +255,7 @@ class OGCAPIService(Service):
     @cached_property
     def _get_zarr(self) -> GetZarr:
         # Loaded on first use, with the libraries of coverages.
-        from mastaba_ogcapi.coverages.zarr import GetZarr
+        from mastaba_ogcapi.coverages.getzarr import GetZarr
 
         return GetZarr(self._dataset)
 
