@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.coverage.ground import LEVELS, TILE, Ground
+from tests.ogcapi.test_coverages_live import run
 from tests.ogcapi.test_zarr import CHUNKS, SIZES
 
 pytestmark = pytest.mark.live
@@ -41,19 +41,6 @@ def served(request: Any, serving: Any, tmp_path_factory: pytest.TempPathFactory)
     with serving(write) as url:
         yield written[0], f"{url}/ogcapi/collections/ground/zarr"
     written[0].close()
-
-
-def run(*command: object) -> str:
-    variables = {"PATH": "/usr/bin:/bin", "NO_PROXY": "*", "no_proxy": "*"}
-    done = subprocess.run(
-        [str(item) for item in command],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=variables,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def expected(ground: Ground, level: str) -> Any:
