@@ -61,6 +61,7 @@ def series_document(
     *,
     dimensions: Sequence[Mapping[str, Any]] = TIME,
     default: int = -1,
+    format: str = "TIFF_PNG_UINT8",
     **fields: Any,
 ) -> dict[str, Any]:
     """Write a pyramid for each combination of values, and return the descriptor of their layer.
@@ -68,11 +69,12 @@ def series_document(
     Args:
         values: of each dimension, by name; the pyramid at a position has `colour_of` it.
         default: position of the pyramid that is served without values.
+        format: of the tiles.
         fields: further keys of the descriptor.
     """
     variants = []
     for position, at in enumerate(values):
-        path = write_value(directory, f"value_{position}", colour_of(position))
+        path = write_value(directory, f"value_{position}", colour_of(position), format=format)
         variants.append({"at": dict(at), "pyramids": [{"path": str(path)}]})
     document = dict(layer_document(Path(variants[default]["pyramids"][0]["path"])))
     return {**document, "dimensions": list(dimensions), "variants": variants, **fields}

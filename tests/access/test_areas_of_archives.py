@@ -215,6 +215,9 @@ def addresses(layer: str) -> Iterator[tuple[str, Any]]:
         for i, j in ((20, 30), (80, 70), (140, 120)):
             info = f"&QUERY_LAYERS={layer}&I={i}&J={j}&INFO_FORMAT=text/plain&FORMAT=image/png"
             yield f"{wms}&REQUEST=GetFeatureInfo{info}", None
+    zarr = f"/ogcapi/collections/{layer}/zarr"
+    for key in (".zmetadata", *(f"4/{row}.{col}" for row, col in PLACES), "3/0.0", "3/1.0"):
+        yield f"{zarr}/{key}", None
     coverage = f"/ogcapi/collections/{layer}/coverage"
     for query in ("?f=tiff", "?f=cog", "?f=tiff&scale-factor=2", "?f=tiff&bbox=10,45,30,60"):
         yield coverage + query, None

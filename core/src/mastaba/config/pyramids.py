@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 from mastaba.config.documents import DocumentReader
 from mastaba.config.resources import LoadedOnce, ResourceLoader
@@ -22,6 +22,9 @@ from mastaba.slab.layout import PathLayout, PrefixLayout
 from mastaba.slab.reader import LevelReader
 from mastaba_documents.faults import FileFaults, UnusableError
 from mastaba_storage.path import ResourcePath
+
+_MASKS: Final = "TIFF_ZIP_UINT8"
+"""Format of mask slabs; others are ignored."""
 
 
 class PyramidLoader(LoadedOnce[ResourcePath, OpenedContainer]):
@@ -61,7 +64,10 @@ class PyramidLoader(LoadedOnce[ResourcePath, OpenedContainer]):
             with faults.attempt():
                 levels[identifier] = _level(entry, tile_matrix_set, at, faults)
             with faults.attempt():
-                readers[identifier] = self._slabs(entry["storage"], key, f"{at}.storage", faults)
+                place = entry["storage"]
+                if document.get("mask_format") != _MASKS:
+                    place = {name: place[name] for name in place if not name.startswith("mask_")}
+                readers[identifier] = self._slabs(place, key, f"{at}.storage", faults)
         update = document.get("update", {})
         area = BoundingBox(*update["bbox"]) if update else None
         if area and (area.xmin > area.xmax or area.ymin > area.ymax):
@@ -100,21 +106,32 @@ class PyramidLoader(LoadedOnce[ResourcePath, OpenedContainer]):
         except (MastabaError, ValueError) as error:
             faults.refuse(at, str(error), "see the documentation of this storage")
         if field is None:
-            directory = _image_directory(document["image_directory"], descriptor)
-            return partial(
-                LevelReader,
-                layout=PathLayout(directory, int(document["path_depth"])),
-                storage=pool.at(directory, storage),
-                indices=self._indices,
-            )
-        return partial(
+
+            def in_directory(text: str) -> partial[LevelReader]:
+                directory = _image_directory(text, descriptor)
+                return partial(
+                    LevelReader,
+                    layout=PathLayout(directory, int(document["path_depth"])),
+                    storage=pool.at(directory, storage),
+                    indices=self._indices,
+                )
+
+            masks = document.get("mask_directory")
+            readers = in_directory(document["image_directory"])
+            return partial(readers, masks=in_directory(masks)) if masks else readers
+        objects = partial(
             LevelReader,
             storage=storage,
             indices=self._indices,
-            layout=PrefixLayout(document["image_prefix"]),
             # Symbolic objects name other containers; links of files are left to the system.
             open_container=lambda other: pool.open_beside(name, other, storage.container),
+        )
+        masks = document.get("mask_prefix")
+        return partial(
+            objects,
+            layout=PrefixLayout(document["image_prefix"]),
             packs=PrefixLayout(document["index_prefix"]) if "index_prefix" in document else None,
+            masks=partial(objects, layout=PrefixLayout(masks)) if masks else None,
         )
 
 

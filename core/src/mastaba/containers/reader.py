@@ -282,6 +282,14 @@ class TileReader(ABC):
         slab_row, row = divmod(tile_row, self._height)
         return (self._data, slab_col, slab_row), row * self._width + col
 
+    @property
+    def masks(self) -> TileReader | None:
+        """Reader of the mask slabs of the level: TIFF_ZIP_UINT8 of one channel, 0 is nodata.
+
+        None if there are none, or if only a part of the level is shown.
+        """
+        return None
+
     @abstractmethod
     def key_of(self, slab: BlockKey) -> str:
         """Return the key in the storage of the object that contains a block, if it exists."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 from mastaba.containers.index_cache import IndexCache
 from mastaba.containers.reader import BlockKey, StoredTile, TileReader, again
@@ -48,10 +49,11 @@ class LevelReader(TileReader):
         open_container: opens the container that a symbolic object in this storage points to;
             without it, symbolic objects are damaged slabs.
         packs: keys of the index packs of the level; None if there are none.
+        masks: makes the reader of its mask slabs, given the level; None if there are none.
     """
 
     has_slabs = True
-    __slots__ = ("_slabs", "_stored")
+    __slots__ = ("_masks", "_slabs", "_stored")
 
     def __init__(
         self,
@@ -61,11 +63,13 @@ class LevelReader(TileReader):
         indices: IndexCache,
         open_container: Callable[[str], Storage] | None = None,
         packs: SlabLayout | None = None,
+        masks: partial[LevelReader] | None = None,
     ) -> None:
         # Layers on one pyramid share its indices: the key is the location of the slabs, not the
         # layer. It includes the size of the slabs, which an index depends on.
         data = f"{storage.full_name}/{layout!r}/{level.tiles_per_width}x{level.tiles_per_height}"
         super().__init__(level, storage, indices, data)
+        self._masks = masks
         tile_count = self._width * self._height
         self._slabs = LevelSlabs(data, tile_count, storage, layout, packs, open_container)
         self._stored: StoredIndices | None = None
@@ -75,9 +79,15 @@ class LevelReader(TileReader):
     def moved(self, storage: Storage, indices: IndexCache) -> LevelReader:
         """Return a reader of the same slabs with another storage and cache."""
         slabs = self._slabs
+        masks = self._masks and partial(self._masks, storage=storage, indices=indices)
         return LevelReader(
-            self.level, slabs.layout, storage, indices, slabs.open_container, slabs.packs
+            self.level, slabs.layout, storage, indices, slabs.open_container, slabs.packs, masks
         )
+
+    @property
+    def masks(self) -> LevelReader | None:
+        # Made when it is needed: few requests do.
+        return None if self._masks is None else self._masks(self.level)
 
     def locate(self, tile_row: int, tile_col: int) -> StoredTile | None:
         """Return the tile at these indices, or None if none is stored there.

@@ -18,6 +18,7 @@ from mastaba_coverage.container_block import ContainerBlock
 from mastaba_coverage.errors import CoverageTooLargeError, NotCopyableError
 from mastaba_coverage.layout import TiffImage, TiffLayout
 from mastaba_coverage.making import made_modestly
+from mastaba_coverage.masks import mask_of
 from mastaba_coverage.sampled import SampledTiles
 from mastaba_coverage.sources import CopiedTiles, PixelTiles, StoredCells, TileSource, WindowTiles
 from mastaba_coverage.stored_values import StoredValues
@@ -85,19 +86,22 @@ class Answer(AddressableBody):
             self._blocks = blocks_of(plan, limits)
         else:
             self._blocks = [
-                TileBlock.restored(image.grid.reader, image.tiles, _around(image), sizes, digests)
-                for image, sizes, digests in zip(
-                    plan.images, saved.sizes, saved.digests, strict=True
+                TileBlock.restored(reader, image.tiles, _around(image), sizes, digests)
+                for (reader, image), sizes, digests in zip(
+                    _looked_up(plan), saved.sizes, saved.digests, strict=True
                 )
             ]
+        count = len(plan.images)
+        blocks, masks = self._blocks[:count], self._blocks[count:]
         images = [
             TiffImage(
                 fields,
                 tiles_of(plan, image, block, is_checked=saved is not None),
                 plan.shape.is_tiled,
+                mask_of(plan, image, block, masks[number]) if masks else None,
             )
-            for fields, image, block in zip(
-                fields_of(plan, self._blocks), plan.images, self._blocks, strict=True
+            for number, (fields, image, block) in enumerate(
+                zip(fields_of(plan, blocks), plan.images, blocks, strict=True)
             )
         ]
         self._layout = TiffLayout(images, None if saved is None else saved.head)
@@ -199,7 +203,16 @@ def count_of_tiles(plan: CoveragePlan) -> int:
         tiles = image.tiles
         stored = (tiles.max_row - tiles.min_row + 1) * (tiles.max_col - tiles.min_col + 1)
         count += max(stored, plan.shape.across(image.columns) * plan.shape.down(image.rows))
-    return count
+    return 2 * count if plan.has_mask else count
+
+
+def _looked_up(plan: CoveragePlan) -> list[tuple[TileReader, ImagePlan]]:
+    """Return the readers whose indices a file needs: those of its images, then of their masks."""
+    found = [(image.grid.reader, image) for image in plan.images]
+    if not plan.has_mask:
+        return found
+    masks = [(reader.masks, image) for reader, image in found]
+    return [*found, *((reader, image) for reader, image in masks if reader is not None)]
 
 
 def _first(image: ImagePlan) -> tuple[int, int]:
@@ -217,7 +230,7 @@ def block_kind(reader: TileReader) -> type[TileBlock]:
 
 
 def blocks_of(plan: CoveragePlan, limits: CoverageLimits) -> list[TileBlock]:
-    """Return the stored tiles of each image.
+    """Return the stored tiles of each image, and then of the mask of each if there are masks.
 
     Raises:
         CoverageTooLargeError: they are in too many slabs.
@@ -225,8 +238,7 @@ def blocks_of(plan: CoveragePlan, limits: CoverageLimits) -> list[TileBlock]:
     """
     left = limits.indices
     blocks: list[TileBlock] = []
-    for image in plan.images:
-        reader = image.grid.reader
+    for reader, image in _looked_up(plan):
         blocks.append(block_kind(reader).look_up(reader, image.tiles, left, _around(image)))
         left -= blocks[-1].slabs
     return blocks
@@ -287,6 +299,8 @@ def fields_of(plan: CoveragePlan, blocks: Sequence[TileBlock] | None = None) -> 
     # are none, readers would take the brightest ground for nodata.
     is_full = blocks is not None and all(bool((block.sizes > 0).all()) for block in blocks)
     has_nodata = not (is_full and codecs[0].name == "jpeg")
+    # Nor would cells with data that have this value, of which a mask says that they have.
+    has_nodata = has_nodata and not (plan.has_mask and coverage.dtype.kind == "u")
     found = []
     for number, (image, codec) in enumerate(zip(plan.images, codecs, strict=True)):
         size = image.rows, image.columns
@@ -330,6 +344,7 @@ def key_of(plan: CoveragePlan) -> str:
     digest.update(repr((mastaba.__version__, layer.id, layer.generation, described)).encode())
     digest.update(repr((plan.fields, plan.coverage.nodata, plan.codec, plan.shape)).encode())
     digest.update(repr((plan.is_sparse, plan.edges, fields_of(plan))).encode())
+    digest.update(b"masked" if plan.has_mask else b"")
     return digest.hexdigest()
 
 

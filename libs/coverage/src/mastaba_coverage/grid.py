@@ -44,6 +44,11 @@ class CoverageGrid:
         """The tile matrix of the level."""
         return self.level.matrix
 
+    @property
+    def stored(self) -> Cells:
+        """The cells of its tiles: the tile limits, cut by the data window."""
+        return _limits(self.level)
+
     def cells(self, box: BoundingBox) -> Cells | None:
         """Return the cells that a box selects, or None if there are none.
 

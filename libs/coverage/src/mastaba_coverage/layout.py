@@ -38,7 +38,7 @@ _METADATA: Final = (
     b"BLOCK_TRAILER=LAST_4_BYTES_REPEATED\nKNOWN_INCOMPATIBLE_EDITION=NO\n "
 )
 # The blank at the end leaves room for YES.
-_GHOST: Final = b"GDAL_STRUCTURAL_METADATA_SIZE=%06d bytes\n" % len(_METADATA) + _METADATA
+_INTERLEAVED: Final = b"MASK_INTERLEAVED_WITH_IMAGERY=YES\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,26 +74,36 @@ class TiffImage:
         fields: its tags, without the places of its tiles.
         source: its tiles.
         is_tiled: whether they are tiles; strips otherwise.
+        mask: image that says which of its pixels have data, with tiles of the same shape; each of
+            them lies directly behind that of the image. All images of a file have one, or none.
     """
 
     fields: Sequence[Field]
     source: TileSource
     is_tiled: bool = True
+    mask: TiffImage | None = None
 
 
 @dataclass(slots=True, eq=False)
 class _Tiles:
-    """The tiles of one image in the file, and where each begins; int64."""
+    """The tiles of one image in the file, each with that of its mask, and where they begin; int64.
+
+    Attributes:
+        middles: where the tiles of the mask begin.
+    """
 
     source: TileSource
+    mask: TileSource | None = None
     starts: npt.NDArray[np.int64] = field(init=False)
+    middles: npt.NDArray[np.int64] = field(init=False)
     ends: npt.NDArray[np.int64] = field(init=False)
 
     def __post_init__(self) -> None:
-        sizes = self.source.sizes
-        lengths = np.where(sizes > 0, sizes + _LEADER + _TRAILER, 0)
-        self.ends = np.cumsum(lengths)
-        self.starts = self.ends - lengths
+        lengths = _lengths(self.source)
+        behind = np.zeros_like(lengths) if self.mask is None else _lengths(self.mask)
+        self.ends = np.cumsum(lengths + behind)
+        self.middles = self.ends - behind
+        self.starts = self.middles - lengths
 
     @property
     def length(self) -> int:
@@ -101,10 +111,32 @@ class _Tiles:
 
     def move(self, position: int) -> None:
         self.starts += position
+        self.middles += position
         self.ends += position
 
-    def offsets(self) -> npt.NDArray[np.int64]:
-        return np.where(self.source.sizes > 0, self.starts + _LEADER, 0)
+    def offsets(self) -> list[npt.NDArray[np.int64]]:
+        """Return the places of the tiles of the image, and of those of its mask."""
+        found = [(self.source, self.starts), *([(self.mask, self.middles)] if self.mask else ())]
+        return [np.where(source.sizes > 0, at + _LEADER, 0) for source, at in found]
+
+    def read(self, first: int, stop: int) -> Iterator[tuple[int, int, bytes]]:
+        """Yield tiles in the order of the file: where each begins, its size and its bytes."""
+        part = slice(first, stop)
+        found = [zip(self.starts[part].tolist(), *_sized(self.source, first, stop), strict=True)]
+        if self.mask is not None:
+            places = self.middles[part].tolist()
+            found.append(zip(places, *_sized(self.mask, first, stop), strict=True))
+        for tiles in zip(*found, strict=True):
+            yield from tiles
+
+
+def _lengths(source: TileSource) -> npt.NDArray[np.int64]:
+    """Return the bytes of tiles between their sizes and repetitions."""
+    return np.where(source.sizes > 0, source.sizes + _LEADER + _TRAILER, 0)
+
+
+def _sized(source: TileSource, first: int, stop: int) -> tuple[list[int], Iterator[bytes]]:
+    return source.sizes[first:stop].tolist(), source.tiles(first, stop)
 
 
 class TiffLayout:
@@ -129,7 +161,10 @@ class TiffLayout:
         is_big: bool | None = None,
     ) -> None:
         self.head: bytes | memoryview
-        tiles = [_Tiles(image.source) for image in images]
+        tiles = [
+            _Tiles(image.source, None if image.mask is None else image.mask.source)
+            for image in images
+        ]
         self._tiles = tiles[::-1]
         if head is not None:
             self.head, self.is_big = head, head[2] == _BIG
@@ -150,10 +185,10 @@ class TiffLayout:
     ) -> None:
         data = sum(one.length for one in tiles)
         # The head is short beside what the limit leaves.
-        head = len(_head(images, [_no_offsets(one) for one in tiles], is_big=False))
+        head = len(_head(images, [one.offsets() for one in tiles], is_big=False))
         self.is_big = head + data > LARGEST_CLASSIC if is_big is None else is_big
         if self.is_big:
-            head = len(_head(images, [_no_offsets(one) for one in tiles], is_big=True))
+            head = len(_head(images, [one.offsets() for one in tiles], is_big=True))
         self.size = self._place(head)
         self.head = _head(images, [one.offsets() for one in tiles], is_big=self.is_big)
 
@@ -189,11 +224,11 @@ class TiffLayout:
             stop = int(np.searchsorted(tiles.starts, end, side="left"))
             if first >= stop:
                 continue
-            places = tiles.starts[first:stop].tolist(), tiles.source.sizes[first:stop].tolist()
-            for begin, size, data in zip(*places, tiles.source.tiles(first, stop), strict=True):
+            for begin, size, data in tiles.read(first, stop):
                 if len(data) != size:
                     raise SlabFormatError("a tile has not the size that its index says")
-                if not data:
+                # Of a tile and its mask, only one may be in the range.
+                if not data or begin >= end or begin + size + _LEADER + _TRAILER <= start:
                     continue
                 if start <= begin and begin + size + _LEADER + _TRAILER <= end:
                     yield from _framed(data)
@@ -210,16 +245,19 @@ def _framed(data: bytes) -> tuple[bytes, bytes, bytes]:
     return struct.pack("<I", len(data)), data, data[-_TRAILER:]
 
 
-def _no_offsets(tiles: _Tiles) -> npt.NDArray[np.int64]:
-    return np.zeros(len(tiles.starts), np.int64)
+def _ghost(image: TiffImage) -> bytes:
+    """Return what GDAL reads of the structure of a file; nothing for strips: it is about tiles."""
+    if not image.is_tiled:
+        return b""
+    metadata = _METADATA + (_INTERLEAVED if image.mask else b"")
+    return b"GDAL_STRUCTURAL_METADATA_SIZE=%06d bytes\n" % len(metadata) + metadata
 
 
 def _head(
-    images: Sequence[TiffImage], offsets: Sequence[npt.NDArray[np.int64]], *, is_big: bool
+    images: Sequence[TiffImage], offsets: Sequence[list[npt.NDArray[np.int64]]], *, is_big: bool
 ) -> bytes:
     header = 16 if is_big else 8
-    # What it promises is about tiles.
-    ghost = _GHOST if images[0].is_tiled else b""
+    ghost = _ghost(images[0])
     first = header + len(ghost)
     first += first % 2
     if is_big:
@@ -228,8 +266,14 @@ def _head(
         parts = [struct.pack("<2sHI", b"II", 42, first), ghost]
     parts.append(bytes(first - header - len(ghost)))
     position = first
-    for number, (image, places) in enumerate(zip(images, offsets, strict=True)):
-        last = number == len(images) - 1
+    of_images = [(image, found[0]) for image, found in zip(images, offsets, strict=True)]
+    of_masks = [
+        (image.mask, found[1]) for image, found in zip(images, offsets, strict=True) if image.mask
+    ]
+    # As GDAL orders them: the full resolution and its mask, overviews, and their masks.
+    ordered = of_images[:1] + of_masks[:1] + of_images[1:] + of_masks[1:]
+    for number, (image, places) in enumerate(ordered):
+        last = number == len(ordered) - 1
         found = _directory(image, places, position, is_big=is_big, is_last=last)
         parts.append(found)
         position += len(found)

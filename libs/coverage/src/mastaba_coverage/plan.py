@@ -112,6 +112,7 @@ class CoveragePlan:
         fixed: outer edges to declare instead of those of the cells.
         format: ``tiff``, or the name of an encoder of pictures.
         origin: of the values.
+        has_mask: whether each image is followed by a mask of the cells that have data.
     """
 
     coverage: Coverage
@@ -123,6 +124,7 @@ class CoveragePlan:
     fixed: BoundingBox | None = None
     format: str = "tiff"
     origin: Origin = UNKNOWN
+    has_mask: bool = False
 
     @property
     def grid(self) -> CoverageGrid:

@@ -87,11 +87,29 @@ class Planner:
             UnknownLevelError, CoverageTooLargeError: as they say.
             InvalidParameterError: naming the attribute of the request, or the TIFF option.
         """
-        return _Planning(self, coverage, request).plan()
+        plan = _Planning(self, coverage, request).plan()
+        return masked(plan) if request.tiff.mask else plan
 
     def same(self, crs: CRS, native: CRS) -> CRS:
         """Return the CRS of a layer if a CRS is treated as the same, otherwise the CRS."""
         return native if self.equivalences.equal(crs.code, native.code) else crs
+
+
+def masked(plan: Plan) -> CoveragePlan:
+    """Return the plan of a file that also says which cells have data.
+
+    Raises:
+        InvalidParameterError: the layer has no masks, or the file is made before it is sent.
+    """
+    if not isinstance(plan, CoveragePlan) or not plan.is_addressable:
+        raise InvalidParameterError(
+            "only GeoTIFF whose tiles are copied or uncompressed has a mask: request a COG as it "
+            "is stored, or compression=none",
+            "mask",
+        )
+    if any(image.grid.reader.masks is None for image in plan.images):
+        raise InvalidParameterError("the layer has no stored masks", "mask")
+    return replace(plan, has_mask=True)
 
 
 def file_name(plan: Plan) -> str:

@@ -79,6 +79,7 @@ class TiffOptions:
         overviews: most overviews of a COG, others have none; None for all.
         is_sparse: whether a COG leaves out tiles of which nothing is stored. Simple readers do not
             know such files.
+        mask: whether the file also says which cells have data, as the mask slabs do.
     """
 
     compression: str = "stored"
@@ -90,6 +91,7 @@ class TiffOptions:
     pad: int | None = None
     overviews: int | None = None
     is_sparse: bool = True
+    mask: bool = False
 
     @classmethod
     def read(cls, values: Mapping[str, str]) -> TiffOptions:
@@ -112,6 +114,7 @@ class TiffOptions:
             _count(values, "pad", _PAD),
             _count(values, "overview-count", _OVERVIEWS),
             _choice(values, "sparse", "true", ("true", "false")) == "true",
+            _choice(values, "mask", "false", ("true", "false")) == "true",
         )
 
 

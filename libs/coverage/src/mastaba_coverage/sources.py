@@ -135,6 +135,23 @@ class PixelTiles(TileSource):
             yield b"" if pixels is None else pixels.tobytes()
 
 
+class BitTiles(TileSource):
+    """Uncompressed tiles of one bit for each pixel: whether it is not 0.
+
+    Args:
+        pixels: tiles of 8-bit pixels with one channel.
+        width: pixels of a row of a tile.
+    """
+
+    def __init__(self, pixels: PixelTiles, width: int) -> None:
+        self._pixels = pixels
+        self.sizes = pixels.sizes // width * -(-width // 8)
+
+    def tiles(self, first: int, stop: int) -> Iterator[bytes]:
+        for pixels in self._pixels.blocks(first, stop):
+            yield b"" if pixels is None else np.packbits(pixels[:, :, 0], axis=1).tobytes()
+
+
 class StoredCells(NamedTuple):
     """The stored cells from which an image is made.
 

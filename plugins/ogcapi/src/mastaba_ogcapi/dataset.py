@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from mastaba.api.catalogue import Layer, Style, TileMatrixSet
     from mastaba.api.services import ServiceSettings, Site
     from mastaba_coverage import Coverage
+    from mastaba_ogcapi.coverages.zarr import ZarrGroup
     from mastaba_render.api.geotiff import Origins
 
 _MISSING: Final = 204
@@ -100,6 +101,17 @@ class Collection:
         from mastaba_coverage import Coverage  # tiles and maps do not need it
 
         return Coverage.of(self.layer, self._dataset.site.catalogue.readers_of(self.layer))
+
+    @cached_property
+    def zarr(self) -> ZarrGroup | None:
+        """The levels of the coverage as Zarr arrays; None if its tiles are no chunks of any."""
+        from mastaba_ogcapi.coverages.zarr import ZarrGroup  # as `coverage`
+
+        return ZarrGroup.of(self.coverage)
+
+    @property
+    def has_zarr(self) -> bool:
+        return self.has_coverage and self.zarr is not None
 
     @cached_property
     def crs(self) -> tuple[str, ...]:
@@ -282,6 +294,11 @@ class Dataset:
     def downloadable(self) -> tuple[Collection, ...]:
         """The collections whose stored values are offered."""
         return tuple(item for item in self.raster if item.has_coverage)
+
+    @cached_property
+    def with_zarr(self) -> tuple[Collection, ...]:
+        """Those of them whose tiles are chunks of Zarr arrays."""
+        return tuple(item for item in self.downloadable if item.has_zarr)
 
     @cached_property
     def has_picture_coverage(self) -> bool:

@@ -14,7 +14,7 @@ from mastaba_ows.dimensions import DATETIME, joined
 if TYPE_CHECKING:
     from mastaba.api.catalogue import Layer
     from mastaba.api.dimensions import Resolved
-    from mastaba.api.web import Request
+    from mastaba.api.web import Request, Response
     from mastaba_ogcapi.dataset import Collection, Dataset
     from mastaba_ows.dimensions import DimensionValues
 
@@ -116,6 +116,20 @@ def datetime_header(layers: Sequence[Layer]) -> list[tuple[str, str]]:
         return []
     # Layers are newest first.
     return [(DATETIME, joined((intervals[-1][0], intervals[0][1])))]
+
+
+def add_date(response: Response, found: Shown) -> None:
+    """Add the time of what is shown to the headers of a stored tile."""
+    # A tile of an older value says so itself.
+    if not any(name == DATETIME for name, _ in response.headers):
+        response.headers = [*response.headers, *datetime_header(found.layers)]
+    kept = found.cached[0].cache_control
+    if found.layers[0].cache_control != kept:
+        response.headers = [
+            (name, kept if name == "Cache-Control" and kept else value)
+            for name, value in response.headers
+            if name != "Cache-Control" or kept
+        ]
 
 
 def further_extent(dataset: Dataset, layer: Layer) -> dict[str, Any]:

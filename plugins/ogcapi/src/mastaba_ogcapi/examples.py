@@ -44,6 +44,7 @@ def examples(dataset: Dataset, collection: Collection | None = None) -> Mapping[
     downloadable = chosen if chosen.has_coverage else next(iter(dataset.downloadable), None)
     if downloadable:
         found["coverageCollectionId"] = downloadable.id
+    found |= _chunk(dataset, chosen)
     if vector:
         found |= {"vectorCollectionId": vector.id, "f-vectorTile": "mvt"}
         found |= {f"vector-{name}": value for name, value in _tile(dataset, vector).items()}
@@ -96,9 +97,26 @@ def _tile(dataset: Dataset, collection: Collection) -> dict[str, Any]:
     }
 
 
-def _stored_tile(dataset: Dataset, layer: Layer) -> tuple[Level, int, int]:
-    """Return a stored tile of the coarsest level, close to its middle."""
-    level = layer.pyramid.coarsest
+def _chunk(dataset: Dataset, chosen: Collection) -> dict[str, Any]:
+    """Return the values for a chunk of a Zarr array; none if no collection has some."""
+    collection = chosen if chosen.has_zarr else next(iter(dataset.with_zarr), None)
+    if collection is None or collection.zarr is None:
+        return {}
+    name = collection.zarr.levels[-1]
+    level = collection.layer.pyramid.levels[name]
+    _, row, col = _stored_tile(dataset, collection.layer, level)
+    return {
+        "zarrCollectionId": collection.id,
+        "zarr-tileMatrix": name,
+        "chunk": collection.zarr.key_of(name, row, col),
+    }
+
+
+def _stored_tile(
+    dataset: Dataset, layer: Layer, level: Level | None = None
+) -> tuple[Level, int, int]:
+    """Return a stored tile of a level, the coarsest by default, close to its middle."""
+    level = level or layer.pyramid.coarsest
     reader = dataset.site.catalogue.readers_of(layer)[level.matrix.id]
     places = list(islice(_from_the_middle(level.limits), _SEARCHED))
     try:

@@ -20,11 +20,10 @@ from mastaba.errors import (
     UnknownNameError,
     UnsupportedFormatError,
 )
-from mastaba_ogcapi.dimensions import datetime_header, shown
+from mastaba_ogcapi.dimensions import add_date, shown
 from mastaba_ogcapi.negotiation import ANYTHING, normalized, preferred
 from mastaba_ogcapi.shown import Shown
 from mastaba_ogcapi.tilesets import VECTOR_TILES
-from mastaba_ows.dimensions import DATETIME
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import Style
@@ -92,7 +91,7 @@ class GetTile:
         media_type = _vector_media_type(request, stored, in_matrix, tile_row, tile_col)
         response = publisher.respond(request, tile_row, tile_col)
         if not collection.whole:
-            _add_date(response, found)
+            add_date(response, found)
         if media_type != stored.media_type:
             response.headers = [
                 (name, media_type if name == "Content-Type" else value)
@@ -136,7 +135,7 @@ class GetTile:
         if self._is_stored(request, collection):
             response = publisher.respond(request, tile_row, tile_col)
             if not collection.whole:
-                _add_date(response, found)
+                add_date(response, found)
             return response
         check_limits(in_matrix.limits, tile_row, tile_col)
         wanted = collection.layer.default_style if style is None else collection.style(style)
@@ -220,20 +219,6 @@ class GetTile:
             request, collection, style, *place, found
         )
         return map_response(self._dataset, request, query)
-
-
-def _add_date(response: Response, found: Shown) -> None:
-    """Add the time of what is shown to the headers of a stored tile."""
-    # A tile of an older value says so itself.
-    if not any(name == DATETIME for name, _ in response.headers):
-        response.headers = [*response.headers, *datetime_header(found.layers)]
-    kept = found.cached[0].cache_control
-    if found.layers[0].cache_control != kept:
-        response.headers = [
-            (name, kept if name == "Cache-Control" and kept else value)
-            for name, value in response.headers
-            if name != "Cache-Control" or kept
-        ]
 
 
 def _find(tiles: LayerTiles, address: list[str]) -> tuple[MatrixTiles, int, int]:

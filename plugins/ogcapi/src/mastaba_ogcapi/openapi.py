@@ -16,7 +16,7 @@ import yaml
 from mastaba import __version__
 from mastaba.api.web import PROBLEM
 from mastaba_ogcapi.coverages.documents import SCHEMA
-from mastaba_ogcapi.coverages.formats import CoverageFormat
+from mastaba_ogcapi.coverages.formats import CHUNK, CoverageFormat
 from mastaba_ogcapi.examples import examples
 from mastaba_ogcapi.landing import OPENAPI_YAML
 from mastaba_ogcapi.tilesets import TILEJSON, VECTOR_TILES
@@ -139,6 +139,7 @@ def _offered(dataset: Dataset) -> Mapping[str | None, bool]:
         "maps": dataset.maps and bool(dataset.raster and dataset.formats.all),
         "datasetMap": dataset.has_dataset_map,
         "coverages": bool(dataset.downloadable),
+        "zarr": bool(dataset.with_zarr),
     }
 
 
@@ -156,6 +157,7 @@ def _values(dataset: Dataset) -> Mapping[str, Any]:
         "$collections": list(dataset.collections),
         "$rasterCollections": [item.id for item in dataset.raster],
         "$coverageCollections": [item.id for item in dataset.downloadable],
+        "$zarrCollections": [item.id for item in dataset.with_zarr],
         "$vectorCollections": [item.id for item in dataset.vector],
         "$styledCollections": [
             item.id
@@ -182,6 +184,7 @@ def _values(dataset: Dataset) -> Mapping[str, Any]:
         "schema": [SCHEMA],
         "stylesheets": [STYLESHEET],
         "json": [JSON],
+        "chunk": [CHUNK],
         "vectorTiles": [VECTOR_TILES, *sorted(of_vectors | {"application/x-protobuf"})],
     }
 

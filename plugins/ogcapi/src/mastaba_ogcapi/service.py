@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from importlib.resources import files
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -36,11 +36,14 @@ from mastaba_render.api.maps import map_cost
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import Layer
+    from mastaba_ogcapi.coverages.getzarr import GetZarr
 
 _DEFAULT_SIZE: Final = 256
 _MAX_DOCUMENTS: Final = 4096
 _ADDRESS: Final = -4
 """A tile path ends with tile matrix set, tile matrix, row and column."""
+_KIND: Final = 3
+"""What of a collection a path is about: ``/collections/{id}/zarr``."""
 
 
 _FILES: Final = {
@@ -73,7 +76,7 @@ class OGCAPIService(Service):
         (
             *("bbox", "bbox-crs", "bgcolor", "center", "center-crs", "collection", "collections"),
             *("compression", "crs", "datetime", "exclude-properties", "f", "filename", "fit"),
-            *("height", "interleave", "level", "limit", "mm-per-pixel", "overview-count"),
+            *("height", "interleave", "level", "limit", "mask", "mm-per-pixel", "overview-count"),
             *("pad", "predictor", "properties", "resolution", "scale-axes", "scale-denominator"),
             *("scale-factor", "scale-size", "scaleaxes", "scalefactor", "scalesize", "sparse"),
             *("subset", "subset-crs", "tile-height", "tile-width", "tiling", "transparent"),
@@ -126,6 +129,8 @@ class OGCAPIService(Service):
         for word, ability in (("map", "maps"), ("coverage", "coverages")):
             if parts[-1] == word:
                 return ability
+        if parts[_KIND : _KIND + 1] == ["zarr"]:
+            return "coverages"
         return "tiles" if "tiles" in parts else ""
 
     def cost(self, request: Request) -> int:
@@ -240,8 +245,19 @@ class OGCAPIService(Service):
                 request.name_operation(_GET_COVERAGE)
                 response = self._get_coverage.collection(request, identifier)
                 return self._document(request, parts[1:]) if response is None else response
+            case ["collections", identifier, "zarr", *path] if self._get_coverage:
+                is_chunk = len(path) > 1 and not path[-1].startswith(".")
+                request.name_operation(_GET_COVERAGE if is_chunk else _DOCUMENT)
+                return self._get_zarr.respond(request, identifier, path)
             case _:
                 return None
+
+    @cached_property
+    def _get_zarr(self) -> GetZarr:
+        # Loaded on first use, with the libraries of coverages.
+        from mastaba_ogcapi.coverages.getzarr import GetZarr
+
+        return GetZarr(self._dataset)
 
     def _document(self, request: Request, path: list[str]) -> Response:
         if request.path in _FILES:

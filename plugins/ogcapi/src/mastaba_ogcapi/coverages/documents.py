@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mastaba_ogcapi.dataset import Collection, Dataset
 
 SCHEMA: Final = "application/schema+json"
+ZARR: Final = "application/vnd.zarr; version=2"
 _OGC_DATA_TYPES: Final = "http://www.opengis.net/def/dataType/OGC/0"
 _CRS84: Final = "http://www.opengis.net/def/crs/OGC/1.3/CRS84"
 
@@ -24,6 +25,7 @@ _CRS84: Final = "http://www.opengis.net/def/crs/OGC/1.3/CRS84"
 def coverage_links(dataset: Dataset, collection: Collection) -> list[Link]:
     """Return the links of a collection to its coverage."""
     href = collection_address(dataset.uri, collection.id)
+    zarr = [_zarr_link(href, "related")] if collection.has_zarr else []
     return [
         *(
             link(f"{href}/coverage", f"{base}/coverage", GEOTIFF, "Download")
@@ -32,7 +34,13 @@ def coverage_links(dataset: Dataset, collection: Collection) -> list[Link]:
         *(link(f"{href}/schema", f"{base}/schema", SCHEMA, "Fields") for base in (REL, RELS)),
         link(f"{href}/coverage/domainset", f"{REL}/coverage-domainset", JSON, "Grid in degrees"),
         link(f"{href}/coverage/rangetype", f"{REL}/coverage-rangetype", JSON, "Types of fields"),
+        *zarr,
     ]
+
+
+def _zarr_link(href: str, rel: str) -> Link:
+    """Return a link to the Zarr group; ``href`` is the address of the collection."""
+    return link(f"{href}/zarr", rel, ZARR, "The levels as Zarr arrays")
 
 
 def spatial_grid(coverage: Coverage) -> dict[str, Any]:
@@ -66,7 +74,8 @@ def spatial_grid(coverage: Coverage) -> dict[str, Any]:
 def coverage_summary(dataset: Dataset, collection: Collection) -> dict[str, Any]:
     """Return what the page of a coverage shows: links, fields and levels."""
     coverage = collection.coverage
-    href = collection_address(dataset.uri, collection.id, "coverage")
+    base = collection_address(dataset.uri, collection.id)
+    href = f"{base}/coverage"
     finest = coverage.finest
     middle = finest.edges(finest.window)
     crs = coverage.crs
@@ -80,7 +89,8 @@ def coverage_summary(dataset: Dataset, collection: Collection) -> dict[str, Any]
             link(f"{href}?f=html", "self", "text/html", "This page"),
             link(href, "item", GEOTIFF, "The whole coverage, as a COG"),
             link(f"{href}?f=geotiff&{part}", "item", GEOTIFF, "A part in the middle"),
-            link(f"{href[: -len('coverage')]}schema", "describedby", SCHEMA, "Fields"),
+            *([_zarr_link(base, "item")] if collection.has_zarr else ()),
+            link(f"{base}/schema", "describedby", SCHEMA, "Fields"),
         ],
         "fields": list(coverage.fields),
         "registration": collection.layer.registration,

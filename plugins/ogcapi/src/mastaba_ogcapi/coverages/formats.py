@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 GEOTIFF: Final = "image/tiff; application=geotiff"
 """Media type, written exactly as GDAL compares it."""
+CHUNK: Final = "application/octet-stream"
+"""Media type of the chunks of Zarr arrays."""
 _PROFILE: Final = "http://www.opengis.net/def/profile/geotiff/cloud-optimized"
 
 

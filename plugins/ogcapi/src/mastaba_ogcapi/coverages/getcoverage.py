@@ -7,11 +7,12 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from mastaba.api.web import Document, content_disposition, coordinate
-from mastaba.errors import InvalidParameterError, NoSuchValueError, UnknownPathError
+from mastaba.errors import InvalidParameterError
+from mastaba_ogcapi.coverages.choice import chosen_coverage
 from mastaba_ogcapi.coverages.formats import CoverageFormat
 from mastaba_ogcapi.coverages.parts import has_parts, parts_path
 from mastaba_ogcapi.crs import in_axis_order
-from mastaba_ogcapi.dimensions import datetime_header, shown
+from mastaba_ogcapi.dimensions import datetime_header
 from mastaba_ogcapi.errors import OutsideCoverageError, TooLargeError, unmet
 from mastaba_ows.crs import crs_uri
 from mastaba_ows.links import JSON
@@ -49,15 +50,7 @@ class GetCoverage:
             OverloadedError: too many downloads are running.
             SlabFormatError, StorageError: the data cannot be read.
         """
-        found = self._dataset.collection(identifier)
-        if not found.has_coverage:
-            raise UnknownPathError("this collection is not offered for download")
-        if found.layer.dimensions:
-            # The newest of several values.
-            try:
-                found = self._dataset.of_layer(shown(self._dataset, found, request).layers[0])
-            except NoSuchValueError as error:
-                raise OutsideCoverageError(str(error)) from error
+        found, _ = chosen_coverage(self._dataset, identifier, request)
         # Loaded on first use: tiles and documents do not need it.
         from mastaba_coverage import CoverageTooLargeError
         from mastaba_coverage import OutsideCoverageError as Outside

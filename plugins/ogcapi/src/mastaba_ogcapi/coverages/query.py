@@ -41,7 +41,7 @@ _LEGACY: Final = (
 """Parameters of earlier drafts, and of GDAL."""
 _TIFF: Final = (
     *("compression", "predictor", "tiling", "tile-width", "tile-height", "interleave"),
-    *("fit", "pad", "overview-count", "sparse"),
+    *("fit", "pad", "overview-count", "sparse", "mask"),
 )
 _INTERPOLATIONS: Final = {
     "nearest-neighbor": "nn",
