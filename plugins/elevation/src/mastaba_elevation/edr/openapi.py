@@ -22,10 +22,11 @@ from mastaba_elevation.edr.names import (
 from mastaba_elevation.edr.sources import have_sources
 from mastaba_elevation.queries.datasets import middle
 from mastaba_elevation.queries.taps import METHODS
-from mastaba_elevation.web.pages import template
+from mastaba_elevation.web.pages import forms_page
 from mastaba_ows.links import HTML, JSON, OPENAPI
 
 if TYPE_CHECKING:
+    from mastaba.api.web import Document
     from mastaba_elevation.queries.datasets import Dataset
     from mastaba_elevation.web.facade import Context
 
@@ -103,7 +104,7 @@ def definition(context: Context, uri: str) -> Part:
     }
 
 
-def api_page(context: Context, uri: str, content: Part) -> str:
+def api_page(context: Context, uri: str, content: Part) -> Document:
     """Return the page: each operation as a form, filled with values that find heights."""
     operations = [
         (path, operation["summary"], operation.get("parameters", ()))
@@ -111,7 +112,7 @@ def api_page(context: Context, uri: str, content: Part) -> str:
         for method, operation in item.items()
         if method == "get"
     ]
-    return template("api.html").render(title=context.service.title, uri=uri, operations=operations)
+    return forms_page(context.service.title, uri, operations)
 
 
 def _query(context: Context, identifier: str, query: str) -> Part:
