@@ -23,10 +23,10 @@ PLUGIN_SOURCES = sorted(PLUGINS.glob("*/src"))
 LIBS = sorted((REPOSITORY / "libs").glob("*/src"))
 RENDER = REPOSITORY / "libs/render/src"
 
-# Libraries below the core, which imports them, and libraries for plugins, which import the public
+# Libraries below the core, which imports all but http, and libraries for plugins, which import the public
 # interface of the core.
 # Each may import those before it.
-BELOW_CORE = ("server", "storage", "documents")
+BELOW_CORE = ("server", "storage", "documents", "http")
 LIBS_BELOW = [source for source in LIBS if source.parent.name in BELOW_CORE]
 LIBS_ABOVE = [source for source in LIBS if source.parent.name not in {*BELOW_CORE, "render"}]
 
