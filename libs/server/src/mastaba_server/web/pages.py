@@ -29,7 +29,9 @@ a { color: #8a4b14; }
 """Start of the style sheet of a page."""
 
 
-def rendered_page(package: str, style: str, template: str = "page.html", **values: object) -> str:
+def rendered_page(
+    package: str, style: str, template: str = "page.html", /, **values: object
+) -> str:
     """Return a page from a template of a package; it needs the extra ``pages``.
 
     The template extends ``head.html``, which has the blocks ``head`` and ``body``.
