@@ -32,7 +32,11 @@ def modules_with(pattern: str, *folders: Path) -> set[str]:
 
 @pytest.mark.parametrize(
     ("name", "reader"),
-    [("dpi", "resolution_factor"), ("bgcolor", "background_colour"), ("feature_count", "feature_count")],
+    [
+        ("dpi", "resolution_factor"),
+        ("bgcolor", "background_colour"),
+        ("feature_count", "feature_count"),
+    ],
 )
 def test_a_parameter_of_wms_takes_at_most_three_modules(name: str, reader: str) -> None:
     """One declares it, one reads it, one uses what was read."""
