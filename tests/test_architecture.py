@@ -23,8 +23,8 @@ PLUGIN_SOURCES = sorted(PLUGINS.glob("*/src"))
 LIBS = sorted((REPOSITORY / "libs").glob("*/src"))
 RENDER = REPOSITORY / "libs/render/src"
 
-# Libraries below the core, which imports all of them but http. The others are for plugins, and import
-# the public interface of the core.
+# Libraries below the core, which imports all of them but http. The others are for plugins: these
+# import the public interface of the core.
 # Each may import those before it.
 BELOW_CORE = ("server", "storage", "documents", "http")
 LIBS_BELOW = [source for source in LIBS if source.parent.name in BELOW_CORE]
