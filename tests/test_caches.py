@@ -45,7 +45,7 @@ STATE = {
     "mastaba_usage.importing.LogCounter": "days and keys of the logs that a command counts",
     "mastaba_export.object_store.Upload._tags": "parts of one upload",
     "mastaba_styles.fonts.Fonts": "fonts of the operator, 1000 at most",
-    "mastaba_styles.sheets.Sheets": "styles that descriptors name",
+    "mastaba_styles.sheets.StyleFiles": "styles that descriptors name",
     "mastaba_cog.mosaic.table.Rows": "rows of one table, 1,000,000 at most",
     "mastaba_cog.mosaic.vrt._Reader": "sources of one document, of 64 MiB at most",
     "mastaba_dimensions.axes": "values of the configuration",

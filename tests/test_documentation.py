@@ -318,7 +318,8 @@ def test_pages_install_what_exists_with_all_that_it_needs() -> None:
                 continue
             given = {Path(word.partition("[")[0]).name for word in words}
             libraries = {"server", "storage", "documents"}
-            needed = {"server"} if given <= libraries else {"core", *libraries}
+            is_below = given <= {*libraries, "http"}
+            needed = {"server"} if is_below else {"core", *libraries}
             for name in given - {"core"}:
                 (file,) = REPOSITORY.glob(f"*/{name}/pyproject.toml")
                 project = tomllib.loads(file.read_text("utf-8"))["project"]

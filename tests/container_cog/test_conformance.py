@@ -10,7 +10,7 @@ from tests.container_cog.files import by_gdal, ground, stored_tiles
 from tests.container_cog.test_hostile import HEADS
 
 from mastaba_cog.container import CogContainer
-from mastaba_conformance.containers import ContainerTests, Place
+from mastaba_conformance.containers import ContainerTests, TileAddress
 
 
 class _Cogs(ContainerTests):
@@ -21,7 +21,7 @@ class _Cogs(ContainerTests):
     def corpus(self, path: Path) -> Mapping[str, bytes]:
         return {name: make() for name, make in HEADS.items()}
 
-    def make(self, path: Path, generation: int) -> Mapping[Place, bytes]:
+    def make(self, path: Path, generation: int) -> Mapping[TileAddress, bytes]:
         values = ground("uint8", 3, (200, 230), seed=generation)
         data = by_gdal(path.parent, values, BLOCKSIZE=128, **self.writing)
         path.write_bytes(data)

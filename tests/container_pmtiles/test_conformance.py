@@ -12,7 +12,7 @@ from pmtiles.writer import Writer
 from tests.container_pmtiles.test_archives import REFUSED
 
 from mastaba_conformance.container_kit import readers_of
-from mastaba_conformance.containers import ContainerTests, Place
+from mastaba_conformance.containers import ContainerTests, TileAddress
 from mastaba_conformance.counting_storage import CountingStorage
 from mastaba_pmtiles.container import PMTiles
 
@@ -25,8 +25,8 @@ class TestPMTiles(ContainerTests):
     def corpus(self, path: Path) -> Mapping[str, bytes]:
         return {name: data for name, (data, _) in REFUSED.items()}
 
-    def make(self, path: Path, generation: int) -> Mapping[Place, bytes]:
-        tiles: dict[Place, bytes] = {}
+    def make(self, path: Path, generation: int) -> Mapping[TileAddress, bytes]:
+        tiles: dict[TileAddress, bytes] = {}
         with path.open("wb") as file:
             writer = Writer(file)
             for zoom in range(4):

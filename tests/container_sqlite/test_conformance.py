@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.container_sqlite.ground import picture, write_geopackage, write_mbtiles
 
-from mastaba_conformance.containers import ContainerTests, Place
+from mastaba_conformance.containers import ContainerTests, TileAddress
 from mastaba_sqlite_tiles.geopackage import GeoPackage
 from mastaba_sqlite_tiles.mbtiles import MBTiles
 
@@ -55,7 +55,7 @@ class TestMBTiles(ContainerTests):
             found[name] = path.read_bytes()
         return found
 
-    def make(self, path: Path, generation: int) -> Mapping[Place, bytes]:
+    def make(self, path: Path, generation: int) -> Mapping[TileAddress, bytes]:
         tiles = {
             (zoom, column, row): _vector(f"{generation}-{zoom}-{row}-{column}", 2 - generation)
             for zoom in range(4)
@@ -71,7 +71,7 @@ class TestGeoPackage(ContainerTests):
     container = GeoPackage
     head_length = 512
 
-    def make(self, path: Path, generation: int) -> Mapping[Place, bytes]:
+    def make(self, path: Path, generation: int) -> Mapping[TileAddress, bytes]:
         tiles = {
             (zoom, column, row): picture(
                 generation * 100 + zoom * 16 + column * 4 + row, "RGB", size=64

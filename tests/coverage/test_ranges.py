@@ -23,7 +23,6 @@ from mastaba_coverage import (
     CoverageLimits,
     CoveragePlan,
     CoverageTooLargeError,
-    Field,
     TiffImage,
     TiffLayout,
     TiffOptions,
@@ -31,6 +30,7 @@ from mastaba_coverage import (
     extract,
 )
 from mastaba_coverage.making import NICE
+from mastaba_render.api.geotiff import Field
 
 
 @pytest.fixture(scope="module")

@@ -267,13 +267,17 @@ def test_page_for_people(client: Client) -> None:
     response = client.get(f"{EDR}/api?f=html")
     assert response.content_type.startswith("text/html")
     assert "/collections/alps/position" in response.text
-    assert "default-src 'none'" in response.headers["Content-Security-Policy"]
+    policy = response.headers["Content-Security-Policy"]
+    assert "default-src 'none'" in policy
+    # The forms are sent to the host of the page, which need not be the public one.
+    assert "form-action 'self'" in policy
+    assert all(form.action.startswith(EDR) for form in html.fromstring(response.text).forms)
 
 
 def test_every_form_of_the_page_finds_something(client: Client) -> None:
     page = html.fromstring(client.get(f"{EDR}/api?f=html").text)
     paths = client.get(f"{EDR}/api").get_json()["paths"]
-    forms = {form.action.removeprefix(PUBLIC) or "/": form for form in page.forms}
+    forms = {form.action.removeprefix(EDR) or "/": form for form in page.forms}
     assert forms.keys() == paths.keys()
     for path, form in forms.items():
         assert (form.method, len(form.xpath(".//button"))) == ("GET", 1)

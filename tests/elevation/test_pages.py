@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
+from hashlib import sha256
 
 import pytest
 from lxml import html
@@ -23,10 +25,15 @@ def both(terrain: Open) -> Client:
 def page_of(response: TestResponse, status: int = 200) -> html.HtmlElement:
     assert response.status_code == status
     assert response.content_type == "text/html; charset=utf-8"
-    assert "default-src 'none'" in response.headers["Content-Security-Policy"]
+    policy = response.headers["Content-Security-Policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    page = html.fromstring(response.text)
+    digest = sha256(page.findtext(".//style").encode()).digest()
+    assert b64encode(digest).decode() in policy
     assert "Accept" in response.headers["Vary"]
     assert response.headers["Access-Control-Allow-Origin"] == "*"
-    return html.fromstring(response.text)
+    return page
 
 
 @pytest.mark.parametrize("path", STARTS)

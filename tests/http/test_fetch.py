@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from mastaba.errors import NoResponseError
 from mastaba_http.fetch import Fetcher, _same_host
+from mastaba_server.errors import NoResponseError
 from mastaba_storage.environment import Environment
 
 PROXY_VARIABLES = ("http_proxy", "https_proxy", "no_proxy", "all_proxy")

@@ -12,12 +12,6 @@ from typing import Self
 
 import pytest
 
-from mastaba.errors import (
-    NoResponseError,
-    ObjectChangedError,
-    StorageError,
-    StorageUnavailableError,
-)
 from mastaba_http.client import (
     HTTPAnswer,
     HTTPClient,
@@ -25,8 +19,10 @@ from mastaba_http.client import (
     network_timeout,
 )
 from mastaba_http.storage import HTTPStorage, quoted_key
+from mastaba_server.errors import NoResponseError
 from mastaba_storage.base import MAX_WHOLE, ByteRange
 from mastaba_storage.environment import Environment
+from mastaba_storage.errors import ObjectChangedError, StorageError, StorageUnavailableError
 
 LONG = "9" * 5000
 

@@ -109,7 +109,7 @@ LIBRARIES = {"access_oidc": ["pyjwt"], "ogcapi": ["openapi-schema-validator"]}
 _IMPORT_ALL = """
 import importlib, json, pathlib, sys
 package, *extras = sys.argv[1:]
-if package not in ("mastaba_server", "mastaba_storage", "mastaba_documents"):
+if package not in ("mastaba_server", "mastaba_storage", "mastaba_documents", "mastaba_http"):
     from mastaba.commands.main import main
     assert main(["plugins", "--check"]) == 0
 root = pathlib.Path(importlib.import_module(package).__file__).parent
@@ -130,7 +130,7 @@ print(json.dumps(sorted(ours)))
 def test_distribution_works_alone(folder: Path) -> None:
     project = tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))["project"]
     package = next(path.parent.name for path in (folder / "src").glob("*/__init__.py"))
-    needs_core = folder.name not in ("server", "storage", "documents")
+    needs_core = folder.name not in ("server", "storage", "documents", "http")
     names = dict.fromkeys(["mastaba", project["name"]] if needs_core else [project["name"]])
     environment = create(cache_folder() / "alone")
     environment.install(

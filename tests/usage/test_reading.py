@@ -25,7 +25,7 @@ from mastaba_usage.blocks import Block
 from mastaba_usage.cells import HEAT_SUFFIX, SUFFIX
 from mastaba_usage.database import NUMBERS, Database
 from mastaba_usage.heat import opacity
-from mastaba_usage.heat_tiles import Place, tile
+from mastaba_usage.heat_tiles import TileAddress, tile
 from mastaba_usage.meter import UsageMeter
 from mastaba_usage.process import Counters
 from mastaba_usage.reading import DEFAULT
@@ -479,7 +479,7 @@ def test_tiles_of_heat_maps_show_blocks_where_they_are(site: Site) -> None:
 
     def alpha(z: int, x: int, y: int) -> list[list[int]]:
         """Return the opacity in the middle of each quarter, by rows."""
-        with Image.open(BytesIO(tile(layer, blocks, Place(z, x, y)))) as picture:
+        with Image.open(BytesIO(tile(layer, blocks, TileAddress(z, x, y)))) as picture:
             channel = picture.getchannel("A")
             return [
                 [channel.getpixel((64 + 128 * i, 64 + 128 * j)) for i in (0, 1)] for j in (0, 1)
@@ -492,5 +492,5 @@ def test_tiles_of_heat_maps_show_blocks_where_they_are(site: Site) -> None:
     assert alpha(1, 0, 1) == [[0, 0], [low, 0]]
     assert alpha(5, 23, 15) == [[255, 255], [255, 255]]
     assert alpha(5, 24, 15) == [[0, 0], [0, 0]]
-    with Image.open(BytesIO(tile(layer, blocks, Place(1, 1, 0)))) as picture:
+    with Image.open(BytesIO(tile(layer, blocks, TileAddress(1, 1, 0)))) as picture:
         assert picture.getchannel("A").getbbox() == (0, 128, 128, 256)

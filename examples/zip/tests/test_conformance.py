@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mastaba.errors import ContainerFormatError
-from mastaba_conformance.containers import ContainerTests, MemoryStorage, Place
+from mastaba_conformance.containers import ContainerTests, MemoryStorage, TileAddress
 from mastaba_zip.container import ZipContainer
 
 
@@ -27,7 +27,7 @@ def png(colour: int) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
 
 
-def write(path: Path, tiles: Mapping[Place, bytes], packed: int = zipfile.ZIP_STORED) -> None:
+def write(path: Path, tiles: Mapping[TileAddress, bytes], packed: int = zipfile.ZIP_STORED) -> None:
     with zipfile.ZipFile(path, "w", packed) as archive:
         for (zoom, row, column), data in tiles.items():
             archive.writestr(f"{zoom}/{column}/{row}.png", data)
@@ -38,7 +38,7 @@ class TestZipContainer(ContainerTests):
     # The directory is at the end.
     head_length = 100_000
 
-    def make(self, path: Path, generation: int) -> Mapping[Place, bytes]:
+    def make(self, path: Path, generation: int) -> Mapping[TileAddress, bytes]:
         tiles = {
             (str(zoom), row, column): png(64 * generation + 16 * zoom + 4 * row + column)
             for zoom in range(3)
@@ -64,7 +64,7 @@ class TestZipContainer(ContainerTests):
     ],
 )
 def test_other_archives_are_refused(
-    tiles: Mapping[Place, bytes], packed: int, reason: str, tmp_path: Path
+    tiles: Mapping[TileAddress, bytes], packed: int, reason: str, tmp_path: Path
 ) -> None:
     write(tmp_path / "a", tiles, packed)
     storage = MemoryStorage()

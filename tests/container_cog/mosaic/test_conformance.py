@@ -13,7 +13,7 @@ from tests.container_cog.mosaic.ground import Sheet, geojson, geopackage, sheets
 
 from mastaba.api.containers import OpenedContainer
 from mastaba_cog.mosaic.container import MosaicContainer
-from mastaba_conformance.containers import ContainerTests, MemoryStorage, Place
+from mastaba_conformance.containers import ContainerTests, MemoryStorage, TileAddress
 from mastaba_conformance.counting_storage import CountingStorage
 
 
@@ -21,7 +21,7 @@ class _Mosaics(ContainerTests):
     """Two files beside each other; those of generation 1 have other names."""
 
     container = MosaicContainer
-    files: ClassVar[dict[int, tuple[list[Sheet], dict[str, bytes], dict[Place, bytes]]]] = {}
+    files: ClassVar[dict[int, tuple[list[Sheet], dict[str, bytes], dict[TileAddress, bytes]]]] = {}
 
     @pytest.fixture(autouse=True)
     def _refreshed(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,7 +29,7 @@ class _Mosaics(ContainerTests):
         self.passed = 0.0
         monkeypatch.setattr("mastaba_cog.mosaic.live.monotonic", lambda: monotonic() + self.passed)
 
-    def make(self, path: Path, generation: int) -> Mapping[Place, bytes]:
+    def make(self, path: Path, generation: int) -> Mapping[TileAddress, bytes]:
         those, _, tiles = self._written(path.parent, generation)
         self.table(path, those)
         return tiles
@@ -37,7 +37,9 @@ class _Mosaics(ContainerTests):
     def table(self, path: Path, those: list[Sheet]) -> None:
         path.write_bytes(geojson(those))
 
-    def replace(self, storage: CountingStorage, key: str, generation: int) -> Mapping[Place, bytes]:
+    def replace(
+        self, storage: CountingStorage, key: str, generation: int
+    ) -> Mapping[TileAddress, bytes]:
         # The files first, the table last.
         for name, data in self._written(Path(key).parent, generation)[1].items():
             self._put_file(storage, str(Path(key).parent / name), data)
@@ -63,7 +65,7 @@ class _Mosaics(ContainerTests):
                 for one in sheets("uint8", 3, 256, 2, seed=10 * generation)[:2]
             ]
             files: dict[str, bytes] = {}
-            tiles: dict[Place, bytes] = {}
+            tiles: dict[TileAddress, bytes] = {}
             for one in those:
                 one.write(folder, COMPRESS="JPEG", QUALITY=75 - 20 * generation)
                 files[one.name] = (folder / one.name).read_bytes()
@@ -76,7 +78,7 @@ class _Mosaics(ContainerTests):
 
 class TestGeoJSON(_Mosaics):
     def test_what_is_known_needs_no_read(
-        self, storage: CountingStorage, opened: OpenedContainer, tiles: Mapping[Place, bytes]
+        self, storage: CountingStorage, opened: OpenedContainer, tiles: Mapping[TileAddress, bytes]
     ) -> None:
         name, row, col = next(iter(tiles))
         reader = opened.readers[name](opened.pyramid.levels[name])

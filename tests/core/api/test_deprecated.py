@@ -184,3 +184,11 @@ def test_a_moved_name_of_the_tools_says_where_it_is() -> None:
     name, module = "read_tiles", importlib.import_module("mastaba.tooling.slabs")
     with pytest.raises(AttributeError, match=r"read_tiles; import it from mastaba_render\.api\."):
         getattr(module, name)
+
+
+def test_a_former_name_may_be_another_one_elsewhere() -> None:
+    featureinfo = importlib.import_module("mastaba.api.featureinfo")
+    replacement = r"use mastaba_ows\.featureinfo\.answers\.LayerAnswer$"
+    with pytest.warns(DeprecationWarning, match=replacement):
+        former = featureinfo.Part
+    assert former is importlib.import_module("mastaba_ows.featureinfo.answers").LayerAnswer

@@ -48,7 +48,12 @@ def moved_names(module: str, places: Mapping[str, str]) -> Callable[[str], Any]:
 
     Args:
         module: name of the module.
-        places: former names, separated by spaces, by the module that contains them.
+        places: former names, separated by spaces, by the module that contains them;
+            ``Old=New`` where they have another name.
     """
-    moved = ((name, place) for place, names in places.items() for name in names.split())
-    return former_names(module, {name: (f"{place}.{name}", "2.0") for name, place in moved})
+    moved = {}
+    for place, names in places.items():
+        for name in names.split():
+            former, _, new = name.partition("=")
+            moved[former] = (f"{place}.{new or former}", "2.0")
+    return former_names(module, moved)

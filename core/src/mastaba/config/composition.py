@@ -14,7 +14,7 @@ from mastaba.containers.base import MakeReader
 from mastaba.containers.index_cache import IndexCache
 from mastaba.errors import RendererMissingError
 from mastaba.model.digest import digest_of
-from mastaba.model.pyramid import Level, Part, Pyramid
+from mastaba.model.pyramid import Level, Pyramid, PyramidLevels
 from mastaba.model.tile_matrix_set import TileMatrix, TileMatrixSet
 from mastaba.plugins.manager import Plugins
 from mastaba.services import drawing
@@ -65,7 +65,7 @@ class Composer:
         levels: dict[str, Level] = {}
         readers: dict[str, MakeReader] = {}
         pyramids: list[Pyramid] = []
-        parts: list[Part] = []
+        parts: list[PyramidLevels] = []
         for position, entry in enumerate(entries):
             at = f"$.pyramids[{position}]"
             with faults.attempt():
@@ -97,7 +97,7 @@ class Composer:
                     if missing:
                         continue
                     levels_of = (entry.get(end, "") for end in ("bottom_level", "top_level"))
-                    parts.append(Part(str(path), pyramid.generation, *levels_of))
+                    parts.append(PyramidLevels(str(path), pyramid.generation, *levels_of))
                 pyramids.append(pyramid)
                 try:
                     require_match(pyramids[0], pyramid, is_hybrid=bool(containers))

@@ -108,7 +108,7 @@ class Update:
     bbox: BoundingBox
 
 
-class Part(NamedTuple):
+class PyramidLevels(NamedTuple):
     """A slab pyramid of which a layer publishes a range of levels: path, generation, levels."""
 
     path: str
@@ -143,7 +143,7 @@ class Pyramid:
     generation: str = ""
     update: Update | None = None
     bbox: BoundingBox | None = None
-    parts: tuple[Part, ...] = ()
+    parts: tuple[PyramidLevels, ...] = ()
 
     @property
     def registration(self) -> str:

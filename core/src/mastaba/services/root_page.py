@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Iterable
-from hashlib import sha256
 from typing import Final
 
 from mastaba.services.base import Service
 from mastaba_server.web.markup import anchor, escaped
+from mastaba_server.web.pages import STYLE, page_headers
 
-_STYLE: Final = """
-:root { color-scheme: light dark; }
-body { max-width: 48rem; margin: 0 auto; padding: 1rem; font: 16px/1.5 system-ui, sans-serif; }
-body { background: #ffffff; color: #1f2328; }
-a { color: #8a4b14; }
-@media (prefers-color-scheme: dark) {
-  body { background: #17191b; color: #e6e6e3; }
-  a { color: #e0a35c; }
-}
+_STYLE: Final = (
+    STYLE
+    + """
+body { max-width: 48rem; }
 h2 { margin: 2rem 0 0; font-size: 1.2rem; }
 p, ul { margin: 0.3rem 0; }
 """
-
-POLICY: Final = (
-    (
-        "Content-Security-Policy",
-        "default-src 'none'; img-src 'self'; base-uri 'none'; form-action 'none'; "
-        f"style-src 'sha256-{b64encode(sha256(_STYLE.encode()).digest()).decode()}'",
-    ),
-    ("X-Content-Type-Options", "nosniff"),
 )
+
+POLICY: Final = page_headers(_STYLE)
 """Headers of the page: no scripts, no styles but its own."""
 
 

@@ -1,9 +1,9 @@
-"""The directory of a little-endian TIFF file in strips (TIFF 6.0, sections 2 and 8)."""
+"""Directories of little-endian TIFF files (TIFF 6.0, sections 2 and 8; BigTIFF)."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final
@@ -13,34 +13,35 @@ COMPRESSIONS: Final = {"raw": 1, "lzw": 5, "deflate": 8, "packbits": 32773}
 ROWS_PER_STRIP, STRIP_OFFSETS, STRIP_SIZES = 278, 273, 279
 
 _HEADER: Final = 8
-_ENTRY: Final = 12
-_INLINE: Final = 4
-"""Bytes of values that fit into the directory entry itself."""
 _UNASSOCIATED_ALPHA: Final = 2
-_TYPES: Final = {"s": 2, "H": 3, "I": 4, "d": 12}
-"""Number of the type by the letter of `Field`."""
+_TYPES: Final = {"s": (2, 1), "H": (3, 2), "I": (4, 4), "d": (12, 8), "Q": (16, 8)}
+"""Number of the type and bytes of a value, by the letter of `Field`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One entry of the directory.
+    """One entry of a directory.
 
     Attributes:
         tag: tag number.
-        kind: letter as in `struct`: ``s`` text, ``H`` short, ``I`` long, ``d`` double.
-        values: at least one.
+        kind: letter as in `struct`: ``s`` text, ``H`` short, ``I`` long, ``d`` double, ``Q`` long
+            of 8 bytes (BigTIFF).
+        packed: the values, at least one, little-endian.
     """
 
     tag: int
     kind: str
-    values: tuple[int, ...] | tuple[float, ...] | bytes
+    packed: bytes
 
-    @property
-    def packed(self) -> bytes:
-        """Bytes of the values."""
-        if isinstance(self.values, bytes):
-            return self.values
-        return struct.pack(f"<{len(self.values)}{self.kind}", *self.values)
+    @classmethod
+    def of(cls, tag: int, kind: str, *values: float) -> Field:
+        """Return an entry of numbers."""
+        return cls(tag, kind, struct.pack(f"<{len(values)}{kind}", *values))
+
+    @classmethod
+    def text(cls, tag: int, text: str) -> Field:
+        """Return an entry of text, as UTF-8 and without its zeros."""
+        return cls(tag, "s", text.replace("\0", "").encode() + b"\0")
 
 
 def image_fields(
@@ -50,18 +51,18 @@ def image_fields(
     rows, columns, channels = shape
     is_colour = channels in (3, 4)
     fields = [
-        Field(256, "I", (columns,)),
-        Field(257, "I", (rows,)),
-        Field(258, "H", (32 if is_float else 8,) * channels),
-        Field(259, "H", (COMPRESSIONS[compression],)),
-        Field(262, "H", (2 if is_colour else 1,)),
-        Field(277, "H", (channels,)),
-        Field(ROWS_PER_STRIP, "I", (rows_per_strip,)),
-        Field(339, "H", (3 if is_float else 1,) * channels),
+        Field.of(256, "I", columns),
+        Field.of(257, "I", rows),
+        Field.of(258, "H", *(32 if is_float else 8,) * channels),
+        Field.of(259, "H", COMPRESSIONS[compression]),
+        Field.of(262, "H", 2 if is_colour else 1),
+        Field.of(277, "H", channels),
+        Field.of(ROWS_PER_STRIP, "I", rows_per_strip),
+        Field.of(339, "H", *(3 if is_float else 1,) * channels),
     ]
     extra = channels - (3 if is_colour else 1)
     if extra:
-        fields.append(Field(338, "H", (0 if is_float else _UNASSOCIATED_ALPHA,) * extra))
+        fields.append(Field.of(338, "H", *(0 if is_float else _UNASSOCIATED_ALPHA,) * extra))
     return fields
 
 
@@ -77,21 +78,47 @@ def directory(fields: Sequence[Field], sizes: Sequence[int]) -> bytes:
 
 def _written(fields: Sequence[Field], sizes: Sequence[int], start: int) -> bytes:
     strips = (
-        Field(STRIP_OFFSETS, "I", tuple(accumulate(sizes[:-1], initial=start))),
-        Field(STRIP_SIZES, "I", tuple(sizes)),
+        Field.of(STRIP_OFFSETS, "I", *accumulate(sizes[:-1], initial=start)),
+        Field.of(STRIP_SIZES, "I", *sizes),
     )
-    fields = sorted((*fields, *strips), key=lambda field: field.tag)
-    entries = [struct.pack("<2sHIH", b"II", 42, _HEADER, len(fields))]
-    values = []
-    position = _HEADER + 2 + _ENTRY * len(fields) + 4
-    for field in fields:
-        packed = field.packed
-        entries.append(struct.pack("<HHI", field.tag, _TYPES[field.kind], len(field.values)))
-        if len(packed) <= _INLINE:
-            entries.append(packed.ljust(_INLINE, b"\0"))
-        else:
-            entries.append(struct.pack("<I", position))
-            packed += b"\0" * (len(packed) % 2)  # values start at even offsets
-            values.append(packed)
-            position += len(packed)
-    return b"".join((*entries, struct.pack("<I", 0), *values))
+    header = struct.pack("<2sHI", b"II", 42, _HEADER)
+    return header + image_directory((*fields, *strips), _HEADER)
+
+
+def image_directory(
+    fields: Iterable[Field],
+    position: int,
+    *,
+    is_big: bool = False,
+    is_last: bool = True,
+    places: Collection[int] = (),
+) -> bytes:
+    """Return a directory, followed by the values that do not fit into it.
+
+    Args:
+        fields: in any order.
+        position: of the directory in the file; even.
+        is_big: whether the file is a BigTIFF.
+        is_last: False if another directory follows the values.
+        places: tags whose values come last.
+    """
+    count, entry, pointer = ("<Q", "<HHQ", "<Q") if is_big else ("<H", "<HHI", "<I")
+    inline = struct.calcsize(pointer)
+    fields = sorted(fields, key=lambda one: one.tag)
+    size = struct.calcsize(count) + len(fields) * (struct.calcsize(entry) + inline) + inline
+    end = position + size
+    where: dict[int, int] = {}
+    values: list[bytes] = []
+    for one in sorted(fields, key=lambda one: one.tag in places):
+        if len(one.packed) > inline:
+            where[one.tag] = end
+            # Values start at even offsets.
+            values.append(one.packed + bytes(len(one.packed) % 2))
+            end += len(values[-1])
+    parts = [struct.pack(count, len(fields))]
+    for one in fields:
+        number, width = _TYPES[one.kind]
+        parts.append(struct.pack(entry, one.tag, number, len(one.packed) // width))
+        at = where.get(one.tag)
+        parts.append(one.packed.ljust(inline, b"\0") if at is None else struct.pack(pointer, at))
+    return b"".join((*parts, struct.pack(pointer, 0 if is_last else end), *values))

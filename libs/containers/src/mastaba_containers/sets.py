@@ -46,7 +46,7 @@ _EQUAL: Final = Equivalences({"EPSG:3857": ["EPSG:900913", "EPSG:3785", "ESRI:10
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class GridPlacement:
     """Where a grid of a container lies in a matrix of the published set.
 
     Attributes:
@@ -78,7 +78,7 @@ class Match:
     """
 
     tile_matrix_set: TileMatrixSet
-    places: Mapping[str, Place] = field(hash=False)
+    places: Mapping[str, GridPlacement] = field(hash=False)
 
 
 def published(
@@ -112,7 +112,7 @@ def published(
             found = match(own, known, limits)
             if found is not None:
                 return found
-    own_places = {name: Place(matrix) for name, matrix in own.matrices.items()}
+    own_places = {name: GridPlacement(matrix) for name, matrix in own.matrices.items()}
     return Match(own, MappingProxyType(own_places))
 
 
@@ -122,7 +122,7 @@ def match(
     """Return the places of all grids in a known set, or None if one of them is not in it."""
     if not are_equal(own.crs, known.crs):
         return None
-    places: dict[str, Place] = {}
+    places: dict[str, GridPlacement] = {}
     for name, matrix in own.matrices.items():
         inside = matrix.all_tiles if limits is None else limits.get(name, matrix.all_tiles)
         place = place_in(known.matrices.values(), matrix, inside)
@@ -137,7 +137,9 @@ def are_equal(one: CRS, other: CRS) -> bool:
     return _EQUAL.equal(one.code, other.code)
 
 
-def place_in(matrices: Iterable[TileMatrix], own: TileMatrix, limits: TileLimits) -> Place | None:
+def place_in(
+    matrices: Iterable[TileMatrix], own: TileMatrix, limits: TileLimits
+) -> GridPlacement | None:
     """Return where a grid lies in the matrices of a set, or None if none of them has it.
 
     Tiles have the same size. Corners of tiles differ by at most 0.01 pixel at the origin, and by
@@ -153,7 +155,7 @@ def place_in(matrices: Iterable[TileMatrix], own: TileMatrix, limits: TileLimits
             continue
         right = (own.origin_x - matrix.origin_x) / cell
         down = (matrix.origin_y - own.origin_y) / cell
-        place = Place(matrix, round(down / own.tile_height), round(right / own.tile_width))
+        place = GridPlacement(matrix, round(down / own.tile_height), round(right / own.tile_width))
         is_aligned = (
             abs(right - place.columns * own.tile_width) <= _PLACE
             and abs(down - place.rows * own.tile_height) <= _PLACE

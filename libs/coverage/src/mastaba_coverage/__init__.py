@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     )
     from mastaba_coverage.extractor import PICTURES, Extractor
     from mastaba_coverage.grid import Coverage, CoverageGrid
-    from mastaba_coverage.layout import Field, TiffImage, TiffLayout
+    from mastaba_coverage.layout import TiffImage, TiffLayout
     from mastaba_coverage.limits import LIMITS_SCHEMA, CoverageLimits, coverage_limits
     from mastaba_coverage.parts import side_of_parts
     from mastaba_coverage.plan import CoveragePlan, ImagePlan
@@ -65,7 +65,6 @@ _MODULES = {
         "CoverageGrid",
     ),
     "layout": (
-        "Field",
         "TiffImage",
         "TiffLayout",
     ),
@@ -111,7 +110,6 @@ __all__ = [
     "CoverageTooLargeError",
     "DrawnPlan",
     "Extractor",
-    "Field",
     "ImagePlan",
     "Interval",
     "InvalidIntervalError",

@@ -22,14 +22,15 @@ from mastaba_coverage.masks import mask_of
 from mastaba_coverage.sampled import SampledTiles
 from mastaba_coverage.sources import CopiedTiles, PixelTiles, StoredCells, TileSource, WindowTiles
 from mastaba_coverage.stored_values import StoredValues
-from mastaba_coverage.tags import image_fields, metadata_fields, place_fields
+from mastaba_coverage.tags import image_fields, metadata_fields
+from mastaba_render.api.geotiff import place_fields
 
 if TYPE_CHECKING:
     from mastaba.api.containers import TileReader
     from mastaba_coverage.heads import HeadCache
-    from mastaba_coverage.layout import Field
     from mastaba_coverage.limits import CoverageLimits
     from mastaba_coverage.plan import CoveragePlan, ImagePlan
+    from mastaba_render.api.geotiff import Field
 
 _FEW: Final = 4096
 """Tiles of a file that is planned quickly, so that its head is not kept."""
@@ -310,7 +311,9 @@ def fields_of(plan: CoveragePlan, blocks: Sequence[TileBlock] | None = None) -> 
             has_nodata=has_nodata,
         )
         if number == 0:
-            tags += place_fields(coverage, plan.edges, plan.crs, size, is_post=plan.is_post)
+            tags += place_fields(
+                plan.edges, size, plan.crs, is_post=plan.is_post, vertical=coverage.vertical
+            )
             tags += metadata_fields(coverage, plan.origin, _tiling_of(plan))
         found.append(tags)
     return found

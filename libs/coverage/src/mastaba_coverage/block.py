@@ -24,11 +24,11 @@ _AT_A_TIME: Final = 64
 """Slab indices that are read together; remote storages read them in parallel."""
 _DIGEST: Final = 8
 
-Place = tuple[int, int]
+TileIndices = tuple[int, int]
 """Row and column of a tile in its matrix."""
 
 
-class Part(NamedTuple):
+class SlabRange(NamedTuple):
     """Slabs of a block.
 
     Attributes:
@@ -154,7 +154,7 @@ class TileBlock:
         """Number of slabs, whether or not they exist."""
         return sum(len(part.rows) * len(part.columns) for part in self._parts)
 
-    def read(self, places: Sequence[Place]) -> list[bytes]:
+    def read(self, places: Sequence[TileIndices]) -> list[bytes]:
         """Return the bytes of stored tiles, in the given order.
 
         Raises:
@@ -186,13 +186,13 @@ class TileBlock:
                     if index is not None:
                         self._reader.forget(slab, index)
 
-    def has(self, place: Place) -> bool:
+    def has(self, place: TileIndices) -> bool:
         """Return whether a tile is stored; False outside the block."""
         row, col = place[0] - self.tiles.min_row, place[1] - self.tiles.min_col
         rows, columns = self.sizes.shape
         return 0 <= row < rows and 0 <= col < columns and bool(self.sizes[row, col])
 
-    def _find_parts(self) -> Iterator[Part]:
+    def _find_parts(self) -> Iterator[SlabRange]:
         height, width = self._shape
         first = 0
         for shift in sorted({0, self._around}):
@@ -202,10 +202,10 @@ class TileBlock:
             if inside is not None:
                 rows = range(inside.min_row // height, inside.max_row // height + 1)
                 columns = range(inside.min_col // width, inside.max_col // width + 1)
-                yield Part(inside, shift, first, rows, columns)
+                yield SlabRange(inside, shift, first, rows, columns)
                 first += len(rows) * len(columns)
 
-    def _look_up(self, part: Part) -> None:
+    def _look_up(self, part: SlabRange) -> None:
         height, width = self._shape
         slabs = [(row, col) for row in part.rows for col in part.columns]
         for start in range(0, len(slabs), _AT_A_TIME):
@@ -216,7 +216,7 @@ class TileBlock:
             for number, (row, col) in enumerate(group, start):
                 self._add(self._limits_in(part, row, col), part.shift, part.first + number)
 
-    def _limits_in(self, part: Part, row: int, col: int) -> TileLimits:
+    def _limits_in(self, part: SlabRange, row: int, col: int) -> TileLimits:
         """Return the tiles of a slab that are in a part."""
         height, width = self._shape
         return TileLimits(
@@ -255,7 +255,7 @@ class TileBlock:
         if self.modified is not None:
             self.modified = None if time is None else max(time, self.modified)
 
-    def _located(self, place: Place) -> StoredTile:
+    def _located(self, place: TileIndices) -> StoredTile:
         row, col = place
         is_again = 0 < self._around <= col
         slab, number = self._reader.place_of(row, col - self._around if is_again else col)
@@ -297,7 +297,7 @@ def text_of(index: TileIndex) -> str:
     return f"{index.key} {index.version}"
 
 
-def places_in(limits: TileLimits) -> Iterator[Place]:
+def places_in(limits: TileLimits) -> Iterator[TileIndices]:
     """Yield rows and columns of tiles, row by row."""
     for row in range(limits.min_row, limits.max_row + 1):
         for col in range(limits.min_col, limits.max_col + 1):

@@ -14,8 +14,8 @@ from isal import isal_zlib
 
 from mastaba.api.catalogue import Codec
 from mastaba.errors import InvalidParameterError
-from mastaba_coverage.layout import Field
 from mastaba_coverage.shape import TileShape
+from mastaba_render.api.geotiff import Field
 
 if TYPE_CHECKING:
     from mastaba_render.api.decoding import Pixels

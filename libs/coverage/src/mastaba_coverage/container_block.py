@@ -6,7 +6,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from mastaba.api.web import check_wanted
-from mastaba_coverage.block import Part, Place, TileBlock, changed, digest_of, places_in, text_of
+from mastaba_coverage.block import (
+    SlabRange,
+    TileBlock,
+    TileIndices,
+    changed,
+    digest_of,
+    places_in,
+    text_of,
+)
 from mastaba_coverage.stored_values import located
 from mastaba_render.api.decoding import read_located
 
@@ -32,7 +40,7 @@ class ContainerBlock(TileBlock):
     def shape_of(reader: TileReader) -> tuple[int, int]:
         return _SIDE, _SIDE
 
-    def read(self, places: Sequence[Place]) -> list[bytes]:
+    def read(self, places: Sequence[TileIndices]) -> list[bytes]:
         """Return the stored payloads of tiles; see `TileBlock.read`.
 
         Of a masked reader, they contain what is outside of the area too.
@@ -53,7 +61,7 @@ class ContainerBlock(TileBlock):
         for slab, index in self._versions.values():
             self._reader.forget(slab, index)
 
-    def _look_up(self, part: Part) -> None:
+    def _look_up(self, part: SlabRange) -> None:
         slabs = [(row, col) for row in part.rows for col in part.columns]
         for number, (row, col) in enumerate(slabs, part.first):
             check_wanted()

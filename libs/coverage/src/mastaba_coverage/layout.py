@@ -18,14 +18,13 @@ import numpy.typing as npt
 from mastaba.api.web import LARGEST_PIECE
 from mastaba.errors import SlabFormatError
 from mastaba_coverage.sources import TileSource
+from mastaba_render.api.geotiff import Field, image_directory
 
 LARGEST_CLASSIC: Final = 4_000_000_000
 """Bytes; a larger file is a BigTIFF."""
 
 _TILE_PLACES: Final = 324, 325
 _STRIP_PLACES: Final = 273, 279
-_SIZES: Final = {"s": 1, "H": 2, "I": 4, "d": 8, "Q": 8}
-_TYPES: Final = {"s": 2, "H": 3, "I": 4, "d": 12, "Q": 16}
 _BIG: Final = 43
 """Third byte of a BigTIFF."""
 _LEADER: Final = 4
@@ -39,31 +38,6 @@ _METADATA: Final = (
 )
 # The blank at the end leaves room for YES.
 _INTERLEAVED: Final = b"MASK_INTERLEAVED_WITH_IMAGERY=YES\n"
-
-
-@dataclass(frozen=True, slots=True)
-class Field:
-    """One entry of a directory.
-
-    Attributes:
-        tag: number of the tag.
-        kind: ``s`` text, ``H`` short, ``I`` long, ``d`` double, ``Q`` long of 8 bytes.
-        packed: the values, little-endian.
-    """
-
-    tag: int
-    kind: str
-    packed: bytes
-
-    @classmethod
-    def of(cls, tag: int, kind: str, *values: float) -> Field:
-        """Return an entry of numbers."""
-        return cls(tag, kind, struct.pack(f"<{len(values)}{kind}", *values))
-
-    @classmethod
-    def text(cls, tag: int, text: str) -> Field:
-        """Return an entry of text, as UTF-8."""
-        return cls(tag, "s", text.encode() + b"\0")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -288,34 +262,13 @@ def _directory(
     is_big: bool,
     is_last: bool,
 ) -> bytes:
-    """Return a directory and its values; its values are even, so the next one follows."""
-    kind, width = ("Q", 8) if is_big else ("I", 4)
-    offsets, sizes = _TILE_PLACES if image.is_tiled else _STRIP_PLACES
+    """Return a directory and its values, the places of its tiles last."""
+    kind = "Q" if is_big else "I"
+    tags = _TILE_PLACES if image.is_tiled else _STRIP_PLACES
+    tiles = places.astype(f"<u{8 if is_big else 4}"), image.source.sizes.astype("<u4")
     fields = [
         *image.fields,
-        Field(offsets, kind, places.astype(f"<u{width}").tobytes()),
-        Field(sizes, "I", image.source.sizes.astype("<u4").tobytes()),
+        Field(tags[0], kind, tiles[0].tobytes()),
+        Field(tags[1], "I", tiles[1].tobytes()),
     ]
-    fields.sort(key=lambda one: one.tag)
-    # Always even, as the positions of values must be.
-    length = 8 + 20 * len(fields) + 8 if is_big else 2 + 12 * len(fields) + 4
-    where: dict[int, int] = {}
-    values: list[bytes] = []
-    end = position + length
-    # The places of the tiles come last.
-    for one in sorted(fields, key=lambda one: (one.tag in (offsets, sizes), one.tag)):
-        if len(one.packed) > width:
-            padded = one.packed + bytes(len(one.packed) % 2)
-            where[one.tag] = end
-            values.append(padded)
-            end += len(padded)
-    entries = [struct.pack("<Q" if is_big else "<H", len(fields))]
-    for one in fields:
-        count = len(one.packed) // _SIZES[one.kind]
-        entries.append(struct.pack("<HHQ" if is_big else "<HHI", one.tag, _TYPES[one.kind], count))
-        if one.tag in where:
-            entries.append(struct.pack("<Q" if is_big else "<I", where[one.tag]))
-        else:
-            entries.append(one.packed.ljust(width, b"\0"))
-    entries.append(struct.pack("<Q" if is_big else "<I", 0 if is_last else end))
-    return b"".join((*entries, *values))
+    return image_directory(fields, position, is_big=is_big, is_last=is_last, places=tags)

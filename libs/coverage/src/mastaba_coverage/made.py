@@ -13,16 +13,17 @@ from mastaba_coverage.answer import blocks_of, check_tiles, fields_of, window_of
 from mastaba_coverage.errors import CoverageTooLargeError
 from mastaba_coverage.layout import TiffImage, TiffLayout, framed
 from mastaba_coverage.sources import KEPT, READ_AT_A_TIME, WrittenTiles
-from mastaba_coverage.tags import image_fields, metadata_fields, place_fields
+from mastaba_coverage.tags import image_fields, metadata_fields
+from mastaba_render.api.geotiff import place_fields
 from mastaba_render.api.maps import Sources
 
 if TYPE_CHECKING:
     from mastaba.api.web import Body
     from mastaba_coverage.drawn import DrawnPlan
-    from mastaba_coverage.layout import Field
     from mastaba_coverage.limits import CoverageLimits
     from mastaba_coverage.plan import CoveragePlan
     from mastaba_render.api.decoding import Pixels
+    from mastaba_render.api.geotiff import Field
 
 IN_MEMORY: Final = 1024 * 1024
 """Bytes; a smaller file leaves its temporary file at once."""
@@ -112,7 +113,9 @@ class MadeDrawn:
                 has_nodata=plan.codec.name != "jpeg",
             )
             if number == 0:
-                tags += place_fields(coverage, plan.edges, plan.crs, size, is_post=plan.is_post)
+                tags += place_fields(
+                    plan.edges, size, plan.crs, is_post=plan.is_post, vertical=coverage.vertical
+                )
                 tags += metadata_fields(coverage, plan.origin)
             self.fields.append(tags)
         cell = len(coverage.fields) * coverage.dtype.itemsize

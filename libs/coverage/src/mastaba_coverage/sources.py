@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from mastaba_coverage.block import Place, TileBlock
+from mastaba_coverage.block import TileBlock, TileIndices
 from mastaba_coverage.cells import Cells
 from mastaba_coverage.errors import NotCopyableError
 from mastaba_coverage.jpeg import is_halved
@@ -90,7 +90,7 @@ class CopiedTiles(TileSource):
                 raise NotCopyableError(f"the JPEG in row {row}, column {col} differs from others")
             yield self._blank if payload is None else payload
 
-    def _place(self, number: int) -> Place:
+    def _place(self, number: int) -> TileIndices:
         row, col = divmod(number, self._block.sizes.shape[1])
         return self._block.tiles.min_row + row, self._block.tiles.min_col + col
 
@@ -218,7 +218,7 @@ class WindowTiles(PixelTiles):
     def blocks(self, first: int = 0, stop: int | None = None) -> Iterator[Pixels | None]:
         at_a_time = max(1, READ_AT_A_TIME // self.nbytes)
         stop = len(self.sizes) if stop is None else stop
-        kept: dict[Place, Pixels] = {}
+        kept: dict[TileIndices, Pixels] = {}
         width = self._shape.width
         while first < stop:
             row, col = divmod(first, self._across)
@@ -232,7 +232,7 @@ class WindowTiles(PixelTiles):
                     yield pixels[:, number * width : (number + 1) * width] if is_there else None
             first += count
 
-    def _pixels(self, row: int, col: int, count: int, kept: dict[Place, Pixels]) -> Pixels:
+    def _pixels(self, row: int, col: int, count: int, kept: dict[TileIndices, Pixels]) -> Pixels:
         """Return some tiles of one row side by side."""
         part = self._part(row, col, count)
         needed = [place for place in self._needed(row, col, count) if self._block.has(place)]
@@ -258,7 +258,9 @@ class WindowTiles(PixelTiles):
         self._drop(needed, part, kept)
         return pixels
 
-    def _drop(self, places: Sequence[Place], part: Cells, kept: dict[Place, Pixels]) -> None:
+    def _drop(
+        self, places: Sequence[TileIndices], part: Cells, kept: dict[TileIndices, Pixels]
+    ) -> None:
         """Drop decoded tiles that the next tiles of the image do not need."""
         for place in places:
             is_left = (place[1] + 1) * self._width <= part.right
@@ -266,7 +268,7 @@ class WindowTiles(PixelTiles):
             if place in kept and ((is_left and is_above) or len(kept) > self._kept):
                 del kept[place]
 
-    def _copy(self, place: Place, tile: Pixels, part: Cells, pixels: Pixels) -> None:
+    def _copy(self, place: TileIndices, tile: Pixels, part: Cells, pixels: Pixels) -> None:
         """Copy what a decoded tile and a part of the window have in common."""
         rows, tile_rows = overlap(place[0] * self._height, self._height, part.top, part.bottom)
         cols, tile_cols = overlap(place[1] * self._width, self._width, part.left, part.right)
@@ -284,7 +286,7 @@ class WindowTiles(PixelTiles):
             min(left + count * shape.width, cells.right),
         )
 
-    def _needed(self, row: int, col: int, count: int) -> list[Place]:
+    def _needed(self, row: int, col: int, count: int) -> list[TileIndices]:
         part = self._part(row, col, count)
         return [
             (tile_row, tile_col)

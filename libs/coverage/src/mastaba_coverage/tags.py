@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
-from mastaba_coverage.layout import Field
-from mastaba_render.api.geotiff import geo_keys, origin_fields
+from mastaba_render.api.geotiff import Field, nodata_field, origin_fields
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mastaba.api.catalogue import CRS, BoundingBox
     from mastaba_coverage.codecs import TileCodec
     from mastaba_coverage.grid import Coverage
     from mastaba_coverage.shape import TileShape
@@ -71,31 +67,8 @@ def image_fields(
         found.append(Field.of(530, "H", 2, 2))
     nodata = {coverage.nodata[coverage.fields.index(name)] for name in fields}
     if has_nodata and "alpha" not in fields and len(nodata) == 1:
-        found.append(Field.text(42113, _shortest(nodata.pop(), is_float=is_float)))
+        found.append(nodata_field(nodata.pop()))
     return found
-
-
-def place_fields(
-    coverage: Coverage, box: BoundingBox, crs: CRS, size: tuple[int, int], *, is_post: bool
-) -> list[Field]:
-    """Return the tags that say where the first image is on the ground.
-
-    Args:
-        box: outer edges of its cells.
-        size: rows and columns.
-        is_post: whether values belong to the middles of cells.
-    """
-    dx, dy = (box.xmax - box.xmin) / size[1], (box.ymax - box.ymin) / size[0]
-    # The position of a post is that of the middle of its cell.
-    half = 0.5 if is_post else 0.0
-    return [
-        Field.of(33550, "d", dx, dy, 0.0),
-        Field.of(33922, "d", 0.0, 0.0, 0.0, box.xmin + half * dx, box.ymax - half * dy, 0.0),
-        *(
-            Field(key.tag, key.kind, key.packed)
-            for key in geo_keys(crs, is_post=is_post, vertical=coverage.vertical)
-        ),
-    ]
 
 
 def metadata_fields(
@@ -112,12 +85,4 @@ def metadata_fields(
     items = {"TITLE": layer.title, "GENERATION": layer.pyramid.generation}
     if layer.attribution:
         items["ATTRIBUTION"] = layer.attribution.title
-    found = origin_fields(origin, items, tiling or {})
-    return [Field(one.tag, one.kind, one.packed) for one in found]
-
-
-def _shortest(value: float, *, is_float: bool) -> str:
-    """Return the shortest text that is read as the same float32."""
-    if not is_float:
-        return str(int(value))
-    return np.format_float_positional(np.float32(value), unique=True, trim="-")
+    return origin_fields(origin, items, tiling or {})

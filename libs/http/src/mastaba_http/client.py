@@ -16,10 +16,12 @@ import urllib3
 from urllib3.exceptions import HTTPError, InsecureRequestWarning, ProtocolError
 from urllib3.util import make_headers, parse_url
 
-from mastaba.api.storages import Environment, PerProcess, network_timeout, read_timeout
-from mastaba.errors import NoResponseError, reason_of
 from mastaba_http.addresses import to_allowed_addresses
 from mastaba_http.exchanges import Exchange, with_deadlines
+from mastaba_server.errors import NoResponseError, reason_of
+from mastaba_server.threads.per_process import PerProcess
+from mastaba_storage.environment import Environment
+from mastaba_storage.retry import network_timeout, read_timeout
 
 _CONNECTIONS: Final = 64
 _MAX_ERROR_BODY: Final = 256 * 1024

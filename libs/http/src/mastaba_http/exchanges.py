@@ -13,7 +13,7 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Any, Final, Self
 
-from mastaba.api.storages import PerProcess
+from mastaba_server.threads.per_process import PerProcess
 
 _PERIOD: Final = 0.25
 """Seconds between two checks of the exchanges."""

@@ -9,9 +9,11 @@ from urllib.parse import SplitResult, unquote, urljoin, urlsplit
 
 from urllib3.util import make_headers
 
-from mastaba.api.storages import Environment, WaitingRoom
-from mastaba.errors import NoResponseError, StorageUnavailableError
 from mastaba_http.client import HTTPAnswer, HTTPClient
+from mastaba_server.errors import NoResponseError
+from mastaba_storage.environment import Environment
+from mastaba_storage.errors import StorageUnavailableError
+from mastaba_storage.managed import WaitingRoom
 
 MAX_BODY: Final = 4 * 1024 * 1024
 """Bytes, after decompression."""

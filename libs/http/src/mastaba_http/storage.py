@@ -7,16 +7,16 @@ from email.utils import parsedate_to_datetime
 from typing import Final
 from urllib.parse import quote
 
-from mastaba.api.storages import MAX_WHOLE, ByteRange, ObjectRead, ObjectStat, Storage
-from mastaba.errors import (
+from mastaba_http.client import HTTPAnswer, HTTPClient
+from mastaba_server.errors import NoResponseError
+from mastaba_storage.base import MAX_WHOLE, ByteRange, ObjectRead, ObjectStat, Storage
+from mastaba_storage.errors import (
     AccessDeniedError,
-    NoResponseError,
     ObjectChangedError,
     ObjectNotFoundError,
     StorageError,
     StorageUnavailableError,
 )
-from mastaba_http.client import HTTPAnswer, HTTPClient
 
 _OVERLOADED: Final = (408, 429, 502, 503, 504)
 """Statuses with which a server, or a gateway in front of it, reports overload."""

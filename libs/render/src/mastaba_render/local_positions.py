@@ -19,7 +19,7 @@ from mastaba_render.map_request import Mask
 from mastaba_render.native import Floats, Window
 from mastaba_render.sampling import GridPositions
 
-Place = Callable[[Floats, Floats], tuple[Floats, Floats]]
+Transform = Callable[[Floats, Floats], tuple[Floats, Floats]]
 """Returns source columns and rows at map positions x and y, pixels from the corner of the map."""
 
 # The side of a block of `mastaba_render.native.Grid`.
@@ -37,7 +37,7 @@ _EXACT: Final = 1 << 20
 
 
 def local_positions(
-    place: Place,
+    place: Transform,
     size: tuple[int, int],
     start: tuple[float, float],
     turn: float,
@@ -164,7 +164,7 @@ def _node_fields(
 
 
 def _details(
-    place: Place, first_rows: Floats, first_columns: Floats, turn: float, largest: float
+    place: Transform, first_rows: Floats, first_columns: Floats, turn: float, largest: float
 ) -> Floats:
     """Return the fields of each pixel in some blocks, shape (blocks, 4, 8, 8).
 

@@ -22,7 +22,7 @@ from mastaba_render.codecs import TileDecoder
 from mastaba_render.map_request import MapImage, Mask, Pixels
 from mastaba_render.native import Window
 from mastaba_render.plan import read_located
-from mastaba_render.tile_cache import Part, Target, TileCache
+from mastaba_render.tile_cache import Target, TileCache, TileSlices
 from mastaba_server.threads.per_process import ThreadPool
 
 # With fewer tiles, using other threads costs more than it saves.
@@ -457,7 +457,7 @@ class LevelPixels:
         cleaned: Pixels = np.where(np.isfinite(tile), tile, np.float32(self.nodata[0]))
         return cleaned
 
-    def _overlap(self, row: int, col: int, window: Window) -> tuple[Part, Part]:
+    def _overlap(self, row: int, col: int, window: Window) -> tuple[TileSlices, TileSlices]:
         """Return the rows and columns shared with a tile: in the window, and in the tile."""
         height, width = self._size
         rows, tile_rows = overlap(row * height, height, window.top, window.bottom)

@@ -170,9 +170,5 @@ def origin_fields(
     ]
     found = []
     if texts:
-        found.append(_text(_GDAL_METADATA, f"<GDALMetadata>{''.join(texts)}</GDALMetadata>"))
-    return [*found, _text(_DATE_TIME, origin.date)] if origin.date else found
-
-
-def _text(tag: int, text: str) -> Field:
-    return Field(tag, "s", text.replace("\0", "").encode() + b"\0")
+        found.append(Field.text(_GDAL_METADATA, f"<GDALMetadata>{''.join(texts)}</GDALMetadata>"))
+    return [*found, Field.text(_DATE_TIME, origin.date)] if origin.date else found

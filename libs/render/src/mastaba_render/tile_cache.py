@@ -18,9 +18,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-Part = tuple[slice, slice]
+TileSlices = tuple[slice, slice]
 """Rows and columns of a tile."""
-Target = tuple[Part, npt.NDArray[Any]]
+Target = tuple[TileSlices, npt.NDArray[Any]]
 """A part of a tile, and an array for its pixels."""
 
 _HEADER: Final = Struct("16s3s3I")

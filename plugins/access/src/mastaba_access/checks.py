@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _UNUSED: Final = 180 * 86400.0
 _MAP_NUMBERS: Final = ("pixels", "width", "height", "layers")
 
-Place = tuple[str, str, str]
+ServiceAbility = tuple[str, str, str]
 """Service, virtual service and ability; an empty one of services without abilities."""
 
 
@@ -52,7 +52,7 @@ class _Check:
             *((name, key) for key, one in catalogue.virtual.items() for name in one.services),
         }
         # Rules may also name services without abilities, which show what any service shows.
-        self._places: list[Place] = [
+        self._places: list[ServiceAbility] = [
             (name, virtual, ability)
             for name, virtual in sorted(self._services)
             for ability in installed[name].abilities or ("",) * installed[name].is_viewed
@@ -78,7 +78,7 @@ class _Check:
     def _warn(self, path: str, reason: str, remedy: str, file: str = "") -> Fault:
         return Fault(Severity.WARNING, file or self._file, path, reason, remedy)
 
-    def _bits(self, what: What, place: Place) -> int:
+    def _bits(self, what: What, place: ServiceAbility) -> int:
         service, virtual, ability = place
         if not (what.has_service(service, virtual) and what.has_ability(ability)):
             return 0

@@ -11,7 +11,7 @@ from mastaba.api.catalogue import Catalogue
 from mastaba.api.services import Site
 from mastaba_access.decisions import AccessClass
 from mastaba_access.rules.what import Layers
-from mastaba_access.views import Parts, ViewMaker, layers_of
+from mastaba_access.views import OpenedLayers, ViewMaker, layers_of
 
 _MOST_CATALOGUES: Final = 256
 _MOST_MAKERS: Final = 256
@@ -27,7 +27,7 @@ class ViewMakers:
     def __init__(self, note: Callable[[Layers], None]) -> None:
         self._note = note
         self._lock = threading.Lock()
-        self._catalogues: OrderedDict[int, tuple[Catalogue, Layers, Parts]] = OrderedDict()
+        self._catalogues: OrderedDict[int, tuple[Catalogue, Layers, OpenedLayers]] = OrderedDict()
         self._makers: OrderedDict[Any, ViewMaker] = OrderedDict()
 
     def view(self, found: AccessClass, site: Site, virtual: str, service: str) -> Catalogue:

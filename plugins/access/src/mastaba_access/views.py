@@ -44,7 +44,7 @@ STYLE: Final = "style"
 """Key of the descriptors of layers with style sheets."""
 
 _MOST_PARTS: Final = 16_384
-"""Parts that are kept for a catalogue. Signed addresses may have any number of boxes."""
+"""OpenedLayers that are kept for a catalogue. Signed addresses may have any number of boxes."""
 
 _OF_VIEW: Final = ("hidden_from", "withheld", "feature_info")
 """Attributes of a layer that a view has changed before it is limited to some times."""
@@ -58,8 +58,8 @@ _OF_MAPS: Final = (
 )
 
 
-Part = tuple[Layer, "Readers"]
-Parts = dict[Any, Part | None]
+OpenedLayer = tuple[Layer, "Readers"]
+OpenedLayers = dict[Any, OpenedLayer | None]
 """Layers and readers of all views of a catalogue: equal ones are the same objects."""
 
 
@@ -184,7 +184,7 @@ class ViewMaker:
     """
 
     def __init__(
-        self, found: AccessClass, layers: Layers, site: Site, virtual: str, parts: Parts
+        self, found: AccessClass, layers: Layers, site: Site, virtual: str, parts: OpenedLayers
     ) -> None:
         self._class = found
         self._layers = layers
@@ -378,10 +378,10 @@ class ViewMaker:
         areas += [Area.from_geojson(_box(box)) for box in sorted(limit.boxes)]
         return reduce(and_, areas), Cut(limit.cut or "mask")
 
-    def _variants(self, shown: Mapping[str, Shown]) -> Callable[[str, Layer], Part | None]:
+    def _variants(self, shown: Mapping[str, Shown]) -> Callable[[str, Layer], OpenedLayer | None]:
         """Return what shows the variants of layers as far as their layer."""
 
-        def show(name: str, layer: Layer) -> Part | None:
+        def show(name: str, layer: Layer) -> OpenedLayer | None:
             how = shown[name]
             return self._made_part(layer, how, *self._without(name))
 
@@ -421,7 +421,7 @@ class ViewMaker:
         offered = self._catalogue.settings.map.formats
         return tuple(one for one in offered if formats is None or media_type(one) in formats)
 
-    def _part(self, name: str, how: Shown) -> Part:
+    def _part(self, name: str, how: Shown) -> OpenedLayer:
         base = self._catalogue.layers[name]
         hidden, withheld = self._without(name)
         areas = tuple(sorted(self._class.areas[one].digest for one in how.limit.areas))
@@ -462,7 +462,7 @@ class ViewMaker:
         how: Shown,
         hidden: frozenset[str],
         withheld: frozenset[tuple[str, str]],
-    ) -> Part | None:
+    ) -> OpenedLayer | None:
         changes: dict[str, Any] = {}
         if not hidden <= base.hidden_from:
             changes["hidden_from"] = base.hidden_from | hidden
@@ -480,7 +480,7 @@ class ViewMaker:
             return without_statistics(layer), MappingProxyType(locked)
         return limited
 
-    def _limited(self, layer: Layer, how: Shown) -> Part | None:
+    def _limited(self, layer: Layer, how: Shown) -> OpenedLayer | None:
         """Return a layer and its readers within limits, or None if nothing is left."""
         limit, readers = how.limit, self._catalogue.readers_of(layer)
         is_part = limit.time != ALWAYS or limit.areas or limit.boxes

@@ -24,7 +24,7 @@ from mastaba.errors import MastabaError, StorageError
 from mastaba_conformance.container_kit import (
     ContainerKit,
     MemoryStorage,
-    Place,
+    TileAddress,
     all_read,
     body_at,
     readers_of,
@@ -51,7 +51,7 @@ class ProcessTests(ContainerKit):
     level = "processes"
 
     def test_processes_after_a_fork_answer_in_threads(
-        self, opened: OpenedContainer, tiles: Mapping[Place, bytes]
+        self, opened: OpenedContainer, tiles: Mapping[TileAddress, bytes]
     ) -> None:
         readers = readers_of(opened)
         children = []
@@ -69,7 +69,7 @@ class ProcessTests(ContainerKit):
         assert [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children] == [0] * 4
 
     def test_descriptors_are_closed(
-        self, storage: CountingStorage, key: str, tiles: Mapping[Place, bytes]
+        self, storage: CountingStorage, key: str, tiles: Mapping[TileAddress, bytes]
     ) -> None:
         """In a process of its own: others may close files at any time."""
         child = os.fork()
@@ -98,14 +98,14 @@ class HostilityTests(ContainerKit):
     level = "hostility"
 
     def test_truncated_archives_are_refused_or_read(
-        self, storage: CountingStorage, key: str, tiles: Mapping[Place, bytes]
+        self, storage: CountingStorage, key: str, tiles: Mapping[TileAddress, bytes]
     ) -> None:
         data = self._bytes(storage, key)
         for length in range(0, min(len(data), self.head_length), 64):
             self.attack(storage, key, data[:length], tiles)
 
     def test_changed_heads_are_refused_or_read(
-        self, storage: CountingStorage, key: str, tiles: Mapping[Place, bytes]
+        self, storage: CountingStorage, key: str, tiles: Mapping[TileAddress, bytes]
     ) -> None:
         data = self._bytes(storage, key)
         chosen = random.Random(1)  # noqa: S311 - the same changes in each run
@@ -116,7 +116,7 @@ class HostilityTests(ContainerKit):
             self.attack(storage, key, bytes(changed), tiles)
 
     def attack(
-        self, storage: CountingStorage, key: str, data: bytes, tiles: Mapping[Place, bytes]
+        self, storage: CountingStorage, key: str, data: bytes, tiles: Mapping[TileAddress, bytes]
     ) -> None:
         """Open and read a damaged archive: all errors must be of Mastaba, and come soon."""
         before, memory = thread_time(), getrusage(RUSAGE_SELF).ru_maxrss
@@ -126,7 +126,7 @@ class HostilityTests(ContainerKit):
         assert getrusage(RUSAGE_SELF).ru_maxrss - memory < _MOST_MEMORY
 
     def test_hostile_archives_are_refused(
-        self, storage: CountingStorage, key: str, tiles: Mapping[Place, bytes]
+        self, storage: CountingStorage, key: str, tiles: Mapping[TileAddress, bytes]
     ) -> None:
         suffix = Path(key).suffix
         for name, data in self.corpus(Path(f"{key}.hostile{suffix}")).items():
@@ -137,7 +137,9 @@ class HostilityTests(ContainerKit):
             assert thread_time() - before < _MOST_SECONDS, name
             assert getrusage(RUSAGE_SELF).ru_maxrss - memory < _MOST_MEMORY, name
 
-    def _try_out(self, storage: CountingStorage, key: str, tiles: Mapping[Place, bytes]) -> None:
+    def _try_out(
+        self, storage: CountingStorage, key: str, tiles: Mapping[TileAddress, bytes]
+    ) -> None:
         try:
             readers = readers_of(self.open(storage, key))
         except (ContainerFormatError, StorageError):
@@ -188,7 +190,7 @@ class HonestyTests(ContainerKit):
         assert caught.value.remedy
 
     def test_tiles_have_versions(
-        self, opened: OpenedContainer, tiles: Mapping[Place, bytes]
+        self, opened: OpenedContainer, tiles: Mapping[TileAddress, bytes]
     ) -> None:
         readers = readers_of(opened)
         for name, row, column in tiles:
@@ -197,7 +199,7 @@ class HonestyTests(ContainerKit):
             assert (tile.version is None) == ("versions" in self.container.cannot)
 
     def test_maps_are_drawn_from_its_tiles(
-        self, opened: OpenedContainer, tiles: Mapping[Place, bytes]
+        self, opened: OpenedContainer, tiles: Mapping[TileAddress, bytes]
     ) -> None:
         raster = opened.pyramid.raster
         if raster is None or "maps" in self.container.cannot:

@@ -32,7 +32,7 @@ from mastaba.api.storages import (
 from mastaba.errors import ObjectChangedError, ObjectNotFoundError
 from mastaba_conformance.counting_storage import CountingStorage
 
-Place = tuple[str, int, int]
+TileAddress = tuple[str, int, int]
 """Tile matrix identifier, row and column."""
 
 
@@ -104,7 +104,7 @@ class ContainerKit:
     head_length: ClassVar[int] = 4096
 
     @abstractmethod
-    def make(self, path: Path, generation: int) -> Mapping[Place, bytes]:
+    def make(self, path: Path, generation: int) -> Mapping[TileAddress, bytes]:
         """Write an archive without the tested container.
 
         Args:
@@ -141,20 +141,22 @@ class ContainerKit:
         return str(tmp_path / f"archive{suffix}")
 
     @pytest.fixture
-    def tiles(self, storage: CountingStorage, key: str) -> Mapping[Place, bytes]:
+    def tiles(self, storage: CountingStorage, key: str) -> Mapping[TileAddress, bytes]:
         """The tiles of the archive, which is written."""
         return self.replace(storage, key, 0)
 
     @pytest.fixture
     def opened(
-        self, storage: CountingStorage, key: str, tiles: Mapping[Place, bytes]
+        self, storage: CountingStorage, key: str, tiles: Mapping[TileAddress, bytes]
     ) -> OpenedContainer:
         """The opened archive, of which nothing is cached."""
         found = self.open(storage, key)
         storage.clear()
         return found
 
-    def replace(self, storage: CountingStorage, key: str, generation: int) -> Mapping[Place, bytes]:
+    def replace(
+        self, storage: CountingStorage, key: str, generation: int
+    ) -> Mapping[TileAddress, bytes]:
         """Write the archive to the storage, in one step; return its tiles."""
         written = Path(f"{key}.{generation}{Path(key).suffix}")
         tiles = self.make(written, generation)
@@ -211,12 +213,12 @@ def body_of(tile: StoredTile) -> bytes:
     return data if deliver is None else deliver(data)
 
 
-def body_at(readers: Mapping[str, TileReader], place: Place) -> bytes | None:
+def body_at(readers: Mapping[str, TileReader], place: TileAddress) -> bytes | None:
     tile = readers[place[0]].locate(*place[1:])
     return None if tile is None else body_of(tile)
 
 
-def all_read(readers: Mapping[str, TileReader], tiles: Iterable[Place]) -> None:
+def all_read(readers: Mapping[str, TileReader], tiles: Iterable[TileAddress]) -> None:
     for name, row, column in tiles:
         reader = readers.get(name)
         if reader is not None and reader.level.limits.contains(row, column):

@@ -40,7 +40,7 @@ from mastaba_conformance.container_attacks import HonestyTests, HostilityTests, 
 from mastaba_conformance.container_kit import (
     ContainerKit,
     MemoryStorage,
-    Place,
+    TileAddress,
     body_at,
     body_of,
     cold,
@@ -48,7 +48,7 @@ from mastaba_conformance.container_kit import (
 )
 from mastaba_conformance.counting_storage import CountingStorage
 
-__all__ = ["ContainerTests", "MemoryStorage", "Place"]
+__all__ = ["ContainerTests", "MemoryStorage", "TileAddress"]
 
 _MOST_READS: Final = 4
 _UNVERSIONED: Final = 60.0
@@ -92,7 +92,7 @@ class _ModelTests(ContainerKit):
             assert 0 < matrix.cell_size < float("inf")
 
     def test_each_tile_is_inside_the_limits(
-        self, opened: OpenedContainer, tiles: Mapping[Place, bytes]
+        self, opened: OpenedContainer, tiles: Mapping[TileAddress, bytes]
     ) -> None:
         for name, row, column in tiles:
             assert opened.pyramid.levels[name].limits.contains(row, column), (name, row, column)
@@ -109,14 +109,14 @@ class _AnswerTests(ContainerKit):
     level = "answers"
 
     def test_tiles_are_those_that_were_written(
-        self, opened: OpenedContainer, tiles: Mapping[Place, bytes]
+        self, opened: OpenedContainer, tiles: Mapping[TileAddress, bytes]
     ) -> None:
         readers = readers_of(opened)
         for place, data in tiles.items():
             assert body_at(readers, place) == data, place
 
     def test_other_tiles_are_absent(
-        self, opened: OpenedContainer, tiles: Mapping[Place, bytes]
+        self, opened: OpenedContainer, tiles: Mapping[TileAddress, bytes]
     ) -> None:
         for name, reader in readers_of(opened).items():
             limits = reader.level.limits
@@ -126,7 +126,7 @@ class _AnswerTests(ContainerKit):
                     assert (found is not None) == ((name, row, column) in tiles)
 
     def test_all_ways_lead_to_the_same_tile(
-        self, opened: OpenedContainer, tiles: Mapping[Place, bytes]
+        self, opened: OpenedContainer, tiles: Mapping[TileAddress, bytes]
     ) -> None:
         readers = readers_of(opened)
         for name, reader in readers.items():
@@ -139,7 +139,7 @@ class _AnswerTests(ContainerKit):
                     assert (other.version, other.identity) == (one.version, one.identity)
 
     def test_the_tile_table_answers_as_respond(
-        self, opened: OpenedContainer, tiles: Mapping[Place, bytes]
+        self, opened: OpenedContainer, tiles: Mapping[TileAddress, bytes]
     ) -> None:
         """Tiles have the same answers on both paths; the table leaves out absent ones."""
         layer = Layer("kit", "", "", opened.pyramid, WORLD, WORLD, ())
@@ -166,13 +166,13 @@ class _ReadTests(ContainerKit):
     level = "reads"
 
     def test_opening_takes_few_reads(
-        self, storage: CountingStorage, key: str, tiles: Mapping[Place, bytes]
+        self, storage: CountingStorage, key: str, tiles: Mapping[TileAddress, bytes]
     ) -> None:
         self.open(storage, key)
         assert len(storage.reads) <= _MOST_READS
 
     def test_a_tile_takes_few_reads(
-        self, storage: CountingStorage, opened: OpenedContainer, tiles: Mapping[Place, bytes]
+        self, storage: CountingStorage, opened: OpenedContainer, tiles: Mapping[TileAddress, bytes]
     ) -> None:
         if self.container.reads == "local":
             pytest.skip("not declared: the container reads without the storage")
@@ -189,7 +189,7 @@ class _ReadTests(ContainerKit):
             assert storage.reads == []
 
     def test_neighbours_are_located_with_few_reads(
-        self, storage: CountingStorage, opened: OpenedContainer, tiles: Mapping[Place, bytes]
+        self, storage: CountingStorage, opened: OpenedContainer, tiles: Mapping[TileAddress, bytes]
     ) -> None:
         readers = cold(readers_of(opened), storage)
         name = list(tiles)[-1][0]
@@ -206,7 +206,7 @@ class _GenerationTests(ContainerKit):
         storage: CountingStorage,
         key: str,
         opened: OpenedContainer,
-        tiles: Mapping[Place, bytes],
+        tiles: Mapping[TileAddress, bytes],
     ) -> None:
         readers = readers_of(opened)
         located = {place: readers[place[0]].locate(*place[1:]) for place in tiles}
@@ -222,7 +222,7 @@ class _GenerationTests(ContainerKit):
         storage: CountingStorage,
         key: str,
         opened: OpenedContainer,
-        tiles: Mapping[Place, bytes],
+        tiles: Mapping[TileAddress, bytes],
     ) -> None:
         self.replace(storage, key, 1)
         assert self.open(storage, key).pyramid.generation != opened.pyramid.generation
@@ -252,7 +252,7 @@ class _GenerationTests(ContainerKit):
         storage: CountingStorage,
         key: str,
         opened: OpenedContainer,
-        tiles: Mapping[Place, bytes],
+        tiles: Mapping[TileAddress, bytes],
     ) -> None:
         other = self.replace(storage, key, 1)
         files = {}
@@ -270,7 +270,7 @@ class _GenerationTests(ContainerKit):
                 self.put(storage, key, files[turn % 2])
                 stop.wait(0.01)
 
-        def reading(seed: int) -> list[Place]:
+        def reading(seed: int) -> list[TileAddress]:
             chosen, wrong = random.Random(seed), []  # noqa: S311 - the same tiles in each run
             for _ in range(_ANSWERS // 8):
                 place = chosen.choice(places)
@@ -294,7 +294,7 @@ class _GenerationTests(ContainerKit):
         storage: CountingStorage,
         key: str,
         opened: OpenedContainer,
-        tiles: Mapping[Place, bytes],
+        tiles: Mapping[TileAddress, bytes],
     ) -> None:
         self.remove(storage, key)
         readers = cold(readers_of(opened), storage)

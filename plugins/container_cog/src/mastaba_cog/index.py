@@ -17,7 +17,7 @@ from mastaba.errors import ObjectChangedError, ObjectNotFoundError, SlabFormatEr
 from mastaba_cog.images import LARGEST_TILE, Found, GeoTiff, Image, Places, TileArray
 from mastaba_server.threads.per_process import ThreadPool
 
-Part = tuple[int, int]
+ByteSpan = tuple[int, int]
 """Offset and size of stored bytes."""
 Numbers = npt.NDArray[np.uint64]
 _Chunk = tuple[Numbers, Numbers | None]
@@ -85,7 +85,7 @@ class CogIndex(TileIndex):
     def nbytes(self) -> int:
         return self._nbytes
 
-    def tile(self, number: int) -> Part | None:
+    def tile(self, number: int) -> ByteSpan | None:
         """Return the range around all parts of a tile, or None if it is not stored."""
         image, place = self.place(number)
         if self._is_led(image):
@@ -100,7 +100,7 @@ class CogIndex(TileIndex):
             return self._checked(image, place, start, end - start)
         return stored[0]
 
-    def plain(self, image: int, place: int) -> Part | None:
+    def plain(self, image: int, place: int) -> ByteSpan | None:
         """Return the range of a tile of one part whose place is known; None leads to `tile`.
 
         Faster than `tile`, for the usual case.
@@ -120,7 +120,7 @@ class CogIndex(TileIndex):
         """Return whether a tile is the whole range that `tile` returns."""
         return bool(self._plain[self.place(number)[0]])
 
-    def tiles(self, numbers: Iterable[int]) -> list[Part | None]:
+    def tiles(self, numbers: Iterable[int]) -> list[ByteSpan | None]:
         numbers, found = list(numbers), []
         # No more at once than are kept.
         most = max(len(self._keys(number)) for number in numbers) if numbers else 1
@@ -135,7 +135,7 @@ class CogIndex(TileIndex):
         """Return whether `tile` needs no read."""
         return all(key in self._chunks for key in self._keys(number))
 
-    def parts(self, number: int) -> list[Part | None] | None:
+    def parts(self, number: int) -> list[ByteSpan | None] | None:
         """Return the places of the bands of a tile and of its mask; None if it is not stored.
 
         Raises:
@@ -198,7 +198,7 @@ class CogIndex(TileIndex):
             and places.offsets.count * places.offsets.size > _TOGETHER
         )
 
-    def _led(self, image: int, place: int) -> Part | None:
+    def _led(self, image: int, place: int) -> ByteSpan | None:
         """Return the range from the size in front of a tile to the tile that follows."""
         ((offsets, _),) = self._get([self._key(image, place, is_mask=False)])
         inside = place % _CHUNK
@@ -216,14 +216,14 @@ class CogIndex(TileIndex):
         self._checked(image, place, offset, length)
         return start, length
 
-    def _entry(self, image: int, place: int, chunk: _Chunk, *, is_mask: bool) -> Part | None:
+    def _entry(self, image: int, place: int, chunk: _Chunk, *, is_mask: bool) -> ByteSpan | None:
         offsets, sizes = chunk
         assert sizes is not None
         inside = place % self._values_of(image, is_mask=is_mask)
         offset, size = int(offsets[inside]), int(sizes[inside])
         return self._checked(image, place, offset, size) if offset and size else None
 
-    def _checked(self, image: int, place: int, offset: int, size: int) -> Part:
+    def _checked(self, image: int, place: int, offset: int, size: int) -> ByteSpan:
         if offset < 8 or size > LARGEST_TILE or offset + size >= 2**63:
             raise SlabFormatError(
                 f"{self.name}: tile {place} of image {image} has offset {offset} and size {size}"
@@ -264,7 +264,7 @@ class CogIndex(TileIndex):
             return [found[key] or loaded[key] for key in keys]
         return [chunk for key in keys if (chunk := found[key]) is not None]
 
-    def _places(self, key: _ChunkKey) -> list[Part]:
+    def _places(self, key: _ChunkKey) -> list[ByteSpan]:
         image, is_mask, chunk = key
         places = self._array(image, is_mask=is_mask)
         values = self._values_of(image, is_mask=is_mask)
@@ -282,7 +282,7 @@ class CogIndex(TileIndex):
     def _numbers(self, data: bytes, array: TileArray) -> Numbers:
         return np.frombuffer(data, f"{self._geotiff.order}u{array.size}").astype(np.uint64)
 
-    def _read(self, groups: list[list[Part]]) -> list[list[bytes]]:
+    def _read(self, groups: list[list[ByteSpan]]) -> list[list[bytes]]:
         """Return parts of arrays: from the head, or all with one call, in parallel.
 
         The parts of a group that are close are one range.
@@ -310,7 +310,7 @@ class CogIndex(TileIndex):
         raise SlabFormatError(f"{self.name} ends before the places of its tiles")
 
 
-def _ranges(places: list[Part]) -> list[ByteRange]:
+def _ranges(places: list[ByteSpan]) -> list[ByteRange]:
     """Return one range around places that are close, or else one for each."""
     start, end = min(offset for offset, _ in places), max(map(sum, places))
     if end - start <= _TOGETHER:
@@ -342,7 +342,7 @@ def first_numbers(geotiff: GeoTiff) -> list[int]:
     return firsts
 
 
-def _values(array: TileArray, first: int, count: int) -> Part:
+def _values(array: TileArray, first: int, count: int) -> ByteSpan:
     count = min(count, array.count - first)
     return array.offset + first * array.size, count * array.size
 

@@ -29,7 +29,7 @@ from mastaba.api.storages import Environment
 from mastaba.errors import ContainerFormatError, StorageUnavailableError
 from mastaba_containers.heads import check_signature, head
 from mastaba_containers.replacement import LoadedFacts
-from mastaba_containers.sets import Place
+from mastaba_containers.sets import GridPlacement
 from mastaba_sqlite_tiles.connection import Connection
 from mastaba_sqlite_tiles.database import DatabaseFile
 from mastaba_sqlite_tiles.pictures import STORED
@@ -150,7 +150,7 @@ def published_pyramid(
     context: Context,
     file: DatabaseFile,
     tile_matrix_set: TileMatrixSet,
-    grids: Sequence[tuple[Grid, Place, int]],
+    grids: Sequence[tuple[Grid, GridPlacement, int]],
     tile_format: TileFormat,
     raster: RasterSpecification | None,
     options: Mapping[str, Any],

@@ -33,7 +33,7 @@ from mastaba_containers.replacement import LoadedFacts
 from mastaba_containers.sets import (
     OWN,
     WEB_MERCATOR_QUAD,
-    Place,
+    GridPlacement,
     published,
     web_mercator_box,
     web_mercator_matrix,
@@ -224,7 +224,7 @@ def _grids(
     options: Mapping[str, Any],
     context: Context,
     tables: list[VectorTable],
-) -> tuple[TileMatrixSet, list[tuple[Grid, Place]]]:
+) -> tuple[TileMatrixSet, list[tuple[Grid, GridPlacement]]]:
     """Return the published set, and the zooms with their places in it."""
     wanted = options.get("tile_matrix_set")
     named = None
@@ -268,7 +268,7 @@ def _grids(
     if not grids:
         raise ContainerFormatError(f"{file.name} contains no tiles")
     if named is not None:
-        return named, [(grid, Place(grid.matrix)) for grid in grids]
+        return named, [(grid, GridPlacement(grid.matrix)) for grid in grids]
     complete = web_mercator_set(size[0])
     own = TileMatrixSet.of(complete.id, complete.crs, [grid.matrix for grid in grids])
     match = published(context, own, {grid.matrix.id: grid.limits for grid in grids}, wanted)

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from mastaba.api.access import LockedReader
 from mastaba.api.dimensions import NO_VALUE
 from mastaba.api.services import Service
-from mastaba.api.web import Document, Response, preferred_media_type, printable, problem
+from mastaba.api.web import Document, Response, printable, problem
 from mastaba.errors import (
     InvalidParameterError,
     UnknownNameError,
@@ -31,20 +31,28 @@ from mastaba_history.feeds import (
     version_href,
 )
 from mastaba_history.instants import (
-    http_date,
     is_instant,
     parse_http_date,
     parse_instant,
     rfc3339,
 )
 from mastaba_history.layers import boxes, layer_histories, shown_box, state_of
+from mastaba_history.memento import (
+    FOR_A_DAY,
+    LINKS,
+    memento_links,
+    timemap,
+    timemap_href,
+    version_headers,
+    wants_timemap,
+)
 from mastaba_history.pages import (
     HEADERS,
     index_page,
     layer_page,
     version_page,
 )
-from mastaba_history.tokens import DAY, drawing_digest, require_kept, version_of
+from mastaba_history.tokens import drawing_digest, require_kept, version_of
 from mastaba_history.values import ValueHistories, value_layers
 from mastaba_ows.errors import status_of
 from mastaba_ows.offers import tile_template
@@ -62,7 +70,6 @@ if TYPE_CHECKING:
     from mastaba_history.records import Publication
 
 _JSON: Final = "application/json"
-_LINKS: Final = "application/link-format"
 _GEOJSON: Final = "application/geo+json"
 _MOST_ITEMS: Final = 10**9 - 1
 _FEEDS: Final = ("feed.atom", "feed.json")
@@ -70,7 +77,6 @@ _MOST_LISTED: Final = 1000
 """Publications in the document of a layer."""
 _COST: Final = 20
 """Of the rates of a client, for the differences of two versions."""
-_DAY: Final = ("Cache-Control", DAY)
 _MINUTE: Final = ("Cache-Control", "max-age=60")
 
 
@@ -243,18 +249,18 @@ class HistoryService(Service):
         history = self._found(shown)
         service = catalogue.services.get(self.name)
         if history is None or service is None or self.name in layer.hidden_from:
-            return [_DAY]
+            return [FOR_A_DAY]
         first = next((one for one in history.published if one.token == token), None)
-        return _headers_of(service.endpoint_uri, shown, first)
+        return version_headers(service.endpoint_uri, shown, first)
 
     def _index(self, request: Request) -> Response:
         known = [layer for layer in self._layers.values() if layer.id in self.histories]
-        if _wants_links(request):
+        if wants_timemap(request):
             lines = [
-                f'<{_timemap(self._endpoint, layer.id)}>;rel="timemap";type="{_LINKS}"'
+                f'<{timemap_href(self._endpoint, layer.id)}>;rel="timemap";type="{LINKS}"'
                 for layer in known
             ]
-            return Document(",\n".join(lines), _LINKS).respond(request)
+            return Document(",\n".join(lines), LINKS).respond(request)
         entries = []
         for layer in known:
             published = self.histories[layer.id].published
@@ -278,10 +284,12 @@ class HistoryService(Service):
 
     def _layer(self, request: Request, layer: Layer) -> Response:
         history = self._found(layer)
-        if _wants_links(request):
+        if wants_timemap(request):
             if history is None:
                 raise UnknownPathError(f"the layer {layer.key} has no history")
-            return Document(self._timemap_text(layer, history), _LINKS).respond(request)
+            return Document(
+                timemap(self._endpoint, layer, history.published[-_MOST_LISTED:]), LINKS
+            ).respond(request)
         href = layer_href(self._endpoint, layer.key)
         links = [_link("self", href, _JSON)]
         document: dict[str, Any] = {**_named(layer), "title": layer.title}
@@ -289,7 +297,7 @@ class HistoryService(Service):
             document |= {"published": [], "links": links}
             return self._shown(layer, document, request, layer_page)
         links += [
-            _link("timemap", _timemap(self._endpoint, layer.key), _LINKS),
+            _link("timemap", timemap_href(self._endpoint, layer.key), LINKS),
             _link("timegate", f"{href}/at", _JSON),
             _link("alternate", f"{href}/feed.atom", ATOM),
             _link("alternate", f"{href}/feed.json", JSON_FEED),
@@ -308,7 +316,7 @@ class HistoryService(Service):
             "links": links,
         }
         response = self._shown(layer, document, request, layer_page)
-        response.headers.append(("Link", _memento_links(self._endpoint, layer)))
+        response.headers.append(("Link", memento_links(self._endpoint, layer)))
         return response
 
     def _row(
@@ -336,24 +344,6 @@ class HistoryService(Service):
             row["changes"] = changes_href(self._endpoint, layer.key, before, published.token)
         return row
 
-    def _timemap_text(self, layer: Layer, history: LayerHistory) -> str:
-        """Return the TimeMap (RFC 7089, section 5), of the newest publications."""
-        href = layer_href(self._endpoint, layer.key)
-        shown = history.published[-_MOST_LISTED:]
-        first, last = http_date(shown[0].since), http_date(shown[-1].since)
-        lines = [
-            f'<{href}>;rel="original"',
-            f'<{href}/at>;rel="timegate"',
-            f'<{href}?f=timemap>;rel="self";type="{_LINKS}";from="{first}";until="{last}"',
-        ]
-        for number, published in enumerate(shown):
-            words = ["first"] * (number == 0) + ["last"] * (number == len(shown) - 1)
-            relation = " ".join([*words, "memento"])
-            address = version_href(self._endpoint, layer.key, published.token)
-            when = http_date(published.since)
-            lines.append(f'<{address}>;rel="{relation}";datetime="{when}"')
-        return ",\n".join(lines)
-
     def _gate(self, request: Request, layer: Layer) -> Response:
         """Redirect to what was published at an instant (RFC 7089, section 4.1)."""
         history = self._history(layer)
@@ -372,7 +362,7 @@ class HistoryService(Service):
         headers = [
             ("Location", href),
             ("Vary", "accept-datetime"),
-            ("Link", _memento_links(self._endpoint, layer)),
+            ("Link", memento_links(self._endpoint, layer)),
             _MINUTE,
         ]
         return Response(302, headers)
@@ -412,7 +402,7 @@ class HistoryService(Service):
             ],
         }
         response = self._shown(layer, document, request, version_page)
-        response.headers += _headers_of(self._endpoint, layer, first)
+        response.headers += version_headers(self._endpoint, layer, first)
         return response
 
     def _shown(
@@ -488,7 +478,7 @@ class HistoryService(Service):
         )
         pieces = json_pieces({"type": "FeatureCollection"}, "features", features)
         response = large_response(request, pieces, _GEOJSON)
-        response.headers.append(_DAY)
+        response.headers.append(FOR_A_DAY)
         return response
 
     def _stac(self, request: Request, path: list[str]) -> Response:
@@ -577,38 +567,10 @@ class Versions:
         return self._open(layer, own, token, asked)
 
 
-def _timemap(endpoint: str, layer: str) -> str:
-    return f"{layer_href(endpoint, layer)}?f=timemap"
-
-
-def _memento_links(endpoint: str, layer: Layer) -> str:
-    href = layer_href(endpoint, layer.key)
-    return (
-        f'<{href}>;rel="original", <{href}/at>;rel="timegate", '
-        f'<{_timemap(endpoint, layer.key)}>;rel="timemap";type="{_LINKS}"'
-    )
-
-
-def _headers_of(endpoint: str, layer: Layer, first: Publication | None) -> list[tuple[str, str]]:
-    """Return the headers of a document of a version (RFC 7089, section 2.1)."""
-    headers = [("Link", _memento_links(endpoint, layer)), _DAY]
-    if first is not None:
-        headers.append(("Memento-Datetime", http_date(first.since)))
-    return headers
-
-
 def _named(layer: Layer) -> dict[str, Any]:
     """Return the name of a layer, or of a layer and its value."""
     is_value = layer.key != layer.id
     return {"layer": layer.id, **({"value": dict(layer.at)} if is_value else {})}
-
-
-def _wants_links(request: Request) -> bool:
-    form = request.query.get("f", "").lower()
-    if form:
-        return form in ("timemap", "link-format")
-    accepted = request.header("Accept") or ""
-    return _LINKS in accepted and preferred_media_type(request, (_JSON, _LINKS)) == _LINKS
 
 
 def _answer(document: Any, request: Request, page: Callable[[Any], str]) -> Response:

@@ -26,7 +26,7 @@ from mastaba_ows.offers import STYLESHEET
 if TYPE_CHECKING:
     from mastaba_ogcapi.dataset import Collection, Dataset
 
-Part = dict[str, Any]
+Json = dict[str, Any]
 
 
 class _Dumper(yaml.SafeDumper):
@@ -36,13 +36,13 @@ class _Dumper(yaml.SafeDumper):
         return True
 
 
-def yaml_text(content: Part) -> str:
+def yaml_text(content: Json) -> str:
     """Return the API definition as YAML."""
     text: str = yaml.dump(content, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
     return text
 
 
-def api_document(dataset: Dataset, collection: Collection | None = None) -> Part:
+def api_document(dataset: Dataset, collection: Collection | None = None) -> Json:
     """Return the API definition.
 
     Args:
@@ -85,22 +85,22 @@ def api_document(dataset: Dataset, collection: Collection | None = None) -> Part
 
 
 @cache
-def _source() -> Part:
+def _source() -> Json:
     text = files("mastaba_ogcapi").joinpath("openapi.yaml").read_text("utf-8")
-    found: Part = yaml.safe_load(text)
+    found: Json = yaml.safe_load(text)
     return found
 
 
-def _information(dataset: Dataset) -> Part:
+def _information(dataset: Dataset) -> Json:
     settings, limits = dataset.settings, dataset.site.catalogue.settings.map
     described = f"{settings.abstract}\n\n" if settings.abstract else ""
-    information: Part = {
+    information: Json = {
         "title": settings.title,
         "version": __version__,
         "description": f"{described}Parameters that are not described here are ignored. Parameter "
         "names are not case-sensitive.",
     }
-    offered: Part = {}
+    offered: Json = {}
     if dataset.maps:
         offered["maps"] = {
             "maxWidth": limits.max_width,
@@ -206,12 +206,12 @@ def _compressions() -> tuple[str, ...]:
     return offered_compressions()
 
 
-def _operation(item: Part, values: Mapping[str, Any]) -> Part:
+def _operation(item: Json, values: Mapping[str, Any]) -> Json:
     names = [name for name in item.get("parameters", ["f"]) if name not in values["hidden"]]
-    success: Part = {"description": item["summary"], "content": _content(item, values)}
+    success: Json = {"description": item["summary"], "content": _content(item, values)}
     if "headers" in item:
         success["headers"] = _source()["headers"][item["headers"]]
-    responses: Part = {"200": success}
+    responses: Json = {"200": success}
     is_data = "empty" in item
     if is_data:
         responses["204"] = {"description": item["empty"]}
@@ -228,20 +228,20 @@ def _operation(item: Part, values: Mapping[str, Any]) -> Part:
     }
 
 
-def _content(item: Part, values: Mapping[str, Any]) -> Part:
+def _content(item: Json, values: Mapping[str, Any]) -> Json:
     page = {"schema": {"type": "string"}}
     if "document" not in item:
-        kinds: Part = {OPENAPI: {"schema": {"type": "object"}}, OPENAPI_YAML: page, HTML: page}
+        kinds: Json = {OPENAPI: {"schema": {"type": "object"}}, OPENAPI_YAML: page, HTML: page}
         binary = {"schema": {"type": "string", "format": "binary"}}
         kinds[JSON] = {"schema": {}}
         return {name: kinds.get(name, binary) for name in values[item["content"]]}
-    content: Part = {JSON: {"schema": _reference("schemas", item["document"])}, HTML: page}
+    content: Json = {JSON: {"schema": _reference("schemas", item["document"])}, HTML: page}
     if item["document"] == "tileSet":
         content[TILEJSON] = {"schema": _reference("schemas", "tileJson")}
     return content
 
 
-def _parameter(key: str, item: Part, values: Mapping[str, Any], example: object) -> Part:
+def _parameter(key: str, item: Json, values: Mapping[str, Any], example: object) -> Json:
     place = item.get("in", "query")
     schema = {
         name: values.get(value, value) if isinstance(value, str) else value

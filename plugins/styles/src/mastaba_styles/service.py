@@ -22,8 +22,8 @@ from mastaba_styles.sheets import (
     LAYER_SCHEMA,
     STYLE,
     Addresses,
-    Sheet,
-    Sheets,
+    StyleFile,
+    StyleFiles,
     findings,
     rewritten,
 )
@@ -190,7 +190,7 @@ class StylesService(Service):
             return None
         return source_of(layer, self.site)
 
-    def _sheets_of(self, layer: Layer) -> list[Sheet]:
+    def _sheets_of(self, layer: Layer) -> list[StyleFile]:
         """Return the styles from files of a layer that no rule hides, the default first."""
         sheets = self._sheets.by_layer.get(layer.id, ())
         return [one for one in sheets if self.offers(f"style:{one.name}", layer)]
@@ -259,7 +259,7 @@ class _Loaded:
         own, catalogue = settings.own, site.catalogue
         self.fonts = Fonts(own.get("fonts", ""), own.get("font", ""))
         self.sprites = Sprites(own.get("sprites", ""))
-        self.sheets = Sheets.read(catalogue.layers, catalogue.storages)
+        self.sheets = StyleFiles.read(catalogue.layers, catalogue.storages)
         for fault in self.sheets.faults.errors:
             logger.error("%s; the style is left out", fault)
 

@@ -45,7 +45,7 @@ _OURS: Final = "mastaba://"
 
 
 @dataclass(frozen=True, slots=True)
-class Sheet:
+class StyleFile:
     """A style that a descriptor names.
 
     Attributes:
@@ -98,7 +98,7 @@ class Addresses:
 
 
 @dataclass
-class Sheets:
+class StyleFiles:
     """The styles of all layers, read once for a configuration.
 
     Attributes:
@@ -106,16 +106,16 @@ class Sheets:
         faults: what is wrong with those that cannot be used.
     """
 
-    by_layer: dict[str, tuple[Sheet, ...]] = field(default_factory=dict)
+    by_layer: dict[str, tuple[StyleFile, ...]] = field(default_factory=dict)
     faults: Faults = field(default_factory=Faults)
 
     @classmethod
-    def read(cls, layers: Mapping[str, Layer], pool: StoragePool) -> Sheets:
+    def read(cls, layers: Mapping[str, Layer], pool: StoragePool) -> StyleFiles:
         """Read the styles that layers name. Those that cannot be used are left out."""
         found = cls()
         for identifier, layer in layers.items():
             named = layer.own.get(STYLE, ())
-            sheets: dict[str, Sheet] = {}
+            sheets: dict[str, StyleFile] = {}
             for path in (named,) if isinstance(named, str) else named:
                 name = _name(path)
                 if name in sheets:
@@ -124,13 +124,13 @@ class Sheets:
                     continue
                 style = read_style(path, pool, FileFaults(found.faults, path))
                 if style is not None:
-                    sheets[name] = Sheet(name, path, style)
+                    sheets[name] = StyleFile(name, path, style)
             if sheets:
                 found.by_layer[identifier] = tuple(sheets.values())
         return found
 
 
-def rewritten(sheet: Sheet, layer: Layer, others: Addresses) -> dict[str, Any]:
+def rewritten(sheet: StyleFile, layer: Layer, others: Addresses) -> dict[str, Any]:
     """Return a style whose addresses are those of the server.
 
     Sources that the client cannot have are left out, with the layers that are drawn from them.
@@ -158,7 +158,7 @@ def rewritten(sheet: Sheet, layer: Layer, others: Addresses) -> dict[str, Any]:
     return style
 
 
-def findings(sheet: Sheet, layer: Layer, others: Addresses) -> Iterator[Fault]:
+def findings(sheet: StyleFile, layer: Layer, others: Addresses) -> Iterator[Fault]:
     """Return what a style names and the server does not have."""
     faults = FileFaults(Faults(), sheet.file)
     owners: dict[str, str] = {}
@@ -209,7 +209,7 @@ def owner_of(
 
 
 def _source(
-    name: str, source: Mapping[str, Any], sheet: Sheet, layer: Layer, others: Addresses
+    name: str, source: Mapping[str, Any], sheet: StyleFile, layer: Layer, others: Addresses
 ) -> dict[str, Any] | None:
     owner = owner_of(name, source, sheet.style, layer)
     if owner is not None:

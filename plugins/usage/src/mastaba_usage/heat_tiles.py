@@ -31,7 +31,7 @@ _PATH: Final = re.compile(
 _MOST_ZOOM: Final = 28
 
 
-class Place(NamedTuple):
+class TileAddress(NamedTuple):
     """A tile of web maps: zoom, column, and row from the top."""
 
     z: int
@@ -39,18 +39,18 @@ class Place(NamedTuple):
     y: int
 
 
-def tile_of(path: str) -> tuple[str, Place] | None:
+def tile_of(path: str) -> tuple[str, TileAddress] | None:
     """Return the layer and the place that a path ``LAYER/Z/X/Y.png`` names; None if none."""
     found = _PATH.fullmatch(path)
     if found is None:
         return None
-    place = Place(int(found["z"]), int(found["x"]), int(found["y"]))
+    place = TileAddress(int(found["z"]), int(found["x"]), int(found["y"]))
     if place.z > _MOST_ZOOM or max(place.x, place.y) >> place.z:
         return None
     return found["layer"], place
 
 
-def tile(layer: Layer, blocks: Sequence[Block], place: Place) -> bytes:
+def tile(layer: Layer, blocks: Sequence[Block], place: TileAddress) -> bytes:
     """Return the picture of a tile: the opacity of a block says how often it was requested.
 
     Args:
@@ -68,7 +68,7 @@ def tile(layer: Layer, blocks: Sequence[Block], place: Place) -> bytes:
     return _png(alpha)
 
 
-def _pixels(degrees: Places, place: Place) -> NDArray[np.float64]:
+def _pixels(degrees: Places, place: TileAddress) -> NDArray[np.float64]:
     """Return places in longitude and latitude as pixels of a tile, shape (n, 2): x and y."""
     import numpy as np
 

@@ -5,21 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, timedelta
-from functools import cache
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlencode
 
-from jinja2 import Environment, PackageLoader
-from markupsafe import Markup
-
-from mastaba_server.web.pages import page_headers
+from mastaba_server.web.pages import STYLE, page_headers, rendered_page
 from mastaba_usage.database import SLOT
 from mastaba_usage.heat import drawn, of_one_level
 from mastaba_usage.reading import instant
 
 if TYPE_CHECKING:
-    from jinja2 import Template
-
     from mastaba.api.catalogue import Layer
     from mastaba_usage.blocks import Block
     from mastaba_usage.database import Database
@@ -31,20 +25,17 @@ _MOST_ROWS: Final = 366
 
 _BARS: Final = 288
 """Slots of 5 minutes in a day."""
-_STYLE: Final = """
-:root { color-scheme: light dark; }
-body { max-width: 48rem; margin: 0 auto; padding: 1rem; font: 16px/1.5 system-ui, sans-serif; }
-body { background: #ffffff; color: #1f2328; }
-a { color: #8a4b14; margin-right: 1rem; }
+_STYLE: Final = (
+    STYLE
+    + """
+body { max-width: 48rem; }
+a { margin-right: 1rem; }
 table { border-collapse: collapse; width: 100%; }
 th, td { padding: 0.2rem 0.5rem; text-align: right; font-variant-numeric: tabular-nums; }
 th:first-child { text-align: left; font-weight: normal; overflow-wrap: anywhere; }
 thead th { border-bottom: 1px solid; }
-@media (prefers-color-scheme: dark) {
-  body { background: #17191b; color: #e6e6e3; }
-  a { color: #e0a35c; }
-}
 """
+)
 
 HEADERS: Final = page_headers(_STYLE)
 
@@ -78,15 +69,18 @@ def usage_page(
             largest.sort(key=lambda row: str(row["day"]), reverse=True)
         shown = [(row[column], row["hits"], row["bytes"], row["cost"]) for row in largest]
         tables.append((title, shown))
-    return _template("page.html").render(
-        who=who or "All clients",
+    shown_for = who or "All clients"
+    return rendered_page(
+        "mastaba_usage",
+        _STYLE,
+        title=f"Usage – {shown_for}",
+        who=shown_for,
         first=first,
         last=last,
         links=_links(address, first, last),
         bars=_bars(database, where.get("key", "")),
         maps=[(name, f"{address}/heat/{quote(name, safe='')}?f=html") for name in layers],
         tables=tables,
-        style=Markup(_STYLE),  # noqa: S704 - a constant
     )
 
 
@@ -111,16 +105,25 @@ def heat_page(
     ]
     if viewer:
         links.append(("On the map", f"{viewer}#heat={'..'.join(period)}"))
-    return _template("heat.html").render(
-        layer=layer.title or layer.id,
+    name = layer.title or layer.id
+    return rendered_page(
+        "mastaba_usage",
+        _STYLE,
+        "heat.html",
+        title=f"Heat map – {name}",
+        layer=name,
         level=level,
         first=period[0],
         last=period[1],
         links=[*links, ("GeoJSON", f"{address}?{urlencode({**named, 'f': 'json'})}")],
         box=box,
         shapes=shapes,
-        style=Markup(_STYLE),  # noqa: S704 - a constant
     )
+
+
+def error_page(text: str) -> str:
+    """Return the page of an error. It names nothing else: strangers may see it."""
+    return rendered_page("mastaba_usage", _STYLE, "error.html", title="Usage", text=text)
 
 
 def _bars(database: Database, key: str) -> list[tuple[int, float, str]]:
@@ -150,11 +153,3 @@ def _links(address: str, first: str, last: str) -> list[tuple[str, str]]:
 
 def _next(month: date) -> date:
     return (month.replace(day=28) + timedelta(4)).replace(day=1)
-
-
-@cache
-def _template(name: str) -> Template:
-    environment = Environment(
-        loader=PackageLoader("mastaba_usage"), autoescape=True, trim_blocks=True
-    )
-    return environment.get_template(name)

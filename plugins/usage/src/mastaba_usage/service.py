@@ -17,7 +17,6 @@ from mastaba.api.services import Service, ServiceSettings, Site
 from mastaba.api.web import (
     Request,
     Response,
-    escaped,
     message,
     spooled,
     status_of,
@@ -36,7 +35,7 @@ from mastaba_usage.database import NUMBERS, SLOT
 from mastaba_usage.errors import UsageError
 from mastaba_usage.heat import collection, of_one_level
 from mastaba_usage.heat_tiles import tile, tile_of
-from mastaba_usage.page import HEADERS, heat_page, usage_page
+from mastaba_usage.page import HEADERS, error_page, heat_page, usage_page
 from mastaba_usage.process import counters
 from mastaba_usage.reading import DEFAULT, columns, conditions, days, instant, time_span
 from mastaba_usage.roll_up import run
@@ -221,9 +220,8 @@ class UsageService(Service):
     def error_response(self, error: Exception, request: Request) -> Response:
         status, text = status_of(error), public_message(error)
         if _form(request) == "html":
-            # Also for strangers, to whom the list of services must not name this one.
-            page = f"<!doctype html>\n<title>Usage</title>\n<p>{escaped(text)}</p>\n"
-            return Response(status, [("Content-Type", f"{HTML}; charset=utf-8")], page.encode())
+            headers = [("Content-Type", f"{HTML}; charset=utf-8"), *HEADERS]
+            return Response(status, headers, error_page(text).encode())
         return message(status, f"{text}\n", "text/plain")
 
 

@@ -9,7 +9,7 @@ from mastaba.api.web import printable
 from mastaba.errors import UnsupportedFormatError
 from mastaba_ows.featureinfo import INFO_FORMATS
 from mastaba_ows.featureinfo.answers import (
-    Part,
+    LayerAnswer,
     PixelAnswer,
     feature_info_response,
     position_of,
@@ -72,7 +72,7 @@ class GetFeatureInfo:
             "J": str(j),
             "FEATURE_COUNT": str(params.feature_count(parameters)),
         }
-        parts: list[Part] = []
+        parts: list[LayerAnswer] = []
         for one in queried:
             source = one.published.layer.feature_info
             assert source is not None

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mastaba.api.services import Site
     from mastaba.api.tiles import Publisher
     from mastaba.api.web import Response
-    from mastaba_ows.featureinfo.answers import Part
+    from mastaba_ows.featureinfo.answers import LayerAnswer
     from mastaba_ows.featureinfo.external import ExternalWMS
 
 
@@ -78,7 +78,7 @@ class GetFeatureInfo:
         if outside:
             raise PointOutOfRangeError("the pixel is not inside the tile", outside)
         bbox = matrix.bbox_of(TileLimits(tile_row, tile_row, tile_col, tile_col))
-        parts: list[Part]
+        parts: list[LayerAnswer]
         if source.url is None:
             position = position_of(bbox, crs, width, height, i, j)
             size = width, height

@@ -45,7 +45,7 @@ class PixelAnswer:
     source: Mapping[str, Any] | None = None
 
 
-Part = PixelAnswer | ExternalAnswer
+LayerAnswer = PixelAnswer | ExternalAnswer
 """The answer for one layer of a request."""
 
 
@@ -91,7 +91,7 @@ def source_of(
 
 
 def feature_info_response(
-    parts: Sequence[Part], info_format: str, *, with_sources: bool = False
+    parts: Sequence[LayerAnswer], info_format: str, *, with_sources: bool = False
 ) -> Response:
     """Return the answers for one or more layers as one response.
 
@@ -122,14 +122,14 @@ def feature_info_response(
     return Response(200, [("Content-Type", info_format), *headers], write(parts))
 
 
-def _plain(parts: Sequence[Part]) -> bytes:
+def _plain(parts: Sequence[LayerAnswer]) -> bytes:
     return "\n".join(
         ",".join(part.values) if isinstance(part, PixelAnswer) else _text(part).rstrip("\r\n")
         for part in parts
     ).encode()
 
 
-def _plain_with_sources(parts: Sequence[Part]) -> bytes:
+def _plain_with_sources(parts: Sequence[LayerAnswer]) -> bytes:
     lines = [_plain(parts).decode()]
     lines += [
         f"{name}: {value}"
@@ -151,7 +151,7 @@ def _items(source: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
             yield name, str(value)
 
 
-def _json(parts: Sequence[Part]) -> bytes:
+def _json(parts: Sequence[LayerAnswer]) -> bytes:
     features: list[Any] = []
     for part in parts:
         if isinstance(part, PixelAnswer):
@@ -198,7 +198,7 @@ def _not_geojson() -> UpstreamError:
     return UpstreamError("the upstream server did not answer in GeoJSON")
 
 
-def _xml(parts: Sequence[Part]) -> bytes:
+def _xml(parts: Sequence[LayerAnswer]) -> bytes:
     # Loaded on first use: the other formats do not need it.
     from mastaba_ows.xml import NotXMLError, add, read, root_element, serialized
 
@@ -228,7 +228,7 @@ def _attributes(source: Mapping[str, Any]) -> dict[str, str]:
     return {name: legal(value) for name, value in found if _NAME.fullmatch(name)}
 
 
-def _html(parts: Sequence[Part]) -> bytes:
+def _html(parts: Sequence[LayerAnswer]) -> bytes:
     blocks = []
     for part in parts:
         if isinstance(part, ExternalAnswer):

@@ -35,7 +35,7 @@ class Cut(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Part:
+class PolygonSet:
     """Polygons, of which an area is the union, or one of several that it is the intersection of.
 
     Attributes:
@@ -63,7 +63,7 @@ class Area:
         digest: 8 hexadecimal digits that change with the area.
     """
 
-    def __init__(self, parts: Sequence[Part]) -> None:
+    def __init__(self, parts: Sequence[PolygonSet]) -> None:
         self.parts = tuple(parts)
         digest = blake2b(digest_size=4)
         for part in self.parts:
@@ -105,7 +105,7 @@ class Area:
                 far = np.abs(ring).max(axis=0)
                 if far[0] > _MOST_EASTERN or far[1] > 90:
                     raise ValueError("an area is in degrees, longitude before latitude")
-        return cls([Part(polygons, crs)])
+        return cls([PolygonSet(polygons, crs)])
 
     def __and__(self, other: Area) -> Area:
         """Return what is in both areas."""
@@ -137,7 +137,7 @@ class Area:
         return True
 
 
-def _bbox(part: Part) -> BoundingBox:
+def _bbox(part: PolygonSet) -> BoundingBox:
     boxes = []
     for polygon in part.polygons:
         low, high = polygon[0].min(axis=0), polygon[0].max(axis=0)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from mastaba.model.bbox import WORLD, BoundingBox
 from mastaba.model.crs import CRS, geographic_bbox, transform_points
-from mastaba_render.areas.area import TURN, Part
+from mastaba_render.areas.area import TURN, PolygonSet
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -67,7 +67,7 @@ class Edges(NamedTuple):
         )
 
 
-def projected(part: Part, crs: CRS, level: BoundingBox, tolerance: float) -> Edges:
+def projected(part: PolygonSet, crs: CRS, level: BoundingBox, tolerance: float) -> Edges:
     """Return the edges of polygons in a CRS.
 
     Args:

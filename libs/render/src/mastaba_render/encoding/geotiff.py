@@ -10,6 +10,7 @@ import numpy as np
 import pyproj
 from pyproj.exceptions import CRSError
 
+from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS
 from mastaba.slab.tiff import Field
 from mastaba_render.encoder import StripRaster
@@ -39,31 +40,45 @@ class GeotiffEncoder(TiffEncoder):
     media_type: ClassVar[str] = "image/geotiff"
 
     def _further_fields(self, raster: StripRaster) -> list[Field]:
-        rows, columns, _ = raster.shape
-        bbox, half = raster.bbox, raster.offset
-        dx, dy = (bbox.xmax - bbox.xmin) / columns, (bbox.ymax - bbox.ymin) / rows
-        fields = [
-            Field(_PIXEL_SCALE, "d", (dx, dy, 0.0)),
-            # With PixelIsPoint, the position of the first pixel is that of its centre.
-            Field(
-                _TIEPOINT, "d", (0.0, 0.0, 0.0, bbox.xmin + half * dx, bbox.ymax - half * dy, 0.0)
-            ),
-            *geo_keys(raster.crs, is_post=bool(half)),
-        ]
-        if raster.nodata:
-            # GDAL reads one value for all channels.
-            text = np.format_float_positional(np.float32(raster.nodata[0]), trim="-")
-            fields.append(Field(_GDAL_NODATA, "s", f"{text}\0".encode("ascii")))
-        return fields
+        size = raster.shape[:2]
+        fields = place_fields(raster.bbox, size, raster.crs, is_post=bool(raster.offset))
+        # GDAL reads one value for all channels.
+        return [*fields, nodata_field(raster.nodata[0])] if raster.nodata else fields
 
 
-def geo_keys(crs: CRS, *, is_post: bool, vertical: str | None = None) -> list[Field]:
-    """Return the entries of a TIFF directory that name a CRS.
+def nodata_field(value: float) -> Field:
+    """Return the tag of the nodata value: the shortest text that is read as the same float32."""
+    return Field.text(_GDAL_NODATA, np.format_float_positional(np.float32(value), trim="-"))
+
+
+def place_fields(
+    box: BoundingBox,
+    size: tuple[int, int],
+    crs: CRS,
+    *,
+    is_post: bool,
+    vertical: str | None = None,
+) -> list[Field]:
+    """Return the tags that say where an image is on the ground.
 
     Args:
-        is_post: whether a value belongs to the middle of its pixel, not to its square.
+        box: outer edges of its cells, in CRS units.
+        size: rows and columns.
+        is_post: whether a value belongs to the middle of its cell, not to its square.
         vertical: code of the vertical or compound CRS of heights in metres; None if there is none.
     """
+    dx, dy = (box.xmax - box.xmin) / size[1], (box.ymax - box.ymin) / size[0]
+    # With PixelIsPoint, the position of the first pixel is that of its centre.
+    half = 0.5 if is_post else 0.0
+    return [
+        Field.of(_PIXEL_SCALE, "d", dx, dy, 0.0),
+        Field.of(_TIEPOINT, "d", 0.0, 0.0, 0.0, box.xmin + half * dx, box.ymax - half * dy, 0.0),
+        *_geo_keys(crs, is_post=is_post, vertical=vertical),
+    ]
+
+
+def _geo_keys(crs: CRS, *, is_post: bool, vertical: str | None) -> list[Field]:
+    """Return the entries that name a CRS."""
     raster_type = _PIXEL_IS_POINT if is_post else _PIXEL_IS_AREA
     if crs.is_geographic:
         model, type_key, name_key = _GEOGRAPHIC, _GEOGRAPHIC_TYPE, _GEOGRAPHIC_CITATION
@@ -78,20 +93,20 @@ def geo_keys(crs: CRS, *, is_post: bool, vertical: str | None = None) -> list[Fi
     if number is not None:
         return [_key_directory([*keys, (type_key, 0, 1, number), *heights])]
     # Some readers show the general citation, some that of the CRS: both refer to the same text.
-    citation = f"{crs.code}|\0".encode("ascii")
-    reference = (_ASCII_PARAMETERS, len(citation) - 1, 0)
+    citation = f"{crs.code}|"
+    reference = (_ASCII_PARAMETERS, len(citation), 0)
     keys += [
         (_CITATION, *reference),
         (type_key, 0, 1, _USER_DEFINED),
         (name_key, *reference),
         *heights,
     ]
-    return [_key_directory(keys), Field(_ASCII_PARAMETERS, "s", citation)]
+    return [_key_directory(keys), Field.text(_ASCII_PARAMETERS, citation)]
 
 
 def _key_directory(keys: Sequence[tuple[int, int, int, int]]) -> Field:
     header = (1, 1, 0, len(keys))
-    return Field(_KEY_DIRECTORY, "H", tuple(value for key in (header, *keys) for value in key))
+    return Field.of(_KEY_DIRECTORY, "H", *(value for key in (header, *keys) for value in key))
 
 
 @lru_cache(maxsize=1024)

@@ -64,7 +64,7 @@ class TiffEncoder(StripEncoder):
         is_float = raster.dtype.kind == "f"
         fields = [
             *image_fields(raster.shape, name, height, is_float=is_float),
-            Field(284, "H", (1,)),  # the channels of a pixel follow each other
+            Field.of(284, "H", 1),  # the channels of a pixel follow each other
             *origin_fields(raster.origin),
             *self._further_fields(raster),
         ]

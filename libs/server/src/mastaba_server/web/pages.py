@@ -29,17 +29,19 @@ a { color: #8a4b14; }
 """Start of the style sheet of a page."""
 
 
-def rendered_page(package: str, style: str, **values: object) -> str:
-    """Return a page from ``templates/page.html`` of a package; it needs the extra ``pages``.
+def rendered_page(
+    package: str, style: str, template: str = "page.html", /, **values: object
+) -> str:
+    """Return a page from a template of a package; it needs the extra ``pages``.
 
     The template extends ``head.html``, which has the blocks ``head`` and ``body``.
 
     Args:
         style: the whole style sheet, as for `page_headers`.
+        template: its name in the folder ``templates``.
         values: variables of the template; ``title`` is that of the page.
     """
-    template = _environment(package).get_template("page.html")
-    return template.render(style=style, **values)
+    return _environment(package).get_template(template).render(style=style, **values)
 
 
 @lru_cache(maxsize=8)
@@ -52,12 +54,18 @@ def _environment(package: str) -> Environment:
     )
 
 
-def page_headers(style: str) -> tuple[tuple[str, str], ...]:
-    """Return the headers of a page without scripts that has one style sheet, in itself."""
+def page_headers(style: str, *, has_forms: bool = False) -> tuple[tuple[str, str], ...]:
+    """Return the headers of a page without scripts that has one style sheet, in itself.
+
+    Args:
+        has_forms: whether the page has forms that send requests to the same host.
+    """
+    forms = "'self'" if has_forms else "'none'"
     digest = b64encode(sha256(style.encode()).digest()).decode()
     policy = (
-        "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
-        f"style-src 'sha256-{digest}'"
+        # The image is the icon of the host.
+        "default-src 'none'; img-src 'self'; base-uri 'none'; frame-ancestors 'none'; "
+        f"form-action {forms}; style-src 'sha256-{digest}'"
     )
     return (
         ("Content-Security-Policy", policy),

@@ -15,7 +15,7 @@ SUMS = ".sources.slabs"
 """End of the name of the document."""
 
 
-class Place(NamedTuple):
+class SlabPosition(NamedTuple):
     """A slab: the identifier of its level, its column and its row."""
 
     level: str
@@ -38,7 +38,7 @@ class SourceRecord:
     root: str
     next: int
     keys: Mapping[int, SourceKey]
-    slabs: Mapping[Place, NumberedSlab]
+    slabs: Mapping[SlabPosition, NumberedSlab]
     overrides: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def text(self) -> bytes:
@@ -49,7 +49,7 @@ class SourceRecord:
             "next": self.next,
             "keys": {str(number): key for number, key in sorted(self.keys.items())},
             "overrides": self.overrides,
-            "columns": [*Place._fields, *NumberedSlab._fields],
+            "columns": [*SlabPosition._fields, *NumberedSlab._fields],
         }
         lines = ",\n".join(
             f"    {json.dumps([*place, *slab], ensure_ascii=False)}"
@@ -70,12 +70,12 @@ class SourceRecord:
         """
         try:
             document = json.loads(data)
-            if document["columns"] != [*Place._fields, *NumberedSlab._fields]:
+            if document["columns"] != [*SlabPosition._fields, *NumberedSlab._fields]:
                 raise ValueError("its slabs have other columns")
             slabs = {}
             for level, column, row, size, md5, shares, holder in document["slabs"]:
                 slab = NumberedSlab(size, md5, tuple(Share(*one) for one in shares), holder)
-                slabs[Place(level, column, row)] = slab
+                slabs[SlabPosition(level, column, row)] = slab
             keys = {int(number): SourceKey(*key) for number, key in document["keys"].items()}
             root, following = str(document["root"]), int(document["next"])
             return cls(root, following, keys, slabs, document["overrides"])

@@ -14,7 +14,7 @@ from mastaba.api.catalogue import TILE_FORMATS
 from mastaba_build.errors import BuildError
 from mastaba_build.output.destination import Destination
 from mastaba_build.output.numbers import NumberedSlab, SourceKey
-from mastaba_build.output.source_records import Place, SourceRecord, read_source_record
+from mastaba_build.output.source_records import SlabPosition, SourceRecord, read_source_record
 from mastaba_build.output.storage import OutputStore
 from mastaba_build.pixels.number_slabs import NumberTiles
 from mastaba_build.pixels.stored import slab_index
@@ -38,7 +38,7 @@ class SourcesOf(NamedTuple):
         numbers: the number that each of its numbers becomes.
     """
 
-    slabs: Mapping[Place, NumberedSlab]
+    slabs: Mapping[SlabPosition, NumberedSlab]
     numbers: Mapping[int, int]
 
     @property
@@ -110,7 +110,7 @@ def joined_sources(
 
 
 def rewritten(
-    plan: Plan, store: OutputStore, rows: Sequence[Row], sources: Mapping[Place, SourcesOf]
+    plan: Plan, store: OutputStore, rows: Sequence[Row], sources: Mapping[SlabPosition, SourcesOf]
 ) -> list[Row]:
     """Return linked slabs with their slabs of numbers, rewritten where the numbers change.
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from mastaba_build.config.configuration import Configuration
 from mastaba_build.errors import PlanError
-from mastaba_build.output.source_records import Place
+from mastaba_build.output.source_records import SlabPosition
 from mastaba_build.output.storage import OutputStore
 from mastaba_build.pixels.numbering import OPAQUE, Numbers
 from mastaba_build.pixels.stored import SlabTiles, stored_rows
@@ -74,11 +74,11 @@ class JoinPlan(Plan):
             rows[slab] = Row(result, fingerprints.of(slab), one.holder)
         return rows
 
-    def place(self, slab: SlabKey) -> Place:
+    def place(self, slab: SlabKey) -> SlabPosition:
         """Return the place of a slab."""
-        return Place(self.levels[slab.level].matrix.id, slab.column, slab.row)
+        return SlabPosition(self.levels[slab.level].matrix.id, slab.column, slab.row)
 
-    def of_alone(self) -> dict[Place, SourcesOf]:
+    def of_alone(self) -> dict[SlabPosition, SourcesOf]:
         """Return the sources of the pyramids that alone have slabs, by the place of these."""
         if not self.numbered:
             return {}

@@ -20,7 +20,7 @@ from mastaba_build.output.numbers import LARGEST, NumberedSlab, Share, SourceKey
 from mastaba_build.output.records import Record
 from mastaba_build.output.source_records import (
     SUMS,
-    Place,
+    SlabPosition,
     SourceRecord,
     numbers_known,
     read_source_record,
@@ -327,10 +327,10 @@ def with_numbers(row: Row, numbers: NumberedSlab) -> Row:
     return changed(row, result=changed(row.result, numbers=numbers))
 
 
-def place_of(plan: Plan, row: Row) -> Place:
+def place_of(plan: Plan, row: Row) -> SlabPosition:
     """Return the place of the slab of a row."""
     level, column, slab_row = row.result.slab
-    return Place(plan.levels[level].matrix.id, column, slab_row)
+    return SlabPosition(plan.levels[level].matrix.id, column, slab_row)
 
 
 def write_provenance(plan: Plan, store: OutputStore, rows: Sequence[Row], stem: str) -> None:

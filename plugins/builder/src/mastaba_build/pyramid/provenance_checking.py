@@ -19,7 +19,7 @@ from rasterio.windows import Window
 from mastaba_build.config.access import Access
 from mastaba_build.config.configuration import Configuration
 from mastaba_build.errors import BuildError, PlanError, SourceError, VerificationError
-from mastaba_build.output.source_records import Place, SourceRecord, read_source_record
+from mastaba_build.output.source_records import SlabPosition, SourceRecord, read_source_record
 from mastaba_build.output.storage import OutputStore
 from mastaba_build.output.versions import (
     read_record,
@@ -88,7 +88,7 @@ class Samples:
         for slab, wanted in zip(slabs, of_slab.tolist(), strict=True):
             if not wanted:
                 continue
-            tiles = self._tiles(plan, Place(matrix.id, slab.column, slab.row))
+            tiles = self._tiles(plan, SlabPosition(matrix.id, slab.column, slab.row))
             rows = np.sort(generator.integers(0, height * matrix.tile_height, wanted))
             columns = generator.integers(0, width * matrix.tile_width, wanted)
             has_data = _with_data(plan, self._store, slab, rows, columns)
@@ -106,7 +106,7 @@ class Samples:
                     matrix.origin_y - down * matrix.cell_size,
                 )
 
-    def _tiles(self, plan: JoinPlan, place: Place) -> SlabTiles | None:
+    def _tiles(self, plan: JoinPlan, place: SlabPosition) -> SlabTiles | None:
         slab = self.record.slabs.get(place)
         if slab is None:
             return None

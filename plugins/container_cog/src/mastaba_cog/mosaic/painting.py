@@ -42,7 +42,7 @@ def too_many(reason: str) -> InvalidParameterError:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Contribution:
     """What one file adds to a tile.
 
     Attributes:
@@ -75,7 +75,7 @@ class Recipe:
         stored: the only stored tile, sent as it is; None if pixels are painted.
     """
 
-    parts: Sequence[Part]
+    parts: Sequence[Contribution]
     stored: CogTile | None
 
     @cached_property
@@ -117,7 +117,7 @@ def part_of(
     kernel: str,
     *,
     only_known: bool = False,
-) -> Part | None:
+) -> Contribution | None:
     """Return what a file adds to a tile, or None if nothing.
 
     Args:
@@ -167,10 +167,12 @@ def part_of(
     if sum(found.length for found in tiles.values()) > _MOST_BYTES:
         raise too_many("the tiles of a file are too large")
     is_full = len(tiles) == len(rows) * len(columns)
-    return Part(row, member, number, place, where, source, tiles, is_full) if tiles else None
+    return (
+        Contribution(row, member, number, place, where, source, tiles, is_full) if tiles else None
+    )
 
 
-def whole_tile(part: Part, tile: Window) -> CogTile | None:
+def whole_tile(part: Contribution, tile: Window) -> CogTile | None:
     """Return the stored tile that has exactly the pixels of a tile, in the delivered format.
 
     Raises:
@@ -203,7 +205,9 @@ def _positions(place: Placement, where: Window, size: tuple[int, int]) -> Straig
     )
 
 
-def read_parts(parts: Sequence[Part]) -> Iterator[tuple[Part, dict[tuple[int, int], bytes]]]:
+def read_parts(
+    parts: Sequence[Contribution],
+) -> Iterator[tuple[Contribution, dict[tuple[int, int], bytes]]]:
     """Yield the payloads of each part, from the top; together if storages are remote.
 
     Raises:
@@ -254,7 +258,7 @@ def painted(recipe: Recipe, tile: Window, kind: Kind, kernel: str) -> Pixels:
 
 
 def _drawn(
-    part: Part, payloads: dict[tuple[int, int], bytes], kernel: str
+    part: Contribution, payloads: dict[tuple[int, int], bytes], kernel: str
 ) -> tuple[Pixels, Mask | None]:
     """Return the pixels of a part, and which have data; None for all."""
     pixels, valid = _source(part, payloads)
@@ -282,7 +286,9 @@ def _drawn(
     return drawn, found
 
 
-def _source(part: Part, payloads: dict[tuple[int, int], bytes]) -> tuple[Pixels, Mask | None]:
+def _source(
+    part: Contribution, payloads: dict[tuple[int, int], bytes]
+) -> tuple[Pixels, Mask | None]:
     """Return the pixels of the image that a part needs, and which have data; None for all."""
     member, window = part.member, part.source
     image, how = member.geotiff.images[part.image], member.how

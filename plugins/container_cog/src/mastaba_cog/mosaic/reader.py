@@ -33,7 +33,7 @@ from mastaba_cog.mosaic.members import Kind, Member, Opened
 from mastaba_cog.mosaic.painting import (
     MOST_IN_MAP,
     MOST_IN_TILE,
-    Part,
+    Contribution,
     Pixels,
     Recipe,
     UnknownError,
@@ -270,7 +270,7 @@ class MosaicReader(TileReader):
         rows = table.index.meeting(*inner_box(matrix, *place))[::-1].tolist()
         if not only_known:
             self._open(index, rows)
-        parts: list[Part] = []
+        parts: list[Contribution] = []
         seen: list[Opened] = []
         is_skipped = False
         todo: Any = None

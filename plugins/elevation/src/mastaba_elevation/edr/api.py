@@ -194,8 +194,7 @@ class Edr(Facade):
     def _api(self, request: Request) -> Response:
         form = request.query.get("f", "")
         if form in ("html", HTML):
-            page = api_page(self.context, self.uri, self._definition)
-            return page_response(request, Document(page, f"{HTML}; charset=utf-8"))
+            return page_response(request, api_page(self.context, self.uri, self._definition))
         if form not in ("", "json", JSON, OPENAPI):
             raise InvalidParameterError("f is neither json nor html", "f")
         return json_document(self._definition, OPENAPI).respond(request)

@@ -22,14 +22,15 @@ from mastaba_elevation.edr.names import (
 from mastaba_elevation.edr.sources import have_sources
 from mastaba_elevation.queries.datasets import middle
 from mastaba_elevation.queries.taps import METHODS
-from mastaba_elevation.web.pages import template
+from mastaba_elevation.web.pages import forms_page
 from mastaba_ows.links import HTML, JSON, OPENAPI
 
 if TYPE_CHECKING:
+    from mastaba.api.web import Document
     from mastaba_elevation.queries.datasets import Dataset
     from mastaba_elevation.web.facade import Context
 
-Part = dict[str, Any]
+Json = dict[str, Any]
 
 _WORDS: Final = {
     POSITION: "Heights of points (POINT, MULTIPOINT)",
@@ -47,9 +48,9 @@ _COORDS: Final = {
     CORRIDOR: "LINESTRING({0} {1},{2} {3})",
     TRAJECTORY: "LINESTRING({0} {1},{2} {3})",
 }
-_NUMBER: Final[Part] = {"type": "number"}
-_COUNT: Final[Part] = {"type": "integer", "minimum": 0}
-_BOX: Final[Part] = {
+_NUMBER: Final[Json] = {"type": "number"}
+_COUNT: Final[Json] = {"type": "integer", "minimum": 0}
+_BOX: Final[Json] = {
     "oneOf": [
         {"type": "array", "items": _NUMBER, "minItems": 4, "maxItems": 4},
         {"type": "array", "items": _NUMBER, "minItems": 6, "maxItems": 6},
@@ -57,10 +58,10 @@ _BOX: Final[Part] = {
 }
 
 
-def definition(context: Context, uri: str) -> Part:
+def definition(context: Context, uri: str) -> Json:
     """Return the definition in OpenAPI 3.0; every parameter is written where it is used."""
     service, contact = context.service, context.site.catalogue.settings.contact
-    info: Part = {
+    info: Json = {
         "title": service.title,
         "version": __version__,
         "description": f"{service.abstract} Unknown parameters are ignored.",
@@ -68,7 +69,7 @@ def definition(context: Context, uri: str) -> Part:
     if contact.name or contact.email:
         known = {"name": contact.name, "email": contact.email}
         info["contact"] = {key: value for key, value in known.items() if value}
-    paths: Part = {
+    paths: Json = {
         "/": _document("Landing page", "getLandingPage"),
         "/conformance": _document("Conformance classes", "getConformance"),
         "/api": {
@@ -103,7 +104,7 @@ def definition(context: Context, uri: str) -> Part:
     }
 
 
-def api_page(context: Context, uri: str, content: Part) -> str:
+def api_page(context: Context, uri: str, content: Json) -> Document:
     """Return the page: each operation as a form, filled with values that find heights."""
     operations = [
         (path, operation["summary"], operation.get("parameters", ()))
@@ -111,15 +112,15 @@ def api_page(context: Context, uri: str, content: Part) -> str:
         for method, operation in item.items()
         if method == "get"
     ]
-    return template("api.html").render(title=context.service.title, uri=uri, operations=operations)
+    return forms_page(context.service.title, uri, operations)
 
 
-def _query(context: Context, identifier: str, query: str) -> Part:
+def _query(context: Context, identifier: str, query: str) -> Json:
     dataset = context.datasets[identifier]
     box, width = _place(dataset)
-    metres: Part = {"schema": _NUMBER, "required": True, "example": width}
-    unit: Part = {"schema": _words(list(UNITS)), "required": True, "example": "m"}
-    own: list[Part] = []
+    metres: Json = {"schema": _NUMBER, "required": True, "example": width}
+    unit: Json = {"schema": _words(list(UNITS)), "required": True, "example": "m"}
+    own: list[Json] = []
     if query == CUBE:
         words = "Box in the CRS of the request"
         own.append(_parameter("bbox", words, _BOX, required=True, example=box))
@@ -177,11 +178,11 @@ def _query(context: Context, identifier: str, query: str) -> Part:
     return {"get": get, "post": post}
 
 
-def _document(summary: str, name: str) -> Part:
+def _document(summary: str, name: str) -> Json:
     return {"get": _operation(summary, name, [_format(["json", "html"])], [JSON, HTML])}
 
 
-def _operation(summary: str, name: str, parameters: list[Part], types: list[str]) -> Part:
+def _operation(summary: str, name: str, parameters: list[Json], types: list[str]) -> Json:
     error = {JSON: {"schema": {"$ref": "#/components/schemas/exception"}}}
     content = {media_type: {"schema": _body(media_type)} for media_type in types}
     return {
@@ -195,7 +196,7 @@ def _operation(summary: str, name: str, parameters: list[Part], types: list[str]
     }
 
 
-def _body(media_type: str) -> Part:
+def _body(media_type: str) -> Json:
     if "json" in media_type:
         return {"type": "object"}
     if media_type.startswith("text/"):
@@ -212,8 +213,8 @@ def _place(dataset: Dataset) -> tuple[list[float], int]:
 
 
 def _parameter(
-    name: str, description: str, schema: Part, *, required: bool = False, example: Any = None
-) -> Part:
+    name: str, description: str, schema: Json, *, required: bool = False, example: Any = None
+) -> Json:
     return {
         "name": name,
         "in": "query",
@@ -226,15 +227,15 @@ def _parameter(
     }
 
 
-def _words(words: list[str]) -> Part:
+def _words(words: list[str]) -> Json:
     return {"type": "string", "enum": words}
 
 
-def _format(names: list[str]) -> Part:
+def _format(names: list[str]) -> Json:
     return _parameter("f", "Format", _words(names))
 
 
-def _datetime() -> Part:
+def _datetime() -> Json:
     return _parameter("datetime", "Ignored: heights have no time", {"type": "string"})
 
 
@@ -242,7 +243,7 @@ def _word(identifier: str) -> str:
     return "".join(c if c.isalnum() else "_" for c in identifier)
 
 
-def _exception() -> Part:
+def _exception() -> Json:
     text = {"type": "string"}
     return {
         "type": "object",

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Final
-
-from jinja2 import Environment, PackageLoader
 
 from mastaba.api.web import Document, Response, phrase
 from mastaba.errors import public_message
-from mastaba_server.web.pages import HTML
+from mastaba_server.web.pages import HTML, STYLE, base_path, page_headers, rendered_page
 
 if TYPE_CHECKING:
-    from jinja2 import Template
-
     from mastaba.api.web import Request
 
-_HEADERS: Final = (
-    ("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'"),
-    ("X-Content-Type-Options", "nosniff"),
+_STYLE: Final = (
+    STYLE
+    + """
+body { max-width: 48rem; }
+h2 { margin: 2rem 0 0; font-size: 1.2rem; }
+p, ul { margin: 0.3rem 0; overflow-wrap: anywhere; }
+details { margin: 0 0 1rem; }
+form { margin: 0 0 0 2rem; }
+input { box-sizing: border-box; width: 100%; }
+"""
 )
+_HEADERS: Final = page_headers(_STYLE, has_forms=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,21 @@ def page(title: str, text: str, sections: Iterable[Section], back: str = "") -> 
     Args:
         back: address of the page above; empty if there is none.
     """
-    content = template("page.html").render(title=title, text=text, sections=sections, back=back)
+    return _document("page.html", title=title, text=text, sections=sections, back=back)
+
+
+def forms_page(title: str, uri: str, operations: Sequence[tuple[str, str, object]]) -> Document:
+    """Return a page with a form for each operation of an API.
+
+    Args:
+        uri: address of the API.
+        operations: path below it, summary, and parameters as in OpenAPI.
+    """
+    return _document("api.html", title=title, uri=uri, path=base_path(uri), operations=operations)
+
+
+def _document(template: str, **values: object) -> Document:
+    content = rendered_page("mastaba_elevation", _STYLE, template, **values)
     return Document(content, f"{HTML}; charset=utf-8")
 
 
@@ -65,15 +82,3 @@ def error_page(request: Request, error: Exception, report: Response, start: str)
     document = page(title, public_message(error), (), start)
     headers = [("Content-Type", document.media_type), ("Vary", "Accept"), *_HEADERS]
     return Response(report.status, headers, document.body)
-
-
-@cache
-def template(name: str) -> Template:
-    """Return a template of the package; values are escaped."""
-    environment = Environment(
-        loader=PackageLoader("mastaba_elevation"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template(name)

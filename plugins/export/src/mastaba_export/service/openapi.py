@@ -14,12 +14,12 @@ from mastaba_ows.links import HTML, JSON, OPENAPI
 if TYPE_CHECKING:
     from mastaba.api.services import ServiceSettings, Settings
 
-Part = dict[str, Any]
+Json = dict[str, Any]
 
-_TEXT: Final[Part] = {"type": "string"}
-_OBJECT: Final[Part] = {"type": "object"}
-_COUNT: Final[Part] = {"type": "integer", "minimum": 0}
-_TIME: Final[Part] = {"type": "string", "format": "date-time"}
+_TEXT: Final[Json] = {"type": "string"}
+_OBJECT: Final[Json] = {"type": "object"}
+_COUNT: Final[Json] = {"type": "integer", "minimum": 0}
+_TIME: Final[Json] = {"type": "string", "format": "date-time"}
 _STATES: Final = ["accepted", "running", "successful", "failed", "dismissed"]
 _MESSAGES: Final = {
     "400": "A parameter or an input is missing, or has an invalid value.",
@@ -38,7 +38,7 @@ _USUAL: Final = ("400", "404", "405", "500", "503")
 _OF_ORDERS: Final = (*_USUAL, "413", "415", "429")
 
 
-def definition(settings: ServiceSettings, shared: Settings) -> Part:
+def definition(settings: ServiceSettings, shared: Settings) -> Json:
     """Return the API definition.
 
     Args:
@@ -46,7 +46,7 @@ def definition(settings: ServiceSettings, shared: Settings) -> Part:
         shared: of all services: who provides them.
     """
     contact = {"name": shared.contact.name, "email": shared.contact.email}
-    info: Part = {
+    info: Json = {
         "title": settings.title,
         "version": __version__,
         "description": f"{settings.abstract} Unknown parameters are ignored.".strip(),
@@ -70,7 +70,7 @@ def definition(settings: ServiceSettings, shared: Settings) -> Part:
     }
 
 
-def _paths() -> Part:
+def _paths() -> Json:
     order = {
         "required": True,
         "content": {JSON: {"schema": _reference("schemas", "execute")}},
@@ -137,7 +137,7 @@ def _paths() -> Part:
     }
 
 
-def _file() -> Part:
+def _file() -> Json:
     data = {"schema": {"type": "string", "format": "binary"}}
     content = dict.fromkeys(sorted(FILE_TYPES.values()), data)
     found = _operation(
@@ -158,7 +158,7 @@ def _get(
     schema: str,
     parameters: Sequence[str] = ("f",),
     errors: Sequence[str] = (),
-) -> Part:
+) -> Json:
     """Return an operation that reads a document, which also exists as a page."""
     document = _document(summary, schema)
     return _operation(identifier, summary, parameters, document, errors=(*_USUAL, *errors))
@@ -168,10 +168,10 @@ def _operation(
     identifier: str,
     summary: str,
     parameters: Sequence[str],
-    success: Part,
+    success: Json,
     status: str = "200",
     errors: Sequence[str] = _USUAL,
-) -> Part:
+) -> Json:
     responses = {status: success}
     responses |= {error: _reference("responses", error) for error in sorted(errors)}
     return {
@@ -182,18 +182,18 @@ def _operation(
     }
 
 
-def _document(text: str, schema: str, *, html: bool = True) -> Part:
+def _document(text: str, schema: str, *, html: bool = True) -> Json:
     content = {JSON: _reference("schemas", schema)}
     return {"description": text, "content": _content(content, html=html)}
 
 
-def _content(schemas: Part, *, html: bool = True) -> Part:
+def _content(schemas: Json, *, html: bool = True) -> Json:
     found = {media_type: {"schema": schema} for media_type, schema in schemas.items()}
     return {**found, HTML: {"schema": _TEXT}} if html else found
 
 
-def _parameters() -> Part:
-    def parameter(name: str, place: str, text: str, schema: Part) -> Part:
+def _parameters() -> Json:
+    def parameter(name: str, place: str, text: str, schema: Json) -> Json:
         return {
             "name": name,
             "in": place,
@@ -221,11 +221,11 @@ def _parameters() -> Part:
     }
 
 
-def _schemas() -> Part:
-    def closed(required: Sequence[str], **properties: Part) -> Part:
+def _schemas() -> Json:
+    def closed(required: Sequence[str], **properties: Json) -> Json:
         return {"type": "object", "required": list(required), "properties": properties}
 
-    def list_of(schema: str) -> Part:
+    def list_of(schema: str) -> Json:
         return {"type": "array", "items": _reference("schemas", schema)}
 
     links = list_of("link")
