@@ -1,12 +1,12 @@
 // Bundles the layers of WMS of terriajs: node build.mjs SOURCES TARGET.
 //
-// Its user interface and the like are left out. In their place is an object with any member.
+// Its user interface is left out. What it exports by default is an object with any member.
 import {build} from "esbuild";
 
 const [sources, target] = process.argv.slice(2);
 const ABSENT = `module.exports = new Proxy(function () {}, {
-  get: (of, key) => key === "__esModule" || (key === "prototype" ? of.prototype : module.exports)});`;
-const INTERFACE = /\/(ReactViews|ReactViewModels|Charts)\//;
+  get: (of, key) => key === "__esModule" ? false : module.exports});`;
+const INTERFACE = /\/(ReactViews(?!.*Theme)|ReactViewModels|Charts)\//;
 
 const withoutInterface = {
   name: "without-interface",
@@ -14,8 +14,7 @@ const withoutInterface = {
     made.onResolve({filter: /.*/}, async ({path, pluginData, ...more}) => {
       if (pluginData === "asked") return undefined;
       const found = await made.resolve(path, {...more, pluginData: "asked"});
-      const isAbsent = found.errors.length || INTERFACE.test(found.path);
-      return isAbsent ? {path, namespace: "absent"} : found;
+      return INTERFACE.test(found.path) ? {path, namespace: "absent"} : found;
     });
     made.onLoad({filter: /.*/, namespace: "absent"}, () => ({contents: ABSENT}));
   },
@@ -34,6 +33,7 @@ await build({
   tsconfig: `${sources}/tsconfig.json`,
   nodePaths: [`${import.meta.dirname}/node_modules`],
   define: {"process.env.NODE_ENV": '"production"', global: "window"},
+  loader: {".scss": "empty"},
   plugins: [withoutInterface],
   logLevel: "error",
 });
