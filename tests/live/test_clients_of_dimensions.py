@@ -299,7 +299,7 @@ def terria() -> Path:
         with tarfile.open(archive) as opened:
             opened.extractall(folder, filter="data")
         made = folder / "made.js"
-        command = [node, folder / "build.mjs", folder / "package", made]
+        command: list[str | Path] = [node, folder / "build.mjs", folder / "package", made]
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         made.rename(bundle)
