@@ -2,7 +2,8 @@
 
 Tiles are measured in this process, which shows what the look-up of a tile costs, and with
 ``--served`` over HTTP, which shows the rate of a server. Both compare random tiles of all values
-with random tiles of one value, once every slab of all values has been read.
+with random tiles of one value, and with those of a layer without values that has as many slabs as
+all values together, once every slab has been read.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import math
 import os
 import random
 import shutil
@@ -32,6 +34,7 @@ from mastaba_conformance.object_server import S3_KEYS, Faults, ObjectServer
 from mastaba_server.descriptors import DESCRIPTORS
 from mastaba_writer.installation import layer_document, write_installation
 from mastaba_writer.pyramids import LevelPlan, write_pyramid
+from mastaba_writer.slab_names import slab_path
 from mastaba_writer.tile_matrix_sets import synthetic, web_mercator
 
 _FIRST_YEAR = 1500
@@ -40,8 +43,12 @@ _SLAB = 16
 _TILE_BYTES = 64
 _TILE = (
     "SERVICE=WMTS&REQUEST=GetTile&VERSION=1.0.0&LAYER={layer}&STYLE=normal&FORMAT=image/png"
-    "&TILEMATRIXSET=DEEP&TILEMATRIX={level}&TILEROW={row}&TILECOL={column}"
+    "&TILEMATRIXSET={set}&TILEMATRIX={level}&TILEROW={row}&TILECOL={column}"
 )
+_WIDE = "WIDE"
+"""Layer and tile matrix set with as many slabs on a level as there are values."""
+Slabs = Sequence[tuple[int, int]]
+"""Columns and rows."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -50,6 +57,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--values", type=int, default=500)
     parser.add_argument("--levels", type=int, default=40)
     parser.add_argument("--served", action="store_true", help="also measure tiles over HTTP")
+    parser.add_argument("--observed", action="store_true", help="serve with lines and metrics")
+    parser.add_argument("--no-starts", action="store_true", help="measure tiles only")
     parser.add_argument("--workers", type=int, default=1, help="of the server (default: 1)")
     parser.add_argument("--layers", type=int, default=100)
     parser.add_argument("--dates", type=int, default=50)
@@ -57,7 +66,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     with tempfile.TemporaryDirectory(prefix="mastaba-dimensions-") as name:
         _tiles(Path(name) / "tiles", options)
-        _starts(Path(name) / "starts", options)
+        if not options.no_starts:
+            _starts(Path(name) / "starts", options)
     return 0
 
 
@@ -71,9 +81,10 @@ def _tiles(folder: Path, options: argparse.Namespace) -> None:
     without = _queries("PLAIN", [""], options.levels)
     of_one = _queries("ORTHO", years[:1], options.levels)
     of_all = _queries("ORTHO", years, options.levels)
+    of_wide = _queries(_WIDE, [""], options.levels, _slabs_of(options.values))
     begin = time.process_time()
     for year in years:
-        _ask(application, _TILE.format(layer="ORTHO", level=0, row=0, column=0) + _value(year))
+        _ask(application, _tile("ORTHO", 0, 0, 0, year))
     first = (time.process_time() - begin) / options.values
     print(f"{'first tile of a value':<32}{first * 1e3:8.2f} ms")
     for query in (*_all_slabs("PLAIN", [""], options.levels), *without, *of_one):
@@ -83,7 +94,14 @@ def _tiles(folder: Path, options: argparse.Namespace) -> None:
         _ask(application, query)
     grown = memory_of(os.getpid()).resident - before
     print(f"{'slabs and levels of all values':<32}{grown / 2**20:+8.1f} MiB")
-    ways = {"without a value": without, "one value": of_one, f"{options.values} values": of_all}
+    for query in _all_slabs(_WIDE, [""], options.levels, _slabs_of(options.values)):
+        _ask(application, query)
+    ways = {
+        "without a value": without,
+        "one value": of_one,
+        f"{options.values} values": of_all,
+        "as many slabs, no values": of_wide,
+    }
     results: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(options.rounds):
         for name, queries in ways.items():
@@ -96,23 +114,33 @@ def _served(
     server_json: Path, folder: Path, years: Sequence[str], options: argparse.Namespace
 ) -> None:
     """Print microseconds of processor time of a tile over HTTP, and memory of each worker."""
-    target = plain_http(server_json, folder, workers=options.workers, threads=1, observed=False)
+    target = plain_http(
+        server_json, folder, workers=options.workers, threads=1, observed=options.observed
+    )
+    wide = _slabs_of(options.values)
     ways = {
         "one value": _queries("ORTHO", years[:1], options.levels),
         f"{options.values} values": _queries("ORTHO", years, options.levels),
+        "as many slabs, no values": _queries(_WIDE, [""], options.levels, wide),
     }
     files = {name: _paths(folder, name, queries) for name, queries in ways.items()}
-    slabs = _all_slabs("ORTHO", years, options.levels)
-    random.Random(2).shuffle(slabs)
-    every = _paths(folder, "every slab", slabs)
+    every = {
+        "values": _all_slabs("ORTHO", years, options.levels),
+        "wide": _all_slabs(_WIDE, [""], options.levels, wide),
+    }
+
+    def read_all(name: str) -> None:
+        random.Random(2).shuffle(every[name])
+        file, done = _paths(folder, name, every[name]), 0
+        while done < 6 * len(every[name]) * options.workers:
+            done += run_wrk(target.address, file, 8, 5.0)["requests"]
+
     try:
-        for file in files.values():
-            _cost_of(target, file, 2.0)
+        _cost_of(target, files["one value"], 2.0)
         before = memory_of(target.pid or 0).workers
-        done = 0
-        while done < 6 * len(slabs) * options.workers:
-            done += run_wrk(target.address, every, 8, 5.0)["requests"]
+        read_all("values")
         grown = (memory_of(target.pid or 0).workers - before) / options.workers
+        read_all("wide")
         results: dict[str, list[float]] = {name: [] for name in ways}
         for _ in range(options.rounds):
             for name, file in files.items():
@@ -145,27 +173,37 @@ def _value(year: str) -> str:
     return f"&TIME={year}" if year else ""
 
 
-def _queries(layer: str, years: Sequence[str], levels: int) -> list[str]:
+def _tile(layer: str, level: int, row: int, column: int, year: str) -> str:
+    """Return the request for a tile."""
+    name = _WIDE if layer == _WIDE else "DEEP"
+    return _TILE.format(layer=layer, set=name, level=level, row=row, column=column) + _value(year)
+
+
+def _slabs_of(count: int) -> Slabs:
+    """Return the places of some slabs, in a square."""
+    side = math.ceil(math.sqrt(count))
+    return [(number % side, number // side) for number in range(count)]
+
+
+def _queries(layer: str, years: Sequence[str], levels: int, slabs: Slabs = ((0, 0),)) -> list[str]:
     """Return requests for random tiles."""
     chooser = random.Random(1)
-    return [
-        _TILE.format(
-            layer=layer,
-            level=chooser.randrange(levels),
-            row=chooser.randrange(_SLAB),
-            column=chooser.randrange(_SLAB),
-        )
-        + _value(chooser.choice(years))
-        for _ in range(_REQUESTS)
-    ]
+    found = []
+    for _ in range(_REQUESTS):
+        column, row = (_SLAB * place + chooser.randrange(_SLAB) for place in chooser.choice(slabs))
+        found.append(_tile(layer, chooser.randrange(levels), row, column, chooser.choice(years)))
+    return found
 
 
-def _all_slabs(layer: str, years: Sequence[str], levels: int) -> list[str]:
+def _all_slabs(
+    layer: str, years: Sequence[str], levels: int, slabs: Slabs = ((0, 0),)
+) -> list[str]:
     """Return a request for a tile of each slab."""
     return [
-        _TILE.format(layer=layer, level=level, row=1, column=1) + _value(year)
+        _tile(layer, level, _SLAB * row + 1, _SLAB * column + 1, year)
         for year in years
         for level in range(levels)
+        for column, row in slabs
     ]
 
 
@@ -176,17 +214,55 @@ def _series(folder: Path, years: Sequence[str], levels: int) -> Path:
     """
     pyramids = folder / "pyramids"
     pyramids.mkdir(parents=True)
-    deep = synthetic(
-        "DEEP",
+    deep, wide = (_set(name, side, levels) for name, side in (("DEEP", 1), (_WIDE, _side(years))))
+    _model(pyramids, deep, "model", levels)
+    text = (pyramids / "model.json").read_text("utf-8")
+    (pyramids / "model.json").unlink()
+    for year in years:
+        shutil.copytree(pyramids / "model", pyramids / f"one_{year}")
+        (pyramids / f"one_{year}.json").write_text(text.replace("model", f"one_{year}"), "utf-8")
+    _widen(pyramids, wide, _slabs_of(len(years)), levels)
+    sets = {"DEEP": deep, _WIDE: wide}
+    plain = layer_document(pyramids / f"one_{years[-1]}.json", tile_matrix_sets=sets)
+    document = {
+        **plain,
+        "dimensions": [{"name": "time"}],
+        "variants": {"template": str(pyramids / "one_{time}.json")},
+    }
+    return write_installation(
+        folder,
+        layers={
+            "PLAIN": plain,
+            "ORTHO": document,
+            _WIDE: layer_document(pyramids / "wide.json", tile_matrix_sets=sets),
+        },
+        services=("wmts",),
+        tile_matrix_sets=sets,
+        server_overrides={"cache": {"size": 3 * len(years) * levels, "validity": 3600}},
+    )
+
+
+def _side(years: Sequence[str]) -> int:
+    return 1 + max(column for column, _ in _slabs_of(len(years)))
+
+
+def _set(name: str, side: int, levels: int) -> dict[str, Any]:
+    """Return a tile matrix set whose levels have room for some slabs on a side."""
+    return synthetic(
+        name,
         crs="EPSG:3857",
         origin=(0, 4_000_000),
-        cell_sizes=[1000 * 0.9**level for level in range(levels)],
-        matrix_sizes=[(_SLAB, _SLAB)] * levels,
+        cell_sizes=[1000 / side * 0.9**level for level in range(levels)],
+        matrix_sizes=[(side * _SLAB, side * _SLAB)] * levels,
     )
+
+
+def _model(pyramids: Path, tile_matrix_set: dict[str, Any], name: str, levels: int) -> None:
+    """Write a pyramid with one slab on each level."""
     write_pyramid(
         pyramids,
-        "model",
-        tile_matrix_set=deep,
+        name,
+        tile_matrix_set=tile_matrix_set,
         format="TIFF_PNG_UINT8",
         channels=3,
         levels=[
@@ -197,24 +273,24 @@ def _series(folder: Path, years: Sequence[str], levels: int) -> Path:
         tiles_per_height=_SLAB,
         tables=(),
     )
-    text = (pyramids / "model.json").read_text("utf-8")
-    (pyramids / "model.json").unlink()
-    for year in years:
-        shutil.copytree(pyramids / "model", pyramids / f"one_{year}")
-        (pyramids / f"one_{year}.json").write_text(text.replace("model", f"one_{year}"), "utf-8")
-    plain = layer_document(pyramids / f"one_{years[-1]}.json", tile_matrix_sets={"DEEP": deep})
-    document = {
-        **plain,
-        "dimensions": [{"name": "time"}],
-        "variants": {"template": str(pyramids / "one_{time}.json")},
-    }
-    return write_installation(
-        folder,
-        layers={"PLAIN": plain, "ORTHO": document},
-        services=("wmts",),
-        tile_matrix_sets={"DEEP": deep},
-        server_overrides={"cache": {"size": 2 * len(years) * levels, "validity": 3600}},
-    )
+
+
+def _widen(pyramids: Path, tile_matrix_set: dict[str, Any], slabs: Slabs, levels: int) -> None:
+    """Write the pyramid of many slabs: copies of one on each level."""
+    _model(pyramids, tile_matrix_set, "wide", levels)
+    path = pyramids / "wide.json"
+    document = json.loads(path.read_text("utf-8"))
+    last = _SLAB * (1 + max(max(place) for place in slabs)) - 1
+    for level in document["levels"]:
+        level["tile_limits"] |= {"max_row": last, "max_col": last}
+        folder = pyramids / level["storage"]["image_directory"]
+        depth = level["storage"]["path_depth"]
+        first = folder / slab_path(0, 0, depth)
+        for place in slabs[1:]:
+            target = folder / slab_path(*place, depth)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(first, target)
+    path.write_text(json.dumps(document), "utf-8")
 
 
 def _all(application: Any, queries: Sequence[str]) -> None:

@@ -209,7 +209,7 @@ def test_unknown_paths(path: str, admin: Client, headers: dict[str, str]) -> Non
     ("method", "path", "allowed"),
     [
         ("POST", "/admin/on", {"PUT"}),
-        ("GET", "/admin/layers/x", {"POST", "PUT", "DELETE"}),
+        ("GET", "/admin/off", {"PUT"}),
         ("DELETE", "/admin", {"GET"}),
         ("GET", "/admin/layers", {"PUT"}),
         ("PUT", "/admin/indices", {"DELETE"}),

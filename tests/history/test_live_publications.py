@@ -31,6 +31,8 @@ pytestmark = pytest.mark.thorough
 
 READERS = 50
 PUBLICATIONS = sized(8, 500)
+PAUSE = sized(0.05, 0.2)
+"""Seconds between two requests of a reader."""
 LAST = SIDE * SIDE - 1
 LEVEL = str(CHEAP["bottom"])
 CELL = 156543.03392804097 / 2 ** int(CHEAP["bottom"])
@@ -149,7 +151,7 @@ class Readers:
                 self.wrong.append(repr(error))
                 connection = self._server.connect()
             # The publications need the processors too.
-            self._done.wait(0.05)
+            self._done.wait(PAUSE)
         connection.close()
 
     def _read_tile(

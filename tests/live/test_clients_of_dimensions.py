@@ -1,12 +1,16 @@
 """Times of layers in clients (time.md section 2.8).
 
-OWSLib, GDAL, QGIS, OpenLayers, Leaflet and MapLibre.
+OWSLib, GDAL, QGIS, OpenLayers, Leaflet, terriajs and MapLibre.
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
+import shutil
 import subprocess
+import tarfile
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
@@ -35,6 +39,11 @@ BOX = (0.0, SIZE, SIZE, 2 * SIZE)
 QGIS = Path("/usr/lib/python3/dist-packages/qgis")
 HEIGHTS = ("500", "490")
 SERVICES = ("wms", "wmts", "tms")
+TERRIA = "8.7.11"
+TERRIA_DIGEST = (
+    "dvA2UujJN616K4vBna/hl0Xr0KjllNrbk/eK4JAMLRvWXR7WXtZrZfzYwO0fwQGCJ1lDGcZ0KoMVJUnX3F4C7w=="
+)
+"""SHA-512 of the package."""
 
 
 @pytest.fixture(scope="module")
@@ -265,6 +274,67 @@ def test_leaflet_time_dimension(browser: Any, url: str) -> None:
     """
     for number, year in enumerate(YEARS):
         found = drawn(browser, url, files, script, number, place(*TILE)[0])
+        assert is_of(found, year), year
+
+
+@pytest.fixture(scope="module")
+def terria() -> Path:
+    """A script with the layers of WMS of terriajs, bundled from the sources in its package.
+
+    The package needs all of a web application. Here are only the libraries of these layers.
+    """
+    folder = web_clients("terria_client").parent
+    bundle = folder / f"{TERRIA}.js"
+    if not bundle.exists():
+        npm, node = shutil.which("npm"), shutil.which("node")
+        assert npm
+        assert node
+        pack = [npm, "pack", f"terriajs@{TERRIA}", "--silent"]
+        done = subprocess.run(pack, cwd=folder, capture_output=True, text=True)
+        if done.returncode:
+            pytest.skip(f"npm cannot load terriajs: {done.stderr.strip()[-300:]}")
+        archive = folder / f"terriajs-{TERRIA}.tgz"
+        digest = hashlib.sha512(archive.read_bytes()).digest()
+        assert base64.b64encode(digest).decode() == TERRIA_DIGEST
+        with tarfile.open(archive) as opened:
+            opened.extractall(folder, filter="data")
+        made = folder / "made.js"
+        command: list[str | Path] = [node, folder / "build.mjs", folder / "package", made]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        made.rename(bundle)
+    return bundle
+
+
+@pytest.mark.parametrize("version", ["1.3.0", "1.1.1"])
+def test_terriajs(browser: Any, url: str, terria: Path, version: str) -> None:
+    """It lists the times of the capabilities, and writes them as they are."""
+    script = """
+        const site = {
+            configParameters: {}, timelineStack: {contains: () => false},
+            corsProxy: {shouldUseProxy: () => false, getURL: (address) => address}};
+        const item = new terria.Item("ortho", site);
+        const set = (stratum, name, value) => item.setTrait(stratum, name, value);
+        set("definition", "url", `${url}/wms?version=${a[1]}`);
+        set("definition", "layers", "ORTHO");
+        (await item.loadMetadata()).throwIfError();
+        const times = item.discreteTimes.map((one) => one.time);
+        if (times.join() !== a[0].join()) throw new Error(times.join());
+        // It knows no default of WMS 1.1.1, and takes the clock.
+        if (a[1] !== "1.1.1" && item.currentTime !== times[2]) throw new Error(item.currentTime);
+        (await item.loadMapItems()).throwIfError();
+        set("user", "currentTime", times[a[2]]);
+        const [level, row, column] = a[3];
+        const {imageryProvider} = item.mapItems[0];
+        const canvas = document.createElement("canvas");
+        canvas.width = canvas.height = 256;
+        const image = await imageryProvider.requestImage(column, row, level);
+        canvas.getContext("2d").drawImage(image, 0, 0);
+        return pixels(canvas);
+    """
+    files = {"terria.js": terria}
+    for number, year in enumerate(YEARS):
+        found = drawn(browser, url, files, script, YEARS, version, number, TILE)
         assert is_of(found, year), year
 
 

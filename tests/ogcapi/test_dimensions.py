@@ -160,3 +160,34 @@ def test_coverage(tmp_path: Path, open_client: OpenClient) -> None:
     assert client.get("/ogcapi/collections/ORTHO/coverage?datetime=1066").status_code == 404
     box = client.get('/ogcapi/collections/ORTHO/coverage?bbox=20,40,21,41&subset=time("1950")')
     assert box.headers["OGCAPI-datetime"] == "1950-01-01T00:00:00Z/1950-12-31T23:59:59Z"
+
+
+def test_many_values_are_listed_in_pages(
+    tmp_path: Path, open_client: OpenClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("collection", "dimensions"):
+        monkeypatch.setattr(f"mastaba_ogcapi.{module}.MOST_COORDINATES", 3)
+    years = [str(1900 + number * number) for number in range(8)]
+    client = open_client(
+        series_installation(tmp_path, [{"time": one} for one in years], services=("ogcapi",))
+    )
+    (listed,) = _read(client, "/ogcapi/collections?f=json")["collections"]
+    document = _read(client, "/ogcapi/collections/ORTHO?f=json")
+    grid = document["extent"]["temporal"]["grid"]
+    assert listed["extent"]["temporal"]["grid"] == grid
+    assert grid["cellsCount"] == 8
+    pages = [grid["coordinates"]]
+    links = {link["rel"]: link["href"] for link in document["links"]}
+    assert "prev" not in links
+    while "next" in links:
+        document = _read(client, links["next"].removeprefix("http://localhost"))
+        pages.append(document["extent"]["temporal"]["grid"]["coordinates"])
+        links = {link["rel"]: link["href"] for link in document["links"]}
+    assert [len(page) for page in pages] == [3, 3, 2]
+    assert [text for page in pages for text in page] == years
+    before = _read(client, links["prev"].removeprefix("http://localhost"))
+    assert before["extent"]["temporal"]["grid"]["coordinates"] == pages[1]
+    for offset, status in (("9", 200), ("-1", 400), ("x", 400), ("9" * 5000, 400)):
+        answer = client.get(f"/ogcapi/collections/ORTHO?f=json&offset={offset}")
+        assert answer.status_code == status, offset
+    assert client.get("/ogcapi/collections/NONE?offset=3").status_code == 404

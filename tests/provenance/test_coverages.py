@@ -114,6 +114,28 @@ def test_a_file_is_never_sent_without_its_sources(
     assert requested(client, "MAP", area).status_code == 503
 
 
+@pytest.mark.parametrize("more", ["&SCALEFACTOR=2", "&geotiff:compression=LZW"])
+def test_a_file_that_names_sources_has_no_date_of_slabs(
+    client: Client, monkeypatch: pytest.MonkeyPatch, more: str
+) -> None:
+    """A table may be rewritten in place."""
+    area = (13, 8 + len(more) % 5, 57, 37)
+    assert "Last-Modified" in requested(client, "PLAIN", area, more).headers
+    names = iter(["one", "two"])
+
+    def sources_in(*_args: Any) -> Any:
+        return [{"number": 1, "title": next(names), "share": 1}]
+
+    monkeypatch.setattr(ProvenanceService, "sources_in", sources_in)
+    first = requested(client, "MAP", area, more)
+    monkeypatch.setattr("mastaba_render.origin.time", SimpleNamespace(monotonic=lambda: math.inf))
+    condition = {"If-Modified-Since": "Fri, 31 Dec 2100 00:00:00 GMT"}
+    second = requested(client, "MAP", area, more, **condition)
+    assert (first.status_code, second.status_code) == (200, 200)
+    assert "Last-Modified" not in first.headers
+    assert first.headers["ETag"] != second.headers["ETag"]
+
+
 def test_a_long_list_of_sources_is_cut() -> None:
     rows = [{"number": number, "title": "\u00e9" * 100, "date": "2023"} for number in range(1000)]
     found = Origin.of(rows)

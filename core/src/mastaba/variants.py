@@ -159,6 +159,10 @@ class VariantTable(ABC):
     def opened(self) -> Iterable[tuple[str, Layer | str]]:
         """Open all variants; yield the key of each with the layer, or why it cannot be opened."""
 
+    def states(self) -> Mapping[str, str]:
+        """Return what each variant is in this process, by its key: known, open or faulty."""
+        return {}
+
     @abstractmethod
     def moved(self, loader: Any) -> VariantTable:
         """Return a table that opens variants with another loader."""

@@ -53,6 +53,13 @@ class TilePublisher:
             layer sets another.
     """
 
+    # There may be one for each level of each of many variants.
+    __slots__ = (
+        *("_all_limits", "_coding", "_decoded_size", "_deliver", "_etag_suffix", "_fields"),
+        *("_inline", "_is_coded", "_keys", "_limits", "_locate", "_may_be_gzip", "_media_type"),
+        *("_missing_status", "_palette", "_requires_coding", "_type_of", "layer", "reader"),
+    )
+
     def __init__(
         self, layer: Layer, reader: TileReader, style: Style | None, missing_status: int = 404
     ) -> None:

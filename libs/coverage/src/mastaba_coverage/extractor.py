@@ -21,7 +21,7 @@ from mastaba_coverage.made import MadeDrawn, MadeStored, made_file, rows_of
 from mastaba_coverage.plan import CoveragePlan
 from mastaba_coverage.planning import Plan, Planner, with_origin
 from mastaba_render.api.encoders import StripRaster
-from mastaba_render.api.geotiff import Origins, SourcesIn
+from mastaba_render.api.geotiff import UNKNOWN, Origins, SourcesIn
 from mastaba_render.api.maps import drawn_response
 
 if TYPE_CHECKING:
@@ -131,6 +131,8 @@ class Extractor:
             partial(self._made, found),
             always=[item for item in headers if item[0] in _ALWAYS],
             content=[item for item in headers if item[0] not in _ALWAYS],
+            # A table of sources may be rewritten in place.
+            is_dated=found.plan.origin == UNKNOWN,
         )
 
     def body(self, request: Request, plan: Plan) -> Body:

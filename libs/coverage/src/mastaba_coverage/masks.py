@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from mastaba.api.catalogue import TILE_FORMATS, RasterSpecification
-from mastaba_coverage.block import Place, TileBlock
-from mastaba_coverage.layout import Field, TiffImage
+from mastaba_coverage.block import TileBlock, TileIndices
+from mastaba_coverage.layout import TiffImage
 from mastaba_coverage.sampled import SampledTiles
 from mastaba_coverage.sources import BitTiles, StoredCells, WindowTiles
 from mastaba_coverage.stored_values import StoredValues
+from mastaba_render.api.geotiff import Field
 
 if TYPE_CHECKING:
     from mastaba_coverage.plan import CoveragePlan, ImagePlan
@@ -41,7 +42,7 @@ class MaskBlock(TileBlock):
         self.tiles, self.sizes = image.tiles, image.sizes
         self._masks, self._full = masks, full
 
-    def read(self, places: Sequence[Place]) -> list[bytes]:
+    def read(self, places: Sequence[TileIndices]) -> list[bytes]:
         """Return the stored bytes of tiles; see `TileBlock.read`."""
         stored = [place for place in places if self._masks.has(place)]
         found = dict(zip(stored, self._masks.read(stored), strict=True))

@@ -27,7 +27,7 @@ class Route(NamedTuple):
     method: str
     path: str
     title: str
-    does: Action | Operation | Callable[[], object] | None
+    does: Action | Operation | Callable[[str], object] | None
     needs_secret: bool = False
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -141,6 +142,7 @@ class AdminService(Service):
         return [
             Route("GET", "", "", self._status),
             Route("GET", "/virtual", "List the virtual services", self._virtual, needs_secret=True),
+            Route("GET", "/layers/{id}", "Describe a layer and its variants", self._layer),
             *CHANGES,
             *(
                 Route(one.method, one.path, one.title, one, needs_secret=True)
@@ -167,12 +169,12 @@ class AdminService(Service):
             name = {"virtual" if does in OF_VIRTUAL else "layer": identifier}
             self.site.submit(Change(does, document=document, **name))
             return Response(202 if does is Action.RELOAD else 204, [])
-        return _json(None if does is None else does())
+        return _json(None if does is None else does(identifier))
 
     def error_response(self, error: Exception, request: Request) -> Response:
         return error_response(error)
 
-    def _status(self) -> dict[str, Any]:
+    def _status(self, _identifier: str) -> dict[str, Any]:
         uri, catalogue = self.settings.endpoint_uri, self.site.catalogue
         return {
             "title": self.settings.title,
@@ -191,7 +193,29 @@ class AdminService(Service):
             ],
         }
 
-    def _virtual(self) -> dict[str, Any]:
+    def _layer(self, identifier: str) -> dict[str, Any]:
+        """Return what this process knows of a layer.
+
+        Raises:
+            ChangeRefusedError: there is none.
+        """
+        catalogue = self.site.catalogue
+        layer = catalogue.layers.get(identifier)
+        if layer is None:
+            raise ChangeRefusedError("unknown", f"there is no layer {identifier!r}")
+        found = {
+            "id": layer.id,
+            "title": layer.title,
+            "generation": layer.generation,
+            "outdated": layer.id in catalogue.outdated_layers,
+        }
+        if (table := catalogue.variants.get(layer.id)) is None:
+            return found
+        states = table.states()
+        counts = dict.fromkeys(("known", "open", "faulty"), 0) | Counter(states.values())
+        return {**found, "variants": {"count": len(states), **counts, "states": states}}
+
+    def _virtual(self, _identifier: str) -> dict[str, Any]:
         catalogue = self.site.catalogue
         return {
             name: {

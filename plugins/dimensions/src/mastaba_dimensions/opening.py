@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
@@ -89,7 +89,8 @@ class Opener:
         )
         self._lock = threading.Lock()
         self._opening: dict[Any, threading.Lock] = {}
-        self._failed: Recent[float] = Recent(512)
+        # When opening a variant failed last; None if it has succeeded since.
+        self._failed: Recent[float | None] = Recent(512)
         self._logged = -_SILENCE
         self._renewal: Renewal | None = None
 
@@ -182,12 +183,15 @@ class Opener:
         if failed is not None and time.monotonic() - failed < _REST:
             raise _unavailable()
         try:
-            return self.read(variant)
+            layer = self.read(variant)
         except (MastabaError, UnusableError, ValueError) as error:
             if self._is_replaced(variant):
                 raise ReplacedError(variant.key) from error
             self._rest(variant, str(error))
             raise _unavailable() from error
+        if failed is not None:
+            self._failed.add((variant.key, variant.stamp), None)
+        return layer
 
     def _rest(self, variant: Variant, reason: str) -> None:
         """Do not try to open a variant for some time, and log why."""
@@ -203,6 +207,23 @@ class Opener:
             return bool(self.loader.again().stamp_of(variant.pyramids) != variant.stamp)
         except (MastabaError, ValueError):
             return False
+
+    def states(self, variants: Iterable[Variant]) -> dict[str, str]:
+        """Return what variants are in this process, by their keys; see `VariantTable.states`."""
+        opened = {(one.key, one.generation) for one in self._opened.values()}
+        keys = {key for key, _ in opened}
+        found = {}
+        for one in variants:
+            # Digests only of those that may be open: there may be many others.
+            if one.key in keys and (one.key, self._generation_of(one)) in opened:
+                found[one.key] = "open"
+            else:
+                has_failed = self._failed.get((one.key, one.stamp)) is not None
+                found[one.key] = "faulty" if has_failed else "known"
+        return found
+
+    def _generation_of(self, variant: Variant) -> str:
+        return digest_of(self._digest, variant.key, variant.stamp)
 
     def read(self, variant: Variant) -> Layer:
         """Open a variant, which is not kept.
@@ -227,7 +248,7 @@ class Opener:
             interval=variant.interval,
             native_bbox=whole.native_bbox,
             geographic_bbox=whole.geographic_bbox,
-            generation=digest_of(self._digest, variant.key, variant.stamp),
+            generation=self._generation_of(variant),
             **variant.changes,
         )
         return opened

@@ -343,6 +343,9 @@ class Series(VariantTable):
             except (MastabaError, ValueError) as error:
                 yield variant.key, str(error)
 
+    def states(self) -> dict[str, str]:
+        return self.opener.states(self.variants())
+
     def resolve(self, values: Mapping[str, str], most: int = 1) -> Resolved:
         found = self.choose(values, most)
         notes, is_lasting, ranges = found.notes, found.is_lasting, found.ranges

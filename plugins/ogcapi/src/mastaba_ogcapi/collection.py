@@ -8,7 +8,7 @@ from urllib.parse import quote
 from mastaba.api.catalogue import CRS84
 from mastaba_ogcapi.coverages.documents import coverage_links, spatial_grid
 from mastaba_ogcapi.crs import in_axis_order
-from mastaba_ogcapi.dimensions import further_extent
+from mastaba_ogcapi.dimensions import MOST_COORDINATES, count_of_coordinates, further_extent
 from mastaba_ogcapi.landing import spatial_extent
 from mastaba_ogcapi.links import RELS, collection_address, metadata_links, template
 from mastaba_ows.boxes import rounded
@@ -19,8 +19,14 @@ if TYPE_CHECKING:
     from mastaba_ogcapi.dataset import Collection, Dataset
 
 
-def collection_document(dataset: Dataset, collection: Collection) -> dict[str, Any]:
-    """Return the description of a collection."""
+def collection_document(
+    dataset: Dataset, collection: Collection, offset: int = 0
+) -> dict[str, Any]:
+    """Return the description of a collection.
+
+    Args:
+        offset: position of the first value of each dimension that is listed.
+    """
     layer = collection.layer
     pyramid = layer.pyramid
     native = pyramid.tile_matrix_set.crs
@@ -40,7 +46,7 @@ def collection_document(dataset: Dataset, collection: Collection) -> dict[str, A
     if collection.has_coverage:
         extent["spatial"] |= spatial_grid(collection.coverage)
     if layer.dimensions:
-        extent |= further_extent(dataset, layer)
+        extent |= further_extent(dataset, layer, offset)
     codes = collection.crs if not layer.is_vector else (native.code,)
     content |= {
         "extent": extent,
@@ -53,9 +59,23 @@ def collection_document(dataset: Dataset, collection: Collection) -> dict[str, A
         "maxCellSize": rounded(coarsest.cell_size),
         "minScaleDenominator": rounded(finest.scale_denominator(native)),
         "maxScaleDenominator": rounded(coarsest.scale_denominator(native)),
-        "links": _links(dataset, collection),
+        "links": _links(dataset, collection) + _further_values(dataset, collection, offset),
     }
     return content
+
+
+def _further_values(dataset: Dataset, collection: Collection, offset: int) -> list[Link]:
+    """Return the links to the values of dimensions before and after those that are listed."""
+    href, layer = collection_address(dataset.uri, collection.id), collection.layer
+    places = {}
+    if offset:
+        places["prev"] = max(0, offset - MOST_COORDINATES)
+    if layer.dimensions and count_of_coordinates(dataset, layer) > offset + MOST_COORDINATES:
+        places["next"] = offset + MOST_COORDINATES
+    return [
+        link(f"{href}?f=json&offset={place}", rel, JSON, "Further values of dimensions")
+        for rel, place in places.items()
+    ]
 
 
 def _links(dataset: Dataset, collection: Collection) -> list[Link]:

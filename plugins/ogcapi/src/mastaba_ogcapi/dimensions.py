@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 MOST_VALUES: Final = 16
 """Values of a collection in one map."""
 
-_MOST_COORDINATES: Final = 10_000
+MOST_COORDINATES: Final = 10_000
+"""Values of a dimension in one description of a collection."""
+
 _GREGORIAN: Final = "http://www.opengis.net/def/uom/ISO-8601/0/Gregorian"
 _TIME: Final = "time"
 _TIME_AXES: Final = (_TIME, "datetime", "t")
@@ -132,13 +134,31 @@ def add_date(response: Response, found: Shown) -> None:
         ]
 
 
-def further_extent(dataset: Dataset, layer: Layer) -> dict[str, Any]:
-    """Return the members of ``extent`` for dimensions (20-058, schema extent-uad.yaml)."""
+def further_extent(dataset: Dataset, layer: Layer, offset: int = 0) -> dict[str, Any]:
+    """Return the members of ``extent`` for dimensions (20-058, schema extent-uad.yaml).
+
+    Args:
+        offset: position of the first value of each dimension that is listed.
+    """
     if layer.readers is not None:
         return _extent_of_value(layer)
     return {
-        _member(one.dimension.name): _extent(one) for one in dataset.site.catalogue.values_of(layer)
+        _member(one.dimension.name): _extent(one, offset)
+        for one in dataset.site.catalogue.values_of(layer)
     }
+
+
+def count_of_coordinates(dataset: Dataset, layer: Layer) -> int:
+    """Return how many values the dimension of a layer has that lists most of them."""
+    if layer.readers is not None:
+        return 0
+    values = dataset.site.catalogue.values_of(layer)
+    return max((len(one.texts) for one in values if _is_listed(one)), default=0)
+
+
+def _is_listed(values: DimensionValues) -> bool:
+    """Return whether coordinates are listed: there is no range or step that says as much."""
+    return not values.dimension.of_pixels and not (values.step and len(values.texts) > 1)
 
 
 def _member(name: str) -> str:
@@ -158,7 +178,7 @@ def _extent_of_value(layer: Layer) -> dict[str, Any]:
     return found
 
 
-def _extent(values: DimensionValues) -> dict[str, Any]:
+def _extent(values: DimensionValues, offset: int) -> dict[str, Any]:
     dimension, texts = values.dimension, values.texts
     if dimension.of_pixels:
         low, high = values.extent.split("/")[:2]
@@ -171,11 +191,11 @@ def _extent(values: DimensionValues) -> dict[str, Any]:
         ends = [values.intervals[0][0], values.intervals[-1][1]]
     found: dict[str, Any] = {"interval": [ends], **_reference(dimension)}
     found["grid"] = {"cellsCount": len(texts)}
-    if values.step and len(texts) > 1:
+    if _is_listed(values):
+        found["grid"]["coordinates"] = coordinates[offset : offset + MOST_COORDINATES]
+    else:
         is_number = dimension.kind == "number"
         found["grid"]["resolution"] = _plain(values.step) if is_number else values.step
-    elif len(texts) <= _MOST_COORDINATES:
-        found["grid"]["coordinates"] = coordinates
     return found
 
 

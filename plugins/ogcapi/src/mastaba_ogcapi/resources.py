@@ -100,8 +100,7 @@ def find_resource(dataset: Dataset, path: list[str]) -> Resource:
         case ["collections"]:
             return collections_resource(dataset, dataset.collections.values())
         case ["collections", identifier]:
-            content = collection_document(dataset, dataset.collection(identifier))
-            return resource(content, "collection", crumbs=[_COLLECTIONS])
+            return collection_resource(dataset, identifier)
         case ["collections", identifier, *rest] if rest in _OF_COVERAGES:
             return _of_coverage(dataset, dataset.collection(identifier), rest)
         case ["collections", identifier, "styles"]:
@@ -121,6 +120,16 @@ def find_resource(dataset: Dataset, path: list[str]) -> Resource:
             return _tiles(Tiles(dataset, raster, raster.style(style)), rest)
         case _:
             raise _unknown_path()
+
+
+def collection_resource(dataset: Dataset, identifier: str, offset: int = 0) -> Resource:
+    """Return the description of a collection; see `collection_document`.
+
+    Raises:
+        UnknownNameError: there is no such collection.
+    """
+    content = collection_document(dataset, dataset.collection(identifier), offset)
+    return _resource(dataset, content, "collection", crumbs=[_COLLECTIONS])
 
 
 def collections_resource(dataset: Dataset, collections: Iterable[Collection]) -> Resource:

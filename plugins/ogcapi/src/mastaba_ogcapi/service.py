@@ -27,10 +27,12 @@ from mastaba_ogcapi.negotiation import LANGUAGES, document_kind
 from mastaba_ogcapi.resources import (
     Resource,
     api_resource,
+    collection_resource,
     collections_resource,
     find_resource,
 )
 from mastaba_ows.links import HTML, JSON
+from mastaba_ows.parameters import integer
 from mastaba_ows.versions import address_name
 from mastaba_render.api.maps import map_cost
 
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 
 _DEFAULT_SIZE: Final = 256
 _MAX_DOCUMENTS: Final = 4096
+_MOST_OFFSET: Final = 10**9
 _ADDRESS: Final = -4
 """A tile path ends with tile matrix set, tile matrix, row and column."""
 _KIND: Final = 3
@@ -76,11 +79,11 @@ class OGCAPIService(Service):
         (
             *("bbox", "bbox-crs", "bgcolor", "center", "center-crs", "collection", "collections"),
             *("compression", "crs", "datetime", "exclude-properties", "f", "filename", "fit"),
-            *("height", "interleave", "level", "limit", "mask", "mm-per-pixel", "overview-count"),
-            *("pad", "predictor", "properties", "resolution", "scale-axes", "scale-denominator"),
-            *("scale-factor", "scale-size", "scaleaxes", "scalefactor", "scalesize", "sparse"),
-            *("subset", "subset-crs", "tile-height", "tile-width", "tiling", "transparent"),
-            *("void-color", "void-transparent", "width"),
+            *("height", "interleave", "level", "limit", "mask", "mm-per-pixel", "offset"),
+            *("overview-count", "pad", "predictor", "properties", "resolution", "scale-axes"),
+            *("scale-denominator", "scale-factor", "scale-size", "scaleaxes", "scalefactor"),
+            *("scalesize", "sparse", "subset", "subset-crs", "tile-height", "tile-width"),
+            *("tiling", "transparent", "void-color", "void-transparent", "width"),
         )
     )
     operations: ClassVar[tuple[str, ...]] = (_DOCUMENT, _GET_MAP, _GET_TILE, _GET_COVERAGE)
@@ -266,6 +269,8 @@ class OGCAPIService(Service):
             return self._definition(request)
         if path == ["collections"] and "bbox" in request.query:
             return self._filtered_collections(request)
+        if "offset" in request.query and len(path) == 2 and path[0] == "collections":
+            return self._further_values(request, path[1])
         if "~" in request.path:
             return self._version(request, path)
         kinds = self._kinds.get(request.path)
@@ -280,6 +285,13 @@ class OGCAPIService(Service):
             document = _document(find_resource(self._dataset, path), kind)
             # Two threads may build it at the same time; both results are equal.
             _remember(self._documents, key, document)
+        return _secured(document.respond(request), document.media_type)
+
+    def _further_values(self, request: Request, identifier: str) -> Response:
+        """Return a collection with values of its dimensions that are not listed first."""
+        offset = integer(request.query["offset"], "offset", 0, _MOST_OFFSET)
+        resource = collection_resource(self._dataset, identifier, offset)
+        document = _document(resource, document_kind(request, _kinds(resource)))
         return _secured(document.respond(request), document.media_type)
 
     def _version(self, request: Request, path: list[str]) -> Response:

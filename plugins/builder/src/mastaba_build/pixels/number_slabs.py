@@ -19,6 +19,8 @@ from mastaba_writer.tile_encoder import encode_tile
 
 _KEPT = 1024
 _LEVEL = 8
+_MEMORY = 4
+"""Of zlib. Small tables stay in the caches of the processor, and these tiles have few strings."""
 _FEW = 6
 
 
@@ -39,7 +41,7 @@ class NumberTiles:
         key = isal_zlib.compress(pixels.data, 1)
         data = self._seams.pop(key, None)
         if data is None:
-            data = encode_tile(SOURCE_FORMAT, pixels, lambda one, _: zlib.compress(one, _LEVEL))
+            data = encode_tile(SOURCE_FORMAT, pixels, _deflated)
             if len(self._seams) >= _KEPT:
                 self._seams.popitem(last=False)
         self._seams[key] = data
@@ -56,6 +58,11 @@ class NumberTiles:
                 SOURCE_FORMAT, pixels, lambda one, _: isal_zlib.compress(one, 1)
             )
         return self._constant[key]
+
+
+def _deflated(data: bytes | memoryview, _level: int) -> bytes:
+    stream = zlib.compressobj(_LEVEL, memLevel=_MEMORY)
+    return stream.compress(data) + stream.flush()
 
 
 class NumberSlab:

@@ -80,7 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
         report = _Report(len(catalogue.layers), catalogue.missing_layers)
         report.grey_in_pictures = _grey_in_pictures(catalogue)
         _check_extra_sets(catalogue, faults)
-        _check_variants(catalogue, faults)
+        _check_variants(server, catalogue, faults)
         try:
             site = _open_site(server, catalogue, plugins, faults)
             if site is not None:
@@ -99,14 +99,32 @@ def run(arguments: argparse.Namespace) -> int:
     return 1 if faults.errors else 0
 
 
-def _check_variants(catalogue: Catalogue, faults: Faults) -> None:
-    """Open all variants of layers with dimensions; a start opens none."""
+def _check_variants(server: ServerConfig, catalogue: Catalogue, faults: Faults) -> None:
+    """Open all variants of layers with dimensions; a start opens none.
+
+    A client that moves through all values of one place needs the index of a slab of each.
+    """
+    levels: dict[str, int] = {}
     for name, table in catalogue.variants.items():
+        levels[name] = 0
         for key, found in table.opened():
             if isinstance(found, str):
                 reason = f"{key} cannot be opened: {found}"
                 remedy = "correct its pyramid, or write the stack again"
                 faults.error(f"layer {name}", "$.variants", reason, remedy)
+            else:
+                readers = catalogue.readers_of(found).values()
+                levels[name] += sum(one.has_slabs for one in readers)
+    most = max(levels, key=levels.__getitem__, default="")
+    if most and levels[most] > server.cache_size:
+        faults.warning(
+            server.file,
+            "$.cache.size",
+            f"is {server.cache_size}; the values of the layer {most} have {levels[most]} levels "
+            "together, with slabs of their own",
+            f"set at least {levels[most]}, so that a client that moves through the values reads "
+            "each index once",
+        )
 
 
 def _check_extra_sets(catalogue: Catalogue, faults: Faults) -> None:
