@@ -26,7 +26,6 @@ STATE = {
     "mastaba.services.base.Site.services": "services of the configuration",
     "mastaba.config.services.ServicesConfig.virtual": "virtual services of the configuration",
     "mastaba_access.rules.what.Layers._groups": "groups of the layers of a catalogue",
-    "mastaba_access.views.ViewMaker._anywhere": "layers of a catalogue",
     "mastaba_server.trace.Trace.steps": "times of one request",
     "mastaba_demo.terrain._Evaluation.fields": "fields of one tile",
     "mastaba.plugins": "what plugins provide, and their problems",
