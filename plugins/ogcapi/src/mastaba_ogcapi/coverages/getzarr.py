@@ -38,7 +38,7 @@ class GetZarr:
         collection, found = chosen_coverage(self._dataset, identifier, request)
         group = collection.zarr
         if group is None:
-            raise UnknownPathError("the tiles of this collection are no chunks of Zarr arrays")
+            raise UnknownPathError("the tiles of this collection cannot be chunks of Zarr arrays")
         if not path or path[-1].startswith("."):
             return group.document("/".join(path) or METADATA).respond(request)
         response = group.chunk(request, path)
