@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import random
 import shutil
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from PIL import Image
 from tests.coverage.ground import LEVELS, SET, SLAB, TILE, Ground, is_stored, written
 from tests.coverage.test_readers import SYSTEM_PYTHON, VALIDATOR
 from tifffile import TiffFile
@@ -341,6 +343,33 @@ def test_files_that_are_made_have_no_masks(request_: CoverageRequest, ground: Ma
     with pytest.raises(InvalidParameterError, match="only GeoTIFF") as found:
         planned(ground(), request_)
     assert found.value.parameter == "mask"
+
+
+def test_a_file_whose_tiles_cannot_be_copied_is_refused_and_not_sent_without_its_masks(
+    tmp_path: Path,
+) -> None:
+    def full(level: str, row: int, col: int) -> bytes | None:
+        if level == "3" and not is_stored(row, col):
+            return None
+        stream = io.BytesIO()
+        pixels = np.full((TILE, TILE, 3), 90, np.uint8)
+        Image.fromarray(pixels).save(stream, "JPEG", subsampling="4:4:4")
+        return stream.getvalue()
+
+    services: dict[str, Any] = {"ogcapi": {"coverages": True}}
+    made = MaskedGround(tmp_path, "TIFF_JPG_UINT8", 3, services=services, coverages=True)
+    made.write(tile=full)
+    client = Client(made.application)
+    address = "/ogcapi/collections/ground/coverage?mask=true&f=geotiff"
+    # Later requests know from the first one that tiles are of several kinds.
+    for _ in range(2):
+        answer = client.get(address)
+        assert (answer.status_code, answer.json["type"]) == (400, "InvalidParameter")
+        assert "compression=none" in answer.json["detail"]
+    path = tmp_path / "answer.tif"
+    path.write_bytes(client.get(f"{address}&compression=none").data)
+    assert np.array_equal(read_mask(path), made.valid("3", made.coverage.finest.window))
+    made.close()
 
 
 def test_a_layer_without_masks_refuses_the_option(tmp_path: Path) -> None:

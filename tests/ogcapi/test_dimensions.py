@@ -187,7 +187,30 @@ def test_many_values_are_listed_in_pages(
     assert [text for page in pages for text in page] == years
     before = _read(client, links["prev"].removeprefix("http://localhost"))
     assert before["extent"]["temporal"]["grid"]["coordinates"] == pages[1]
-    for offset, status in (("9", 200), ("-1", 400), ("x", 400), ("9" * 5000, 400)):
+    for offset, status in (("7", 200), ("8", 400), ("-1", 400), ("x", 400), ("9" * 5000, 400)):
         answer = client.get(f"/ogcapi/collections/ORTHO?f=json&offset={offset}")
         assert answer.status_code == status, offset
     assert client.get("/ogcapi/collections/NONE?offset=3").status_code == 404
+    first = client.get("/ogcapi/collections/ORTHO?f=json")
+    assert client.get("/ogcapi/collections/ORTHO?f=json&offset=0").data == first.data
+
+
+def test_pages_of_a_dimension_with_fewer_values_than_another_one(
+    tmp_path: Path, open_client: OpenClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("collection", "dimensions"):
+        monkeypatch.setattr(f"mastaba_ogcapi.{module}.MOST_COORDINATES", 3)
+    values = [
+        {"time": str(1900 + number * number), "elevation": height}
+        for number in range(5)
+        for height in ("0", "10", "500")
+    ]
+    client = open_client(
+        series_installation(tmp_path, values, dimensions=_DIMENSIONS, services=("ogcapi",))
+    )
+    document = _read(client, "/ogcapi/collections/ORTHO?f=json&offset=3")
+    assert document["extent"]["temporal"]["grid"]["coordinates"] == ["1909", "1916"]
+    # The schema of extents wants at least one.
+    assert "coordinates" not in document["extent"]["elevation"]["grid"]
+    (own,) = [link["href"] for link in document["links"] if link["rel"] == "self"]
+    assert own.endswith("offset=3")

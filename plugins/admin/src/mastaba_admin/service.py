@@ -134,7 +134,8 @@ class AdminService(Service):
             return self._made(found.does, identifier, request)
         except ChangeRefusedError as error:
             # A normal response; raising would log it as a server error.
-            logger.warning("%s %s is refused: %s", request.method, request.path, error)
+            if request.method != "GET":
+                logger.warning("%s %s is refused: %s", request.method, request.path, error)
             return error_response(error)
 
     def _routes(self) -> list[Route]:
@@ -209,9 +210,10 @@ class AdminService(Service):
             "generation": layer.generation,
             "outdated": layer.id in catalogue.outdated_layers,
         }
-        if (table := catalogue.variants.get(layer.id)) is None:
+        table = catalogue.variants.get(layer.id)
+        states = {} if table is None else table.states()
+        if not states:
             return found
-        states = table.states()
         counts = dict.fromkeys(("known", "open", "faulty"), 0) | Counter(states.values())
         return {**found, "variants": {"count": len(states), **counts, "states": states}}
 

@@ -59,18 +59,18 @@ def collection_document(
         "maxCellSize": rounded(coarsest.cell_size),
         "minScaleDenominator": rounded(finest.scale_denominator(native)),
         "maxScaleDenominator": rounded(coarsest.scale_denominator(native)),
-        "links": _links(dataset, collection) + _further_values(dataset, collection, offset),
+        "links": _links(dataset, collection, offset) + _further_values(dataset, collection, offset),
     }
     return content
 
 
 def _further_values(dataset: Dataset, collection: Collection, offset: int) -> list[Link]:
     """Return the links to the values of dimensions before and after those that are listed."""
-    href, layer = collection_address(dataset.uri, collection.id), collection.layer
+    href = collection_address(dataset.uri, collection.id)
     places = {}
     if offset:
         places["prev"] = max(0, offset - MOST_COORDINATES)
-    if layer.dimensions and count_of_coordinates(dataset, layer) > offset + MOST_COORDINATES:
+    if count_of_coordinates(dataset, collection.layer) > offset + MOST_COORDINATES:
         places["next"] = offset + MOST_COORDINATES
     return [
         link(f"{href}?f=json&offset={place}", rel, JSON, "Further values of dimensions")
@@ -78,10 +78,13 @@ def _further_values(dataset: Dataset, collection: Collection, offset: int) -> li
     ]
 
 
-def _links(dataset: Dataset, collection: Collection) -> list[Link]:
+def _links(dataset: Dataset, collection: Collection, offset: int) -> list[Link]:
     layer = collection.layer
     href = collection_address(dataset.uri, collection.id)
-    links = [*self_links(href, layer.title), *metadata_links(layer.metadata)]
+    own = self_links(href, layer.title)
+    if offset:
+        own = [link(f"{href}?f=json&offset={offset}", "self", JSON, layer.title)]
+    links = [*own, *metadata_links(layer.metadata)]
     tilesets = None
     if collection.has_map_tiles:
         tilesets = link(f"{href}/map/tiles?f=json", f"{REL}/tilesets-map", JSON, "Map tiles")

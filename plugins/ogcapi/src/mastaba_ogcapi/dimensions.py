@@ -150,7 +150,7 @@ def further_extent(dataset: Dataset, layer: Layer, offset: int = 0) -> dict[str,
 
 def count_of_coordinates(dataset: Dataset, layer: Layer) -> int:
     """Return how many values the dimension of a layer has that lists most of them."""
-    if layer.readers is not None:
+    if layer.readers is not None or not layer.dimensions:
         return 0
     values = dataset.site.catalogue.values_of(layer)
     return max((len(one.texts) for one in values if _is_listed(one)), default=0)
@@ -192,7 +192,9 @@ def _extent(values: DimensionValues, offset: int) -> dict[str, Any]:
     found: dict[str, Any] = {"interval": [ends], **_reference(dimension)}
     found["grid"] = {"cellsCount": len(texts)}
     if _is_listed(values):
-        found["grid"]["coordinates"] = coordinates[offset : offset + MOST_COORDINATES]
+        # Another dimension may have more values than this one; an empty list is invalid.
+        if listed := coordinates[offset : offset + MOST_COORDINATES]:
+            found["grid"]["coordinates"] = listed
     else:
         is_number = dimension.kind == "number"
         found["grid"]["resolution"] = _plain(values.step) if is_number else values.step

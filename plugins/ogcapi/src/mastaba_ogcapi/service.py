@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from mastaba.api.services import Download, RootEntry, Service, ServiceSettings, Site
 from mastaba.api.tiles import TilePaths
 from mastaba.api.web import Document, Request, Response, preferred_language
+from mastaba.errors import InvalidParameterError
 from mastaba_ogcapi import params
 from mastaba_ogcapi.collections import meeting
 from mastaba_ogcapi.coverages.documents import coverage_downloads
@@ -18,7 +19,7 @@ from mastaba_ogcapi.coverages.getcoverage import GetCoverage
 from mastaba_ogcapi.coverages.parts import has_parts, parts_path
 from mastaba_ogcapi.coverages.settings import LAYER_SCHEMA, SETTINGS_SCHEMA, SWITCH
 from mastaba_ogcapi.dataset import Dataset
-from mastaba_ogcapi.dimensions import most_values
+from mastaba_ogcapi.dimensions import count_of_coordinates, most_values
 from mastaba_ogcapi.errors import error_response
 from mastaba_ogcapi.getmap import GetMap
 from mastaba_ogcapi.gettile import GetTile
@@ -270,7 +271,9 @@ class OGCAPIService(Service):
         if path == ["collections"] and "bbox" in request.query:
             return self._filtered_collections(request)
         if "offset" in request.query and len(path) == 2 and path[0] == "collections":
-            return self._further_values(request, path[1])
+            found = self._further_values(request, path[1])
+            if found is not None:
+                return found
         if "~" in request.path:
             return self._version(request, path)
         kinds = self._kinds.get(request.path)
@@ -287,9 +290,17 @@ class OGCAPIService(Service):
             _remember(self._documents, key, document)
         return _secured(document.respond(request), document.media_type)
 
-    def _further_values(self, request: Request, identifier: str) -> Response:
-        """Return a collection with values of its dimensions that are not listed first."""
+    def _further_values(self, request: Request, identifier: str) -> Response | None:
+        """Return a collection with values of its dimensions that are not listed first.
+
+        None if all are.
+        """
         offset = integer(request.query["offset"], "offset", 0, _MOST_OFFSET)
+        count = count_of_coordinates(self._dataset, self._dataset.collection(identifier).layer)
+        if not offset or not count:
+            return None
+        if offset >= count:
+            raise InvalidParameterError(f"there are {count} values", "offset")
         resource = collection_resource(self._dataset, identifier, offset)
         document = _document(resource, document_kind(request, _kinds(resource)))
         return _secured(document.respond(request), document.media_type)
