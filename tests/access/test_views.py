@@ -16,7 +16,7 @@ from mastaba.api.access import Principal
 from mastaba.api.catalogue import Attribute, Catalogue, FeatureInfo, Layer
 from mastaba.api.services import Site
 from mastaba.api.tools import create_application
-from mastaba.errors import AccessError, NoSuchValueError
+from mastaba.errors import AccessError
 from mastaba_access.gate import RulesGate
 from mastaba_access.rules.who import ANONYMOUS, Visit
 from mastaba_writer.pyramids import LevelPlan
@@ -237,56 +237,6 @@ def test_documents_say_of_all_values_what_is_within_limits(
         assert shown == left
         assert list(one.pyramid.levels) == ["2", "3"]
     assert layer.levels_id == "PM_2_3"
-
-
-@pytest.mark.parametrize(
-    ("who", "limit", "left", "default"),
-    [
-        ({}, {"area": "west"}, ["1950", "1980"], "1980"),
-        ({}, {"area": "east"}, ["2023"], "2023"),
-        ({}, {"area": "west", "time": ["1970", ""]}, ["1980"], "1980"),
-        ({}, {"area": "east", "time": ["", "1980"]}, [], ""),
-        ({}, {"area": "all"}, ["1950", "1980", "2023"], "2023"),
-        ({"b": [1, 45, 44, 60]}, {}, ["1950", "1980"], "1980"),
-    ],
-)
-def test_values_that_are_nowhere_in_an_area_do_not_exist(
-    tmp_path: Path, who: dict[str, Any], limit: dict[str, Any], left: list[str], default: str
-) -> None:
-    """Two are west of 45 degrees, and the default is east of it."""
-    rows = []
-    for year, column in (("1950", 4), ("1980", 4), ("2023", 5)):
-        levels = (LevelPlan("3", 2, 3, column, column),)
-        path = write_value(tmp_path, f"ortho_{year}", (1, 2, 3), levels=levels)
-        rows.append(
-            {"at": {"time": year}, "path": path.name, "levels": {"3": [2, 3, *[column] * 2]}}
-        )
-    site = create_application(str(with_stack(tmp_path, rows, services=["wms", "wmts"]))).site
-    areas = {
-        name: {"wkt": f"POLYGON(({x} 45, {y} 45, {y} 60, {x} 60, {x} 45))", "crs": "CRS:84"}
-        for name, x, y in (("west", 1, 44), ("east", 46, 89), ("all", 1, 89))
-    }
-    file = tmp_path / "rules.json"
-    limits = [{"limit": limit}] if limit else []
-    file.write_text(json.dumps(rules(*limits, default="allow", areas=areas)))
-    site.plugin_settings = {"access": {"rules": str(file)}}
-    principal = Principal("s", "signed", scope=who) if who else ANONYMOUS
-    gate = RulesGate(site, site.plugin_settings["access"])
-    found = view(gate, site, "wmts", principal)
-    if not left:
-        assert not found.layers
-        return
-    layer = found.layers["ORTHO"]
-    (values,) = found.values_of(layer)
-    assert [values.default, *values.texts] == [default, *left]
-    assert layer.at == {"time": default}
-    assert found.resolve("ORTHO").layer.at == {"time": default}
-    for year in ("1950", "1980", "2023"):
-        if year in left:
-            assert found.resolve("ORTHO", {"time": year}).layer.at == {"time": year}
-        else:
-            with pytest.raises(NoSuchValueError):
-                found.resolve("ORTHO", {"time": year})
 
 
 @pytest.mark.parametrize("rule", [{"limit": {"area": "part"}}, {"deny": {"as": "lock"}}])

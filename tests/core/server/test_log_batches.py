@@ -245,16 +245,18 @@ def test_an_entry_whose_line_fails_is_lost_alone(fault: Exception | None) -> Non
     reports: list[int] = []
 
     def make(entries: Sequence[Any]) -> list[str]:
-        if fault:
+        texts = [text for _, text in entries]
+        if fault and "one" in texts:
             raise fault
-        return [text for _, text in entries]
+        return texts
 
     batches = Batches(written.extend, reports.append, errors.append)
     batches.add("before")
-    batches.add_entry((make, "one"))
+    for text in ("zero", "one", "two"):
+        batches.add_entry((make, text))
     batches.add("after")
     batches.flush(120)
-    assert written == ["before", *([] if fault else ["one"]), "after"]
+    assert written == ["before", "zero", *([] if fault else ["one"]), "two", "after"]
     assert (errors, reports) == (([fault], [1]) if fault else ([], []))
 
 

@@ -299,7 +299,7 @@ class Service(ABC):
 
     def publishes(self, layer: Layer) -> bool:
         """Return whether it publishes a layer: not if all that it offers is withheld."""
-        main = [one for one in self.abilities if layer.withheld and one not in ("info", "legend")]
+        main = [word for word in self.abilities if word not in ("info", "legend")]
         is_offered = not main or any(self.offers(word, layer) for word in main)
         return is_offered and self.name not in layer.hidden_from
 

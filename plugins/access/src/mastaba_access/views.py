@@ -33,7 +33,6 @@ from mastaba_server.threads.recent import Recent
 
 if TYPE_CHECKING:
     from mastaba.api.containers import TileReader
-    from mastaba_render.api.areas import Area, Cut
 
     Readers = Mapping[str, TileReader]
 
@@ -347,36 +346,16 @@ class ViewMaker:
         return replace(found, variants=tables, at_token=find_within)
 
     def _within(self, name: str, how: Shown) -> tuple[Any, Any, Any] | None:
-        """Return a layer with its readers and variants within the times and areas of its limits.
+        """Return a layer with its readers and variants within the times of its limits.
 
         None if nothing is left of it.
         """
-        limit = how.limit
-        key = name, limit.time, limit.areas, limit.boxes, limit.cut
+        key = name, how.limit.time
         if key not in self._limited_tables:
-            table, layer = self._catalogue.variants[name], self._catalogue.layers[name]
-            within = getattr(table, "within", None)
-            # A table whose times cannot be limited is not shown.
-            found = None if limit.time != ALWAYS else (layer, self._catalogue.readers[name], table)
-            if within is not None:
-                found = within(*limit.time, self._meets(layer, limit))
-            self._limited_tables[key] = found
+            # A table that cannot be limited is not shown.
+            within = getattr(self._catalogue.variants[name], "within", None)
+            self._limited_tables[key] = None if within is None else within(*how.limit.time)
         return self._limited_tables[key]
-
-    def _meets(self, layer: Layer, limit: Limit) -> Callable[..., bool] | None:
-        """Return what tells whether tiles are within the areas of a limit; None without areas."""
-        if not (limit.areas or limit.boxes):
-            return None
-        from mastaba_render.api.areas import is_within
-
-        return partial(is_within, layer, *self._area(limit))
-
-    def _area(self, limit: Limit) -> tuple[Area, Cut]:
-        from mastaba_render.api.areas import Area, Cut
-
-        areas = [self._class.areas[one] for one in sorted(limit.areas)]
-        areas += [Area.from_geojson(_box(box)) for box in sorted(limit.boxes)]
-        return reduce(and_, areas), Cut(limit.cut or "mask")
 
     def _variants(self, shown: Mapping[str, Shown]) -> Callable[[str, Layer], OpenedLayer | None]:
         """Return what shows the variants of layers as far as their layer."""
@@ -483,8 +462,7 @@ class ViewMaker:
     def _limited(self, layer: Layer, how: Shown) -> OpenedLayer | None:
         """Return a layer and its readers within limits, or None if nothing is left."""
         limit, readers = how.limit, self._catalogue.readers_of(layer)
-        is_part = limit.time != ALWAYS or limit.areas or limit.boxes
-        if is_part and layer.readers is None and layer.id in self._catalogue.variants:
+        if limit.time != ALWAYS and layer.readers is None and layer.id in self._catalogue.variants:
             within = self._within(layer.id, how)
             if within is None:
                 return None
@@ -510,9 +488,11 @@ class ViewMaker:
             layer = replace(layer)
         if not (limit.areas or limit.boxes):
             return layer, readers
-        from mastaba_render.api.areas import masked_readers, narrowed
+        from mastaba_render.api.areas import Area, Cut, masked_readers, narrowed
 
-        area, cut = self._area(limit)
+        areas = [self._class.areas[one] for one in sorted(limit.areas)]
+        areas += [Area.from_geojson(_box(box)) for box in sorted(limit.boxes)]
+        area, cut = reduce(and_, areas), Cut(limit.cut or "mask")
         narrow = narrowed(without_statistics(layer), area, cut)
         return None if narrow is None else (narrow, masked_readers(narrow, readers, area, cut))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import replace
@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Final
 from urllib.parse import quote
 
-from mastaba.api.catalogue import Attribution, BoundingBox, Layer, Pyramid, TileLimits, digest_of
+from mastaba.api.catalogue import Attribution, BoundingBox, Layer, Pyramid, digest_of
 from mastaba.api.dimensions import NO_VALUE, Resolved, VariantSource, VariantTable
 from mastaba.errors import MastabaError, NoSuchValueError
 from mastaba_dimensions.declared import Declared, declared
@@ -100,49 +100,27 @@ class Series(VariantTable):
         other.opener = self.opener.moved(loader)
         return other
 
-    def within(
-        self,
-        first: str,
-        last: str,
-        meets: Callable[[Mapping[str, TileLimits]], bool] | None = None,
-    ) -> tuple[Layer, Any, Series] | None:
-        """Return the layer with the variants within limits of time and area, for a view.
+    def within(self, first: str, last: str) -> tuple[Layer, Any, Series] | None:
+        """Return the layer with the variants whose time is within limits, for a view.
 
         The others cannot be told from values that never existed. If the default is one of them, or
         is composed of several values, the newest one that is left is the default.
 
         Args:
-            first, last: times, both included; empty for no limit. A layer without time has none.
-            meets: returns whether any of some tiles is within an area; by tile matrix identifier.
-                Variants whose list does not say which tiles they have are kept.
+            first, last: times, both included; empty for no limit.
 
         Returns:
-            the layer, its readers, and its table; None if no variant is left.
+            the layer, its readers, and its table; None if no variant is left. A layer without time
+            is returned as it is.
 
         Raises:
             ValueError: a limit is no time.
             OverloadedError: the default cannot be opened at the moment.
         """
         table = self._table
-        rows = self._rows_between(first, last)
-        if meets is not None:
-            rows = [row for row in rows if not (own := limits_of([row])) or meets(own)]
-        if not rows:
-            return None if table.rows else (self.layer, self.layer.readers, self)
-        if len(rows) == len(table.rows):
-            return self.layer, self.layer.readers, self
-        other = self._of(rows)
-        layer, readers = other._shown_default(self.layer)
-        other.layer = layer
-        other.opener = other.opener.around(layer)
-        return layer, readers, other
-
-    def _rows_between(self, first: str, last: str) -> list[tuple[Numbers, Row]]:
-        """Return the rows whose time is within limits; see `within`."""
-        table = self._table
         axis = table.axes.get("time")
         if axis is None:
-            return list(table.rows)
+            return self.layer, self.layer.readers, self
         begin, end = (parse_time(one) if one else None for one in (first, last))
         if (first and begin is None) or (last and end is None):
             raise ValueError(f"{first}/{last} is not a range of times")
@@ -153,7 +131,16 @@ class Series(VariantTable):
             and (end is None or one.means.end <= end.end)
         }
         index = table.index("time")
-        return [row for row in table.rows if row[0][index] in kept]
+        rows = [row for row in table.rows if row[0][index] in kept]
+        if not rows:
+            return None
+        if len(rows) == len(table.rows):
+            return self.layer, self.layer.readers, self
+        other = self._of(rows)
+        layer, readers = other._shown_default(self.layer)
+        other.layer = layer
+        other.opener = other.opener.around(layer)
+        return layer, readers, other
 
     def _of(self, rows: list[tuple[Numbers, Row]]) -> Series:
         """Return a series of some variants; the texts of values stay."""

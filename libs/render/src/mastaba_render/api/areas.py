@@ -2,6 +2,6 @@
 
 from mastaba_render.areas.area import Area, Cut
 from mastaba_render.areas.reader import MaskedLevelReader
-from mastaba_render.areas.views import is_within, masked_readers, narrowed
+from mastaba_render.areas.views import masked_readers, narrowed
 
-__all__ = ["Area", "Cut", "MaskedLevelReader", "is_within", "masked_readers", "narrowed"]
+__all__ = ["Area", "Cut", "MaskedLevelReader", "masked_readers", "narrowed"]

@@ -14,7 +14,6 @@ from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS
 from mastaba.model.layer import Layer
 from mastaba.model.pyramid import Level
-from mastaba.model.tile_matrix_set import TileLimits
 from mastaba_render.areas.area import Area, Cut
 from mastaba_render.areas.level import LevelArea
 from mastaba_render.areas.projected import Edges, projected
@@ -101,21 +100,6 @@ def narrowed(layer: Layer, area: Area, cut: Cut = Cut.MASK) -> Layer | None:
         tile_limits=MappingProxyType(of_variants),
         feature_info=info,
         generation=f"{layer.generation}-a{digest}",
-    )
-
-
-def is_within(layer: Layer, area: Area, cut: Cut, limits: Mapping[str, TileLimits]) -> bool:
-    """Return whether anything of some tiles is left of a layer that shows an area.
-
-    Args:
-        layer: whole, with any variants.
-        limits: of the tiles, by tile matrix identifier.
-    """
-    edges, matrices = _edges_of(layer, area), layer.pyramid.tile_matrix_set.matrices
-    return any(
-        LevelArea(matrices[name], edges, _cut(layer, cut)).limits(one) is not None
-        for name, one in limits.items()
-        if name in matrices
     )
 
 

@@ -78,9 +78,14 @@ class Batches:
     def flush(self, seconds: float) -> None:
         """Return when all lines are written, or the destination takes none for so long."""
         end = time.monotonic() + seconds
-        while (self._entries or self._lines or self._is_writing) and time.monotonic() < end:
+        while self._has_some() and time.monotonic() < end:
             self.hurry()
             time.sleep(0.002)
+
+    def _has_some(self) -> bool:
+        # Another thread may be making the lines of entries that it has taken.
+        with self._lock:
+            return bool(self._entries or self._lines or self._is_writing)
 
     def _make_lines(self) -> None:
         """Make the lines of all entries, with the lock held."""
@@ -89,14 +94,19 @@ class Batches:
         del self._entries[: len(entries)]
         for make, group in groupby(entries, itemgetter(0)):
             several = list(group)
-            try:
-                lines = make(several) if self._waiting <= _MOST_WAITING else []
-            except Exception as error:  # noqa: BLE001 - no request fails because of its line
-                lines = []
-                self._failed(error)
+            lines = self._lines_of(make, several) if self._waiting <= _MOST_WAITING else []
             self._lost += len(several) - len(lines)
             self._lines += lines
             self._waiting += sum(map(len, lines))
+
+    def _lines_of(self, make: MakeLines, entries: Sequence[Entry]) -> list[str]:
+        try:
+            return make(entries)
+        except Exception as error:  # noqa: BLE001 - no request fails because of its line
+            if len(entries) > 1:
+                return [line for one in entries for line in self._lines_of(make, [one])]
+            self._failed(error)
+            return []
 
     def _run(self) -> None:
         while True:

@@ -124,7 +124,6 @@ class Connection(ABC):
         hangup: the end of the input was announced and must still be read.
         registered: the events for which the server has registered the connection.
         answered: it has answered at least one request.
-        refused: the last request was refused for its credentials, or for the number of requests.
         output: data that does not fit into the socket.
         deadline: time (monotonic clock) at which `expire` must be called.
         closing: the connection is closed after the present response.
@@ -142,7 +141,6 @@ class Connection(ABC):
         self.registered = 0
         self.open = True
         self.answered = False
-        self.refused = False
         self.output: Pieces = []
         self.deadline = NEVER
         self.closing = False

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_REFUSED = ("401", "429")
-
 
 class Exchange(ABC):
     """A request, received completely before the application sees it, and its response.
@@ -150,7 +148,6 @@ class Exchange(ABC):
         elif self._head:
             raise AssertionError("start_response was called twice")
         self._set_head(status, headers)
-        self.connection.refused = status[:3] in _REFUSED
         return self._write
 
     def resume(self) -> None:

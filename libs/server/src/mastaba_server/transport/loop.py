@@ -49,8 +49,6 @@ _QUICK = 0.001
 _REST = 0.002
 _MANY = 4
 _DRAIN_POLL = 0.02
-# Events that are served before a connection whose last request was refused, at most.
-_OVERTAKING = 16
 # Seconds after which a thread that was not woken looks for new connections: the kernel may have
 # announced one only to a process that hangs.
 _GLANCE = 1.0
@@ -130,9 +128,6 @@ class Server:
         self._parked = 0
         self._unpark = threading.Semaphore(0)
         self._events: deque[tuple[int, int]] = deque()
-        # Connections that wait until there are no other events, and how many came meanwhile.
-        self._later: deque[Connection] = deque()
-        self._overtaken = 0
         self._workers: list[threading.Thread] = []
         self._linger = linger
         self._grace = grace
@@ -285,7 +280,7 @@ class Server:
         acceptor = self._acceptor
         # A thread must not hold events that another thread could serve.
         batch = _BATCH if self._threads == 1 else 1
-        events_left, later = self._events, self._later
+        events_left = self._events
         while True:
             if self._active > self._threads:
                 self._park()
@@ -301,14 +296,10 @@ class Server:
             if self._watched:
                 self._sweep()
             try:
-                if later and self._overtaken >= _OVERTAKING:
-                    self._serve_later()
                 if not events_left:
                     # Shared: if this thread steps aside, others take what is left.
-                    events_left.extend(poll(0 if later else timeout, batch))
-                    if not events_left and later:
-                        self._serve_later()
-                    elif not events_left and acceptor.accepting:
+                    events_left.extend(poll(timeout, batch))
+                    if not events_left and acceptor.accepting:
                         self._welcome(acceptor.take())
                 while events_left:
                     try:
@@ -320,12 +311,6 @@ class Server:
                     if connection is not None:
                         if events & _HANGUP:
                             connection.hear_hangup()
-                        if connection.refused and not self.draining:
-                            # Whoever tries credentials takes no time from others.
-                            connection.refused = False
-                            later.append(connection)
-                            continue
-                        self._overtaken += 1
                         self._serve(connection)
                     elif descriptor in acceptor.sources:
                         self._welcome(acceptor.arrived(descriptor))
@@ -340,15 +325,6 @@ class Server:
                 # The thread must survive: it would not be replaced.
                 logger.exception("the server failed")
                 time.sleep(_DRAIN_POLL)
-
-    def _serve_later(self) -> None:
-        """Serve the connection that has waited longest for others."""
-        self._overtaken = 0
-        try:
-            connection = self._later.popleft()
-        except IndexError:
-            return  # another thread has taken the last one
-        self._serve(connection)
 
     def _rest(self) -> None:
         """Leave the next requests to the other threads while they are fast enough.
