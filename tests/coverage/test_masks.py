@@ -372,6 +372,21 @@ def test_a_file_whose_tiles_cannot_be_copied_is_refused_and_not_sent_without_its
     made.close()
 
 
+@pytest.mark.parametrize("columns", range(1, 26, 6))
+def test_strips_of_few_bytes(ground: Make, columns: int, tmp_path: Path) -> None:
+    """A strip of a mask may be shorter than what is repeated behind it."""
+    made = ground()
+    cells = Cells(500, 501, 300, 300 + columns)
+    tiff = TiffOptions("none", is_tiled=False, mask=True)
+    plan = CoveragePlan.exact(
+        made.coverage, made.coverage.finest, cells, made.coverage.fields, tiff
+    )
+    answer = made.extract(replace(plan, has_mask=True))
+    path = written(answer, tmp_path / "strip.tif")
+    assert path.stat().st_size == answer.size
+    assert np.array_equal(read_mask(path), made.valid("3", cells))
+
+
 def test_a_layer_without_masks_refuses_the_option(tmp_path: Path) -> None:
     services = {"ogcapi": {"coverages": True}}
     made = Ground(tmp_path / "plain", services=services, coverages=True)

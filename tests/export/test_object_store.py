@@ -144,6 +144,37 @@ def test_interrupted_uploads_are_resumed(
     verify(made, stored(folder, tmp_path / f"a{made.extension}"), deep=True)
 
 
+def stopped(site: Site, tmp_path: Path, folder: Path | None) -> None:
+    """Begin an export to an object, or to a file, and stop it when parts were written."""
+    left = 12
+
+    def should_stop() -> bool:
+        nonlocal left
+        left -= 1
+        return left == 0
+
+    target = None if folder is None else target_in(folder)
+    made = made_for(site, "pmtiles")
+    assert not run(made, tmp_path / "map", should_stop=should_stop, target=target).is_complete
+
+
+def test_an_upload_does_not_go_on_as_a_file(site: Site, tmp_path: Path, folder: Path) -> None:
+    stopped(site, tmp_path, folder)
+    made = made_for(site, "pmtiles")
+    with pytest.raises(DestinationError, match="object store"):
+        run(made, tmp_path / "map", resume=True)
+    discard(tmp_path / "map", target_in(folder))
+    run(made, tmp_path / "map", resume=True)
+    verify(made, tmp_path / "map", deep=True)
+
+
+def test_a_file_goes_on_as_an_upload(site: Site, tmp_path: Path, folder: Path) -> None:
+    stopped(site, tmp_path, None)
+    made = made_for(site, "pmtiles")
+    assert run(made, tmp_path / "map", resume=True, target=target_in(folder)).is_complete
+    verify(made, stored(folder, tmp_path / f"a{made.extension}"), deep=True)
+
+
 @pytest.mark.parametrize("moment", ["complete_parts", "unlink"])
 def test_ended_around_the_completion(
     site: Site, tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, moment: str

@@ -216,7 +216,8 @@ def framed(data: bytes) -> bytes:
 
 
 def _framed(data: bytes) -> tuple[bytes, bytes, bytes]:
-    return struct.pack("<I", len(data)), data, data[-_TRAILER:]
+    # A strip may be shorter.
+    return struct.pack("<I", len(data)), data, data[-_TRAILER:].rjust(_TRAILER, b"\0")
 
 
 def _ghost(image: TiffImage) -> bytes:

@@ -329,6 +329,11 @@ def upload(target: ObjectTarget, path: Path) -> int:
     return size
 
 
+def is_uploaded(state: Mapping[str, Any]) -> bool:
+    """Return whether the export with this state in its journal becomes an object."""
+    return _STATE in state
+
+
 def abandon(target: ObjectTarget, part: Path, journal: Journal) -> None:
     """Remove what an unfinished export has uploaded."""
     with closing(Upload(target, part, journal)) as upload:

@@ -24,7 +24,7 @@ from mastaba_export.errors import (
     WriteError,
 )
 from mastaba_export.journal import Journal
-from mastaba_export.object_store import Upload, abandon
+from mastaba_export.object_store import Upload, abandon, is_uploaded
 from mastaba_export.sources import UNKNOWN, StoredTiles
 from mastaba_export.writers.base import synchronise
 
@@ -146,6 +146,12 @@ def run(
             raise DestinationError(
                 f"{out.part.name} belongs to an export with other inputs, or of another pyramid; "
                 "remove it and its journal, or give the same options"
+            )
+        if target is None and is_uploaded(state):
+            # Parts that were uploaded are no longer in the file.
+            raise DestinationError(
+                f"{out.part.name} belongs to an export to an object store; give the same output, "
+                "or remove it and its journal"
             )
         upload = None if target is None else Upload(target, out.part, journal)
         if upload is not None:
@@ -282,11 +288,11 @@ class _Run:
             self._load(state)
             return self._published(tuple(state["finished"]))
         with closing(self._writer):
+            if self._upload is not None and not is_uploaded(state):
+                self._upload.start(int(self._plan.estimate()["bytes"]))
             if "writer" in state:
                 self._restore(state)
             else:
-                if self._upload is not None:
-                    self._upload.start(int(self._plan.estimate()["bytes"]))
                 self._writer.start()
                 self._commit()
             changed = self._changed(resumed=True) if "writer" in state else ()

@@ -14,7 +14,8 @@ from mastaba_export.jobs.packing import pack
 from mastaba_export.jobs.refusals import DiskFullError
 from mastaba_export.jobs.settings import SWITCH, JobSettings, is_offered
 from mastaba_export.jobs.worker import LostError, Perform, Report, StoppedError
-from mastaba_export.object_store import upload
+from mastaba_export.journal import Journal
+from mastaba_export.object_store import is_uploaded, upload
 from mastaba_export.plan import plan
 from mastaba_export.request import ExportRequest
 from mastaba_export.run import discard, run
@@ -75,6 +76,8 @@ def exporting(site: Site, settings: JobSettings) -> Perform:
         path = Path(folder, name)
         store = remote if settings.is_object(job.order) else None
         target = None if store is None else store.target(job.id, name)
+        if not is_packed:
+            _begin_anew_elsewhere(path, job, remote, is_object=store is not None)
         size = _size(path, job, store)
         if size is None:
             watched = _Watched(report, settings.limits.max_bytes, job)
@@ -132,6 +135,24 @@ def _packed(
     size = upload(target, path)
     path.unlink()
     return size
+
+
+def _begin_anew_elsewhere(
+    path: Path, job: Job, remote: RemoteResults | None, *, is_object: bool
+) -> None:
+    """Remove what cannot be continued because the settings have changed since.
+
+    Parts that were uploaded are no longer in the file here, and a file that is complete is not
+    that of an object.
+    """
+    known = path.with_name(f"{path.name}.journal")
+    if known.exists() and not is_object:
+        with Journal(known) as journal:
+            was_object = is_uploaded(journal.state())
+        if was_object:
+            discard(path, None if remote is None else remote.target(job.id, path.name))
+    elif is_object and not known.exists():
+        path.unlink(missing_ok=True)
 
 
 def _size(path: Path, job: Job, remote: RemoteResults | None) -> int | None:
