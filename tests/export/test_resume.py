@@ -98,6 +98,22 @@ def whole(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Any:
     return get
 
 
+def test_stopped_while_the_output_is_completed(site: Site, tmp_path: Path, whole: Any) -> None:
+    """All tiles of an MBTiles archive are read again for its hash, which may take minutes."""
+    made = made_for(site, "mbtiles")
+    path = tmp_path / f"map{made.extension}"
+    left = made.count
+
+    def progress(_: Progress) -> None:
+        nonlocal left
+        left -= 1
+
+    stopped = run(made, path, progress=progress, should_stop=lambda: left == 0)
+    assert (left, stopped.is_complete, path.exists()) == (0, False, False)
+    assert run(made, path, resume=True).is_complete
+    assert content(path) == whole("mbtiles")
+
+
 @pytest.mark.parametrize("format", FORMATS)
 def test_stopped_and_resumed_gives_the_same(
     site: Site, tmp_path: Path, whole: Any, monkeypatch: pytest.MonkeyPatch, format: str

@@ -61,6 +61,10 @@ class EmptyExportError(ExportError):
     """No tile is stored in the area."""
 
 
+class InterruptedExportError(ExportError):
+    """The export was stopped while its output was completed; it can be resumed."""
+
+
 class DataChangedError(ExportError):
     """Slabs were replaced after some of their tiles had been written."""
 

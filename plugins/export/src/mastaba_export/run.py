@@ -21,6 +21,7 @@ from mastaba_export.errors import (
     DestinationError,
     EmptyExportError,
     ExportTooLargeError,
+    InterruptedExportError,
     WriteError,
 )
 from mastaba_export.journal import Journal
@@ -304,7 +305,11 @@ class _Run:
             if not self._tiles:
                 raise EmptyExportError("no tile is stored in the area")
             changed = tuple(dict.fromkeys((*changed, *self._changed(resumed=False))))
-            self._writer.finish(changed)
+            self._writer.should_stop = should_stop
+            try:
+                self._writer.finish(changed)
+            except InterruptedExportError:
+                return self._result((), is_complete=False)
             self._journal.commit({"finished": list(changed)})
         return self._published(changed)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,9 +36,11 @@ class Writer(ABC):
     Attributes:
         plan, part, journal: as given.
         kept_from: first byte of the output that is still on the disk; those before are uploaded.
+        should_stop: asked by `finish` if it takes long.
     """
 
     kept_from = 0
+    should_stop: Callable[[], bool] | None = None
 
     def __init__(self, plan: ExportPlan, part: Path, journal: Journal) -> None:
         self.plan = plan
@@ -93,6 +95,9 @@ class Writer(ABC):
 
         Args:
             changed: slabs that were replaced after some of their tiles had been written.
+
+        Raises:
+            InterruptedExportError: ``should_stop`` returned true.
         """
 
     def final(self) -> tuple[int, int]:

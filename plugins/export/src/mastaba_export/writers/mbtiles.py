@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from mastaba_export.errors import InterruptedExportError
 from mastaba_export.writers.dedup import Seen
 from mastaba_export.writers.metadata import bounds_of, described, zooms
 from mastaba_export.writers.sqlite import SQLiteWriter
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from mastaba_export.plan import ExportPlan, Unit
     from mastaba_export.sources import Batch
 
+_ROWS: Final = 1024
+"""Tiles that are read again between two questions whether to stop."""
 # Tables and view have the names by which the programs of martin and Planetiler know this form.
 _TABLES: Final = (
     "CREATE TABLE metadata (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID",
@@ -90,10 +93,13 @@ class MBTilesWriter(SQLiteWriter):
     def _hash(self) -> str:
         """Return the hash of all tiles, by which ``mbtiles`` of martin validates and compares."""
         digest = hashlib.md5(usedforsecurity=False)
-        for zoom, column, row, payload in self.rows(
+        rows = self.rows(
             "SELECT zoom_level, tile_column, tile_row, tile_data FROM tiles "
             "ORDER BY zoom_level, tile_column, tile_row"
-        ):
+        )
+        for number, (zoom, column, row, payload) in enumerate(rows):
+            if number % _ROWS == 0 and self.should_stop is not None and self.should_stop():
+                raise InterruptedExportError("the export was stopped")
             digest.update(b"%d%d%d" % (zoom, column, row))
             digest.update(payload)
         return digest.hexdigest().upper()
