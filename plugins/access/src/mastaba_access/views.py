@@ -43,7 +43,7 @@ STYLE: Final = "style"
 """Key of the descriptors of layers with style sheets."""
 
 _MOST_PARTS: Final = 16_384
-"""OpenedLayers that are kept for a catalogue. Signed addresses may have any number of boxes."""
+"""Layers that are kept for a catalogue. Signed addresses may have any number of boxes."""
 
 _OF_VIEW: Final = ("hidden_from", "withheld", "feature_info")
 """Attributes of a layer that a view has changed before it is limited to some times."""
