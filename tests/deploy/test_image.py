@@ -1,14 +1,13 @@
 """The container image: built by buildah, started, and asked for a tile.
 
 Neither root inside nor a daemon is needed: buildah builds and runs with the isolation ``chroot``.
-`MASTABA_TEST_PYTHON_IMAGE` names another image of Python where Docker Hub cannot be reached.
+`MASTABA_TEST_PYTHON_IMAGE` names another image of Python. Where none can be fetched, one is made of
+Debian packages.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import signal
 import subprocess
 import urllib.request
@@ -17,13 +16,13 @@ from pathlib import Path
 
 import pytest
 from scripts.dist import copied
+from tests.deploy.python_image import buildah, python_image
 from tests.live.processes import accepts, free_port, public_folder, wait_until
 
 from mastaba_conformance.tiny_installation import tiny_installation
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(1800)]
 
-PYTHON = os.environ.get("MASTABA_TEST_PYTHON_IMAGE", "docker.io/library/python:3.13-slim")
 IMAGE = "localhost/mastaba:test"
 TILE = (
     "/wmts?SERVICE=WMTS&VERSION=1.0.0&REQUEST=GetTile&LAYER=RGB_PNG&STYLE=normal&FORMAT=image/png"
@@ -31,26 +30,15 @@ TILE = (
 )
 
 
-def buildah(*arguments: str | Path) -> str:
-    """Return what buildah prints; fail with all of it."""
-    done = subprocess.run(["buildah", *arguments], capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
-    return done.stdout.strip()
-
-
 @pytest.fixture(scope="module")
 def image(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Build the image, as the comment in the Containerfile says."""
-    if shutil.which("buildah") is None:
-        pytest.skip("buildah is not installed")
-    pull = ["buildah", "pull", "--policy", "missing", PYTHON]
-    if subprocess.run(pull, capture_output=True).returncode:
-        pytest.skip(f"the image {PYTHON} cannot be fetched")
+    python = python_image(tmp_path_factory.mktemp("python"))
     context = tmp_path_factory.mktemp("context")
     copied(context)
     file = Path(__file__).parents[2] / "deploy/container/Containerfile"
     isolation = ("--isolation", "chroot", "--network", "host")
-    base = ("--build-arg", f"PYTHON={PYTHON}")
+    base = ("--build-arg", f"PYTHON={python}")
     buildah("build", *isolation, *base, "-f", file, "-t", IMAGE, context)
     return IMAGE
 
