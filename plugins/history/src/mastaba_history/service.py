@@ -106,7 +106,7 @@ class HistoryService(Service):
     def __init__(self, settings: ServiceSettings, site: Site) -> None:
         super().__init__(settings, site)
         main = dict.get(site.main.services, self.name) if site.main is not None else None
-        self.shown = ShownHistories(
+        self.shown: ShownHistories = ShownHistories(
             self.published_layers(),
             site,
             settings,
