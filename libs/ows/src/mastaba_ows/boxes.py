@@ -20,7 +20,4 @@ def bounds(box: BoundingBox) -> list[float]:
 
 def centre(box: BoundingBox) -> list[float]:
     """Return the middle of a box in degrees: of a symmetric one 0, not -1e-12."""
-    return [
-        round((box.xmin + box.xmax) / 2, 9) + 0.0,
-        round((box.ymin + box.ymax) / 2, 9) + 0.0,
-    ]
+    return [round((box.xmin + box.xmax) / 2, 9) + 0.0, round((box.ymin + box.ymax) / 2, 9) + 0.0]

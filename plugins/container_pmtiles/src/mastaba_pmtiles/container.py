@@ -44,12 +44,7 @@ from mastaba_containers.metadata import (
 )
 from mastaba_containers.payloads import Payload, sniffed
 from mastaba_containers.replacement import LoadedFacts
-from mastaba_containers.sets import (
-    Match,
-    published,
-    web_mercator_box,
-    web_mercator_set,
-)
+from mastaba_containers.sets import Match, published, web_mercator_box, web_mercator_set
 from mastaba_pmtiles.header import HEAD_LENGTH, SIGNATURE, Header
 from mastaba_pmtiles.index import Archive
 from mastaba_pmtiles.reader import PMTilesReader, block_of
@@ -226,8 +221,7 @@ class _Opening:
             raise ContainerFormatError(f"its tiles are of the kind {kind}, which is not published")
         if declared not in (None, kind):
             self._context.warning(
-                f"its header says {declared}, but its first tile is {kind}",
-                "correct the header",
+                f"its header says {declared}, but its first tile is {kind}", "correct the header"
             )
         if first.width != first.height or first.width not in _TILE_SIZES:
             raise ContainerFormatError(

@@ -69,10 +69,7 @@ class Table:
     """
 
     def __init__(
-        self,
-        scoreboard: Scoreboard,
-        services: Mapping[str, type[Service]],
-        drivers: Iterable[str],
+        self, scoreboard: Scoreboard, services: Mapping[str, type[Service]], drivers: Iterable[str]
     ) -> None:
         self.services = ("none", *sorted(services))
         declared = {name for service in services.values() for name in service.operations}
