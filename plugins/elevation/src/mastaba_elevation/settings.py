@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -22,7 +22,7 @@ def limit(default: int, description: str) -> Schema:
     return {"type": "integer", "minimum": 1, "default": default, "description": description}
 
 
-def choice(values: Sequence[str | int], description: str, **more: Any) -> Schema:
+def choice(values: Iterable[str | int], description: str, **more: Any) -> Schema:
     """Return the schema of one of some values."""
     return {"enum": list(values), **more, "description": description}
 
