@@ -89,8 +89,9 @@ class EntryLines:
 
     def log(self, entry: Entry) -> None:
         """Log an entry: in a batch, if the log of the process has some."""
-        if destination.batches is not None:
-            destination.batches.add_entry(entry)
+        batches = destination.batches
+        if batches is not None:
+            batches.add_entry(entry)
             return
         text, fields = self.content(entry)
         if fields is None:
