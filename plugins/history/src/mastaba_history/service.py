@@ -99,7 +99,11 @@ class HistoryService(Service):
         )
         self._endpoint = settings.endpoint_uri
         if site.main is None:
-            site.catalogue.at_token[:] = [self.shown]
+            find: Any = partial(self.shown.open_version)
+            # Attributes, which those keep that wrap it for a view; see `mastaba_ows.versions`.
+            find.address_name = self.shown.address_name
+            find.document_headers = self.shown.document_headers
+            site.catalogue.at_token[:] = [find]
 
     def cost(self, request: Request) -> int:
         return _COST if "/changes/" in request.path else 1

@@ -29,8 +29,6 @@ NAME: Final = "history"
 class ShownHistories:
     """The histories of the published layers of a site, or of a view.
 
-    That of the whole site is in `Catalogue.at_token`: a call opens a version.
-
     Args:
         layers: that the service publishes.
         site: the site or the view.
@@ -101,7 +99,7 @@ class ShownHistories:
             raise UnknownNameError(f"the layer {layer.key} has no history", "layer")
         return history
 
-    def __call__(
+    def open_version(
         self, layer: Layer, own: Mapping[str, str], token: str, asked: Mapping[str, str]
     ) -> Layer:
         """Return the version of a layer that a token in its name means.
