@@ -169,7 +169,10 @@ def other_crs_positions(
         down,
         np.stack([columns, rows]),
         part=Window(0, height, 0, width),
-        ratios=(_ratio(columns[:, -1] - columns[:, 0], across), _ratio(rows[-1] - rows[0], down)),
+        ratios=(
+            _ratio(columns[:, -1] - columns[:, 0], across),
+            _ratio(rows[-1] - rows[0], down),
+        ),
         complete=bool(np.isfinite(columns).all()),
     )
 

@@ -18,7 +18,9 @@ class Environment:
     """
 
     def __init__(
-        self, variables: Mapping[str, str] | None = None, settings: Mapping[str, Any] | None = None
+        self,
+        variables: Mapping[str, str] | None = None,
+        settings: Mapping[str, Any] | None = None,
     ) -> None:
         self._variables = os.environ if variables is None else variables
         self.settings: Mapping[str, Any] = {} if settings is None else settings

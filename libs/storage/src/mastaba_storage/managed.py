@@ -56,7 +56,9 @@ class ManagedStorage(Storage):
         super().__init__(storage.container)
         # Drivers define these as class attributes.
         vars(self).update(
-            name=storage.name, container_field=storage.container_field, is_remote=storage.is_remote
+            name=storage.name,
+            container_field=storage.container_field,
+            is_remote=storage.is_remote,
         )
         self._storage = storage
         self._policy = policy

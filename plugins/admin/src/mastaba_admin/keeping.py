@@ -17,7 +17,10 @@ _SUFFIX = ".json"
 # Other special characters of an identifier are percent-encoded in its file name.
 _SAFE = "!#$&'()+,;=@[]^{} "
 _WRITTEN: Final = frozenset(
-    (*(Action.CREATE_LAYER, Action.REPLACE_LAYER), *(Action.CREATE_VIRTUAL, Action.REPLACE_VIRTUAL))
+    (
+        *(Action.CREATE_LAYER, Action.REPLACE_LAYER),
+        *(Action.CREATE_VIRTUAL, Action.REPLACE_VIRTUAL),
+    )
 )
 _REMOVED: Final = frozenset((Action.DELETE_LAYER, Action.DELETE_VIRTUAL))
 

@@ -24,7 +24,10 @@ logger = logging.getLogger(__name__)
 
 _BODY = "the body"
 _WITH_DOCUMENT = frozenset(
-    (*(Action.CREATE_LAYER, Action.REPLACE_LAYER), *(Action.CREATE_VIRTUAL, Action.REPLACE_VIRTUAL))
+    (
+        *(Action.CREATE_LAYER, Action.REPLACE_LAYER),
+        *(Action.CREATE_VIRTUAL, Action.REPLACE_VIRTUAL),
+    )
 )
 
 

@@ -16,7 +16,10 @@ from typing import Final
 
 import pytest
 
-from mastaba.api.containers import ContainerFormatError, OpenedContainer
+from mastaba.api.containers import (
+    ContainerFormatError,
+    OpenedContainer,
+)
 from mastaba.errors import MastabaError, StorageError
 from mastaba_conformance.container_kit import (
     ContainerKit,
@@ -29,7 +32,10 @@ from mastaba_conformance.container_kit import (
 from mastaba_conformance.counting_storage import CountingStorage
 
 _CANNOT: Final = frozenset(
-    (*("versions", "batch", "symbolic", "history", "remote", "vector", "float", "own_grid"), "maps")
+    (
+        *("versions", "batch", "symbolic", "history", "remote", "vector", "float", "own_grid"),
+        "maps",
+    )
 )
 _GEOTIFF: Final = b"II*\0\x08\0\0\0" + bytes(300)
 _FLIPS: Final = 60

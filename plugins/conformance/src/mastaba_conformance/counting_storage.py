@@ -12,7 +12,11 @@ if TYPE_CHECKING:
     from mastaba.api.catalogue import Catalogue
     from mastaba.api.storages import Environment
 
-__all__ = ["Call", "CountingStorage", "count_calls"]
+__all__ = [
+    "Call",
+    "CountingStorage",
+    "count_calls",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +50,9 @@ class CountingStorage(Storage):
         super().__init__(storage.container)
         # Drivers define these as class attributes.
         vars(self).update(
-            name=storage.name, container_field=storage.container_field, is_remote=storage.is_remote
+            name=storage.name,
+            container_field=storage.container_field,
+            is_remote=storage.is_remote,
         )
         self._storage = storage
         self.calls: list[Call] = []

@@ -29,7 +29,12 @@ from mastaba.errors import InvalidParameterError
 from mastaba_conformance.deadline import together
 from mastaba_render.api.encoders import Encoder, Raster, StripEncoder, StripRaster
 
-__all__ = ["EncoderTests", "accepted_by", "in_strips", "make_raster"]
+__all__ = [
+    "EncoderTests",
+    "accepted_by",
+    "in_strips",
+    "make_raster",
+]
 
 _SIZES = [(1, 1), (1, 7), (7, 1), (33, 65), (300, 517)]
 _COMBINATIONS = [

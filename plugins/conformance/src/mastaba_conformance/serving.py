@@ -15,7 +15,11 @@ from mastaba.api.tools import Application, create_application
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
-__all__ = ["running", "serving", "serving_installation"]
+__all__ = [
+    "running",
+    "serving",
+    "serving_installation",
+]
 
 # Interval, in seconds, at which a server checks whether to stop. Each test waits for one.
 _POLL: Final = 0.01

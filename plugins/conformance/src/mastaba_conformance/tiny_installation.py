@@ -27,7 +27,11 @@ __all__ = [
     "tiny_vector_tile",
 ]
 
-TINY_LEVELS = (LevelPlan("2", 1, 1, 2, 2), LevelPlan("3", 2, 3, 4, 5), LevelPlan("4", 5, 6, 9, 10))
+TINY_LEVELS = (
+    LevelPlan("2", 1, 1, 2, 2),
+    LevelPlan("3", 2, 3, 4, 5),
+    LevelPlan("4", 5, 6, 9, 10),
+)
 """Levels of the tile matrix set PM; level 4 does not fill its slabs of two by two tiles."""
 
 TINY_TABLES: Sequence[Mapping[str, Any]] = (

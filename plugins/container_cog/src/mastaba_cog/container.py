@@ -59,7 +59,12 @@ class CogContainer(Container):
         },
         "rescale": {
             "type": "array",
-            "items": {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2},
+            "items": {
+                "type": "array",
+                "items": {"type": "number"},
+                "minItems": 2,
+                "maxItems": 2,
+            },
             "minItems": 1,
             "maxItems": 4,
         },
@@ -212,7 +217,11 @@ def factor_of(full: Image, image: Image) -> float:
 
 
 def _sets(
-    geotiff: GeoTiff, ground: Ground, stem: str, options: Mapping[str, Any], context: Context
+    geotiff: GeoTiff,
+    ground: Ground,
+    stem: str,
+    options: Mapping[str, Any],
+    context: Context,
 ) -> tuple[Match, list[TileMatrix], dict[int, Cut]]:
     """Return the set of the levels, the own matrix of each image, and the images to cut."""
     full = geotiff.images[0]

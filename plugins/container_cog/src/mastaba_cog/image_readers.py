@@ -97,7 +97,12 @@ def cut_reader_maker(
     if converter.channels != channels:
         # The tiles of the full image are sent as they are stored.
         plain = replace(
-            how, alpha=None, is_associated=False, raw_nodata=None, adds_alpha=False, uses_mask=False
+            how,
+            alpha=None,
+            is_associated=False,
+            raw_nodata=None,
+            adds_alpha=False,
+            uses_mask=False,
         )
         converter = TileConverter(image, mask, order, plain)
     decoder = CutDecoder(image, cut, converter, 0.0 if how.adds_alpha else how.nodata)

@@ -54,7 +54,11 @@ _WANTED: Final = frozenset(
         *(50674, 33550, 33922, 34264, 34735, 34736, 34737, 42112, 42113, 270, 305, 33432),
     }
 )
-_BITS: Final = {UINT: (1, 2, 4, 8, 16, 32, 64), INT: (8, 16, 32, 64), FLOAT: (16, 32, 64)}
+_BITS: Final = {
+    UINT: (1, 2, 4, 8, 16, 32, 64),
+    INT: (8, 16, 32, 64),
+    FLOAT: (16, 32, 64),
+}
 
 
 def read_geotiff(head: bytes, fetch: Fetch) -> tuple[GeoTiff, Found]:

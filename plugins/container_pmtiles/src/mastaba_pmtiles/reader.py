@@ -7,7 +7,14 @@ from functools import partial
 from itertools import count
 from typing import Any, Final, Self
 
-from mastaba.api.containers import BlockKey, IndexCache, Level, StoredTile, TileReader, may_retry
+from mastaba.api.containers import (
+    BlockKey,
+    IndexCache,
+    Level,
+    StoredTile,
+    TileReader,
+    may_retry,
+)
 from mastaba.api.storages import ByteRange, Storage
 from mastaba.errors import (
     MastabaError,

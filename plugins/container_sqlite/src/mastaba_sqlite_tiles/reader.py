@@ -169,7 +169,11 @@ class DatabaseReader(TileReader):
         stored = self.stored
         generation, row = self.file.one(
             stored.find,
-            (stored.zoom, tile_col + stored.columns, stored.rows + stored.direction * tile_row),
+            (
+                stored.zoom,
+                tile_col + stored.columns,
+                stored.rows + stored.direction * tile_row,
+            ),
         )
         if row is None:
             return None

@@ -224,7 +224,9 @@ class StagedFile(DatabaseFile):
             os.close(use)
 
     def moved(self, storage: Storage, indices: IndexCache) -> StagedFile:
-        return StagedFile(*(self._staging, storage, self.key, indices, self.name, self._examine))
+        return StagedFile(
+            *(self._staging, storage, self.key, indices, self.name, self._examine),
+        )
 
     def generation(self) -> Generation:
         if self._indices.peek(self._mark) is None:

@@ -52,7 +52,11 @@ def examine(
         faults.extend(port.faults)
         state = port.state
     endpoints, found = look_at_endpoints(
-        site, application, server.services, environment, is_running=state is PortState.OURS
+        site,
+        application,
+        server.services,
+        environment,
+        is_running=state is PortState.OURS,
     )
     faults.extend(found)
     return Examined(slabs.storages, slabs.levels, slabs.slabs, endpoints, state)

@@ -32,7 +32,7 @@ settings_schema: Final[Mapping[str, Any]] = {
                 },
             },
         },
-    }
+    },
 }
 
 

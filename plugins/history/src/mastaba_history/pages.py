@@ -21,7 +21,11 @@ nav { margin-top: 1rem; }
 """
 )
 HEADERS: Final = page_headers(_STYLE)
-_FORMS: Final = {"timemap": "TimeMap", "tilejson": "TileJSON", "original": "All versions"}
+_FORMS: Final = {
+    "timemap": "TimeMap",
+    "tilejson": "TileJSON",
+    "original": "All versions",
+}
 _FEEDS: Final = {"application/atom+xml": "Atom", "application/feed+json": "JSON Feed"}
 
 Link = Mapping[str, str]

@@ -13,7 +13,12 @@ from urllib.parse import quote
 from mastaba.api.access import LockedReader
 from mastaba.api.services import Service
 from mastaba.api.web import Document, Response, problem
-from mastaba.errors import InvalidParameterError, UnknownNameError, UnknownPathError, public_message
+from mastaba.errors import (
+    InvalidParameterError,
+    UnknownNameError,
+    UnknownPathError,
+    public_message,
+)
 from mastaba_history.feeds import (
     ATOM,
     JSON_FEED,
@@ -24,7 +29,12 @@ from mastaba_history.feeds import (
     newest,
     version_href,
 )
-from mastaba_history.instants import is_instant, parse_http_date, parse_instant, rfc3339
+from mastaba_history.instants import (
+    is_instant,
+    parse_http_date,
+    parse_instant,
+    rfc3339,
+)
 from mastaba_history.layers import boxes, state_of
 from mastaba_history.memento import (
     FOR_A_DAY,
@@ -35,7 +45,12 @@ from mastaba_history.memento import (
     version_headers,
     wants_timemap,
 )
-from mastaba_history.pages import HEADERS, index_page, layer_page, version_page
+from mastaba_history.pages import (
+    HEADERS,
+    index_page,
+    layer_page,
+    version_page,
+)
 from mastaba_history.shown import NAME, ShownHistories
 from mastaba_history.tokens import drawing_digest, require_kept
 from mastaba_history.values import value_layers
@@ -76,14 +91,14 @@ class HistoryService(Service):
             "description": "Whether TileJSON, the capabilities of WMTS, tilesets of OGC API and "
             "styles contain addresses of the published version, which caches may keep for ever "
             "(default: false).",
-        }
+        },
     }
     layer_schema: ClassVar[Mapping[str, Any]] = {
         "versioned_addresses": {
             "type": "boolean",
             "description": "Whether documents contain addresses of the published version "
             "(default: as the service history says).",
-        }
+        },
     }
     parameters: ClassVar[frozenset[str]] = frozenset(("f", "datetime", "since", "offset"))
     operations: ClassVar[tuple[str, ...]] = ("document", "timegate", "changes", "feed", "stac")

@@ -62,8 +62,15 @@ def _collection(
         "title": layer.title,
         "keywords": list(layer.keywords),
         "license": "other",
-        "extent": {"spatial": {"bbox": [_bbox(layer)]}, "temporal": {"interval": [ends]}},
-        "links": [*links, _link("self", href, _JSON), _link("items", f"{href}/items", GEOJSON)],
+        "extent": {
+            "spatial": {"bbox": [_bbox(layer)]},
+            "temporal": {"interval": [ends]},
+        },
+        "links": [
+            *links,
+            _link("self", href, _JSON),
+            _link("items", f"{href}/items", GEOJSON),
+        ],
     }
 
 

@@ -69,7 +69,10 @@ class Table:
     """
 
     def __init__(
-        self, scoreboard: Scoreboard, services: Mapping[str, type[Service]], drivers: Iterable[str]
+        self,
+        scoreboard: Scoreboard,
+        services: Mapping[str, type[Service]],
+        drivers: Iterable[str],
     ) -> None:
         self.services = ("none", *sorted(services))
         declared = {name for service in services.values() for name in service.operations}

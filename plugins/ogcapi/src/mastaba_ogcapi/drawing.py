@@ -59,7 +59,12 @@ def prepared_maps(site: Site, query: MapQuery) -> list[PreparedMap]:
         return [
             site.renderer.prepare(
                 MapRequest(
-                    query.layers, box, query.area.crs, columns, query.rows, query.resolution_factor
+                    query.layers,
+                    box,
+                    query.area.crs,
+                    columns,
+                    query.rows,
+                    query.resolution_factor,
                 ),
                 query.limits,
             )

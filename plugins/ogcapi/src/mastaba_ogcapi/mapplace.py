@@ -91,7 +91,11 @@ class AreaReader:
     """
 
     def __init__(
-        self, dataset: Dataset, collections: Sequence[Collection], crs: CRS, offered: Sequence[str]
+        self,
+        dataset: Dataset,
+        collections: Sequence[Collection],
+        crs: CRS,
+        offered: Sequence[str],
     ) -> None:
         self._equivalences = dataset.site.catalogue.settings.equivalences
         self._layers = [item.layer for item in collections]

@@ -19,7 +19,13 @@ from mastaba_ogcapi.coverages.documents import (
     range_type,
     schema_document,
 )
-from mastaba_ogcapi.coverages.parts import GEOJSON, TEXT, has_parts, parts_document, parts_text
+from mastaba_ogcapi.coverages.parts import (
+    GEOJSON,
+    TEXT,
+    has_parts,
+    parts_document,
+    parts_text,
+)
 from mastaba_ogcapi.landing import OPENAPI_YAML, landing_page
 from mastaba_ogcapi.styles import all_styles_document, style_metadata, styles_document
 from mastaba_ogcapi.tilejson import tilejson

@@ -72,7 +72,9 @@ def connect(environment: Environment) -> Any:
         )
     try:
         cluster = rados.Rados(
-            name=user, clustername=environment.text("CEPH_CLUSTERNAME") or "ceph", conffile=conffile
+            name=user,
+            clustername=environment.text("CEPH_CLUSTERNAME") or "ceph",
+            conffile=conffile,
         )
         for option in _TIMEOUT_OPTIONS:
             cluster.conf_set(option, str(operation_timeout(environment)))

@@ -151,7 +151,8 @@ class CephStorage(Storage):
                 ) from error
             except rados.Error as error:
                 raise AccessDeniedError(
-                    f"the pool {self.container!r} cannot be opened: {error}", storage=self.full_name
+                    f"the pool {self.container!r} cannot be opened: {error}",
+                    storage=self.full_name,
                 ) from error
             contexts.context = context
         return context

@@ -175,7 +175,8 @@ def _read_clusters(environment: Environment) -> dict[str, Cluster]:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise StorageError(
-                f"{url!r} in MASTABA_S3_URL is not a URL such as https://host:port", storage="s3://"
+                f"{url!r} in MASTABA_S3_URL is not a URL such as https://host:port",
+                storage="s3://",
             )
         cluster = Cluster(environment, url, (keys[number], secrets[number]) if keys else None)
         if cluster.name in clusters:

@@ -70,7 +70,12 @@ class S3Writer(S3Storage, WritableStorage):
 
     def write_part(self, key: str, upload: str, number: int, data: bytes) -> str:
         answer = self._call(
-            "upload_part", key, Body=data, ContentMD5=_md5(data), PartNumber=number, UploadId=upload
+            "upload_part",
+            key,
+            Body=data,
+            ContentMD5=_md5(data),
+            PartNumber=number,
+            UploadId=upload,
         )
         return str(answer["ETag"])
 

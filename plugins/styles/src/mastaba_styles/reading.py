@@ -25,7 +25,9 @@ MOST_DEPTH: Final = 64
 MOST_LAYERS: Final = 5000
 MOST_SOURCES: Final = 100
 
-_SOURCES: Final = frozenset(("vector", "raster", "raster-dem", "geojson", "image", "video"))
+_SOURCES: Final = frozenset(
+    ("vector", "raster", "raster-dem", "geojson", "image", "video"),
+)
 _LAYERS: Final = frozenset(
     (
         *("background", "fill", "line", "symbol", "circle", "raster", "heatmap"),

@@ -6,7 +6,14 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from mastaba.api.tiles import DEFAULT_STYLE, LayerTiles, MatrixTiles, TileGroup, Tiles, tile_index
+from mastaba.api.tiles import (
+    DEFAULT_STYLE,
+    LayerTiles,
+    MatrixTiles,
+    TileGroup,
+    Tiles,
+    tile_index,
+)
 from mastaba.api.web import printable
 from mastaba.errors import InvalidParameterError, NoSuchValueError, UnknownNameError
 from mastaba_tms.addresses import FROM_BOTTOM, ONLY_LEVEL, VERSION

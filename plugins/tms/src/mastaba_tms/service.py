@@ -43,7 +43,7 @@ class TileMapServer(Service):
             "Without it, tiles are counted from the top, and TileMap documents give addresses "
             "of tiles that are counted from the bottom",
             "enum": ["top", "bottom"],
-        }
+        },
     }
 
     def __init__(self, settings: ServiceSettings, site: Site) -> None:

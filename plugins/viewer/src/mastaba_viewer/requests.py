@@ -143,7 +143,10 @@ def _label(name: str, lang: str) -> str:
 
 
 def _offer(
-    source: Mapping[str, Any], here: Mapping[str, Any], shown: list[Mapping[str, Any]], view: View
+    source: Mapping[str, Any],
+    here: Mapping[str, Any],
+    shown: list[Mapping[str, Any]],
+    view: View,
 ) -> _Offer | None:
     grid = next((one for one in shown if is_offered(source, one)), None)
     if grid is None or not source["styles"]:

@@ -46,7 +46,11 @@ _INSPIRE: Final = "http://inspire.ec.europa.eu/schemas/inspire_dls/1.0"
 
 
 def capabilities_201(
-    settings: ServiceSettings, general: Settings, published: PublishedCoverages, *, is_inspire: bool
+    settings: ServiceSettings,
+    general: Settings,
+    published: PublishedCoverages,
+    *,
+    is_inspire: bool,
 ) -> Element:
     """Return the complete document.
 

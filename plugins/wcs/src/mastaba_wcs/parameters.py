@@ -11,7 +11,11 @@ from enum import StrEnum
 from typing import Final
 
 from mastaba.api.web import decode, printable
-from mastaba.errors import InvalidParameterError, MissingParameterError, UnsupportedOperationError
+from mastaba.errors import (
+    InvalidParameterError,
+    MissingParameterError,
+    UnsupportedOperationError,
+)
 
 _MAX_VALUES: Final = 16
 """Values of a repeated parameter."""

@@ -9,7 +9,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mastaba.api.web import printable
-from mastaba.errors import InvalidParameterError, UnsupportedFormatError
+from mastaba.errors import (
+    InvalidParameterError,
+    UnsupportedFormatError,
+)
 from mastaba_coverage import CoverageRequest, Interval, Scaling, TiffOptions, Trim
 from mastaba_ows import parameters as grammar
 from mastaba_wcs.errors import (

@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from mastaba.api.web import printable
-from mastaba.errors import InvalidParameterError, MissingParameterError, UnsupportedFormatError
+from mastaba.errors import (
+    InvalidParameterError,
+    MissingParameterError,
+    UnsupportedFormatError,
+)
 from mastaba_coverage import CoverageRequest, Interval, Scaling, Trim
 from mastaba_ows import parameters as grammar
 from mastaba_wcs.formats import is_geotiff, kernel_of_100

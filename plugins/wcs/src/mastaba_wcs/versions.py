@@ -24,7 +24,11 @@ class VersionNegotiationError(RequestError):
 
 
 # 2.0.0 has the same requests as 2.0.1.
-_OF_REQUESTS: Final = {"2.0.1": Version.V2_0_1, "2.0.0": Version.V2_0_1, "1.0.0": Version.V1_0_0}
+_OF_REQUESTS: Final = {
+    "2.0.1": Version.V2_0_1,
+    "2.0.0": Version.V2_0_1,
+    "1.0.0": Version.V1_0_0,
+}
 _BEFORE_2: Final = re.compile(r"[01](?:\.[0-9]{1,9}){0,2}")
 
 

@@ -19,7 +19,10 @@ from mastaba.errors import (
 from mastaba_ows.errors import STATUSES
 from mastaba_wms.versions import Version
 
-_MEDIA_TYPES: Final = {Version.V1_3_0: "text/xml", Version.V1_1_1: "application/vnd.ogc.se_xml"}
+_MEDIA_TYPES: Final = {
+    Version.V1_3_0: "text/xml",
+    Version.V1_1_1: "application/vnd.ogc.se_xml",
+}
 _OGC: Final = "http://www.opengis.net/ogc"
 _SCHEMA_130: Final = "http://schemas.opengis.net/wms/1.3.0/exceptions_1_3_0.xsd"
 _DOCTYPE_111: Final = (

@@ -37,7 +37,10 @@ _DOCTYPE_111: Final = (
     "<!DOCTYPE WMT_MS_Capabilities SYSTEM "
     '"http://schemas.opengis.net/wms/1.1.1/WMS_MS_Capabilities.dtd">'
 )
-_MEDIA_TYPES: Final = {Version.V1_3_0: "text/xml", Version.V1_1_1: "application/vnd.ogc.wms_xml"}
+_MEDIA_TYPES: Final = {
+    Version.V1_3_0: "text/xml",
+    Version.V1_1_1: "application/vnd.ogc.wms_xml",
+}
 
 
 class GetCapabilities:

@@ -33,7 +33,12 @@ class GetLegendGraphic:
         site: its renderer reads the values of layers.
     """
 
-    def __init__(self, names: LayerNames, encoders: Mapping[str, Encoder], site: Site) -> None:
+    def __init__(
+        self,
+        names: LayerNames,
+        encoders: Mapping[str, Encoder],
+        site: Site,
+    ) -> None:
         self._names = names
         self._site = site
         self._encoders = {name: e for name, e in encoders.items() if e.is_picture}
@@ -73,7 +78,10 @@ class GetLegendGraphic:
         legend = with_values(legend_of(layer, style), layer, style, self._site.renderer)
         image = draw_legend(legend, symbol, transparent=transparent and encoder.holds_alpha)
         disposition = content_disposition(encoder.media_type, None, encoder.extension)
-        headers = [("Content-Type", encoder.media_type), ("Content-Disposition", disposition)]
+        headers = [
+            ("Content-Type", encoder.media_type),
+            ("Content-Disposition", disposition),
+        ]
         return Response(200, headers, encoded(image, encoder, transparent=transparent))
 
 

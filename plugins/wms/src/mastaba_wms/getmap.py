@@ -11,7 +11,12 @@ from mastaba.api.web import content_disposition
 from mastaba.errors import UnsupportedFormatError
 from mastaba_ows.offers import sources_in
 from mastaba_render.api.geotiff import UNKNOWN, Origins
-from mastaba_render.api.maps import EncodedMap, cache_control, drawn_response, finish_for
+from mastaba_render.api.maps import (
+    EncodedMap,
+    cache_control,
+    drawn_response,
+    finish_for,
+)
 from mastaba_wms.params import MapQueries
 from mastaba_wms.versions import required_version
 

@@ -73,7 +73,11 @@ class LayerWriter:
         self._legends = legends
 
     def add(
-        self, parent: Element, name: str, text: str = "", attributes: dict[str, str] | None = None
+        self,
+        parent: Element,
+        name: str,
+        text: str = "",
+        attributes: dict[str, str] | None = None,
     ) -> Element:
         """Append an element of WMS and return it."""
         return add(parent, self.namespace + name, text, attributes)

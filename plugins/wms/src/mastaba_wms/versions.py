@@ -34,7 +34,11 @@ class Version(Enum):
 
 
 # 1.1.0 has the same requests as 1.1.1 and is answered as 1.1.1.
-_OF_REQUESTS: Final = {"1.3.0": Version.V1_3_0, "1.1.1": Version.V1_1_1, "1.1.0": Version.V1_1_1}
+_OF_REQUESTS: Final = {
+    "1.3.0": Version.V1_3_0,
+    "1.1.1": Version.V1_1_1,
+    "1.1.0": Version.V1_1_1,
+}
 
 _PARTS: Final = 3
 _NUMBER: Final = re.compile("[0-9]{1,9}")

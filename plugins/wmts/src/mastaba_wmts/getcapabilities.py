@@ -11,7 +11,16 @@ from mastaba.api.web import Document
 from mastaba_ows import inspire
 from mastaba_ows.dimensions import clock_defaults
 from mastaba_ows.provider import add_provider
-from mastaba_ows.xml import XLINK, XSI, Element, add, local_name, read, root_element, serialized
+from mastaba_ows.xml import (
+    XLINK,
+    XSI,
+    Element,
+    add,
+    local_name,
+    read,
+    root_element,
+    serialized,
+)
 from mastaba_wmts import rest
 from mastaba_wmts.contents import OWS, WMTS, add_contents, add_description
 from mastaba_wmts.params import VERSION, CapabilitiesRequest

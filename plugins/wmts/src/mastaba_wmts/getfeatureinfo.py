@@ -84,7 +84,10 @@ class GetFeatureInfo:
             size = width, height
             parts = [
                 PixelAnswer(
-                    shown.key, values, position, source_of(self._site, shown, bbox, crs, size, i, j)
+                    shown.key,
+                    values,
+                    position,
+                    source_of(self._site, shown, bbox, crs, size, i, j),
                 )
                 for shown, values in self._pixels(tiles, i, j)
             ]

@@ -94,7 +94,10 @@ def resources_uri(endpoint_uri: str) -> str:
 
 
 def tile_template(
-    resources_uri: str, layer: str, dimensions: Iterable[Dimension] = (), style: str | None = None
+    resources_uri: str,
+    layer: str,
+    dimensions: Iterable[Dimension] = (),
+    style: str | None = None,
 ) -> str:
     """Return the template of the paths of a layer's tiles, without the extension.
 

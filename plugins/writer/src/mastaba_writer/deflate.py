@@ -8,7 +8,13 @@ from importlib import import_module, metadata
 from importlib.util import find_spec
 from typing import TypeAlias
 
-__all__ = ["ENCODERS", "Deflate", "default_encoder", "deflater", "encoder_version"]
+__all__ = [
+    "ENCODERS",
+    "Deflate",
+    "default_encoder",
+    "deflater",
+    "encoder_version",
+]
 
 Deflate: TypeAlias = Callable[[bytes | memoryview, int], bytes]
 """Returns a zlib stream (RFC 1950) of contiguous data, for a level of zlib (0 to 9)."""

@@ -13,7 +13,13 @@ from mastaba_writer.tile_encoder import tile_format
 if TYPE_CHECKING:
     from mastaba_writer.documents import Document
 
-__all__ = ["LevelPlan", "nodata_text", "nodata_values", "pyramid_descriptor", "slab_list"]
+__all__ = [
+    "LevelPlan",
+    "nodata_text",
+    "nodata_values",
+    "pyramid_descriptor",
+    "slab_list",
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
-__all__ = ["Document", "merged", "write_document"]
+__all__ = [
+    "Document",
+    "merged",
+    "write_document",
+]
 
 Document: TypeAlias = dict[str, Any]
 """A JSON object."""

@@ -115,7 +115,10 @@ def write_installation(
 
 
 def layer_document(
-    descriptor: Path, *, tile_matrix_sets: Mapping[str, Mapping[str, Any]] = _NOTHING, **fields: Any
+    descriptor: Path,
+    *,
+    tile_matrix_sets: Mapping[str, Mapping[str, Any]] = _NOTHING,
+    **fields: Any,
 ) -> Document:
     """Return a layer document that publishes all levels of a pyramid in files.
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import time
 from typing import TextIO
 
-__all__ = ["ProgressBar"]
+__all__ = [
+    "ProgressBar",
+]
 
 _WIDTH = 32
 

@@ -155,7 +155,10 @@ class _Writer:
     tiles_per_height: int
 
     def descriptor(
-        self, tile_matrix_set_id: str | None, storage: Callable[[str], Document], tables: Tables
+        self,
+        tile_matrix_set_id: str | None,
+        storage: Callable[[str], Document],
+        tables: Tables,
     ) -> Document:
         def tables_of(level: str) -> Sequence[Mapping[str, Any]]:
             return tables.get(level, ()) if isinstance(tables, Mapping) else tables

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-__all__ = ["MAX_PATH_DEPTH", "base36", "slab_object", "slab_path"]
+__all__ = [
+    "MAX_PATH_DEPTH",
+    "base36",
+    "slab_object",
+    "slab_path",
+]
 
 _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 MAX_PATH_DEPTH = 8

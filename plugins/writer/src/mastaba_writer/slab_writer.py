@@ -10,7 +10,13 @@ import numpy as np
 
 from mastaba_writer.tile_encoder import TILE_FORMATS, encode_tile, tile_format
 
-__all__ = ["HEADER_SIZE", "TILE_FORMATS", "SlabAssembler", "build_slab", "encode_tile"]
+__all__ = [
+    "HEADER_SIZE",
+    "TILE_FORMATS",
+    "SlabAssembler",
+    "build_slab",
+    "encode_tile",
+]
 
 HEADER_SIZE = 2048
 """Bytes of the header of a slab, before its index."""

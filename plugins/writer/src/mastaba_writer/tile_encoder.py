@@ -20,7 +20,13 @@ from PIL import Image
 
 from mastaba_writer.deflate import Deflate
 
-__all__ = ["TILE_FORMATS", "Pixels", "TileFormat", "encode_tile", "tile_format"]
+__all__ = [
+    "TILE_FORMATS",
+    "Pixels",
+    "TileFormat",
+    "encode_tile",
+    "tile_format",
+]
 
 Pixels = NDArray[Any]
 """Array of shape (rows, columns) or (rows, columns, channels), dtype uint8 or float32."""

@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from mastaba_writer.documents import Document
 
-__all__ = ["PUBLISHED", "geographic", "synthetic", "web_mercator"]
+__all__ = [
+    "PUBLISHED",
+    "geographic",
+    "synthetic",
+    "web_mercator",
+]
 
 _EARTH_RADIUS = 6378137.0  # WGS 84 semi-major axis, metres
 _METRES_PER_DEGREE = _EARTH_RADIUS * math.pi / 180

@@ -10,7 +10,14 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Feature", "GeometryType", "Part", "Point", "Value", "encode_vector_tile"]
+__all__ = [
+    "Feature",
+    "GeometryType",
+    "Part",
+    "Point",
+    "Value",
+    "encode_vector_tile",
+]
 
 Value: TypeAlias = str | bool | int | float
 """Value of an attribute of a feature."""

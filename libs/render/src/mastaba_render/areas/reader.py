@@ -279,7 +279,8 @@ class MaskedLevelReader(WrappedReader):
     def _shown_index(self, slab: BlockKey, index: TileIndex) -> TileIndex:
         area, has_slabs = self._area, self.has_slabs
         return _ShownIndex(
-            index, lambda number: has_slabs and area.state(*self._place(slab, number)) != OUTSIDE
+            index,
+            lambda number: has_slabs and area.state(*self._place(slab, number)) != OUTSIDE,
         )
 
     def _place(self, slab: BlockKey, number: int) -> tuple[int, int]:

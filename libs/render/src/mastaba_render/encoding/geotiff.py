@@ -52,7 +52,12 @@ def nodata_field(value: float) -> Field:
 
 
 def place_fields(
-    box: BoundingBox, size: tuple[int, int], crs: CRS, *, is_post: bool, vertical: str | None = None
+    box: BoundingBox,
+    size: tuple[int, int],
+    crs: CRS,
+    *,
+    is_post: bool,
+    vertical: str | None = None,
 ) -> list[Field]:
     """Return the tags that say where an image is on the ground.
 

@@ -115,7 +115,10 @@ class DerivedTilePublisher:
             prepared.memory,
             lambda: self.encoded(prepared.draw(), wanted),
             always=self._headers[1:],
-            content=[self._headers[0], ("Content-Disposition", self._disposition(name))],
+            content=[
+                self._headers[0],
+                ("Content-Disposition", self._disposition(name)),
+            ],
         )
 
     def _disposition(self, file_name: str | None) -> str:

@@ -218,7 +218,13 @@ def _run(arguments: argparse.Namespace, reports: Any) -> int:
     samples = samples_of(plan)
     if samples and not arguments.update:
         reports.estimated(estimate(plan, samples))
-    done = build(plan, reports, replace=arguments.replace, update=arguments.update, message=message)
+    done = build(
+        plan,
+        reports,
+        replace=arguments.replace,
+        update=arguments.update,
+        message=message,
+    )
     if not done:
         return 1
     server_json = write_server(plan, f"http://{arguments.http}")

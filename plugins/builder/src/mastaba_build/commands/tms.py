@@ -40,7 +40,10 @@ def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
     )
     make.add_argument("--levels", type=int, metavar="COUNT", help="levels of --cell")
     make.add_argument(
-        "--origin", type=_place, metavar="X,Y", help="upper left corner of the tiles, CRS units"
+        "--origin",
+        type=_place,
+        metavar="X,Y",
+        help="upper left corner of the tiles, CRS units",
     )
     make.add_argument(
         "--posts",

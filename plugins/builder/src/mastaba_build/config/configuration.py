@@ -132,7 +132,9 @@ class Configuration:
 
 
 def read_configuration(
-    file: str, overrides: Mapping[str, Any], access: Access = NO_ACCESS
+    file: str,
+    overrides: Mapping[str, Any],
+    access: Access = NO_ACCESS,
 ) -> Configuration:
     """Read a configuration file, JSON or YAML; ``overrides`` come from the command line.
 
@@ -155,7 +157,11 @@ def read_configuration(
     return configuration_of(document, file, access)
 
 
-def configuration_of(document: Any, origin: str, access: Access = NO_ACCESS) -> Configuration:
+def configuration_of(
+    document: Any,
+    origin: str,
+    access: Access = NO_ACCESS,
+) -> Configuration:
     """Return the configuration in a document.
 
     Args:

@@ -99,7 +99,9 @@ def _blocks(axis: Axis, slab: int, largest: int) -> list[Span]:
     step = -(-len(tiles) // count)
     return [
         Span(
-            first, (first - slab * axis.slab) * axis.tile, min(step, tiles.stop - first) * axis.tile
+            first,
+            (first - slab * axis.slab) * axis.tile,
+            min(step, tiles.stop - first) * axis.tile,
         )
         for first in tiles[::step]
     ]

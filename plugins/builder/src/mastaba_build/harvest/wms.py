@@ -96,7 +96,11 @@ def map_service(address: Address, client: Client, crs: CRS) -> MapService:
         PlanError: it does not offer the layers, the CRS or the format.
         BuildError: it does not answer.
     """
-    query = {"SERVICE": "WMS", "REQUEST": "GetCapabilities", "VERSION": address.version or _NEWEST}
+    query = {
+        "SERVICE": "WMS",
+        "REQUEST": "GetCapabilities",
+        "VERSION": address.version or _NEWEST,
+    }
     root = client.get(address.with_query(query), LARGEST, parsed)
     capability = child(root, "Capability")
     if root is None or capability is None:

@@ -16,7 +16,12 @@ from typing import ClassVar, NamedTuple, TypeVar
 
 from mastaba.api.storages import ByteRange, Environment, FileStorage, ObjectRead, ObjectStat
 from mastaba.api.writable_storages import WritableStorage
-from mastaba.errors import MastabaError, ObjectNotFoundError, StorageError, StorageUnavailableError
+from mastaba.errors import (
+    MastabaError,
+    ObjectNotFoundError,
+    StorageError,
+    StorageUnavailableError,
+)
 from mastaba_build.errors import OutputError
 
 T = TypeVar("T")

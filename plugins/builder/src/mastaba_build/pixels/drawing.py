@@ -295,7 +295,11 @@ class Drawer:
 
     @staticmethod
     def _number(
-        numbering: Numbering, group: int, drawn: _Drawn, row: Raster | None, shape: tuple[int, int]
+        numbering: Numbering,
+        group: int,
+        drawn: _Drawn,
+        row: Raster | None,
+        shape: tuple[int, int],
     ) -> None:
         """Note which sources the parts of a row come from that will be drawn into it."""
         top, left = drawn.part[0], drawn.start + drawn.part[2]

@@ -32,7 +32,9 @@ def styling_of(configuration: Configuration, sources: Sequence[Source]) -> Styli
     if configuration.style is None:
         return None
     styling = load_styling(
-        configuration.style, configuration.access.plugins, is_float=any(map(_is_float, sources))
+        configuration.style,
+        configuration.access.plugins,
+        is_float=any(map(_is_float, sources)),
     )
     if styling.source.channels == 1:
         for source in sources:

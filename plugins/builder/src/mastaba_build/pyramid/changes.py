@@ -105,7 +105,10 @@ def update_of(
     area = _area(plan, [one for one in every if _sum(before.get(one)) != _sum(after.get(one))])
     if area is None:
         return None
-    return {"since": digest_of(published), "bbox": [area.xmin, area.ymin, area.xmax, area.ymax]}
+    return {
+        "since": digest_of(published),
+        "bbox": [area.xmin, area.ymin, area.xmax, area.ymax],
+    }
 
 
 def _has_slabs_of(plan: Plan, published: Mapping[str, Any]) -> bool:

@@ -282,7 +282,10 @@ def limb_of(places: Floats, known: Mask, placed: Callable[[Floats], Floats]) -> 
         (places[:, :, :-1], places[:, :, 1:], (known[:, :-1], known[:, 1:])),
         (places[:, :-1], places[:, 1:], (known[:-1], known[1:])),
     ):
-        for one, other, is_pair in ((low, high, has[0] & ~has[1]), (high, low, has[1] & ~has[0])):
+        for one, other, is_pair in (
+            (low, high, has[0] & ~has[1]),
+            (high, low, has[1] & ~has[0]),
+        ):
             inner.append(one[:, is_pair])
             outer.append(other[:, is_pair])
     last, beyond = np.concatenate(inner, axis=1), np.concatenate(outer, axis=1)

@@ -26,7 +26,11 @@ from mastaba_build.sources.facts import facts_of
 from mastaba_build.sources.gdal import restrict
 from mastaba_build.sources.identity import identity_of_files
 from mastaba_build.sources.listing import ListedFile, listed
-from mastaba_build.sources.pyramid import PyramidDataset, pyramid_level, read_descriptor
+from mastaba_build.sources.pyramid import (
+    PyramidDataset,
+    pyramid_level,
+    read_descriptor,
+)
 from mastaba_build.sources.references import check_source
 from mastaba_build.sources.remote import remote_version
 from mastaba_build.sources.sets import proj_crs
@@ -244,7 +248,11 @@ def _not_georeferenced(dataset: Any, path: str) -> str:
 
 
 def _pyramid(
-    path: str, document: dict[str, Any], options: SourceOptions, access: Access, sets: Path | None
+    path: str,
+    document: dict[str, Any],
+    options: SourceOptions,
+    access: Access,
+    sets: Path | None,
 ) -> Source:
     found, crs = pyramid_level(path, document, options.level, sets, access.plugins)
     if found.storage == "file":

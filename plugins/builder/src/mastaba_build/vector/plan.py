@@ -110,7 +110,9 @@ def plan_of_archive(
         PlanError: as in `make_vector_plan`.
     """
     tile_matrix_set, document = load_set(
-        configuration.tile_matrix_set, configuration.tile_matrix_sets, configuration.access.plugins
+        configuration.tile_matrix_set,
+        configuration.tile_matrix_sets,
+        configuration.access.plugins,
     )
     archive = open_archive(path)
     try:

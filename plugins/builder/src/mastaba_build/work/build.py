@@ -217,7 +217,11 @@ def make_version(
                 _mark_injected(store, name, versions)
         OutputStore.of_directory(work).remove_leftovers("")
         coordinator = Coordinator(
-            plan, journal, store.below(plan.root), OutputStore.of_directory(work), previous
+            plan,
+            journal,
+            store.below(plan.root),
+            OutputStore.of_directory(work),
+            previous,
         )
 
         def observe(result: SlabResult, done: int, total: int) -> None:

@@ -84,7 +84,11 @@ class Coordinator:
         self._key_of: Order = lambda slab: morton(slab.column, slab.row)
 
     def run(
-        self, observer: Observer, engine: Engine, job: Job, order: Order | None = None
+        self,
+        observer: Observer,
+        engine: Engine,
+        job: Job,
+        order: Order | None = None,
     ) -> Outcome:
         """Build the slabs; failed ones do not stop the others.
 

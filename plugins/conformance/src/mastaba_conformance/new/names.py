@@ -158,5 +158,8 @@ class _Trial:
     def register_encoders(self) -> list[LazyClass]:
         media_type = f"image/x-{self._names.extension}"
         return self._given(
-            "encoder", name=self._names.name, media_type=media_type, extension=self._names.extension
+            "encoder",
+            name=self._names.name,
+            media_type=media_type,
+            extension=self._names.extension,
         )

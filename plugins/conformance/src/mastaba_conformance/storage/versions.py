@@ -10,7 +10,13 @@ import pytest
 
 from mastaba.api.storages import ByteRange, Storage
 from mastaba.errors import ObjectChangedError, ObjectNotFoundError
-from mastaba_conformance.storage.kit import DATA, ObjectWriter, StorageKit, check_read, not_declared
+from mastaba_conformance.storage.kit import (
+    DATA,
+    ObjectWriter,
+    StorageKit,
+    check_read,
+    not_declared,
+)
 
 _OTHER = DATA[::-1]
 _TICK = 0.05

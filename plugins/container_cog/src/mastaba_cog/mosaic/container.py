@@ -261,7 +261,10 @@ def _own_set(first: Member, table: Table, identifier: str) -> TileMatrixSet:
     xmin, ymin, xmax, ymax = table.extent
     count = len(first.geotiff.images)
     image, ground = first.geotiff.images[0], first.ground
-    width, height = (first.cells[-1] * image.tile_width, first.cells[-1] * image.tile_height)
+    width, height = (
+        first.cells[-1] * image.tile_width,
+        first.cells[-1] * image.tile_height,
+    )
     across, down = (xmax - xmin) / first.cells[0], (ymax - ymin) / first.cells[0]
     if max(across, down) > _LARGEST:
         reason = f"its footprints span {across:.3g} × {down:.3g} pixels"

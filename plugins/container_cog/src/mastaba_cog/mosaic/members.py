@@ -424,7 +424,9 @@ def open_member(
     )
 
 
-def box_of(member: Member) -> tuple[float, float, float, float]:
+def box_of(
+    member: Member,
+) -> tuple[float, float, float, float]:
     """Return the extent of a file in its CRS."""
     image, ground = member.geotiff.images[0], member.ground
     right, down = image.width * ground.cell_size, image.height * ground.cell_size

@@ -11,12 +11,22 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import numpy as np
 
 from mastaba.api.catalogue import WGS84
-from mastaba.api.web import Document, Response, content_disposition, problem, spooled
+from mastaba.api.web import (
+    Document,
+    Response,
+    content_disposition,
+    problem,
+    spooled,
+)
 from mastaba.errors import InvalidParameterError, NoSuchValueError, public_message
 from mastaba_elevation.edr import query as q
 from mastaba_elevation.edr.answers import Cells, Found, Points, series
 from mastaba_elevation.edr.areas import area_of, polygon_of
-from mastaba_elevation.edr.collection import collection_document, collections_document, interval_of
+from mastaba_elevation.edr.collection import (
+    collection_document,
+    collections_document,
+    interval_of,
+)
 from mastaba_elevation.edr.covjson import coverage
 from mastaba_elevation.edr.geojson import features, statistics_feature
 from mastaba_elevation.edr.landing import (

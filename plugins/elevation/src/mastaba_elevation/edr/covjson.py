@@ -74,7 +74,12 @@ def _points(found: Points) -> tuple[dict[str, Any], dict[str, Any]]:
         **{name: list(values) for name, values in found.columns.items()},
     }
     ranges = {
-        name: {"type": "NdArray", "dataType": _TYPES.get(name, "float"), **shape, "values": values}
+        name: {
+            "type": "NdArray",
+            "dataType": _TYPES.get(name, "float"),
+            **shape,
+            "values": values,
+        }
         for name, values in columns.items()
     }
     domain = {

@@ -21,7 +21,10 @@ def features(found: Points) -> dict[str, Any]:
     listed = [
         _feature(
             found,
-            {"type": "Point", "coordinates": [px, py] if height is None else [px, py, height]},
+            {
+                "type": "Point",
+                "coordinates": [px, py] if height is None else [px, py, height],
+            },
             {ELEVATION: height, **extra},
         )
         for px, py, height, extra in zip(
@@ -43,7 +46,11 @@ def statistics_feature(
 
 
 def _feature(found: Found, geometry: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "Feature", "geometry": geometry, "properties": properties_of(found) | values}
+    return {
+        "type": "Feature",
+        "geometry": geometry,
+        "properties": properties_of(found) | values,
+    }
 
 
 def properties_of(found: Found) -> dict[str, Any]:

@@ -84,7 +84,12 @@ def elevations_of(
     heights = rounded(samples.heights, DECIMALS)
     found = zip(lon.tolist(), lat.tolist(), heights, samples.layers.tolist(), strict=True)
     return [
-        {"lon": x, "lat": y, "z": _NO_DATA if z is None else z, "acc": accuracies[max(layer, 0)]}
+        {
+            "lon": x,
+            "lat": y,
+            "z": _NO_DATA if z is None else z,
+            "acc": accuracies[max(layer, 0)],
+        }
         for x, y, z, layer in found
     ]
 

@@ -58,7 +58,10 @@ class Swisstopo(Facade):
         status = status_of(error)
         if isinstance(error, TooMuchError) and not isinstance(error, ManyVerticesError):
             status = 400
-        content = {"success": False, "error": {"code": status, "message": public_message(error)}}
+        content = {
+            "success": False,
+            "error": {"code": status, "message": public_message(error)},
+        }
         return message(status, to_json(content), JSON)
 
     def _dataset(self) -> Dataset:

@@ -105,7 +105,12 @@ def entries(profile: HeightProfile, names: Iterable[str]) -> list[Mapping[str, A
         names: keys of the height.
     """
     return [
-        {"alts": dict.fromkeys(names, height), "dist": distance, "easting": x, "northing": y}
+        {
+            "alts": dict.fromkeys(names, height),
+            "dist": distance,
+            "easting": x,
+            "northing": y,
+        }
         for height, distance, x, y in _rows(profile)
     ]
 

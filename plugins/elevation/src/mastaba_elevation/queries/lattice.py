@@ -198,7 +198,11 @@ class _Axis:
 
 
 def _window(
-    level: HeightLevel, x: Floats, y: Floats, budget: Budget, valid_range: tuple[float, float]
+    level: HeightLevel,
+    x: Floats,
+    y: Floats,
+    budget: Budget,
+    valid_range: tuple[float, float],
 ) -> Floats | None:
     """Return the heights of nodes; NaN for those that the level has none for.
 

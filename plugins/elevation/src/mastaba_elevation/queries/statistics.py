@@ -61,7 +61,10 @@ class Cells:
 
 
 def cells_of(
-    footprint: Footprint, valid_range: tuple[float, float], others: SamplePoints | None, most: int
+    footprint: Footprint,
+    valid_range: tuple[float, float],
+    others: SamplePoints | None,
+    most: int,
 ) -> Cells | None:
     """Read the pixels of a footprint.
 

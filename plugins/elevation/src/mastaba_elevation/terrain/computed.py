@@ -72,7 +72,10 @@ class ComputedTile:
             ),
             self.memory,
             packed,
-            always=[*caching(dataset), ("Vary", ", ".join((*self.varies, "Accept-Encoding")))],
+            always=[
+                *caching(dataset),
+                ("Vary", ", ".join((*self.varies, "Accept-Encoding"))),
+            ],
             content=[
                 ("Content-Type", self.media_type),
                 ("Content-Disposition", content_disposition(self.media_type)),

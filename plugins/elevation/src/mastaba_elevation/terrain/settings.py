@@ -69,7 +69,8 @@ SETTINGS_SCHEMA: Final[Schema] = {
                 "assumes at each zoom. Smaller numbers make more triangles.",
             ),
             "grids": described(
-                TEXT, "Directory with grid files of PROJ, for to_ellipsoid in layer descriptors."
+                TEXT,
+                "Directory with grid files of PROJ, for to_ellipsoid in layer descriptors.",
             ),
         },
     ),

@@ -49,7 +49,10 @@ class MapStyle(Resource):
             layers.append(
                 {"id": "heights", "type": "color-relief", "source": "hillshade", "paint": colours}
             )
-        paint = {"hillshade-illumination-direction": _LIGHT, "hillshade-illumination-anchor": "map"}
+        paint = {
+            "hillshade-illumination-direction": _LIGHT,
+            "hillshade-illumination-anchor": "map",
+        }
         layers.append(
             {"id": "hillshade", "type": "hillshade", "source": "hillshade", "paint": paint}
         )

@@ -121,7 +121,10 @@ class _Tile:
         self._wider: Heights | None = None
         if options.fill == "edge":
             wider = Window(
-                window.top - REACH, window.bottom + REACH, window.left - REACH, window.right + REACH
+                window.top - REACH,
+                window.bottom + REACH,
+                window.left - REACH,
+                window.right + REACH,
             )
             self._wider = Heights(site, dataset, crs, zoom, wider, most)
         self._shift = (

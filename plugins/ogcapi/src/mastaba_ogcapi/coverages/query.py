@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Final
 from mastaba.api.catalogue import CRS, CRS84
 from mastaba.api.web import printable
 from mastaba.errors import InvalidParameterError
-from mastaba_coverage import Coverage, CoverageRequest, Interval, Scaling, TiffOptions, Trim
+from mastaba_coverage import (
+    Coverage,
+    CoverageRequest,
+    Interval,
+    Scaling,
+    TiffOptions,
+    Trim,
+)
 from mastaba_ogcapi import params
 from mastaba_ogcapi.coverages.formats import CoverageFormat, wanted_format
 from mastaba_ogcapi.dimensions import axis_names

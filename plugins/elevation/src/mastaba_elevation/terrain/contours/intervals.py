@@ -56,7 +56,10 @@ class Intervals:
     """
 
     def __init__(
-        self, table: Table = DEFAULT, unit: str = "m", accuracy: float | None = None
+        self,
+        table: Table = DEFAULT,
+        unit: str = "m",
+        accuracy: float | None = None,
     ) -> None:
         self.scale = UNITS[unit]
         self._zooms = [zoom for zoom, _ in table]

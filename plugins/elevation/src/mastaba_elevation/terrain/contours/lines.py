@@ -77,7 +77,10 @@ def traced(grid: Floats, heights: Sequence[float], border: int, intervals: int) 
     """
     masked = np.ma.masked_invalid(grid) if np.isnan(grid).any() else grid
     generator = contourpy.contour_generator(
-        z=masked, name="serial", corner_mask=True, line_type=contourpy.LineType.ChunkCombinedOffset
+        z=masked,
+        name="serial",
+        corner_mask=True,
+        line_type=contourpy.LineType.ChunkCombinedOffset,
     )
     points, counts, numbers = [], [], []
     levels = generator.multi_lines([height + _TIE for height in heights])
