@@ -312,7 +312,7 @@ def gives(status: int, body: bytes, media_type: str, **headers: str) -> Callable
 
 BAD: dict[str, tuple[Callable[[Handler], None], str]] = {
     "report with 200": (gives(200, REPORT, "text/xml"), "disk is broken"),
-    "cut": (cut, "ends after 100 of 5000 bytes"),
+    "cut": (cut, "the response is truncated"),
     "500": (gives(500, b"", "text/plain"), "status 500"),
     "report as a picture": (gives(200, REPORT, "image/png"), "disk is broken"),
     "429": (gives(429, b"", "text/plain", Retry_After="0"), "status 429"),
@@ -371,7 +371,7 @@ def test_a_slab_that_cannot_be_had_fails_and_is_resumed(
     assert "after 5 attempts" in errors.getvalue()
     assert not (tmp_path / "out/copy.json").exists()
     failed = [one for one in upstream.pictures if "TILEROW=1401&TILECOL=2101" in one]
-    assert len(failed) == 5 or (kind == "silent" and len(failed) == 6)  # a used connection
+    assert len(failed) == 5
     before = len(upstream.pictures)
     upstream.spoil = lambda handler, query: False
     payloads = read_payloads(built(plan))
@@ -393,7 +393,7 @@ def test_slow_answers_are_given_up(
     upstream.spoil = spoil
     errors = io.StringIO()
     assert not build(plan, Reports(io.StringIO(), errors))
-    assert "took longer than" in errors.getvalue()
+    assert "no response in time, after 2 attempts" in errors.getvalue()
 
 
 def test_retry_after_is_obeyed(tmp_path: Path, upstream: Upstream, impatient: None) -> None:

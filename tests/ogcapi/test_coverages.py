@@ -18,6 +18,7 @@ from mastaba.model.style import Palette, PaletteEntry, Style
 from mastaba.wsgi import create_application
 from mastaba_ogcapi.coverages.documents import schema_document
 from mastaba_server.log.access_lines import AccessLines
+from mastaba_server.log.entries import EntryLines
 
 rasterio = pytest.importorskip("rasterio")
 
@@ -415,7 +416,7 @@ def test_truncated_downloads_are_logged_and_counted(
     services = section() | {"metrics": {}}
     ground = Ground(tmp_path, services=services, coverages=True)
     application: Any = create_application(str(ground.server_json))
-    client = Reader(AccessLines(style, steps=False).around(application))
+    client = Reader(AccessLines(EntryLines(style, steps=False)).around(application))
     with caplog.at_level(logging.INFO, "mastaba.access"):
         client.get(COVERAGE)
         client.head(COVERAGE)

@@ -12,6 +12,7 @@ from mastaba.site.guarded import GuardedApplication, GuardedTileTable
 from mastaba.site.site_application import Entrance, SiteApplication
 from mastaba_server.access.door import Door
 from mastaba_server.log.access_lines import AccessLines, WSGICallable
+from mastaba_server.log.entries import EntryLines
 from mastaba_server.web.response import Response
 
 
@@ -44,19 +45,18 @@ class Application(Entrance):
         if table is not None:
             find = table.visit if isinstance(table, GuardedTileTable) else table.answer
         if site.access != "off" or meters:
+            virtual_of = None
+            if isinstance(inner, GuardedApplication) and (gate or site.catalogue.virtual):
+                virtual_of = inner.virtual_of
+            lines = None
+            if site.access != "off":
+                style, shown = site.access, site.addresses
+                lines = EntryLines(style, steps=site.debug, virtual_of=virtual_of, addresses=shown)
             address = None if gate is None else gate.client_address
-            virtual_of = inner.virtual_of if isinstance(inner, GuardedApplication) else None
-            lines = AccessLines(
-                site.access,
-                steps=site.debug,
-                meters=meters,
-                address=address,
-                virtual_of=virtual_of if gate or site.catalogue.virtual else None,
-                addresses=site.addresses,
-            )
-            entry = lines.around(entry)
-            if find is not None and site.access != "off":
-                find = lines.around_tiles(find)
+            log = AccessLines(lines, meters=meters, address=address)
+            entry = log.around(entry)
+            if find is not None and lines is not None:
+                find = log.around_tiles(find)
         if gate is not None:
             assert isinstance(inner, GuardedApplication)
             door = Door(gate, site.mark, inner.roots)

@@ -12,6 +12,7 @@ from typing import Final
 
 from mastaba.errors import ContainerFormatError
 from mastaba_containers.inflating import coding_of, inflated
+from mastaba_containers.protobuf import fields
 
 PNG: Final = "png"
 JPEG: Final = "jpeg"
@@ -181,49 +182,18 @@ def _avif(data: bytes) -> Payload | None:
 
 def _is_vector_tile(data: bytes) -> bool:
     """Return whether data consists of layers with names, each complete."""
-    position = 0
-    while position < len(data):
-        if data[position] != _LAYERS:
-            return False
-        length, position = _varint(data, position + 1)
-        if length is None or position + length > len(data):
-            return False
-        # A writer may put the fields of a layer in any order; its name is required.
-        if not _is_layer(data, position, position + length):
-            return False
-        position += length
-    return position > 0
+    if not data or data[0] != _LAYERS:
+        return False
+    try:
+        return all(
+            number == _LAYERS >> 3 and isinstance(layer, bytes) and _is_layer(layer)
+            for number, layer in fields(data)
+        )
+    except ValueError:
+        return False
 
 
-def _is_layer(data: bytes, position: int, end: int) -> bool:
-    has_name = False
-    while position < end:
-        key, position = _varint(data, position)
-        if key is None or position > end:
-            return False
-        field, wire = key >> 3, key & 7
-        value, after = _varint(data, position)
-        if wire == 0 and value is not None:
-            position = after
-        elif wire == 2 and value is not None:
-            position = after + value
-        else:
-            return False
-        if field == 0 or position > end:
-            return False
-        has_name |= (field, wire) == (1, 2)
-    return has_name
-
-
-def _varint(data: bytes, position: int) -> tuple[int | None, int]:
-    """Return a number of at most 10 bytes, and the position after it; None if there is none."""
-    value = 0
-    for shift in range(0, 70, 7):
-        if position >= len(data):
-            return None, position
-        byte = data[position]
-        position += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return value, position
-    return None, position
+def _is_layer(layer: bytes) -> bool:
+    # A writer may put the fields of a layer in any order; its name is required.
+    kinds = {(number, type(value)) for number, value in fields(layer)}
+    return (1, bytes) in kinds and not any(number == 0 for number, _ in kinds)

@@ -24,7 +24,7 @@ from mastaba.api.catalogue import (
 from mastaba.errors import ContainerFormatError
 
 if TYPE_CHECKING:
-    from mastaba.api.containers import Context
+    from mastaba.api.containers import Context, Source
 
 OWN: Final = "own"
 """The value of the option ``tile_matrix_set`` that keeps the grid of the container."""
@@ -208,6 +208,12 @@ def web_mercator_box(west: float, south: float, east: float, north: float) -> Bo
 
     scale = _HALF / 180
     return BoundingBox(west * scale, northing(low), east * scale, northing(high))
+
+
+def stem_of(source: Source) -> str:
+    """Return the name of an archive without its suffix."""
+    name = source.key.rpartition("/")[2]
+    return name.rpartition(".")[0] or name
 
 
 def free_identifier(context: Context, crs: CRS, stem: str) -> str:

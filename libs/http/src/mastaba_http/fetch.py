@@ -18,7 +18,7 @@ from mastaba_storage.managed import WaitingRoom
 MAX_BODY: Final = 4 * 1024 * 1024
 """Bytes, after decompression."""
 
-_MAX_REDIRECTS: Final = 5
+MAX_REDIRECTS: Final = 5
 _REDIRECTS: Final = frozenset((301, 302, 303, 307, 308))
 _SILENCE: Final = 10
 """Seconds without a byte after which the other server counts as gone, by default."""
@@ -53,15 +53,12 @@ class Fetcher:
                 another host, too many redirects, or not HTTP.
         """
         deadline = time.monotonic() + _WHOLE * self._silence
-        for _ in range(_MAX_REDIRECTS + 1):
+        for _ in range(MAX_REDIRECTS + 1):
             try:
                 answer = self._exchange(url, deadline - time.monotonic())
-                location = answer.headers.get("Location")
-                if answer.status not in _REDIRECTS or not location:
+                target = redirect_of(url, answer)
+                if target is None:
                     return HTTPAnswer(answer.status, answer.headers, _body(answer))
-                target = urljoin(url, location)
-                if not _same_host(urlsplit(url), urlsplit(target)):
-                    raise ValueError("it redirects to another host")
             except (NoResponseError, ValueError, zlib.error) as error:
                 raise NoResponseError(f"{url}: {error}") from error
             url = target
@@ -100,6 +97,21 @@ def _body(answer: HTTPAnswer) -> bytes:
     if is_large:
         raise ValueError("the response is too large")
     return body
+
+
+def redirect_of(url: str, answer: HTTPAnswer) -> str | None:
+    """Return where the response from a URL redirects to; None if it does not.
+
+    Raises:
+        ValueError: to another host.
+    """
+    location = answer.headers.get("Location")
+    if answer.status not in _REDIRECTS or not location:
+        return None
+    target = urljoin(url, location)
+    if not _same_host(urlsplit(url), urlsplit(target)):
+        raise ValueError("it redirects to another host")
+    return target
 
 
 def _same_host(one: SplitResult, other: SplitResult) -> bool:

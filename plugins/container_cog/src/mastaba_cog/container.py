@@ -35,7 +35,7 @@ from mastaba_cog.publication import DECODED, SPLICED, STORED, format_of, publica
 from mastaba_cog.reader import File, numbered, read_head
 from mastaba_containers.heads import check_signature, require_complete
 from mastaba_containers.metadata import plain_text
-from mastaba_containers.sets import Match, free_identifier, match, published
+from mastaba_containers.sets import Match, free_identifier, match, published, stem_of
 
 _COARSE: Final = 4096
 """Pixels of an image that no map shows at once without overviews."""
@@ -97,8 +97,7 @@ def _opened(source: Source, options: Mapping[str, Any], context: Context) -> Ope
         context.warning(
             "it is a JPEG with a nodata value, whose edges are ragged", "write it with a mask"
         )
-    name = source.key.rpartition("/")[2]
-    stem = name.rpartition(".")[0] or name
+    stem = stem_of(source)
     title, attribution = plain_text(geotiff.title) or stem, plain_text(geotiff.attribution)
     ignores_masks = options.get("mask") == "ignore"
     geotiff = comparable(geotiff, ignores_masks=ignores_masks)

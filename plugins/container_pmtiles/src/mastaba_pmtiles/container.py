@@ -47,6 +47,7 @@ from mastaba_containers.replacement import LoadedFacts
 from mastaba_containers.sets import (
     Match,
     published,
+    stem_of,
     web_mercator_box,
     web_mercator_set,
 )
@@ -145,7 +146,7 @@ class _Opening:
             PMTiles.name, dict(self._options), archive.version or self._start.hex()
         )
         pyramid = Pyramid(
-            _stem(self._source),
+            stem_of(self._source),
             match.tile_matrix_set,
             tile_format,
             raster,
@@ -226,8 +227,7 @@ class _Opening:
             raise ContainerFormatError(f"its tiles are of the kind {kind}, which is not published")
         if declared not in (None, kind):
             self._context.warning(
-                f"its header says {declared}, but its first tile is {kind}",
-                "correct the header",
+                f"its header says {declared}, but its first tile is {kind}", "correct the header"
             )
         if first.width != first.height or first.width not in _TILE_SIZES:
             raise ContainerFormatError(
@@ -347,11 +347,6 @@ class _Opening:
             f"zooms {zooms[0]} to {zooms[-1]} in {match.tile_matrix_set.id}",
             "tiles are sent as they are stored",
         )
-
-
-def _stem(source: Source) -> str:
-    name = source.key.rpartition("/")[2]
-    return name.removesuffix(".pmtiles") or name
 
 
 def _limits(zoom: int, bounds: tuple[float, float, float, float]) -> TileLimits:

@@ -29,7 +29,7 @@ from mastaba.api.storages import Environment
 from mastaba.errors import ContainerFormatError, StorageUnavailableError
 from mastaba_containers.heads import check_signature, head
 from mastaba_containers.replacement import LoadedFacts
-from mastaba_containers.sets import GridPlacement
+from mastaba_containers.sets import GridPlacement, stem_of
 from mastaba_sqlite_tiles.connection import Connection
 from mastaba_sqlite_tiles.database import DatabaseFile
 from mastaba_sqlite_tiles.pictures import STORED
@@ -194,11 +194,9 @@ def published_pyramid(
             file=file,
             stored=store(grid.zoom, -place.columns, rows, direction),
         )
-    name = source.path.key.rpartition("/")[2]
-    stem = name.rpartition(".")[0] or name
     version = file.generation().version
     pyramid = Pyramid(
-        stem,
+        stem_of(source),
         tile_matrix_set,
         tile_format,
         raster,

@@ -189,7 +189,7 @@ def _write(directory: Path, target: Path, public_url: str) -> None:
         layers=layers,
         styles={
             "flights": _palette_style("flights", "Flights", _FLIGHT_STOPS),
-            "hypsometric": _hypsometric(),
+            "hypsometric": _palette_style("hypsometric", "Elevation tints", _HYPSOMETRIC_STOPS),
             "shading": _shading(),
             "terrainrgb": {
                 "identifier": "terrainrgb",
@@ -212,10 +212,6 @@ def _start(settings: Settings) -> Document:
         "latitude": round(latitude, 5),
         "metres_per_pixel": _OPENING,
     }
-
-
-def _hypsometric() -> Document:
-    return _palette_style("hypsometric", "Elevation tints", _HYPSOMETRIC_STOPS)
 
 
 def _shading() -> Document:

@@ -13,16 +13,19 @@ from typing import Final
 from mastaba.api.slabs import HEADER_SIZE
 from mastaba.errors import SlabFormatError
 
-_WIDTH: Final = 256
-_HEIGHT: Final = 257
-_BITS: Final = 258
-_COMPRESSION: Final = 259
-_PHOTOMETRIC: Final = 262
-_CHANNELS: Final = 277
-_TILE_WIDTH: Final = 322
-_TILE_HEIGHT: Final = 323
+_TAGS: Final = {
+    "width": 256,
+    "height": 257,
+    "bits": 258,
+    "compression": 259,
+    "photometric": 262,
+    "channels": 277,
+    "tile_width": 322,
+    "tile_height": 323,
+    "sample_format": 339,
+}
+"""Tags of TIFF by the attribute of `SlabHeader`."""
 _TILE_OFFSETS: Final = 324
-_SAMPLE_FORMAT: Final = 339
 
 _SHORT: Final = 3
 _ENTRY: Final = struct.Struct("<HHII")
@@ -83,18 +86,7 @@ class SlabHeader:
         count = values.get(_TILE_OFFSETS)
         if not count:
             raise SlabFormatError(f"{_ORDINARY}: it has no tile offsets (tag 324)")
-        return cls(
-            tile_count=count,
-            width=values.get(_WIDTH),
-            height=values.get(_HEIGHT),
-            tile_width=values.get(_TILE_WIDTH),
-            tile_height=values.get(_TILE_HEIGHT),
-            channels=values.get(_CHANNELS),
-            bits=values.get(_BITS),
-            compression=values.get(_COMPRESSION),
-            photometric=values.get(_PHOTOMETRIC),
-            sample_format=values.get(_SAMPLE_FORMAT),
-        )
+        return cls(count, **{name: values.get(tag) for name, tag in _TAGS.items()})
 
     @property
     def is_vector(self) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from mastaba.errors import UnknownPathError
+from mastaba_ows.boxes import polygon
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import Catalogue, Layer
@@ -78,8 +79,6 @@ def _items(catalogue: Catalogue, layer: Layer, href: str, root: str, offset: int
     pairs = list(zip(values.texts, values.intervals, strict=True))
     shown = pairs[offset : offset + _MOST_ITEMS]
     box = _bbox(layer)
-    west, south, east, north = box
-    ring = [[west, south], [east, south], [east, north], [west, north], [west, south]]
     features = [
         {
             "type": "Feature",
@@ -88,7 +87,7 @@ def _items(catalogue: Catalogue, layer: Layer, href: str, root: str, offset: int
             "id": f"{layer.id};{values.dimension.name}={text}",
             "collection": layer.id,
             "bbox": box,
-            "geometry": {"type": "Polygon", "coordinates": [ring]},
+            "geometry": polygon(box),
             "properties": {
                 "title": f"{layer.title}, {text}",
                 "datetime": first if first == last else None,

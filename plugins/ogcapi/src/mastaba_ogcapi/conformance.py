@@ -40,7 +40,8 @@ def conformance(dataset: Dataset) -> dict[str, Any]:
     formats = {item.name for item in dataset.formats.all}
     if dataset.tiles:
         of_tiles = {item.name for item in dataset.tile_formats.all}
-        names = [*_TILES, *(_classes(of_tiles | _stored(dataset)) if dataset.raster else ())]
+        stored = {item.layer.pyramid.format.short_name for item in dataset.raster}
+        names = [*_TILES, *(_classes(of_tiles | stored) if dataset.raster else ())]
         names += ["mvt"] if dataset.vector else []
         names += ["datetime"] if "time" in dataset.dimensions else []
         classes += [f"http://{_SPEC}/ogcapi-tiles-1/1.0/conf/{name}" for name in names]
@@ -72,7 +73,3 @@ def conformance(dataset: Dataset) -> dict[str, Any]:
 def _classes(formats: Iterable[str]) -> list[str]:
     offered = set(formats)
     return [name for name, short in _FORMATS.items() if short in offered]
-
-
-def _stored(dataset: Dataset) -> set[str]:
-    return {item.layer.pyramid.format.short_name for item in dataset.raster}

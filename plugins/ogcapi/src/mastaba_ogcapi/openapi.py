@@ -178,7 +178,7 @@ def _values(dataset: Dataset) -> Mapping[str, Any]:
         "tiles": sorted(
             {item.media_type for item in stored} | {item.media_type for item in of_tiles}
         ),
-        "coverages": _coverage_types(dataset),
+        "coverages": [item.value for item in _coverage_formats(dataset)],
         "$coverageFormats": [item.short for item in _coverage_formats(dataset)],
         "$compressions": ["stored", *_compressions()] if dataset.downloadable else [],
         "schema": [SCHEMA],
@@ -193,10 +193,6 @@ def _coverage_formats(dataset: Dataset) -> list[CoverageFormat]:
     pictures = (CoverageFormat.PNG, CoverageFormat.JPEG, CoverageFormat.WEBP)
     has_pictures = dataset.has_picture_coverage
     return [item for item in CoverageFormat if has_pictures or item not in pictures]
-
-
-def _coverage_types(dataset: Dataset) -> list[str]:
-    return [item.value for item in _coverage_formats(dataset)]
 
 
 def _compressions() -> tuple[str, ...]:

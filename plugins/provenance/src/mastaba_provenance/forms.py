@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from mastaba.api.catalogue import BoundingBox
+from mastaba_ows.boxes import polygon
 from mastaba_provenance.dates import label, span_of_row
 from mastaba_provenance.tables import Row, box_of
 from mastaba_server.web.pieces import csv_pieces
@@ -46,7 +47,7 @@ def feature(row: Row, layer: str, href: str, part: BoundingBox | None = None) ->
     box = found.pop("box", None)
     geometry = row.get("footprint") if part is None else None
     if geometry is None and box is not None:
-        geometry = _polygon(box)
+        geometry = polygon(box)
     properties: dict[str, Any] = {"datetime": None, **found, **_dates(row)}
     item: dict[str, Any] = {
         "type": "Feature",
@@ -148,7 +149,7 @@ def attribution(
                     "bbox": list(_corners(union)),
                     "geometry": {
                         "type": "MultiPolygon",
-                        "coordinates": [_polygon(box)["coordinates"] for box in corners],
+                        "coordinates": [polygon(box)["coordinates"] for box in corners],
                     },
                     "properties": properties,
                 }
@@ -228,13 +229,3 @@ def _dates(row: Row) -> dict[str, Any]:
 
 def _corners(box: BoundingBox) -> tuple[float, float, float, float]:
     return box.xmin, box.ymin, box.xmax, box.ymax
-
-
-def _polygon(box: Sequence[float]) -> dict[str, Any]:
-    west, south, east, north = box
-    if west > east:
-        parts = [(west, 180.0), (-180.0, east)]
-        rings = [_polygon((one, south, two, north))["coordinates"] for one, two in parts]
-        return {"type": "MultiPolygon", "coordinates": rings}
-    ring = [[west, south], [east, south], [east, north], [west, north], [west, south]]
-    return {"type": "Polygon", "coordinates": [ring]}

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from mastaba_containers.protobuf import fields
+
 RANGE: Final = 256
 LAST_CODE: Final = 0x10FFFF
 SIZE: Final = 24
@@ -67,47 +69,26 @@ def composed(name: str, first: int, ranges: Sequence[bytes]) -> bytes:
     """
     found: dict[int, bytes] = {}
     for data in ranges:
-        for number, stack in _fields(data):
-            for inner, glyph in _fields(stack) if number == 1 else ():
-                if inner == 3 and len(found) <= _MOST_GLYPHS:
+        for stack in _parts(data, 1):
+            for glyph in _parts(stack, 3):
+                if len(found) <= _MOST_GLYPHS:
                     found.setdefault(_code(glyph), glyph)
     body = _field(1, name.encode()) + _field(2, f"{first}-{first + RANGE - 1}".encode())
     return _field(1, body + b"".join(_field(3, found[code]) for code in sorted(found)))
 
 
 def _code(glyph: bytes) -> int:
-    number, at = _varint(glyph, 0)
-    if number != 8:
+    number, code = next(fields(glyph), (0, 0))
+    if number != 1 or not isinstance(code, int):
         raise ValueError("a glyph does not begin with its code")
-    return _varint(glyph, at)[0]
+    return code
 
 
-def _fields(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Return the fields of a message that contain bytes."""
-    at = 0
-    while at < len(data):
-        key, at = _varint(data, at)
-        value, at = _varint(data, at)
-        if key & 7 == _BYTES:
-            if at + value > len(data):
-                raise ValueError("a field is longer than the message")
-            yield key >> 3, data[at : at + value]
-            at += value
-        elif key & 7:
-            raise ValueError("a field has an unknown type")
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        if at >= len(data) or shift > 63:
-            raise ValueError("a number is cut off")
-        byte = data[at]
-        at += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return value, at
-        shift += 7
+def _parts(data: bytes, wanted: int) -> Iterator[bytes]:
+    """Yield the fields with a number that contain bytes."""
+    for number, value in fields(data):
+        if number == wanted and isinstance(value, bytes):
+            yield value
 
 
 def _field(number: int, data: bytes) -> bytes:

@@ -117,7 +117,7 @@ class StyleFiles:
             named = layer.own.get(STYLE, ())
             sheets: dict[str, StyleFile] = {}
             for path in (named,) if isinstance(named, str) else named:
-                name = _name(path)
+                name = ResourcePath("file", "", path).stem
                 if name in sheets:
                     reason, remedy = f"two styles are called {name!r}", "rename one of the files"
                     found.faults.error(f"layer {identifier}", f"$.{STYLE}", reason, remedy)
@@ -248,10 +248,6 @@ def _font_remedy(fonts: Fonts) -> str:
     if fonts.names:
         return f"use one of {', '.join(sorted(fonts.names)[:20])}, or add the font"
     return "set fonts in the section stylesheets, or install mastaba-styles[fonts]"
-
-
-def _name(path: str) -> str:
-    return ResourcePath("file", "", path).stem
 
 
 def _last(address: str) -> str:

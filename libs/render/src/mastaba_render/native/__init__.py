@@ -43,6 +43,11 @@ class Window(NamedTuple):
         """Number of rows and columns."""
         return self.bottom - self.top, self.right - self.left
 
+    def counted_from(self, top: int, left: int) -> tuple[slice, slice]:
+        """Return its rows and columns, counted from another place."""
+        rows = slice(self.top - top, self.bottom - top)
+        return rows, slice(self.left - left, self.right - left)
+
 
 class Weights(NamedTuple):
     """The source pixels of each output pixel along one axis, and their weights.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from threading import get_ident
@@ -14,11 +12,8 @@ from mastaba_server import trace
 from mastaba_server.access.gate import Meter
 from mastaba_server.access.principal import GRANT
 from mastaba_server.body import SizedBody
-from mastaba_server.log import destination
-from mastaba_server.log.entries import Entry, EntryLines
+from mastaba_server.log.entries import EntryLines
 from mastaba_server.web.response import Response
-
-logger = logging.getLogger("mastaba.access")
 
 WSGICallable = Callable[[dict[str, Any], Any], Iterable[bytes]]
 FindTile = Callable[[str, str, Mapping[str, Any]], Response | None]
@@ -32,34 +27,23 @@ class AccessLines:
     end is marked as truncated.
 
     Args:
-        style: ``json`` or ``text``.
-        steps: whether lines contain the time of each step.
+        lines: make the lines; None if requests are only counted.
         meters: count the requests that do not come from the table, with or without lines.
         address: returns the address of a client for the headers of a request to the table; None
             if it is the one in them.
-        virtual_of: returns the virtual service for a path; None on a server without views, whose
-            lines do not say who a client is.
-        addresses: what lines say of the address: ``full``, ``network`` or ``none``.
     """
 
     def __init__(
         self,
-        style: str,
+        lines: EntryLines | None,
         *,
-        steps: bool,
         meters: Sequence[Meter] = (),
         address: Callable[[Mapping[str, Any]], str] | None = None,
-        virtual_of: Callable[[str], str] | None = None,
-        addresses: str = "full",
     ) -> None:
-        self._is_off = style == "off"
+        self._lines = lines
         self._meters = meters
         self._address = address
-        self._steps = steps
-        lines = EntryLines(style, steps=steps, virtual_of=virtual_of, addresses=addresses)
-        self._content = lines.content
-        # One object: the lines of entries with the same are made together.
-        self._make = lines.of
+        self._steps = lines is not None and lines.steps
 
     def around(self, application: WSGICallable) -> WSGICallable:
         """Wrap a WSGI application."""
@@ -103,15 +87,20 @@ class AccessLines:
     ) -> None:
         for meter in self._meters:
             meter.request(environ, status, size)
-        if not self._is_off:
+        if self._lines is not None:
             client, grant = environ.get("REMOTE_ADDR"), environ.get(GRANT)
             method, times = environ["REQUEST_METHOD"], (begun, perf_counter())
             sent = client, grant, method, path, query
-            self._log((self._make, *times, get_ident(), notes, *sent, status, size, whole))
+            self._lines.log(
+                (self._lines.of, *times, get_ident(), notes, *sent, status, size, whole)
+            )
 
     def around_tiles(self, find: Callable[..., Response | None]) -> Callable[..., Response | None]:
         """Wrap what `Application.stored_tile` calls; requests without a tile are not logged."""
-        log, make, find_address, is_timed = self._log, self._make, self._address, self._steps
+        assert self._lines is not None
+        find_address, is_timed = self._address, self._steps
+        # One object: the lines of entries with the same are made together.
+        log, make = self._lines.log, self._lines.of
         local = trace.local
 
         # This runs for each stored tile: each operation counts.
@@ -150,18 +139,6 @@ class AccessLines:
             return response
 
         return wrapped
-
-    def _log(self, entry: Entry) -> None:
-        batches = destination.batches
-        if batches is not None:
-            batches.add_entry(entry)
-            return
-        text, fields = self._content(entry)
-        if fields is None:
-            logger.info("%s", text)
-        else:
-            # A JSON formatter uses the fields, any other formatter the text.
-            logger.info("%s", json.dumps(fields, ensure_ascii=False), extra={"fields": fields})
 
 
 def _size(result: Iterable[bytes] | None) -> int | None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ipaddress
+import json
+import logging
 import os
 from collections.abc import Callable, Sequence
 from time import perf_counter, time
@@ -16,6 +18,8 @@ from mastaba_server.log.batches import MakeLines
 from mastaba_server.log.lines import LineFormatter, second_of
 from mastaba_server.web.masking import masked, masked_path
 from mastaba_server.web.text import utf8
+
+logger = logging.getLogger("mastaba.access")
 
 Entry = tuple[
     MakeLines,
@@ -48,6 +52,9 @@ class EntryLines:
         virtual_of: returns the virtual service for a path; None on a server without views, whose
             lines do not say who a client is.
         addresses: what lines say of the address: ``full``, ``network`` or ``none``.
+
+    Attributes:
+        steps: as given.
     """
 
     def __init__(
@@ -59,7 +66,7 @@ class EntryLines:
         addresses: str = "full",
     ) -> None:
         self._is_json = style == "json"
-        self._steps = steps
+        self.steps = steps
         self._virtual_of = virtual_of
         self._addresses = addresses
         self._is_usual = not (self._is_json or steps or virtual_of) and addresses == "full"
@@ -79,6 +86,19 @@ class EntryLines:
             return _plain_lines(entries, clock)
         line, content = log.info_line, self.content
         return [line(*content(entry), entry[2] + clock, entry[3]) for entry in entries]
+
+    def log(self, entry: Entry) -> None:
+        """Log an entry: in a batch, if the log of the process has some."""
+        batches = destination.batches
+        if batches is not None:
+            batches.add_entry(entry)
+            return
+        text, fields = self.content(entry)
+        if fields is None:
+            logger.info("%s", text)
+        else:
+            # A JSON formatter uses the fields, any other formatter the text.
+            logger.info("%s", json.dumps(fields, ensure_ascii=False), extra={"fields": fields})
 
     def content(self, entry: Entry) -> tuple[str, dict[str, Any] | None]:
         """Return what the line of an entry says, as a text or as fields."""
@@ -108,7 +128,7 @@ class EntryLines:
             }
             if is_truncated:
                 fields["truncated"] = True
-            if self._steps:
+            if self.steps:
                 fields["steps"] = {name: round(taken, 6) for name, taken in notes.steps.items()}
             return "", fields
         target = f"{path}?{query}" if query else path
@@ -118,7 +138,7 @@ class EntryLines:
             text += f" {name}={quote(item)}"
         if is_truncated:
             text += " truncated"
-        if self._steps:
+        if self.steps:
             text += "".join(f" {name}={taken:.6f}" for name, taken in notes.steps.items())
         return text, None
 

@@ -304,7 +304,7 @@ def levels_of(
             levels.append(Level(matrix, found[1], factor=0))
         elif below is not None and factor:
             grids.append(None)
-            levels.append(Level(matrix, _decimated(below.limits, factor), factor))
+            levels.append(below.decimated(matrix, factor))
         else:
             raise PlanError(
                 f"the service has no tiles in the area for level {matrix.id} of "
@@ -326,15 +326,6 @@ def _maps(
         width, height = service.largest
         raise PlanError(f"the service draws at most {width} x {height} pixels, less than a tile")
     return MapGrid(*axes_of(limits, configuration.slab, tile), service.largest), limits
-
-
-def _decimated(limits: TileLimits, factor: int) -> TileLimits:
-    return TileLimits(
-        limits.min_row // factor,
-        limits.max_row // factor,
-        limits.min_col // factor,
-        limits.max_col // factor,
-    )
 
 
 def _count(level: Level, configuration: Configuration) -> int:

@@ -37,6 +37,11 @@ class Level:
         """Whether the pixels come from the sources, and not from the next finer level."""
         return self.factor == 0
 
+    def decimated(self, matrix: TileMatrix, factor: int) -> Level:
+        """Return the next coarser level, whose pixels are made of those of this one."""
+        edges = (edge // factor for edge in astuple(self.limits))
+        return Level(matrix, TileLimits(*edges), factor)
+
 
 def levels_of(
     configuration: Configuration,

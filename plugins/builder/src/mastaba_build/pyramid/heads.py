@@ -143,7 +143,8 @@ def make_head_plan(
 
 def _heads(matrices: list[TileMatrix], limits: TileLimits) -> Iterator[Level]:
     """Yield the base level and those above it."""
-    yield Level(matrices[0], limits, 0)
+    level = Level(matrices[0], limits, 0)
+    yield level
     for fine, coarse in pairwise(matrices):
         factor = box_factor(fine, coarse)
         if not factor:
@@ -151,10 +152,5 @@ def _heads(matrices: list[TileMatrix], limits: TileLimits) -> Iterator[Level]:
                 f"level {coarse.id} cannot be computed from level {fine.id}: its pixels are not "
                 "made of whole pixels; use mastaba build"
             )
-        limits = TileLimits(
-            limits.min_row // factor,
-            limits.max_row // factor,
-            limits.min_col // factor,
-            limits.max_col // factor,
-        )
-        yield Level(coarse, limits, factor)
+        level = level.decimated(coarse, factor)
+        yield level

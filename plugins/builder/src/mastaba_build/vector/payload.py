@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from mastaba_containers.protobuf import fields, varints
+
 LARGEST_TILE = 64 << 20
 _GEOMETRIES = {1: "POINT", 2: "LINESTRING", 3: "POLYGON"}
 _LAYER = 0x1A
@@ -75,7 +77,7 @@ def layers(tile: bytes) -> Iterator[TileLayer]:
     Raises:
         ValueError: the protobuf is damaged.
     """
-    for field, value in _fields(tile):
+    for field, value in fields(tile):
         if field == 3:
             yield _layer(_as_bytes(value))
 
@@ -86,13 +88,13 @@ def _layer(data: bytes) -> TileLayer:
     values: list[Value] = []
     used: dict[tuple[int, int], None] = {}
     geometry = ""
-    for field, value in _fields(data):
+    for field, value in fields(data):
         if field == 1:
             name = _as_bytes(value).decode()
         elif field == 2:
-            for inner, content in _fields(_as_bytes(value)):
+            for inner, content in fields(_as_bytes(value)):
                 if inner == 2:
-                    tags = list(_varints(_as_bytes(content)))
+                    tags = list(varints(_as_bytes(content)))
                     used.update(dict.fromkeys(zip(tags[::2], tags[1::2], strict=True)))
                 elif inner == 3 and not geometry and isinstance(content, int):
                     geometry = _GEOMETRIES.get(content, "")
@@ -109,7 +111,7 @@ def _layer(data: bytes) -> TileLayer:
 
 
 def _value(data: bytes) -> Value:
-    for field, value in _fields(data):
+    for field, value in fields(data):
         if field == 1:
             return _as_bytes(value).decode()
         if field in (2, 3):
@@ -126,48 +128,6 @@ def _value(data: bytes) -> Value:
         if field == 7:
             return bool(value)
     raise ValueError("an attribute has no value")
-
-
-def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Yield the fields of a message: numbers of varints, otherwise bytes."""
-    at = 0
-    while at < len(data):
-        tag, at = _varint(data, at)
-        kind = tag & 7
-        if kind == 0:
-            number, at = _varint(data, at)
-            yield tag >> 3, number
-            continue
-        if kind == 2:
-            length, at = _varint(data, at)
-        elif kind in (1, 5):
-            length = 8 if kind == 1 else 4
-        else:
-            raise ValueError(f"protobuf has no fields of type {kind}")
-        if at + length > len(data):
-            raise ValueError("it is truncated")
-        yield tag >> 3, data[at : at + length]
-        at += length
-
-
-def _varints(data: bytes) -> Iterator[int]:
-    at = 0
-    while at < len(data):
-        number, at = _varint(data, at)
-        yield number
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    number = shift = 0
-    while True:
-        if at >= len(data) or shift > 63:
-            raise ValueError("it is truncated")
-        byte = data[at]
-        at += 1
-        number |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return number, at
-        shift += 7
 
 
 def _as_bytes(value: int | bytes) -> bytes:

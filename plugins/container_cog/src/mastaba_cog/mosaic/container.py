@@ -35,7 +35,7 @@ from mastaba_cog.mosaic.painting import MOST_IN_TILE
 from mastaba_cog.mosaic.reader import BLOCK, LevelOptions, MosaicReader, inner_box
 from mastaba_cog.mosaic.table import Table, Wanted, table_of
 from mastaba_cog.publication import STORED, format_of
-from mastaba_containers.sets import OWN, are_equal, free_identifier, match
+from mastaba_containers.sets import OWN, are_equal, free_identifier, match, stem_of
 from mastaba_render.api.resampling import BASE_RADIUS
 
 _REFRESH: Final = 60
@@ -107,8 +107,7 @@ def _opened(source: Source, options: Mapping[str, Any], context: Context) -> Ope
     table = table_of(
         rows, source.path, table_source.allowed, kind.crs, version, modified, members.locate
     )
-    name = source.key.rpartition("/")[2]
-    stem = name.rpartition(".")[0] or name
+    stem = stem_of(source)
     matrix_set, matrices = _matrices(first, table, stem, options, context)
     box = BoundingBox(*options.get("extent", table.extent))
     if not (box.xmin < box.xmax and box.ymin < box.ymax):

@@ -179,12 +179,12 @@ def whole_tile(part: Contribution, tile: Window) -> CogTile | None:
         SlabFormatError, StorageError: its place cannot be read.
     """
     image, source = part.member.geotiff.images[part.image], part.source
-    height, width = tile.bottom - tile.top, tile.right - tile.left
+    height, width = tile.shape
     is_whole = (
         part.member.is_stored
         and part.placement.is_exact
         and (image.tile_height, image.tile_width) == (height, width)
-        and (source.bottom - source.top, source.right - source.left) == (height, width)
+        and source.shape == (height, width)
         and source.top % height == 0
         and source.left % width == 0
     )
@@ -230,20 +230,14 @@ def painted(recipe: Recipe, tile: Window, kind: Kind, kernel: str) -> Pixels:
         SlabFormatError: a file is damaged.
         StorageError: a file cannot be read, or was replaced.
     """
-    height, width = tile.bottom - tile.top, tile.right - tile.left
-    pixels: Pixels = np.empty(
-        (height, width, kind.channels), np.float32 if kind.is_float else np.uint8
-    )
+    dtype = np.float32 if kind.is_float else np.uint8
+    pixels: Pixels = np.empty((*tile.shape, kind.channels), dtype)
     pixels[:] = kind.nodata
     if kind.has_alpha:
         pixels[:] = 0
-    todo = np.ones((height, width), np.bool_)
+    todo = np.ones(tile.shape, np.bool_)
     for part, payloads in read_parts(recipe.parts):
-        where = part.where
-        inside = np.s_[
-            where.top - tile.top : where.bottom - tile.top,
-            where.left - tile.left : where.right - tile.left,
-        ]
+        inside = part.where.counted_from(tile.top, tile.left)
         found, valid = _drawn(part, payloads, kernel)
         wanted = todo[inside] if valid is None else todo[inside] & valid
         target = pixels[inside]
@@ -293,11 +287,9 @@ def _source(
     member, window = part.member, part.source
     image, how = member.geotiff.images[part.image], member.how
     converter = member.converter(part.image)
-    shape = window.bottom - window.top, window.right - window.left
-    pixels: Pixels = np.zeros(
-        (*shape, converter.channels), np.float32 if how.is_float else np.uint8
-    )
-    there = np.zeros(shape, np.bool_)
+    dtype = np.float32 if how.is_float else np.uint8
+    pixels: Pixels = np.zeros((*window.shape, converter.channels), dtype)
+    there = np.zeros(window.shape, np.bool_)
     for (row, col), payload in payloads.items():
         decoded = converter.decode(payload)
         top, left = row * image.tile_height, col * image.tile_width
@@ -307,13 +299,8 @@ def _source(
             max(left, window.left),
             min(left + image.tile_width, image.width, window.right),
         )
-        inside = np.s_[
-            shared.top - window.top : shared.bottom - window.top,
-            shared.left - window.left : shared.right - window.left,
-        ]
-        pixels[inside] = decoded[
-            shared.top - top : shared.bottom - top, shared.left - left : shared.right - left
-        ]
+        inside = shared.counted_from(window.top, window.left)
+        pixels[inside] = decoded[shared.counted_from(top, left)]
         there[inside] = True
     if how.is_float:
         there &= pixels[..., 0] != np.float32(how.nodata)

@@ -297,12 +297,8 @@ class MosaicReader(TileReader):
             if part.where == tile:
                 break
             if todo is None:
-                todo = np.ones((tile.bottom - tile.top, tile.right - tile.left), np.bool_)
-            where = part.where
-            todo[
-                where.top - tile.top : where.bottom - tile.top,
-                where.left - tile.left : where.right - tile.left,
-            ] = False
+                todo = np.ones(tile.shape, np.bool_)
+            todo[part.where.counted_from(tile.top, tile.left)] = False
             if not todo.any():
                 break
         if not parts:

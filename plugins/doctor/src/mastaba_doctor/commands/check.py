@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from mastaba.api.catalogue import Catalogue, Layer, link_to
+from mastaba.api.catalogue import Catalogue, link_to
 from mastaba.api.commands import USAGE, print_json
 from mastaba.api.documents import Faults, Severity
 from mastaba.api.services import Scoreboard, Site
@@ -176,16 +176,13 @@ def _add_findings(site: Site, file: str, faults: Faults) -> None:
 
 def _grey_in_pictures(catalogue: Catalogue) -> list[str]:
     """Return the layers of floats whose default style has no colours."""
-    floats = [layer for layer in catalogue.layers.values() if _has_floats(layer)]
+    layers = catalogue.layers.values()
+    floats = [layer for layer in layers if layer.pyramid.format.sample == "float32"]
     if not (floats and can_draw()):
         return []
     from mastaba_render.api.maps import is_bytes
 
     return [layer.id for layer in floats if not is_bytes(layer, layer.default_style)]
-
-
-def _has_floats(layer: Layer) -> bool:
-    return layer.pyramid.format.sample == "float32"
 
 
 def _open_site(

@@ -162,8 +162,10 @@ def interval_of(context: Context, dataset: Dataset) -> tuple[str, str]:
     times = _times(context, dataset)
     if times:
         return times[0][0], max(last for _, last in times)
-    date = dataset.vertical.date
-    return (date, date) if date else (_EPOCH, _instant(context.site.started))
+    if date := dataset.vertical.date:
+        return date, date
+    started = datetime.fromtimestamp(context.site.started, UTC)
+    return _EPOCH, started.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _times(context: Context, dataset: Dataset) -> list[tuple[str, str]]:
@@ -250,7 +252,3 @@ def _definition(name: str, described: set[str] | None) -> dict[str, str]:
 @lru_cache(maxsize=256)
 def _wkt(name: str) -> str:
     return pyproj.CRS.from_user_input("OGC:CRS84" if name == "CRS84" else name).to_wkt()
-
-
-def _instant(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -6,7 +6,6 @@ x before y in every CRS.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -14,8 +13,7 @@ import numpy as np
 import orjson
 
 from mastaba.api.catalogue import CRS, WGS84
-from mastaba.api.web import message
-from mastaba.errors import InvalidParameterError, MissingParameterError, public_message
+from mastaba.errors import InvalidParameterError, MissingParameterError
 from mastaba_elevation.queries.ground import Floats
 from mastaba_elevation.queries.lines import FILL, MODES, Line, Measure
 from mastaba_elevation.queries.profile import MINMAX, ascent_and_descent
@@ -23,13 +21,12 @@ from mastaba_elevation.queries.queries import ProfileOptions
 from mastaba_elevation.queries.sampling import Samples, SamplingOptions, resolutions
 from mastaba_elevation.queries.statistics import PERCENTILES, StatisticsOptions
 from mastaba_elevation.queries.taps import METHODS
-from mastaba_elevation.web.facade import Facade, status_of, unknown_path
+from mastaba_elevation.web.facade import Facade, error_message, unknown_path
 from mastaba_elevation.web.geometry import LINES, POLYGONS, Geometry, read_geojson
-from mastaba_elevation.web.numbers import json_response, rounded, to_json
-from mastaba_elevation.web.parameters import Parameters, posted
+from mastaba_elevation.web.numbers import json_response, rounded
+from mastaba_elevation.web.parameters import Parameters, read_request
 from mastaba_elevation.web.wkt import read_wkt
 from mastaba_ows.crs import crs_uri, offered_crs
-from mastaba_ows.links import JSON
 
 if TYPE_CHECKING:
     from mastaba.api.web import Request, Response
@@ -75,9 +72,7 @@ class Native(Facade):
         return json_response(request, content)
 
     def error_response(self, error: Exception, request: Request) -> Response:
-        status = status_of(error)
-        content = {"error": {"status": status, "message": public_message(error)}}
-        return message(status, to_json(content), JSON)
+        return error_message(error)
 
     def _points(
         self, dataset: Dataset, parameters: Parameters, geometry: Geometry, crs: CRS
@@ -202,22 +197,9 @@ def simplification(parameters: Parameters) -> str | float | None:
 
 
 def _read(request: Request) -> tuple[Parameters, Geometry]:
-    """Return the parameters and the geometry of a request.
-
-    The body of a POST is an object with parameters, or just GeoJSON; the query then has the
-    parameters.
-    """
-    values: Mapping[str, Any] = request.query
-    document: Any = None
-    if request.method == "POST":
-        body = posted(request)
-        if isinstance(body, dict) and "type" not in body:
-            values = {**values, **{str(name).lower(): item for name, item in body.items()}}
-        else:
-            document = body
-    parameters = Parameters(values)
+    parameters, document = read_request(request)
     if document is None:
-        document = values.get("geometry")
+        document = parameters.values.get("geometry")
     if isinstance(document, str):
         try:
             document = orjson.loads(document)

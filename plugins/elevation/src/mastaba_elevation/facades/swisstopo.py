@@ -11,16 +11,12 @@ from mastaba.api.web import Response, message
 from mastaba.errors import InvalidParameterError, public_message
 from mastaba_elevation.errors import TooMuchError
 from mastaba_elevation.facades.swisstopo_profile import MOST, csv, entries, profile_of
-from mastaba_elevation.facades.swisstopo_request import (
-    coordinate_of,
-    crs_of,
-    geometry_of,
-    read_request,
-)
+from mastaba_elevation.facades.swisstopo_request import coordinate_of, crs_of, geometry_of
 from mastaba_elevation.queries.sampling import SamplingOptions
 from mastaba_elevation.queries.taps import METHODS
 from mastaba_elevation.web.facade import Facade, status_of, unknown_path
 from mastaba_elevation.web.numbers import json_response, to_json
+from mastaba_elevation.web.parameters import read_request
 from mastaba_ows.links import JSON
 from mastaba_server.web.large import large_response
 from mastaba_server.web.pieces import in_pieces

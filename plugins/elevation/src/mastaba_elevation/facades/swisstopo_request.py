@@ -12,10 +12,9 @@ from mastaba.api.catalogue import CRS, bbox_in
 from mastaba.errors import InvalidParameterError, MissingParameterError
 from mastaba_elevation.queries.ground import Floats
 from mastaba_elevation.web.geometry import Geometry, read_geojson
-from mastaba_elevation.web.parameters import Parameters, posted
+from mastaba_elevation.web.parameters import Parameters
 
 if TYPE_CHECKING:
-    from mastaba.api.web import Request
     from mastaba_elevation.queries.datasets import Dataset
 
 _BOXES: Final = {
@@ -23,21 +22,6 @@ _BOXES: Final = {
     21781: (385000.0, -26000.0, 940000.0, 456000.0),
 }
 """Boxes by which the CRS of a geometry is guessed, in addition to areas of use."""
-
-
-def read_request(request: Request) -> tuple[Parameters, Any]:
-    """Return the parameters of a request, and the geometry that is its whole body, or None.
-
-    Raises:
-        MediaTypeError, InvalidParameterError, RequestTooLargeError: as in `parameters.posted`.
-    """
-    if request.method != "POST":
-        return Parameters(request.query), None
-    body = posted(request)
-    if isinstance(body, dict) and "type" not in body:
-        fields = {str(name).lower(): value for name, value in body.items()}
-        return Parameters({**request.query, **fields}), None
-    return Parameters(request.query), body
 
 
 def geometry_of(parameters: Parameters, body: Any) -> Geometry:

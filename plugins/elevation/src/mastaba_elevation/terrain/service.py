@@ -8,14 +8,14 @@ from importlib import import_module
 from typing import Any, ClassVar, Final
 
 from mastaba.api.services import RootEntry, Service, ServiceSettings, Site
-from mastaba.api.web import Document, Request, Response, message
-from mastaba.errors import UnknownNameError, public_message
+from mastaba.api.web import Document, Request, Response
+from mastaba.errors import UnknownNameError
 from mastaba_elevation.queries.datasets import Dataset, Datasets
 from mastaba_elevation.queries.vertical import LAYER_SCHEMA
 from mastaba_elevation.terrain.resource import Context, Resource
 from mastaba_elevation.terrain.settings import SETTINGS_SCHEMA, Settings, dataset_settings
-from mastaba_elevation.web.facade import status_of, unknown_path
-from mastaba_elevation.web.numbers import json_document, to_json
+from mastaba_elevation.web.facade import error_message, unknown_path
+from mastaba_elevation.web.numbers import json_document
 from mastaba_elevation.web.pages import Section, error_page, page, page_response
 from mastaba_ows.boxes import bounds
 from mastaba_ows.links import JSON
@@ -106,9 +106,7 @@ class TerrainService(Service):
         return response
 
     def error_response(self, error: Exception, request: Request) -> Response:
-        status = status_of(error)
-        content = {"error": {"status": status, "message": public_message(error)}}
-        response = message(status, to_json(content), JSON)
+        response = error_message(error)
         if wants_page(request):
             response = error_page(request, error, response, self.settings.endpoint_uri)
         return response

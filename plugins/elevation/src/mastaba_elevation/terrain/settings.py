@@ -6,7 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from mastaba_elevation.settings import HEIGHT_RANGE, limit
+from mastaba_elevation.settings import (
+    HEIGHT_RANGE,
+    TEXT,
+    Schema,
+    choice,
+    described,
+    limit,
+    members,
+    number,
+)
 from mastaba_elevation.settings import SETTINGS_SCHEMA as QUERIES_SCHEMA
 from mastaba_elevation.terrain.contours.intervals import DEFAULT, UNITS
 
@@ -15,80 +24,59 @@ FILLS: Final = ("none", "edge")
 MISSING: Final = (200, 404)
 SIZES: Final = (33, 65, 129)
 
-_NAME: Final[Mapping[str, Any]] = {"type": "string", "minLength": 1, "maxLength": 100}
+_NAME: Final = {**TEXT, "maxLength": 100}
 
 _SHARED: Final = ("datasets", "valid_range")
 """Keys whose default is their value in the section ``elevation``."""
 
-SETTINGS_SCHEMA: Final[Mapping[str, Any]] = {
-    "datasets": {
-        **QUERIES_SCHEMA["datasets"],
-        "description": "Named stacks of layers. Every single layer is a dataset too. "
+SETTINGS_SCHEMA: Final[Schema] = {
+    "datasets": described(
+        QUERIES_SCHEMA["datasets"],
+        "Named stacks of layers. Every single layer is a dataset too. "
         "The default are those of the section elevation.",
-    },
-    "valid_range": {
-        **HEIGHT_RANGE,
-        "description": "Lowest and highest height. Values outside count as nodata. "
+    ),
+    "valid_range": described(
+        HEIGHT_RANGE,
+        "Lowest and highest height. Values outside count as nodata. "
         "The default is that of the section elevation.",
-    },
-    "precision": {
-        "enum": list(PRECISIONS),
-        "default": "full",
-        "description": "Steps of heights in tiles: those of the encoding, or (auto) coarser ones "
+    ),
+    "precision": choice(
+        PRECISIONS,
+        "Steps of heights in tiles: those of the encoding, or (auto) coarser ones "
         "at coarse zooms, which make smaller files.",
-    },
-    "fill": {
-        "enum": list(FILLS),
-        "default": "none",
-        "description": "Heights of holes: the nodata_height of the dataset, or (edge) the nearest "
+        default="full",
+    ),
+    "fill": choice(
+        FILLS,
+        "Heights of holes: the nodata_height of the dataset, or (edge) the nearest "
         "height within 64 pixels.",
-    },
-    "missing": {
-        "enum": list(MISSING),
-        "default": 200,
-        "description": "Status of tiles inside the limits without any height: 200 for a constant "
+        default="none",
+    ),
+    "missing": choice(
+        MISSING,
+        "Status of tiles inside the limits without any height: 200 for a constant "
         "tile, 404 for clients that then show a coarser tile.",
-    },
-    "overzoom": {
-        "type": "integer",
-        "minimum": 0,
-        "maximum": 6,
-        "default": 0,
-        "description": "Number of zooms beyond the finest level that are interpolated.",
-    },
-    "mesh": {
-        "type": "object",
-        "default": {},
-        "description": "Tiles of triangles for globes.",
-        "additionalProperties": False,
-        "properties": {
-            "size": {
-                "enum": list(SIZES),
-                "default": 65,
-                "description": "Samples on each side of a tile.",
-            },
-            "error_factor": {
-                "type": "number",
-                "minimum": 0.01,
-                "maximum": 1,
-                "default": 0.25,
-                "description": "Largest error of heights, as a part of the error that Cesium "
+        default=200,
+    ),
+    "overzoom": number(0, 6, 0, "Number of zooms beyond the finest level that are interpolated."),
+    "mesh": members(
+        "Tiles of triangles for globes.",
+        {
+            "size": choice(SIZES, "Samples on each side of a tile.", default=65),
+            "error_factor": number(
+                *(0.01, 1, 0.25),
+                "Largest error of heights, as a part of the error that Cesium "
                 "assumes at each zoom. Smaller numbers make more triangles.",
-            },
-            "grids": {
-                "type": "string",
-                "minLength": 1,
-                "description": "Directory with grid files of PROJ, for to_ellipsoid in layer "
-                "descriptors.",
-            },
+            ),
+            "grids": described(
+                TEXT,
+                "Directory with grid files of PROJ, for to_ellipsoid in layer descriptors.",
+            ),
         },
-    },
-    "contours": {
-        "type": "object",
-        "default": {},
-        "description": "Contour lines as vector tiles.",
-        "additionalProperties": False,
-        "properties": {
+    ),
+    "contours": members(
+        "Contour lines as vector tiles.",
+        {
             "intervals": {
                 "type": "object",
                 "minProperties": 1,
@@ -105,48 +93,29 @@ SETTINGS_SCHEMA: Final[Mapping[str, Any]] = {
                 "lines, then of those drawn more strongly, each a multiple of the one before. "
                 "There are none before the first zoom.",
             },
-            "unit": {
-                "enum": list(UNITS),
-                "default": "m",
-                "description": "Unit of the intervals and of the heights of lines.",
-            },
-            "smooth": {
-                "type": "number",
-                "minimum": 0,
-                "maximum": 4,
-                "default": 0,
-                "description": "Standard deviation in pixels by which heights are smoothed, from "
+            "unit": choice(
+                UNITS, "Unit of the intervals and of the heights of lines.", default="m"
+            ),
+            "smooth": number(
+                *(0, 4, 0.0),
+                "Standard deviation in pixels by which heights are smoothed, from "
                 "one zoom before the finest level on.",
-            },
-            "simplify": {
-                "type": "number",
-                "minimum": 0,
-                "maximum": 16,
-                "default": 1,
-                "description": "Distance by which lines may be displaced before the finest level, "
+            ),
+            "simplify": number(
+                *(0, 16, 1.0),
+                "Distance by which lines may be displaced before the finest level, "
                 "in units of 1/4096 of a tile.",
-            },
-            "layer": {**_NAME, "default": "contour", "description": "Name of the layer."},
-            "ele": {**_NAME, "default": "ele", "description": "Name of the height."},
-            "level": {
-                **_NAME,
-                "default": "level",
-                "description": "Name of the position in the intervals.",
-            },
-            "index": {
-                **_NAME,
-                "default": "index",
-                "description": "Name of the mark of the strongest lines.",
-            },
+            ),
+            "layer": described(_NAME, "Name of the layer.", default="contour"),
+            "ele": described(_NAME, "Name of the height.", default="ele"),
+            "level": described(_NAME, "Name of the position in the intervals.", default="level"),
+            "index": described(_NAME, "Name of the mark of the strongest lines.", default="index"),
         },
-    },
-    "limits": {
-        "type": "object",
-        "default": {},
-        "description": "Limits of one answer, checked before anything is read.",
-        "additionalProperties": False,
-        "properties": {"tiles": limit(1024, "Stored tiles read for one answer.")},
-    },
+    ),
+    "limits": members(
+        "Limits of one answer, checked before anything is read.",
+        {"tiles": limit(1024, "Stored tiles read for one answer.")},
+    ),
 }
 
 
@@ -232,11 +201,9 @@ class Settings:
     @classmethod
     def of(cls, own: Mapping[str, Any]) -> Settings:
         """Return the settings of a section of services.json, which is validated."""
-        options = Options(
-            own.get("precision", "full"), own.get("fill", "none"), own.get("missing", 200)
-        )
+        given = {name: own[name] for name in ("precision", "fill", "missing") if name in own}
         return cls(
-            options=options,
+            options=Options(**given),
             overzoom=own.get("overzoom", 0),
             tiles=own.get("limits", {}).get("tiles", 1024),
             mesh=MeshSettings(**own.get("mesh", {})),

@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from mastaba.api import web
-from mastaba.errors import UnknownPathError
+from mastaba.errors import UnknownPathError, public_message
 from mastaba_elevation.errors import TooMuchError
+from mastaba_elevation.web.numbers import to_json
 from mastaba_ows.errors import STATUSES
+from mastaba_ows.links import JSON
 
 if TYPE_CHECKING:
     from mastaba.api.services import ServiceSettings, Site
@@ -24,6 +26,13 @@ _STATUSES: Final = {**STATUSES, TooMuchError: 413}
 def status_of(error: Exception) -> int:
     """Return the HTTP status of an error, for protocols that set no other one."""
     return web.status_of(error, _STATUSES)
+
+
+def error_message(error: Exception) -> Response:
+    """Return an error as JSON, for protocols without a form of their own."""
+    status = status_of(error)
+    content = {"error": {"status": status, "message": public_message(error)}}
+    return web.message(status, to_json(content), JSON)
 
 
 class Context:

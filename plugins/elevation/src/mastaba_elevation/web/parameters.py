@@ -133,6 +133,24 @@ def parameters_of(request: Request) -> Parameters:
     return Parameters({str(name).lower(): value for name, value in document.items()})
 
 
+def read_request(request: Request) -> tuple[Parameters, Any]:
+    """Return the parameters of a request, and the geometry that is its whole body, or None.
+
+    The body of a POST is an object with parameters, or just GeoJSON; the query then has the
+    parameters.
+
+    Raises:
+        MediaTypeError, InvalidParameterError, RequestTooLargeError: as in `parameters_of`.
+    """
+    if request.method != "POST":
+        return Parameters(request.query), None
+    body = posted(request)
+    if isinstance(body, dict) and "type" not in body:
+        fields = {str(name).lower(): value for name, value in body.items()}
+        return Parameters({**request.query, **fields}), None
+    return Parameters(request.query), body
+
+
 def posted(request: Request) -> Any:
     """Return the body of a request: parsed JSON, or the fields of a form.
 

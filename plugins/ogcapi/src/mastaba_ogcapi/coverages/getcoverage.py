@@ -19,7 +19,6 @@ from mastaba_ows.links import JSON
 from mastaba_ows.offers import sources_in
 
 if TYPE_CHECKING:
-    from mastaba.api.catalogue import BoundingBox
     from mastaba.api.web import Request, Response
     from mastaba_coverage import Coverage, CoverageLimits, CoverageTooLargeError, Extractor, Plan
     from mastaba_ogcapi.coverages.query import CoverageQuery
@@ -129,16 +128,12 @@ class GetCoverage:
 def _place(plan: Plan) -> list[tuple[str, str]]:
     """Return the headers that say what is in the file."""
     headers = [
-        ("Content-Bbox", ",".join(map(coordinate, _ordered(plan.bounds, plan)))),
+        ("Content-Bbox", ",".join(map(coordinate, in_axis_order(plan.bounds, plan.crs)))),
         ("Content-Crs", crs_uri(plan.crs.code)),
     ]
     if plan.kernel is not None:
         headers.append(("Content-Interpolation", _NAMES.get(plan.kernel, plan.kernel)))
     return headers
-
-
-def _ordered(box: BoundingBox, plan: Plan) -> list[float]:
-    return in_axis_order(box, plan.crs)
 
 
 _NAMES = {"nn": "nearest-neighbor", "linear": "linear", "bicubic": "cubic", "mean": "mean"}

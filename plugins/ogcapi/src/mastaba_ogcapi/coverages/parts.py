@@ -10,7 +10,7 @@ from urllib.parse import quote
 from mastaba.api.catalogue import WGS84, BoundingBox, transform_points
 from mastaba_ogcapi.crs import in_axis_order, resolvable_crs
 from mastaba_ogcapi.links import collection_address
-from mastaba_ows.boxes import rounded
+from mastaba_ows.boxes import bounds, polygon
 from mastaba_ows.links import link
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def parts_document(dataset: Dataset, collection: Collection) -> dict[str, Any]:
         features.append(
             {
                 "type": "Feature",
-                "geometry": {"type": "Polygon", "coordinates": [_ring(box)]},
+                "geometry": polygon(bounds(box)),
                 "properties": {
                     "location": f"/vsicurl/{address}",
                     "href": address,
@@ -134,12 +134,3 @@ def _address(dataset: Dataset, collection: Collection, cells: Cells) -> str:
     href = collection_address(dataset.uri, collection.id, "coverage")
     code = quote(resolvable_crs(crs.code), safe=":/")
     return f"{href}?f=cog&subset={east}({x}),{north}({y})&subset-crs={code}"
-
-
-def _ring(box: BoundingBox) -> list[list[float]]:
-    """Return the outline of a box, against the clock."""
-    corners = (
-        *((box.xmin, box.ymin), (box.xmax, box.ymin), (box.xmax, box.ymax)),
-        *((box.xmin, box.ymax), (box.xmin, box.ymin)),
-    )
-    return [[rounded(x), rounded(y)] for x, y in corners]
