@@ -99,8 +99,7 @@ class Handler(BaseHTTPRequestHandler):
         """Send a whole answer."""
         self.send_response(status)
         self.send_header("Content-Type", media_type)
-        self.send_header("Content-Length", str(len(body)))
-        for name, value in headers.items():
+        for name, value in {"Content-Length": str(len(body)), **headers}.items():
             self.send_header(name.replace("_", "-"), value)
         self.end_headers()
         self.wfile.write(body)

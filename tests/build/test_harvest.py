@@ -73,6 +73,14 @@ def upstream(application: Any) -> Iterator[Upstream]:
         yield server
 
 
+@pytest.fixture(autouse=True)
+def direct(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ask without the proxy of this machine."""
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+
+
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let failed requests be repeated at once."""
@@ -110,6 +118,18 @@ def test_tiles_are_stored_as_they_come(tmp_path: Path, original: Plan, upstream:
     for path in (tmp_path / "out").rglob("*"):
         if path.is_file():
             assert upstream.url.removeprefix("http://").encode() not in path.read_bytes(), path
+
+
+def test_the_proxy_is_that_of_the_environment(
+    tmp_path: Path, upstream: Upstream, impatient: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = "wms:http://maps.example.org/wms#layers=ortho"
+    monkeypatch.setenv("HTTP_PROXY", upstream.url)
+    built(harvest_of(tmp_path, f"{source}{BOX}", channels=3, bottom=LEVEL))
+    assert all(one.startswith("http://maps.example.org/wms?") for one in upstream.asked)
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    with pytest.raises(PlanError, match="the proxy: Connection refused"):
+        harvest_of(tmp_path, source, bottom=LEVEL)
 
 
 def test_maps_are_the_pixels_of_the_service(
@@ -414,7 +434,14 @@ def test_retry_after_is_obeyed(tmp_path: Path, upstream: Upstream, impatient: No
 
 @pytest.mark.parametrize(
     ("status", "headers", "reason"),
-    [(429, {"Retry_After": "7200"}, "asks to wait 7200 s"), (403, {}, "denies access")],
+    [
+        (429, {"Retry_After": "7200"}, "asks to wait 7200 s"),
+        (403, {}, "^127.+ denies access"),
+        (407, {}, "the proxy denies access"),
+        # Their bodies are shorter than announced.
+        (401, {"Content-Length": "100"}, "denies access"),
+        (503, {"Retry_After": "7200", "Content-Length": "100"}, "asks to wait 7200 s"),
+    ],
 )
 def test_a_build_stops_if_repeating_is_useless(
     tmp_path: Path,
@@ -425,7 +452,8 @@ def test_a_build_stops_if_repeating_is_useless(
     reason: str,
 ) -> None:
     def spoil(handler: Handler, query: dict[str, str]) -> bool:
-        handler.give(status, b"", "text/plain", **headers)
+        handler.give(status, b"x", "text/plain", **headers)
+        handler.close_connection = True
         return True
 
     upstream.spoil = spoil

@@ -49,7 +49,10 @@ def test_images_are_recognized(form: str, mode: str, channels: int) -> None:
 def test_vector_tiles_are_recognized_with_and_without_gzip() -> None:
     assert sniffed(LAYER) == Payload("mvt")
     assert sniffed(gzip.compress(LAYER)) == Payload("mvt", "gzip")
-    for other in (b"", LAYER[:-1], b"\x1a\x02\x78\x02", b"<html>", b"\x1a" + b"\xff" * 12):
+    # A name, and a layer, of a type of fixed size.
+    fixed = b"\x1a\x05\x0d\x01\x02\x03\x04", LAYER + b"\x1d\x0a\x02ab"
+    invalid = b"", LAYER[:-1], b"\x1a\x02\x78\x02", b"<html>", b"\x1a" + b"\xff" * 12
+    for other in (*invalid, *fixed):
         assert sniffed(other) is None
 
 

@@ -186,7 +186,7 @@ def _is_vector_tile(data: bytes) -> bool:
         return False
     try:
         return all(
-            number == _LAYERS >> 3 and isinstance(layer, bytes) and _is_layer(layer)
+            number == _LAYERS >> 3 and type(layer) is bytes and _is_layer(layer)
             for number, layer in fields(data)
         )
     except ValueError:

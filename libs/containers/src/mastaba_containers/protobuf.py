@@ -11,10 +11,14 @@ _SIZES: Final = {1: 8, 5: 4}
 """Bytes of the types of fixed size."""
 
 
+class Fixed(bytes):
+    """A value of 4 or 8 bytes: a number, not a text or a message."""
+
+
 def fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
     """Yield the fields of a message: their numbers, and their values.
 
-    A value is an int if it is a varint, otherwise bytes.
+    A value is an int if it is a varint, `Fixed` if its type is fixed32 or fixed64, otherwise bytes.
 
     Raises:
         ValueError: the message is truncated, or contains something else.
@@ -27,15 +31,16 @@ def fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
             number, at = _varint(data, at)
             yield key >> 3, number
             continue
+        made: type[bytes] = bytes
         if kind == _BYTES:
             length, at = _varint(data, at)
         elif kind in _SIZES:
-            length = _SIZES[kind]
+            length, made = _SIZES[kind], Fixed
         else:
             raise ValueError(f"protobuf has no fields of type {kind}")
         if at + length > len(data):
             raise ValueError("it is truncated")
-        yield key >> 3, data[at : at + length]
+        yield key >> 3, made(data[at : at + length])
         at += length
 
 

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import urllib3
-from urllib3.exceptions import HTTPError, InsecureRequestWarning, ProtocolError
+from urllib3.exceptions import HTTPError, InsecureRequestWarning, ProtocolError, ProxyError
 from urllib3.util import make_headers, parse_url
 
 from mastaba_http.addresses import to_allowed_addresses
@@ -189,10 +189,17 @@ def _answer(response: urllib3.BaseHTTPResponse, limit: int | None) -> HTTPAnswer
     elif limit is not None and (answer.announced_size or 0) > limit:
         response.close()
         return answer
-    data = response.read(limit, decode_content=False)
-    if limit is not None and len(data) < limit and response.length_remaining:
+    try:
+        data = response.read(limit, decode_content=False)
+    except ProtocolError:
+        if answer.status < 300:
+            raise
+        response.close()
+        return answer  # the status says enough
+    is_cut = limit is not None and len(data) < limit and bool(response.length_remaining)
+    if is_cut and answer.status < 300:
         raise ProtocolError("the response is truncated")
-    if limit is not None and len(data) >= limit:
+    if is_cut or (limit is not None and len(data) >= limit):
         response.close()  # unread data makes the connection unusable
     else:
         response.release_conn()
@@ -212,21 +219,24 @@ def certificate_authorities() -> str | None:
 def failure_reason(error: Exception) -> str:
     """Return why a request failed, from an error of urllib3 or of a library based on it."""
     cause: Exception | None = error
+    by = ""
     while cause is not None:
         error = cause
+        if isinstance(error, ProxyError):
+            by = "the proxy: "
         if isinstance(error, TimeoutError):
             break  # what was cut then has failed in other ways
         # The libraries keep the original error in different places.
         places = (error.__cause__, getattr(error, "reason", None), *error.args, error.__context__)
         cause = next((place for place in places if isinstance(place, Exception)), None)
     if isinstance(error, TimeoutError | urllib3.exceptions.TimeoutError):
-        return "no response in time"
+        return f"{by}no response in time"
     if isinstance(error, ssl.SSLCertVerificationError):
         return (
             f"the certificate is not accepted: {error.verify_message} "
             "(MASTABA_SSL_NO_VERIFY=1 accepts any certificate)"
         )
-    return reason_of(error) or type(error).__name__
+    return by + (reason_of(error) or type(error).__name__)
 
 
 @lru_cache(maxsize=2)

@@ -47,7 +47,6 @@ from mastaba_containers.replacement import LoadedFacts
 from mastaba_containers.sets import (
     Match,
     published,
-    stem_of,
     web_mercator_box,
     web_mercator_set,
 )
@@ -146,7 +145,7 @@ class _Opening:
             PMTiles.name, dict(self._options), archive.version or self._start.hex()
         )
         pyramid = Pyramid(
-            stem_of(self._source),
+            _name_of(self._source.key),
             match.tile_matrix_set,
             tile_format,
             raster,
@@ -347,6 +346,11 @@ class _Opening:
             f"zooms {zooms[0]} to {zooms[-1]} in {match.tile_matrix_set.id}",
             "tiles are sent as they are stored",
         )
+
+
+def _name_of(key: str) -> str:
+    name = key.rpartition("/")[2]
+    return name.removesuffix(".pmtiles") or name
 
 
 def _limits(zoom: int, bounds: tuple[float, float, float, float]) -> TileLimits:

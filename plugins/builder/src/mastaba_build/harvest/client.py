@@ -17,10 +17,13 @@ from mastaba_build.harvest.address import Address
 from mastaba_http import HTTPAnswer, HTTPClient, failure_reason
 from mastaba_http.fetch import MAX_REDIRECTS, redirect_of
 from mastaba_server.web.parameters import whole_number
+from mastaba_storage.environment import Environment
 
 Result = TypeVar("Result")
 
-_DENIED = frozenset({401, 403, 407})
+_DENIED = frozenset({401, 403})
+_DENIED_BY_PROXY = 407
+_USUAL_PORTS = {"http": ":80", "https": ":443"}
 _AGENT = "mastaba-build"
 
 
@@ -154,7 +157,9 @@ class Client:
         for _ in range(MAX_REDIRECTS + 1):
             parts = urlsplit(url)
             target = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
-            client = self._client_of(parts.scheme, parts.netloc)
+            # A service that says where its tiles are could name any user, in any spelling.
+            place = parts.netloc.rpartition("@")[2].lower()
+            client = self._client_of(parts.scheme, place.removesuffix(_USUAL_PORTS[parts.scheme]))
             answer = client.request("GET", target, self._headers, largest + 1)
             if answer.status in absent:
                 return None
@@ -170,13 +175,16 @@ class Client:
             client = self._clients.get((scheme, place))
             if client is None:
                 silence, seconds = self._patience.silence, self._patience.answer
-                client = HTTPClient(f"{scheme}://{place}", silence, seconds=seconds)
+                verify = not Environment().flag("SSL_NO_VERIFY")
+                client = HTTPClient(f"{scheme}://{place}", silence, verify=verify, seconds=seconds)
                 self._clients[scheme, place] = client
             return client
 
     def _checked(self, answer: HTTPAnswer, largest: int) -> Answer:
         if answer.status in _DENIED:
             raise StoppedError(f"{self._address.host} denies access (status {answer.status})")
+        if answer.status == _DENIED_BY_PROXY:
+            raise StoppedError(f"the proxy denies access (status {answer.status})")
         if answer.status != 200:
             wait = _wait_of(answer.headers.get("Retry-After"))
             raise _FailedError(f"answers with status {answer.status}", wait)

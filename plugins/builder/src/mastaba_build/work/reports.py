@@ -79,7 +79,7 @@ class Reports:
         if terms is not None:
             self._line(
                 f"  {terms.concurrency} requests at a time (--concurrency), with pauses of "
-                f"{terms.pause:g} s between those of a connection (--pause): the pauses alone take "
+                f"{terms.pause:g} s after each (--pause): the pauses alone take "
                 f"{terms.seconds:.0f} s"
             )
 
