@@ -190,6 +190,8 @@ def test_ogc_api_links_to_styles(
         assert style(client, f"/ogcapi/styles/{one['id']}") == given
         about = client.get(f"/ogcapi/styles/{one['id']}/metadata").get_json()
         assert about["stylesheets"][0]["link"] == link
+        for link in about["links"]:
+            assert client.get(link["href"].removeprefix(PUBLIC_URL)).status_code == 200
     classes = client.get("/ogcapi/conformance?f=json").get_json()["conformsTo"]
     assert "http://www.opengis.net/spec/ogcapi-styles-1/1.0/conf/mapbox-styles" in classes
     assert client.get("/ogcapi/styles/none").status_code == 404
