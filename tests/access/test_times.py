@@ -180,6 +180,21 @@ DETAILS = {"limit": {"scale": [5e7, 1e9]}}
 """Leaves all levels of the default, and not the last one of a deeper value."""
 
 
+def test_the_tile_of_the_whole_world_is_no_extent(tmp_path: Path) -> None:
+    """As without a rule: coarser levels have the tiles that the finest one needs."""
+    site, gate = opened(tmp_path)
+    for number in range(4):
+        levels = (LevelPlan("0", 0, 0, 0, 0), *LEVELS)
+        write_value(tmp_path, f"value_{number}", (1, 2, 3), levels=levels)
+    site = create_application(str(tmp_path / "server.json")).site
+    found = view(gate, site, "wms").layers["ORTHO"]
+    whole = site.catalogue.layers["ORTHO"]
+    assert list(found.pyramid.levels) == ["0", "2", "3"]
+    assert found.at == {"time": "1999"}
+    assert found.native_bbox == whole.native_bbox
+    assert found.geographic_bbox == whole.geographic_bbox
+
+
 def test_a_deeper_value_has_no_levels_that_are_hidden(tmp_path: Path) -> None:
     site, gate = opened(tmp_path, DETAILS, is_deep=True)
     assert "4" in site.catalogue.resolve("ORTHO;time=1975").layer.pyramid.levels

@@ -155,6 +155,24 @@ def test_a_stack_says_where_tiles_are_without_opening_them(tmp_path: Path) -> No
     assert catalogue.opened.values() == []
 
 
+def test_the_extent_of_a_stack_is_that_of_its_finest_levels(tmp_path: Path) -> None:
+    """A coarser level counts only in a variant that has no finer one, or if it has more tiles."""
+    world = (LevelPlan("0", 0, 0, 0, 0), *LEVELS)
+    limits = {"0": [0, 0, 0, 0], "2": [1, 1, 2, 2], "3": [2, 3, 4, 5]}
+    rows = []
+    for year in ("1950", "2023"):
+        path = write_value(tmp_path, f"ortho_{year}", (1, 2, 3), levels=world)
+        rows.append({"at": {"time": year}, "path": path.name, "levels": limits})
+    found = loaded(with_stack(tmp_path, rows)).layers["ORTHO"]
+    assert list(found.tile_limits) == ["0", "2", "3"]
+    level = found.pyramid.levels["3"]
+    assert found.native_bbox == level.matrix.bbox_of(level.limits)
+    path = write_value(tmp_path, "ortho_1900", (1, 2, 3), levels=world[:1])
+    rows.append({"at": {"time": "1900"}, "path": path.name, "levels": {"0": [0, 0, 0, 0]}})
+    found = loaded(with_stack(tmp_path, rows)).layers["ORTHO"]
+    assert found.native_bbox.xmin < level.matrix.bbox_of(level.limits).xmin
+
+
 class Shelf(Storage):
     """The files of this machine as objects; stacks are read only when three reads wait."""
 

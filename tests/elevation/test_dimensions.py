@@ -38,7 +38,7 @@ def client(
         write_installation(
             directory,
             layers={"DEM": document, "NONE": forecast},
-            services=["elevation", "terrain"],
+            services=["elevation", "terrain", "ogcapi", "viewer"],
             services_overrides={"elevation": settings},
         )
     )
@@ -67,9 +67,21 @@ def test_series(client: Client) -> None:
     times = response["domain"]["axes"]["t"]["values"]
     assert times == ["1950-01-01T00:00:00Z", "1975-01-01T00:00:00Z"]
     assert response["ranges"]["elevation"]["values"] == [1.0, 2.0]
-    for form in ("GeoJSON", "CSV"):
-        answer = client.get(f"{_EDR}/DEM/position?{_POINT}&datetime=../..&f={form}")
-        assert answer.status_code == 200, answer.text
+    features = _read(client, f"{_EDR}/DEM/position?{_POINT}&datetime=1950/1980&f=GeoJSON")[
+        "features"
+    ]
+    assert [one["properties"]["datetime"] for one in features] == times
+    table = client.get(f"{_EDR}/DEM/position?{_POINT}&datetime=1950/1980&f=CSV").text.splitlines()
+    assert table[0] == "x,y,elevation,datetime"
+    assert [line.rpartition(",")[2] for line in table[1:]] == times
+
+
+def test_features_have_the_time_of_the_value(client: Client) -> None:
+    for query, time in (("", "2023"), ("&datetime=1975", "1975")):
+        for path in (f"position?{_POINT}", "cube?bbox=20,40,20.5,40.5"):
+            answer = _read(client, f"{_EDR}/DEM/{path}{query}&f=GeoJSON")
+            found = {one["properties"]["datetime"] for one in answer["features"]}
+            assert found == {f"{time}-01-01T00:00:00Z"}
 
 
 @pytest.mark.parametrize(("query", "status"), [("datetime=1066", 204), ("datetime=yesterday", 400)])
@@ -83,6 +95,14 @@ def test_area_and_cube(client: Client) -> None:
         answer = _read(client, f"{_EDR}/DEM/{path}&datetime=1950/1980")
         values: list[Any] = answer["ranges"]["elevation"]["values"]
         assert {value for value in values if value is not None} == {2.0}
+
+
+def test_links_of_a_value_lead_to_the_value(client: Client) -> None:
+    links = _read(client, "/ogcapi/collections/DEM;time=1950?f=json")["links"]
+    found = [one["href"] for one in links if one["title"] in ("On a map", "Heights")]
+    links = _read(client, f"{_EDR}/DEM;time=1950")["links"]
+    found += [one["href"] for one in links if one["rel"] == "related"]
+    assert [href.rpartition("/")[2] for href in found] == ["DEM%3Btime%3D1950"] * 3
 
 
 def test_extent(client: Client) -> None:

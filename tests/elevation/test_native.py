@@ -336,6 +336,31 @@ def test_area_beyond_the_first_layer_is_counted(client: Client) -> None:
     assert None not in found["values"]
 
 
+def box_of(west: float, east: float) -> dict[str, Any]:
+    return polygon([(west, 45), (east, 45), (east, 50), (west, 50)])
+
+
+def test_area_beside_a_layer_whose_set_goes_around_the_earth(client: Client) -> None:
+    """Only what is inside the limits of a single layer counts, as in sets that do not repeat."""
+    of_merc = {"dataset": "merc"}
+    whole, part = (
+        read(post(client, f"{ROOT}/statistics", of_merc | {"geometry": box_of(*ends)}))[
+            "statistics"
+        ]
+        for ends in ((-60, 80), (-22.5, 45))
+    )
+    assert {key: whole[key] for key in ("level", "count")} == {
+        key: part[key] for key in ("level", "count")
+    }
+    assert whole["area"] == pytest.approx(part["area"], rel=1e-6)
+    assert whole["valid"] == pytest.approx(part["valid"], rel=1e-6)
+    for ends in ((60, 80), (-70, -30), (170, 200)):
+        beside = {"geometry": box_of(*ends)}
+        assert read(post(client, f"{ROOT}/statistics", of_merc | beside))["statistics"] is None
+        stack = read(post(client, f"{ROOT}/statistics", {"dataset": "stack"} | beside))
+        assert stack["statistics"]["layer"] == "world"
+
+
 def test_area_without_any_layer_is_null(client: Client) -> None:
     ring = [(0, 0), (1, 0), (1, 1), (0, 1)]
     body = {"dataset": "alps", "geometry": polygon(ring)}

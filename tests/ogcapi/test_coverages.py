@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.coverage.ground import ORIGIN, TILE, Ground
+from tests.coverage.ground import LEVELS, ORIGIN, TILE, Ground
 from werkzeug.test import Client, TestResponse
 
 from mastaba.model.style import Palette, PaletteEntry, Style
@@ -19,6 +19,7 @@ from mastaba.wsgi import create_application
 from mastaba_ogcapi.coverages.documents import schema_document
 from mastaba_server.log.access_lines import AccessLines
 from mastaba_server.log.entries import EntryLines
+from mastaba_writer.pyramids import LevelPlan
 
 rasterio = pytest.importorskip("rasterio")
 
@@ -199,6 +200,32 @@ def test_level_is_sent_as_stored(ground: Ground, client: Client) -> None:
     assert transform.a == 4
     assert response.content_type == "image/tiff; application=geotiff"
     assert values.shape[1] in (5 * TILE, 17 * TILE // 4)
+
+
+def test_coarser_levels_may_cover_more(tmp_path: Path) -> None:
+    class Partly(Ground):
+        def write(self, **changes: Any) -> None:
+            super().write(levels=[LevelPlan("3", 5, 8, 3, 6), *LEVELS[1:]], **changes)
+
+    ground = Partly(
+        tmp_path, services=section() | {"wcs": {}}, coverages=True, wcs={"enabled": True}
+    )
+    client = Reader(ground.application)
+    # Columns and rows of the level 2, whose cells have 2 m, east of the finest level.
+    west, north = ORIGIN[0] + 2 * 450, ORIGIN[1] - 2 * 500
+    east, south = west + 10, north - 10
+    wanted = ground.values("2", 500, 505, 450, 455)[:, :, 0]
+    part = f"subset=E({west}:{east}),N({south}:{north})&subset-crs=[EPSG:2154]"
+    assert client.get(f"{COVERAGE}?{part}").status_code == 404
+    fixed = f"CRS=EPSG:2154&BBOX={west},{south},{east},{north}&WIDTH=5&HEIGHT=5&FORMAT=GeoTIFF"
+    for path in (
+        f"{COVERAGE}?level=2&{part}",
+        f"/wcs?SERVICE=WCS&VERSION=1.0.0&REQUEST=GetCoverage&COVERAGE=ground&{fixed}",
+    ):
+        values, transform = pixels(client.get(path))
+        assert (transform.c, transform.f, transform.a) == (west, north, 2)
+        np.testing.assert_array_equal(values, wanted)
+    ground.close()
 
 
 def test_pages_learn_the_addresses_of_downloads(ground: Ground, client: Client) -> None:

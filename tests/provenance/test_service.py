@@ -271,6 +271,9 @@ def test_versions_have_their_own_sources(
     for name, count in (("MAP", 4), ("MAP;time=2020", 4), ("MAP;time=2021", 1)):
         assert client.get(f"/provenance/{name}/sources").json["numberMatched"] == count
     assert client.get("/provenance/MAP/sources?time=2021").json["numberMatched"] == 1
+    (item,) = client.get("/provenance/MAP/sources.geojson?time=2021").json["features"]
+    assert item["collection"] == "MAP;time=2021"
+    assert item["links"][0]["href"].endswith("/provenance/MAP%3Btime%3D2021/sources")
     longitude, latitude = degrees(10.5, 80.5)
     found = client.get(f"/provenance/MAP/at?lon={longitude}&lat={latitude}&time=2021").json
     assert found["sources"][0]["title"] == "of the second pyramid"

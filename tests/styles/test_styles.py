@@ -190,7 +190,26 @@ def test_ogc_api_links_to_styles(
         assert style(client, f"/ogcapi/styles/{one['id']}") == given
         about = client.get(f"/ogcapi/styles/{one['id']}/metadata").get_json()
         assert about["stylesheets"][0]["link"] == link
+        for link in about["links"]:
+            assert client.get(link["href"].removeprefix(PUBLIC_URL)).status_code == 200
     classes = client.get("/ogcapi/conformance?f=json").get_json()["conformsTo"]
     assert "http://www.opengis.net/spec/ogcapi-styles-1/1.0/conf/mapbox-styles" in classes
     assert client.get("/ogcapi/styles/none").status_code == 404
     assert client.get("/ogcapi/styles?f=html").status_code == 200
+
+
+def test_a_value_of_a_layer_has_no_styles(
+    installation: Callable[..., Path], open_client: OpenClient
+) -> None:
+    """The sources of styles are the tiles of the layer itself."""
+    server_json = installation(services=("tms", "ogcapi"))
+    path = server_json.parent / "layers" / "VECTOR.json"
+    document = json.loads(path.read_text())
+    document["dimensions"] = [{"name": "time"}]
+    document["variants"] = [{"at": {"time": "2023"}, "pyramids": document["pyramids"]}]
+    path.write_text(json.dumps(document))
+    client = open_client(server_json)
+    for name, status in (("VECTOR", 200), ("VECTOR;time=2023", 400)):
+        links = client.get(f"/ogcapi/collections/{name}?f=json").get_json()["links"]
+        assert any(one["rel"].endswith("/styles") for one in links) is (status == 200)
+        assert client.get(f"/ogcapi/collections/{name}/styles?f=json").status_code == status

@@ -133,6 +133,10 @@ def test_absent_files_have_no_head(table: Path, capsys: pytest.CaptureFixture[st
     assert found == [(1,), (0,), (0,), (0,)]
     (table.parent / "no.gpkg").write_bytes(b"nothing")
     assert main(["mosaic", "heads", str(table.parent / "no.gpkg")]) == 1
+    absent = table.parent / "absent?mode=rwc#1.gpkg"
+    assert main(["mosaic", "heads", str(absent)]) == 1
+    assert "unable to open" in capsys.readouterr().err
+    assert not list(table.parent.glob("absent*"))
 
 
 def test_a_replaced_object_is_noticed_at_its_next_tile(

@@ -8,7 +8,7 @@ from mastaba.catalogue import Catalogue
 from mastaba.model.bbox import WORLD, BoundingBox
 from mastaba.model.crs import CRS, CRS84, WGS84, Equivalences, geographic_bbox, transform_points
 from mastaba.model.digest import digest_of
-from mastaba.model.extent import bbox_in, geographic_extent, whole_view
+from mastaba.model.extent import bbox_in, geographic_extent, pyramid_bbox, whole_view
 from mastaba.model.format import TILE_FORMATS, Codec, TileFormat
 from mastaba.model.layer import Attribution, FeatureInfo, Layer, Logo, Metadata
 from mastaba.model.pyramid import Attribute, Level, Pyramid, RasterSpecification, Table, Update
@@ -57,6 +57,7 @@ __all__ = [
     "layer_key",
     "link_to",
     "links",
+    "pyramid_bbox",
     "transform_points",
     "whole_view",
 ]

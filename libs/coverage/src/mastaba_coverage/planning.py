@@ -211,7 +211,11 @@ class _Planning:
         if self._trim is None:
             return grid.window
         trim, coverage = self._trim, self._coverage
-        extent = extent_in(coverage, trim.crs, is_native=trim.crs is self._native)
+        if trim.crs is self._native:
+            # Coarser levels may cover more than the finest one.
+            extent: BoundingBox | None = grid.edges(grid.window)
+        else:
+            extent = extent_in(coverage, trim.crs, is_native=False)
         area = area_of_trim(coverage, trim, self._native, extent)
         if area.seam is None:
             cells = grid.cells(area.box)
@@ -322,7 +326,9 @@ class _Planning:
             raise InvalidScalingError("width and height are required")
         columns, rows = scaling.width, scaling.height
         self._check_picture(columns, rows)
-        extent = extent_in(self._coverage, trim.crs, is_native=trim.crs is native)
+        extent: BoundingBox | None = self._coverage.layer.native_bbox
+        if trim.crs is not native:
+            extent = extent_in(self._coverage, trim.crs, is_native=False)
         area = area_of_trim(self._coverage, trim, self._crs, extent)
         if not (_width(area.box) > 0 and _height(area.box) > 0):
             raise InvalidIntervalError("the box has no extent", "x")

@@ -175,10 +175,12 @@ def tile_template(service: Service, layer: Layer, style: str = "") -> str:
 def stylesheets(site: Site, layer: Layer, service: str) -> Sequence[Stylesheet]:
     """Return the styles that services of a site offer of a layer, the default first.
 
+    A value or version of a layer has none: the sources of styles are the tiles of the layer itself.
+
     Args:
         service: name of the one that shows them. What rules hide there is left out.
     """
-    offering = _published("stylesheets", site, layer)
+    offering = _published("stylesheets", site, layer) if layer.key == layer.id else ()
     return [
         sheet
         for offered, shown in offering

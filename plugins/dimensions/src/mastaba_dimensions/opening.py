@@ -13,11 +13,11 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from mastaba.api.catalogue import (
-    BoundingBox,
     Layer,
     TileLimits,
     digest_of,
     geographic_bbox,
+    pyramid_bbox,
 )
 from mastaba.api.dimensions import VariantSource
 from mastaba.api.documents import UnusableError
@@ -111,14 +111,15 @@ class Opener:
         """Return a layer with the extent of its own pyramid, if its descriptor sets none."""
         if self._bbox:
             return layer
-        levels = layer.pyramid.levels.values()
-        native = reduce(BoundingBox.union, (one.matrix.bbox_of(one.limits) for one in levels))
+        native = pyramid_bbox(layer.pyramid)
         crs = layer.pyramid.tile_matrix_set.crs
         return replace(layer, native_bbox=native, geographic_bbox=geographic_bbox(native, crs))
 
-    def widened(self, layer: Layer, limits: Mapping[str, TileLimits]) -> Layer:
+    def widened(
+        self, layer: Layer, limits: Mapping[str, TileLimits], sets: Iterable[frozenset[str]]
+    ) -> Layer:
         """Return a layer with the extent of all variants; see the function of this name."""
-        return widened(layer, limits, self._bbox)
+        return widened(layer, limits, sets, self._bbox)
 
     def get(self, variant: Variant, refresh: Callable[[str], Any] | None, depth: int = 0) -> Layer:
         """Return an open variant.
@@ -299,12 +300,16 @@ def united(one: TileLimits, other: TileLimits) -> TileLimits:
 
 
 def widened(
-    layer: Layer, limits: Mapping[str, TileLimits], bbox: Mapping[str, float] | None
+    layer: Layer,
+    limits: Mapping[str, TileLimits],
+    sets: Iterable[frozenset[str]],
+    bbox: Mapping[str, float] | None,
 ) -> Layer:
     """Return a layer whose documents show the extent of all variants.
 
     Args:
         limits: of all variants together, by tile matrix identifier.
+        sets: the different sets of tile matrix identifiers that variants have.
         bbox: that the descriptor sets for the layer.
     """
     pyramid = layer.pyramid
@@ -320,8 +325,17 @@ def widened(
     layer = replace(layer, tile_limits=MappingProxyType(found))
     if bbox:
         return layer
-    boxes = (known[name].bbox_of(one) for name, one in found.items())
-    native = reduce(BoundingBox.union, boxes, layer.native_bbox)
+    native = layer.native_bbox
+    finest = {
+        min(names, key=lambda name: known[name].cell_size)
+        for one in sets
+        if (names := one & found.keys())
+    }
+    # As in the box of one pyramid, coarser levels count only if they have more tiles than needed.
+    for name, tiles in reversed(found.items()):
+        needed = known[name].limits_of(native)
+        if name in finest or needed is None or needed.intersection(tiles) != tiles:
+            native = native.union(known[name].bbox_of(tiles))
     if native == layer.native_bbox:
         return layer
     geographic = geographic_bbox(native, pyramid.tile_matrix_set.crs)

@@ -22,7 +22,7 @@ from mastaba_dimensions.pixels import ranges_of
 from mastaba_dimensions.previous import PreviousTiles
 from mastaba_dimensions.schema import LAYER_SCHEMA
 from mastaba_dimensions.search import Choice, chosen
-from mastaba_dimensions.table import Numbers, ValueTable, limits_of, time_of
+from mastaba_dimensions.table import Numbers, ValueTable, limits_of, sets_of_levels, time_of
 from mastaba_dimensions.watching import Watch
 from mastaba_documents.times import interval_of, parse_time
 from mastaba_ows.dimensions import DimensionValues, Note
@@ -92,8 +92,9 @@ class Series(VariantTable):
             default = self._variant(position)
             layer = replace(layer, at=default.at, interval=default.interval)
             _check_default(default, source)
-        limits = limits_of(self._table.rows)
-        return widened(layer, limits, source.document.get("bbox")) if limits else layer
+        rows = self._table.rows
+        limits, bbox = limits_of(rows), source.document.get("bbox")
+        return widened(layer, limits, sets_of_levels(rows), bbox) if limits else layer
 
     def moved(self, loader: Any) -> Series:
         other = copy(self)
@@ -189,7 +190,9 @@ class Series(VariantTable):
             generation=digest_of(whole.generation, [row["at"] for row in self.listing]),
         )
         limits = limits_of(table.rows)
-        return self.opener.widened(layer, limits) if limits else layer, opened.readers
+        if limits:
+            layer = self.opener.widened(layer, limits, sets_of_levels(table.rows))
+        return layer, opened.readers
 
     @property
     def listing(self) -> list[Row]:

@@ -224,6 +224,11 @@ def limits_of(rows: Iterable[tuple[Numbers, Row]]) -> dict[str, TileLimits]:
     return found
 
 
+def sets_of_levels(rows: Iterable[tuple[Numbers, Row]]) -> set[frozenset[str]]:
+    """Return the different sets of levels that variants have, where these say them."""
+    return {frozenset(row["levels"]) for _, row in rows if row.get("levels")}
+
+
 _PARSERS: Final[Mapping[str, Callable[[str], object]]] = {
     "time": time_of,
     "number": parse_number,

@@ -101,7 +101,7 @@ def _links(dataset: Dataset, collection: Collection, offset: int) -> list[Link]:
     links += _elevation_links(dataset, collection)
     viewer = dataset.site.services.get("viewer")
     if viewer is not None:
-        page = f"{viewer.settings.endpoint_uri}/{quote(layer.id, safe='')}"
+        page = f"{viewer.settings.endpoint_uri}/{quote(layer.key, safe='')}"
         links.append(link(page, "preview", HTML, "On a map"))
     # Links as in existing servers, for clients that use only these.
     if tilesets:
@@ -122,7 +122,7 @@ def _elevation_links(dataset: Dataset, collection: Collection) -> list[Link]:
     is_height = layer.pyramid.format.sample == "float32" and raster.channels == 1
     if not is_height or service.settings.own.get("facades", {}).get("edr", True) is False:
         return []
-    page = f"{service.settings.endpoint_uri}/edr/collections/{quote(layer.id, safe='')}"
+    page = f"{service.settings.endpoint_uri}/edr/collections/{quote(layer.key, safe='')}"
     return [link(page, "related", JSON, "Heights")]
 
 

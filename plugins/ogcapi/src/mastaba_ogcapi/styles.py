@@ -42,22 +42,27 @@ def all_styles_document(dataset: Dataset) -> dict[str, Any]:
 
 def style_metadata(dataset: Dataset, sheet: Stylesheet) -> dict[str, Any]:
     """Return what is known about a style by which clients draw."""
+    about = _metadata_address(dataset, sheet)
     form = {"title": "MapLibre", "version": "8", "native": True, "link": _sheet_link(sheet)}
     return {
         "id": sheet.id,
         "title": sheet.title,
         "stylesheets": [form],
-        "links": self_links(address(dataset.uri, "styles", sheet.id, "metadata"), sheet.title),
+        "links": [link(about, "self", JSON, sheet.title)],
     }
 
 
 def _listed(dataset: Dataset, sheets: Iterable[Stylesheet]) -> dict[str, Any]:
     def entry(sheet: Stylesheet) -> dict[str, Any]:
-        about = f"{address(dataset.uri, 'styles', sheet.id, 'metadata')}?f=json"
+        about = _metadata_address(dataset, sheet)
         links = [_sheet_link(sheet), link(about, "describedby", JSON, "Metadata of the style")]
         return {"id": sheet.id, "title": sheet.title, "links": links}
 
     return {"styles": [entry(sheet) for sheet in sheets]}
+
+
+def _metadata_address(dataset: Dataset, sheet: Stylesheet) -> str:
+    return f"{address(dataset.uri, 'styles', sheet.id, 'metadata')}?f=json"
 
 
 def _sheet_link(sheet: Stylesheet) -> Link:

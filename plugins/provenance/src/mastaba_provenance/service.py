@@ -322,8 +322,8 @@ class ProvenanceService(Service):
             return large_response(request, table(rows, known.part), _CSV)
         counts = {"numberMatched": matched, "numberReturned": len(rows)}
         if request.path.endswith(".geojson"):
-            href = f"{self.settings.endpoint_uri}/{quote(layer.id, '')}/sources"
-            features = (feature(row, layer.id, href, known.part) for row in rows)
+            href = f"{self.settings.endpoint_uri}/{quote(layer.key, '')}/sources"
+            features = (feature(row, layer.key, href, known.part) for row in rows)
             head = {"type": "FeatureCollection", **counts}
             return large_response(request, json_pieces(head, "features", features), _GEOJSON)
         sources = (shown(row, known.part) for row in rows)

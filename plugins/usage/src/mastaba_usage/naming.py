@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container
 from typing import Final
 from urllib.parse import parse_qsl
@@ -16,12 +17,15 @@ _LAYERS: Final = (
 _LEVEL: Final = "tilematrix"
 _MOST_LAYERS: Final = 64
 _LONGEST_QUERY: Final = 8192
+_OF_VARIANT: Final = re.compile("[;~]")
+"""What begins the value or the version in ``ORTHO;time=1950`` and ``ORTHO~7``."""
 
 
 def named(path: str, query: str, layers: Container[str]) -> tuple[list[str], str]:
     """Return the layers that an address names, and the level.
 
-    They are in parameters with the usual names, or else the first part of the path that is a layer.
+    They are in parameters with the usual names, or else the first part of the path that is a layer,
+    perhaps with an extension. Values of dimensions and versions count as their layer.
 
     Args:
         path: decoded, one character per byte.
@@ -33,11 +37,19 @@ def named(path: str, query: str, layers: Container[str]) -> tuple[list[str], str
     for name in _LAYERS:
         if names.get(name):
             listed = dict.fromkeys(names[name].split(","))
-            known = dict.fromkeys(one if one in layers else UNKNOWN for one in listed)
+            known = dict.fromkeys(_layer_of(one, layers) or UNKNOWN for one in listed)
             level = "" if UNKNOWN in known else names.get(_LEVEL, "")
             return list(known)[:_MOST_LAYERS], level
-    parts = path.encode("latin-1", "replace").decode(errors="replace")
-    for part in parts.split("/"):
-        if part in layers:
-            return [part], ""
+    parts = path.encode("latin-1", "replace").decode(errors="replace").split("/")
+    for part in (*parts, *(part.rpartition(".")[0] for part in parts)):
+        if found := _layer_of(part, layers):
+            return [found], ""
     return [], ""
+
+
+def _layer_of(name: str, layers: Container[str]) -> str:
+    """Return the layer that a name means; empty for none."""
+    if name in layers:
+        return name
+    name = _OF_VARIANT.split(name, maxsplit=1)[0]
+    return name if name in layers else ""

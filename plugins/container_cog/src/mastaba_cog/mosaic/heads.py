@@ -36,7 +36,9 @@ def write_heads(table: Path, layer: str | None, open_storage: OpenStorage) -> It
         sqlite3.Error: it cannot be written.
     """
     path = ResourcePath.parse(str(table.resolve()))
-    with closing(sqlite3.connect(table)) as database, database:
+    # Without a mode, an empty file is made where there is none.
+    uri = f"{table.resolve().as_uri()}?mode=rw"
+    with closing(sqlite3.connect(uri, uri=True)) as database, database:
         features = features_of(database, layer)
         name, location = quoted(features.name), quoted(features.location)
         for column, kind in (("version", "TEXT"), ("header", "BLOB")):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -50,6 +51,13 @@ class Points(Found):
     heights: Floats
     columns: dict[str, list[Any]]
     times: Floats | None = None
+
+    @property
+    def instants(self) -> list[str]:
+        """The times in RFC 3339; empty without times."""
+        times = () if self.times is None else self.times.tolist()
+        found = (datetime.fromtimestamp(time, UTC).isoformat() for time in times)
+        return [text.replace("+00:00", "Z") for text in found]
 
     @property
     def is_empty(self) -> bool:

@@ -359,9 +359,9 @@ _GRIDS: Final[Mapping[str, Callable[[Cells], Iterator[bytes]]]] = {
 
 def _instant_of(dataset: Dataset) -> float | None:
     """Return the time of a dataset, Unix seconds; None if it has none, or none in our calendar."""
-    intervals = [item.layer.interval for item in dataset.layers if item.layer.interval]
+    interval = dataset.interval
     try:
-        return datetime.fromisoformat(intervals[0][0]).timestamp() if intervals else None
+        return datetime.fromisoformat(interval[0]).timestamp() if interval else None
     except ValueError:
         return None
 

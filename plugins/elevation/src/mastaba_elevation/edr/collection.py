@@ -200,11 +200,9 @@ def _links(context: Context, uri: str, dataset: Dataset) -> list[Link]:
     if ogcapi is not None:
         base = ogcapi.settings.endpoint_uri
         links += [
-            link(
-                f"{base}/collections/{quote(layer.id, safe='')}", "related", JSON, layer.layer.title
-            )
-            for layer in dataset.layers
-            if "ogcapi" not in layer.layer.hidden_from
+            link(f"{base}/collections/{quote(one.key, safe='')}", "related", JSON, one.title)
+            for one in (item.layer for item in dataset.layers)
+            if "ogcapi" not in one.hidden_from
         ]
     links += [
         link(address, "license", "text/html", title)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any, Final
 
 import numpy as np
@@ -54,19 +53,17 @@ def _points(found: Points) -> tuple[dict[str, Any], dict[str, Any]]:
         }
         shape = {}
     elif found.domain == "PointSeries":
-        assert found.times is not None
         axes = {
             "x": {"values": found.x[:1].tolist()},
             "y": {"values": found.y[:1].tolist()},
-            "t": {"values": [_instant(time) for time in found.times.tolist()]},
+            "t": {"values": found.instants},
         }
         shape = {"shape": [len(tuples)], "axisNames": ["t"]}
         referencing.append(_TIMES)
     else:
-        if found.times is not None:
+        if found.instants:
             coordinates = ["t", *_XY]
-            times = map(_instant, found.times.tolist())
-            tuples = [[time, *pair] for time, pair in zip(times, tuples, strict=True)]
+            tuples = [[time, *pair] for time, pair in zip(found.instants, tuples, strict=True)]
             referencing.append(_TIMES)
         axes = {"composite": {"dataType": "tuple", "coordinates": coordinates, "values": tuples}}
     columns: dict[str, list[Any]] = {
@@ -135,7 +132,3 @@ def _parameter(dataset: Dataset, name: str) -> dict[str, Any]:
     if name == ELEVATION and dataset.vertical.crs:
         content["mastaba:verticalCrs"] = crs_uri(dataset.vertical.crs.upper())
     return content
-
-
-def _instant(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")

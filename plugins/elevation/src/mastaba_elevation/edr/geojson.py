@@ -18,6 +18,8 @@ def features(found: Points) -> dict[str, Any]:
         dict(zip(found.columns, values, strict=True))
         for values in zip(*found.columns.values(), strict=True)
     ] or [{} for _ in heights]
+    for extra, instant in zip(more, found.instants, strict=False):
+        extra["datetime"] = instant
     listed = [
         _feature(
             found,
@@ -56,7 +58,7 @@ def _feature(found: Found, geometry: dict[str, Any], values: dict[str, Any]) -> 
 def properties_of(found: Found) -> dict[str, Any]:
     """Return the properties that all features of an answer have."""
     return {
-        "datetime": found.dataset.vertical.date,
+        "datetime": found.dataset.date,
         "parameter-name": list(found.names),
         "label": found.dataset.title,
         "edrqueryendpoint": found.uri,

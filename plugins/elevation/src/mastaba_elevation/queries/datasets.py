@@ -68,6 +68,16 @@ class Dataset:
         return self.verticals[0]
 
     @property
+    def interval(self) -> tuple[str, str] | None:
+        """First and last instant of the value of a time dimension that is shown, or None."""
+        return next((item.layer.interval for item in self.layers if item.layer.interval), None)
+
+    @property
+    def date(self) -> str | None:
+        """When the heights were measured: the begin of `interval`, or what the layer says."""
+        return self.interval[0] if self.interval else self.vertical.date
+
+    @property
     def dimensions(self) -> dict[str, Any]:
         """Dimensions of the layers by name, `mastaba_ows.dimensions.Dimension`."""
         return {one.name: one for item in self.layers for one in item.layer.dimensions}

@@ -272,10 +272,16 @@ class HeightLevel:
         """
         width, height = self._matrix.tile_width, self._matrix.tile_height
         turn = self.turn
-        if not turn:
-            left, right = max(left, self._left), min(right, self._right)
-        elif right - left > turn:
+        if turn and right - left > turn:
             left, right = 0, turn
+        copies = range(1)
+        if turn:
+            # The limits are there again after each turn: those that the window meets.
+            copies = range((left - self._right) // turn + 1, (right - self._left - 1) // turn + 1)
+        if not copies:
+            return 0, (0, 0, 0, 0)
+        left = max(left, self._left + copies[0] * turn)
+        right = min(right, self._right + copies[-1] * turn)
         top, bottom = max(top, self._top), min(bottom, self._bottom)
         if top >= bottom or left >= right:
             return 0, (0, 0, 0, 0)
