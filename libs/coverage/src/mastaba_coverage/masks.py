@@ -49,6 +49,11 @@ class MaskBlock(TileBlock):
         self.tiles, self.sizes = image.tiles, image.sizes
         self._masks, self._full = masks, full
 
+    @property
+    def is_remote(self) -> bool:
+        """Whether reading waits for another machine."""
+        return self._masks.is_remote
+
     def read(self, places: Sequence[TileIndices]) -> list[bytes]:
         """Return the stored bytes of tiles; see `TileBlock.read`."""
         stored = [place for place in places if self._masks.has(place)]
