@@ -74,7 +74,7 @@ class MadeStored:
         # Decoded tiles of a row, tiles that are read together, and those of the file.
         row = min(plan.columns * cell * plan.grid.matrix.tile_height, KEPT)
         tiles = max(READ_AT_A_TIME, plan.shape.width * plan.shape.height * cell)
-        self.cost = _MEMORY + row + 3 * tiles
+        self.cost = _MEMORY + row * (1 + plan.has_mask) + 3 * tiles
 
     def sources(self) -> Sources:
         """Return the state of the stored tiles."""
