@@ -18,12 +18,15 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from PIL import Image
+from tests.build.ground import slab_index
 from tests.coverage.ground import LEVELS, SET, SLAB, TILE, Ground, is_stored, written
 from tests.coverage.test_readers import SYSTEM_PYTHON, VALIDATOR
+from tests.export.service.test_remote_results import Bucket, BucketPlugin, bucket
 from tifffile import TiffFile
 from werkzeug.test import Client
 
 from mastaba.errors import InvalidParameterError, ObjectChangedError
+from mastaba.plugins.manager import Plugins
 from mastaba.wsgi import create_application
 from mastaba_coverage import (
     Answer,
@@ -37,9 +40,13 @@ from mastaba_coverage import (
     Scaling,
     TiffOptions,
     extract,
+    side_of_parts,
 )
 from mastaba_coverage.heads import HeadCache
+from mastaba_coverage.made import MadeStored, made_file
 from mastaba_writer.pyramids import write_pyramid
+
+__all__ = ["bucket"]
 
 rasterio = pytest.importorskip("rasterio")
 cog_validate = pytest.importorskip("rio_cogeo.cogeo").cog_validate
@@ -322,6 +329,22 @@ def test_masks_count_in_all_limits(ground: Make) -> None:
     assert _fits(plan, 2 * least)
 
 
+def test_parts_are_small_enough_with_their_masks(ground: Make, tmp_path: Path) -> None:
+    coverage, plain = ground().coverage, Ground(tmp_path)
+    window = coverage.finest.window
+    for values in ({"tiles": 100}, {"stream_bytes": 1_600_000}, {"indices": 5}):
+        limits = CoverageLimits(**values)
+        side = TILE * side_of_parts(coverage, limits)
+        assert 0 < side < TILE * side_of_parts(plain.coverage, limits), values
+        for top in range(0, window.bottom, side):
+            for left in range(0, window.right, side):
+                part = Cells(top, top + side, left, left + side).intersection(window)
+                if part is not None:
+                    plan = CoveragePlan.cog(coverage, part, coverage.fields, most=16)
+                    extract(replace(plan, has_mask=True), limits)
+    plain.close()
+
+
 def _fits(plan: CoveragePlan, indices: int) -> bool:
     try:
         extract(plan, CoverageLimits(indices=indices))
@@ -331,23 +354,75 @@ def _fits(plan: CoveragePlan, indices: int) -> bool:
 
 
 @pytest.mark.parametrize(
+    ("name", "channels", "tiff", "is_cog"),
+    [
+        ("TIFF_ZIP_FLOAT32", 1, TiffOptions("deflate", mask=True), False),
+        ("TIFF_ZIP_FLOAT32", 1, TiffOptions("lzw", mask=True, is_tiled=False), False),
+        ("TIFF_PNG_UINT8", 3, TiffOptions("deflate", mask=True, tile_width=128), True),
+        ("TIFF_ZIP_FLOAT32", 1, TiffOptions(mask=True, is_exact=True), True),
+        ("TIFF_JPG_UINT8", 3, TiffOptions("jpeg", mask=True, is_sparse=False), True),
+    ],
+    ids=["tiles", "strips", "other tiles", "exact", "jpeg"],
+)
+def test_files_that_are_compressed_have_masks(
+    name: str, channels: int, tiff: TiffOptions, is_cog: bool, ground: Make, tmp_path: Path
+) -> None:
+    made = ground(name, channels)
+    plan = planned(made, CoverageRequest(is_cog=is_cog, tiff=tiff))
+    assert not plan.is_addressable
+    path = tmp_path / "made.tif"
+    path.write_bytes(b"".join(as_pieces(made_file(MadeStored(plan, CoverageLimits())))))
+    assert np.array_equal(read_mask(path), made.valid("3", plan.cells))
+    if is_cog:
+        check(path)
+    if "JPG" not in name:
+        plain = tmp_path / "plain.tif"
+        other = MadeStored(replace(plan, has_mask=False), CoverageLimits())
+        plain.write_bytes(b"".join(as_pieces(made_file(other))))
+        with rasterio.open(path) as one, rasterio.open(plain) as two:
+            valid = np.broadcast_to(read_mask(path), (channels, *one.shape))
+            assert one.read()[valid].tobytes() == two.read()[valid].tobytes()
+
+
+def as_pieces(body: Any) -> Iterator[bytes]:
+    if isinstance(body, bytes):
+        yield body
+        return
+    yield from body
+    body.close()
+
+
+def test_etags_of_made_files_change_with_the_masks(tmp_path: Path) -> None:
+    services: dict[str, Any] = {"ogcapi": {"coverages": True}}
+    made = MaskedGround(tmp_path, services=services, coverages=True)
+    client = Client(made.application)
+    address = "/ogcapi/collections/ground/coverage?compression=deflate"
+    plain, masked = client.head(address), client.head(f"{address}&mask=true")
+    assert plain.headers["ETag"] != masked.headers["ETag"]
+    made.write_masks(seed=1)
+    client = Client(create_application(str(made.server_json)))
+    for more, before, status in (("", plain, 304), ("&mask=true", masked, 200)):
+        known = {"If-None-Match": before.headers["ETag"]}
+        answer = client.get(f"{address}{more}", headers=known, buffered=True)
+        assert answer.status_code == status
+    made.close()
+
+
+@pytest.mark.parametrize(
     "request_",
     [
-        CoverageRequest(tiff=TiffOptions("deflate", mask=True)),
         CoverageRequest(scaling=Scaling(factor=(0.3, 0.3)), tiff=TiffOptions(mask=True)),
-        CoverageRequest(is_cog=True, tiff=TiffOptions(mask=True, is_exact=True)),
+        CoverageRequest(format="png", tiff=TiffOptions(mask=True)),
     ],
-    ids=["compressed", "resampled", "exact"],
+    ids=["resampled", "picture"],
 )
-def test_files_that_are_made_have_no_masks(request_: CoverageRequest, ground: Make) -> None:
+def test_other_files_have_no_masks(request_: CoverageRequest, ground: Make) -> None:
     with pytest.raises(InvalidParameterError, match="only GeoTIFF") as found:
-        planned(ground(), request_)
+        planned(ground("TIFF_PNG_UINT8", 3), request_)
     assert found.value.parameter == "mask"
 
 
-def test_a_file_whose_tiles_cannot_be_copied_is_refused_and_not_sent_without_its_masks(
-    tmp_path: Path,
-) -> None:
+def test_a_file_whose_tiles_cannot_be_copied_has_its_masks(tmp_path: Path) -> None:
     def full(level: str, row: int, col: int) -> bytes | None:
         if level == "3" and not is_stored(row, col):
             return None
@@ -361,14 +436,13 @@ def test_a_file_whose_tiles_cannot_be_copied_is_refused_and_not_sent_without_its
     made.write(tile=full)
     client = Client(made.application)
     address = "/ogcapi/collections/ground/coverage?mask=true&f=geotiff"
-    # Later requests know from the first one that tiles are of several kinds.
-    for _ in range(2):
-        answer = client.get(address)
-        assert (answer.status_code, answer.json["type"]) == (400, "InvalidParameter")
-        assert "compression=none" in answer.json["detail"]
     path = tmp_path / "answer.tif"
-    path.write_bytes(client.get(f"{address}&compression=none").data)
-    assert np.array_equal(read_mask(path), made.valid("3", made.coverage.finest.window))
+    # Later requests know from the first one that tiles are of several kinds.
+    for more in ("", "", "&compression=none"):
+        answer = client.get(f"{address}{more}", buffered=True)
+        assert answer.status_code == 200
+        path.write_bytes(answer.data)
+        assert np.array_equal(read_mask(path), made.valid("3", made.coverage.finest.window))
     made.close()
 
 
@@ -417,8 +491,43 @@ def test_coverages_are_sent_with_masks(tmp_path: Path) -> None:
     wcs = "/wcs?service=WCS&version=2.0.1&request=GetCoverage&coverageId=ground&geotiff:mask=true"
     path.write_bytes(client.get(f"{wcs}&geotiff:compression=None").data)
     assert np.array_equal(read_mask(path), made.valid("3", made.coverage.finest.window))
-    refused = client.get(f"{wcs}&geotiff:compression=Deflate")
+    path.write_bytes(client.get(f"{wcs}&geotiff:compression=Deflate", buffered=True).data)
+    assert np.array_equal(read_mask(path), made.valid("3", made.coverage.finest.window))
+    refused = client.get(f"{wcs}&scaleFactor=0.3")
     assert (refused.status_code, "geotiff:mask" in refused.text) == (400, True)
+    made.close()
+
+
+def test_masks_in_object_stores(bucket: Bucket, tmp_path: Path) -> None:
+    made = MaskedGround(tmp_path / "files")
+    path = tmp_path / "files/pyramids/ground.json"
+    described = json.loads(path.read_text())
+    for level in described["levels"]:
+        folders = level["storage"]
+        place = {"type": "BUCKET", "shelf_name": "ours"}
+        for kind in ("image", "mask"):
+            place[f"{kind}_prefix"] = f"ground/{kind.upper()}_{level['id']}"
+            folder = path.parent / folders[f"{kind}_directory"]
+            for slab in folder.rglob("*.tif"):
+                column, row = slab_index(slab.relative_to(folder))
+                bucket.write(f"{place[f'{kind}_prefix']}_{column}_{row}", slab.read_bytes())
+                slab.unlink()
+        level["storage"] = place
+    path.write_text(json.dumps(described))
+    application = create_application(
+        str(made.server_json), Plugins(extra={"bucket": BucketPlugin()})
+    )
+    layer = application.site.catalogue.layers["ground"]
+    coverage = Coverage.of(layer, application.site.catalogue.readers["ground"])
+    plan = Extractor(application.site, CoverageLimits()).plan(coverage, MASKED)
+    assert isinstance(plan, CoveragePlan)
+    answer = extract(plan, CoverageLimits())
+    assert answer.version is not None
+    path = written(answer, tmp_path / "masked.tif")
+    check(path)
+    assert np.array_equal(read_mask(path), made.valid("3", plan.cells))
+    application.site.close_services()
+    application.site.catalogue.storages.close()
     made.close()
 
 

@@ -30,26 +30,28 @@ from mastaba_ows.offers import zoom_tiles
 from mastaba_writer.installation import write_installation
 
 Tiles = dict[Any, bytes]
+COVERAGES = {"coverages": True}
 IMMUTABLE = "public, max-age=31536000, immutable"
 
 
 class Past:
     """A pyramid with versions, and their tiles as they were when each was published."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, **options: Any) -> None:
         self.folder = folder
+        self.options = CHEAP | options
         self.sheets = folder / "sheets"
         self.sheets.mkdir()
         self.tiles: dict[str, Tiles] = {}
         for number in (0, SIDE * SIDE - 1):
             write_sheet(self.sheets, number)
-        self.descriptor = built(plan_in(folder, self.sheets, **CHEAP))
+        self.descriptor = built(plan_in(folder, self.sheets, **self.options))
         self.remember()
 
     def update(self, seed: int) -> str:
         """Publish a further version, and return its generation."""
         write_sheet(self.sheets, 0, seed)
-        updated(plan_in(self.folder, self.sheets, **CHEAP))
+        updated(plan_in(self.folder, self.sheets, **self.options))
         return self.remember()
 
     def remember(self) -> str:
@@ -148,6 +150,33 @@ def test_each_version_has_its_tiles(past: Past) -> None:
     wrong = ["0123456789ab", f"{first}-", f"{first}-12345", f"{first}.{first}", "x" * 3000, ""]
     for token in wrong:
         assert client.get(f"/tms/1.0.0/map~{token}/{tile}").status_code == 404, token
+
+
+def test_chunks_of_a_version_stay_as_they_were(tmp_path: Path) -> None:
+    """Arrays that are read for long are of one version."""
+    past = Past(tmp_path, format="zip")
+    past.update(1)
+    client = past.serve("ogcapi", "history", overrides={"ogcapi": {"coverages": True}}, **COVERAGES)
+    levels = client.application.site.catalogue.layers["map"].pyramid.levels
+    first, second = past.tiles
+    assert past.current == second
+    for name, token in (("map", second), (f"map~{first}", first), (f"map~{second}", second)):
+        group = f"/ogcapi/collections/{name}/zarr"
+        changed = 0
+        for (level, row, column), data in past.tiles[token].items():
+            limits = levels[level].limits
+            chunk = client.get(f"{group}/{level}/{row - limits.min_row}.{column - limits.min_col}")
+            assert (chunk.status_code, chunk.data) == (200, data)
+            changed += past.tiles[first].get((level, row, column)) != data
+            if "~" in name:
+                keys = chunk.headers["Surrogate-Key"].split()
+                assert set(keys) >= {f"gen-{token}", "base-map"}
+                assert "layer-map" not in keys
+                assert chunk.headers["Cache-Control"] == IMMUTABLE
+        assert bool(changed) == (token == second)
+        assert client.get(f"{group}/.zmetadata").json["zarr_consolidated_format"] == 1
+    for wrong in ("0123456789ab", f"{first}-ffffff.x"):
+        assert client.get(f"/ogcapi/collections/map~{wrong}/zarr/.zgroup").status_code == 404
 
 
 def test_a_token_with_the_digest_of_the_drawing(past: Past) -> None:

@@ -313,6 +313,34 @@ def test_pages_of_other_origins_may_read_the_group(floats: Any) -> None:
         assert (answer.status_code, answer.headers["Access-Control-Allow-Origin"]) == (status, "*")
 
 
+def test_chunks_have_the_surrogate_keys_of_their_slabs(tmp_path: Path) -> None:
+    services = {
+        "ogcapi": {"coverages": True},
+        "wmts": {},
+        "global": {"caching": {"surrogate_keys": True, "documents": "max-age=9"}},
+    }
+    ground, client = opened(tmp_path, services=services, cache_control="max-age=77")
+    plan = LEVELS[0]
+    row, col = plan.min_row + 2, plan.min_col + 4
+    tile = client.get(
+        "/wmts?SERVICE=WMTS&REQUEST=GetTile&VERSION=1.0.0&LAYER=ground&STYLE=normal"
+        f"&TILEMATRIXSET=LAMB&TILEMATRIX=3&TILEROW={row}&TILECOL={col}&FORMAT=image/x-bil;bits=32"
+    )
+    chunk = client.get(f"{GROUP}/3/2.4")
+    keys = chunk.headers["Surrogate-Key"].split()
+    assert set(keys) == set(tile.headers["Surrogate-Key"].split())
+    assert f"slab-ground/3/{col // SLAB}/{row // SLAB}" in keys
+    unchanged = client.get(f"{GROUP}/3/2.4", headers={"If-None-Match": chunk.headers["ETag"]})
+    assert unchanged.headers["Surrogate-Key"] == chunk.headers["Surrogate-Key"]
+    # Nothing purges it, so no cache may keep it: a build may store it.
+    absent = client.get(f"{GROUP}/3/{3 * SLAB - 5}.{2 * SLAB - 3}")
+    assert absent.status_code == 404
+    assert not {"Surrogate-Key", "Cache-Control"} & set(absent.headers.keys())
+    document = client.get(f"{GROUP}/.zmetadata").headers
+    assert document["Surrogate-Key"] == "documents"
+    ground.close()
+
+
 def check_unreadable_slabs(ground: Ground) -> None:
     """A client must not take data that cannot be read for data that do not exist."""
     slabs = sorted(path for path in ground.directory.rglob("*.tif") if path.stat().st_size)

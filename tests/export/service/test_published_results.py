@@ -11,7 +11,7 @@ from tests.export.service.conftest import Exports
 from tests.export.service.test_remote_results import LAYER, Bucket, BucketPlugin, bucket
 from tests.export.service.test_rules import DEEP, DEFAULT, SCALE, Ruled
 
-from mastaba.errors import ConfigurationError
+from mastaba.errors import ConfigurationError, StorageUnavailableError
 from mastaba.plugins.manager import Plugins
 
 __all__ = ["bucket"]
@@ -118,6 +118,30 @@ def test_what_belongs_to_a_principal_is_a_file(ruled: Ruled, bucket: Bucket) -> 
     ruled.exports.worker._cleaned = float("-inf")
     run(ruled.exports)
     assert jobs[0][-32:] not in ruled.exports.results_left()
+
+
+def test_private_files_are_removed_while_the_store_does_not_answer(
+    ruled: Ruled, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    headers = {"X-API-Key": ruled.credentials.key()}
+    job = ruled.ordered(DEFAULT, headers=headers)
+    run(ruled.exports)
+    folder = Path(ruled.exports.settings.directory, "jobs", job[-32:])
+    assert len(list(folder.iterdir())) > 1
+    assert ruled.exports.client.delete(job, headers=headers).status_code == 200
+
+    def fail(storage: Bucket, prefix: str) -> Any:
+        raise StorageUnavailableError("the store does not answer")
+
+    with monkeypatch.context() as silent:
+        silent.setattr(Bucket, "list", fail)
+        ruled.exports.worker._cleaned = float("-inf")
+        run(ruled.exports)
+        assert [one.name for one in folder.iterdir()] == ["lock"]
+    # The next time, the rest.
+    ruled.exports.worker._cleaned = float("-inf")
+    run(ruled.exports)
+    assert not folder.exists()
 
 
 def test_links_are_not_given_to_those_from_whom_the_layer_is_hidden_later(

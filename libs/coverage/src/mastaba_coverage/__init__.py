@@ -29,9 +29,10 @@ if TYPE_CHECKING:
     from mastaba_coverage.grid import Coverage, CoverageGrid
     from mastaba_coverage.layout import TiffImage, TiffLayout
     from mastaba_coverage.limits import LIMITS_SCHEMA, CoverageLimits, coverage_limits
+    from mastaba_coverage.masks import MASK_FORMAT, mask_pyramid
     from mastaba_coverage.parts import side_of_parts
     from mastaba_coverage.plan import CoveragePlan, ImagePlan
-    from mastaba_coverage.planning import Plan, file_name, with_origin
+    from mastaba_coverage.planning import Plan, file_name, masked, with_origin
     from mastaba_coverage.request import CoverageRequest, Interval, Scaling, TiffOptions, Trim
     from mastaba_coverage.shape import TileShape
     from mastaba_coverage.sources import TileSource
@@ -73,6 +74,10 @@ _MODULES = {
         "CoverageLimits",
         "coverage_limits",
     ),
+    "masks": (
+        "MASK_FORMAT",
+        "mask_pyramid",
+    ),
     "parts": ("side_of_parts",),
     "plan": (
         "CoveragePlan",
@@ -81,6 +86,7 @@ _MODULES = {
     "planning": (
         "Plan",
         "file_name",
+        "masked",
         "with_origin",
     ),
     "request": (
@@ -98,6 +104,7 @@ _MODULE_OF = {name: module for module, names in _MODULES.items() for name in nam
 
 __all__ = [
     "LIMITS_SCHEMA",
+    "MASK_FORMAT",
     "PICTURES",
     "Answer",
     "Cells",
@@ -133,6 +140,8 @@ __all__ = [
     "extract",
     "file_name",
     "located",
+    "mask_pyramid",
+    "masked",
     "offered_compressions",
     "side_of_parts",
     "with_origin",

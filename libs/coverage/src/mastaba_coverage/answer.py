@@ -18,7 +18,7 @@ from mastaba_coverage.container_block import ContainerBlock
 from mastaba_coverage.errors import CoverageTooLargeError, NotCopyableError
 from mastaba_coverage.layout import TiffImage, TiffLayout
 from mastaba_coverage.making import made_modestly
-from mastaba_coverage.masks import mask_of
+from mastaba_coverage.masks import masks_of
 from mastaba_coverage.sampled import SampledTiles
 from mastaba_coverage.sources import CopiedTiles, PixelTiles, StoredCells, TileSource, WindowTiles
 from mastaba_coverage.stored_values import StoredValues
@@ -92,17 +92,17 @@ class Answer(AddressableBody):
                     _looked_up(plan), saved.sizes, saved.digests, strict=True
                 )
             ]
-        count = len(plan.images)
-        blocks, masks = self._blocks[:count], self._blocks[count:]
+        blocks = self._blocks[: len(plan.images)]
         images = [
             TiffImage(
                 fields,
                 tiles_of(plan, image, block, is_checked=saved is not None),
                 plan.shape.is_tiled,
-                mask_of(plan, image, block, masks[number]) if masks else None,
+                mask,
             )
-            for number, (fields, image, block) in enumerate(
-                zip(fields_of(plan, blocks), plan.images, blocks, strict=True)
+            for fields, image, block, mask in zip(
+                *(fields_of(plan, blocks), plan.images, blocks, masks_of(plan, self._blocks)),
+                strict=True,
             )
         ]
         self._layout = TiffLayout(images, None if saved is None else saved.head)

@@ -154,6 +154,11 @@ class TileBlock:
         """Number of slabs, whether or not they exist."""
         return sum(len(part.rows) * len(part.columns) for part in self._parts)
 
+    @property
+    def is_remote(self) -> bool:
+        """Whether reading waits for another machine."""
+        return self._reader.storage.is_remote
+
     def read(self, places: Sequence[TileIndices]) -> list[bytes]:
         """Return the bytes of stored tiles, in the given order.
 

@@ -19,7 +19,7 @@ from mastaba_coverage.grid import Coverage
 from mastaba_coverage.heads import HeadCache
 from mastaba_coverage.made import MadeDrawn, MadeStored, made_file, rows_of
 from mastaba_coverage.plan import CoveragePlan
-from mastaba_coverage.planning import Plan, Planner, masked, with_origin
+from mastaba_coverage.planning import Plan, Planner, with_origin
 from mastaba_render.api.encoders import StripRaster
 from mastaba_render.api.geotiff import UNKNOWN, Origins, SourcesIn
 from mastaba_render.api.maps import drawn_response
@@ -49,16 +49,6 @@ _CONDITIONS: Final = frozenset(
 def _streams(most: int) -> Streams:
     """Return the counter of a process: services with the same limit share one."""
     return Streams(most)
-
-
-def _made_anew(plan: CoveragePlan) -> CoveragePlan:
-    """Return the plan of a file whose tiles are not copied, because they are of several kinds.
-
-    Raises:
-        InvalidParameterError: such a file cannot have a mask, which was requested.
-    """
-    found = plan.without_copies()
-    return masked(found) if plan.has_mask else found
 
 
 class Extractor:
@@ -112,7 +102,7 @@ class Extractor:
         elif self._origins is not None:
             plan = with_origin(plan, self._origins)
         if isinstance(plan, CoveragePlan) and coverage.layer.key in self._different:
-            return _made_anew(plan)
+            return plan.without_copies()
         return plan
 
     def respond(self, request: Request, plan: Plan, headers: Sequence[tuple[str, str]]) -> Response:
@@ -223,7 +213,7 @@ class Extractor:
                 )
             except NotCopyableError:
                 self._different.add(plan.coverage.layer.key)
-                plan = _made_anew(plan)
+                plan = plan.without_copies()
         return MadeStored(plan, self.limits)
 
     def _encoder(self, plan: Plan) -> Encoder:
@@ -256,6 +246,7 @@ class Extractor:
         if isinstance(plan, CoveragePlan):
             return [
                 *kind,
+                plan.has_mask,
                 [(item.grid.matrix.id, item.cells, item.sampling) for item in plan.images],
             ]
         # The layer says what else decides on pixels.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import repeat
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -12,6 +13,7 @@ from mastaba.errors import OverloadedError
 from mastaba_coverage.answer import blocks_of, check_tiles, fields_of, window_of
 from mastaba_coverage.errors import CoverageTooLargeError
 from mastaba_coverage.layout import TiffImage, TiffLayout, framed
+from mastaba_coverage.masks import masks_of
 from mastaba_coverage.sources import KEPT, READ_AT_A_TIME, WrittenTiles
 from mastaba_coverage.tags import image_fields, metadata_fields
 from mastaba_render.api.geotiff import place_fields
@@ -45,6 +47,7 @@ class MadeStored:
     Attributes:
         plan, limits: as given.
         fields: tags of each image.
+        masks: the mask of each image; None for images without masks.
         cost: upper estimate of the bytes that are held while the file is made.
         advice: what to request if the file exceeds its limit.
 
@@ -66,11 +69,12 @@ class MadeStored:
         check_tiles(plan, limits)
         self.plan, self.limits = plan, limits
         self._blocks = blocks_of(plan, limits)
-        self.fields = fields_of(plan, self._blocks)
+        self.fields = fields_of(plan, self._blocks[: len(plan.images)])
+        self.masks = masks_of(plan, self._blocks)
         # Decoded tiles of a row, tiles that are read together, and those of the file.
         row = min(plan.columns * cell * plan.grid.matrix.tile_height, KEPT)
         tiles = max(READ_AT_A_TIME, plan.shape.width * plan.shape.height * cell)
-        self.cost = _MEMORY + row + 3 * tiles
+        self.cost = _MEMORY + row * (1 + plan.has_mask) + 3 * tiles
 
     def sources(self) -> Sources:
         """Return the state of the stored tiles."""
@@ -95,7 +99,7 @@ class MadeDrawn:
         limits: of the answer.
 
     Attributes:
-        plan, limits, fields, cost, advice: as those of `MadeStored`.
+        plan, limits, fields, masks, cost, advice: as those of `MadeStored`.
     """
 
     advice = "request a smaller area, or larger cells"
@@ -103,6 +107,7 @@ class MadeDrawn:
     def __init__(self, plan: DrawnPlan, limits: CoverageLimits) -> None:
         coverage = plan.coverage
         self.plan, self.limits = plan, limits
+        self.masks: list[TiffImage | None] = [None] * len(plan.images)
         self.fields: list[list[Field]] = []
         for number, image in enumerate(plan.images):
             size = image.rows, image.columns
@@ -192,8 +197,8 @@ def made_file(made: Made) -> Body:
         sizes = [_write(spool, made, number) for number in reversed(range(len(made.fields)))]
         layout = TiffLayout(
             [
-                TiffImage(tags, WrittenTiles(np.array(found, np.int64)), plan.shape.is_tiled)
-                for tags, found in zip(made.fields, reversed(sizes), strict=True)
+                TiffImage(tags, WrittenTiles(np.array(found, np.int64)), plan.shape.is_tiled, mask)
+                for tags, found, mask in zip(made.fields, reversed(sizes), made.masks, strict=True)
             ]
         )
         body = HeadedBody(bytes(layout.head), spool)
@@ -220,16 +225,24 @@ def rows_of(made: Made) -> Iterator[Pixels]:
 
 
 def _write(spool: SpooledBody, made: Made, number: int) -> list[int]:
-    """Write the tiles of an image, and return the size of each; 0 for one that is left out."""
+    """Write the tiles of an image, each with that of its mask.
+
+    Returns:
+        the size of each tile of the image; 0 for one that is left out.
+    """
     sizes: list[int] = []
     waiting = bytearray()
-    for pixels in made.blocks(number):
+    mask = made.masks[number]
+    bits = repeat(b"") if mask is None else mask.source.tiles(0, len(mask.source.sizes))
+    for pixels, behind in zip(made.blocks(number), bits, strict=False):
         if pixels is None:
             sizes.append(0)
             continue
         encoded = made.plan.codec.encode(pixels)
         sizes.append(len(encoded))
         waiting += framed(encoded)
+        if behind:
+            waiting += framed(behind)
         if len(waiting) >= _WRITTEN:
             _append(spool, waiting, made)
             check_wanted()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from mastaba.api.catalogue import TILE_FORMATS, RasterSpecification
+from mastaba.api.catalogue import TILE_FORMATS, Pyramid, RasterSpecification
 from mastaba_coverage.block import TileBlock, TileIndices
 from mastaba_coverage.layout import TiffImage
 from mastaba_coverage.sampled import SampledTiles
@@ -20,11 +20,18 @@ from mastaba_render.api.geotiff import Field
 if TYPE_CHECKING:
     from mastaba_coverage.plan import CoveragePlan, ImagePlan
 
-_FORMAT: Final = TILE_FORMATS["TIFF_ZIP_UINT8"]
+MASK_FORMAT: Final = "TIFF_ZIP_UINT8"
+"""Format of the tiles of mask slabs."""
 _NOTHING: Final = 0
 _SOMETHING: Final = 255
 _MASK, _MASK_OF_OVERVIEW = 4, 5
 """Values of the tag NewSubfileType (TIFF 6.0, section 8)."""
+
+
+def mask_pyramid(pyramid: Pyramid) -> Pyramid:
+    """Return what the mask slabs of a raster pyramid would be by themselves."""
+    raster = RasterSpecification(1, (float(_NOTHING),), "gray")
+    return replace(pyramid, format=TILE_FORMATS[MASK_FORMAT], raster=raster)
 
 
 class MaskBlock(TileBlock):
@@ -42,6 +49,11 @@ class MaskBlock(TileBlock):
         self.tiles, self.sizes = image.tiles, image.sizes
         self._masks, self._full = masks, full
 
+    @property
+    def is_remote(self) -> bool:
+        """Whether reading waits for another machine."""
+        return self._masks.is_remote
+
     def read(self, places: Sequence[TileIndices]) -> list[bytes]:
         """Return the stored bytes of tiles; see `TileBlock.read`."""
         stored = [place for place in places if self._masks.has(place)]
@@ -49,8 +61,25 @@ class MaskBlock(TileBlock):
         return [found.get(place, self._full) for place in places]
 
 
-def mask_of(plan: CoveragePlan, image: ImagePlan, block: TileBlock, masks: TileBlock) -> TiffImage:
-    """Return the mask of an image: tiles of one bit, of the same shape as those of the image.
+def masks_of(plan: CoveragePlan, blocks: Sequence[TileBlock]) -> list[TiffImage | None]:
+    """Return the mask of each image: tiles of one bit, of the same shape as those of the image.
+
+    Args:
+        blocks: the stored tiles of each image, then those of each mask; see
+            `mastaba_coverage.answer.blocks_of`.
+
+    Returns:
+        None for each image if the file has no masks.
+    """
+    if not plan.has_mask:
+        return [None] * len(plan.images)
+    count = len(plan.images)
+    found = zip(plan.images, blocks[:count], blocks[count:], strict=True)
+    return [_mask_of(plan, image, block, masks) for image, block, masks in found]
+
+
+def _mask_of(plan: CoveragePlan, image: ImagePlan, block: TileBlock, masks: TileBlock) -> TiffImage:
+    """Return the mask of an image.
 
     Args:
         block: the stored tiles of the image.
@@ -59,19 +88,14 @@ def mask_of(plan: CoveragePlan, image: ImagePlan, block: TileBlock, masks: TileB
     reader, matrix = image.grid.reader.masks, image.grid.matrix
     assert reader is not None
     size = matrix.tile_width, matrix.tile_height
-    nodata = (float(_NOTHING),)
-    pyramid = replace(
-        plan.coverage.layer.pyramid,
-        format=_FORMAT,
-        raster=RasterSpecification(1, nodata, "gray"),
-    )
+    pyramid = mask_pyramid(plan.coverage.layer.pyramid)
     around = image.grid.around if image.grid.is_beyond(image.cells) else 0
     full = zlib.compress(bytes([_SOMETHING]) * (size[0] * size[1]))
     stored = StoredCells(
         MaskBlock(block, masks, full),
         StoredValues(pyramid, reader, around),
         size,
-        nodata,
+        (_NOTHING,),
         np.dtype(np.uint8),
     )
     target = image.cells, plan.shape, [0]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from mastaba_coverage.answer import block_kind, count_of_tiles, fields_of
 from mastaba_coverage.cells import Cells
+from mastaba_coverage.masks import mask_fields
 from mastaba_coverage.plan import MOST_COMPUTED, CoveragePlan
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ _HEADER: Final = 1024
 
 
 def side_of_parts(coverage: Coverage, limits: CoverageLimits) -> int:
-    """Return the side of parts of the finest level that are within the limits.
+    """Return the side of parts of the finest level that are within the limits, also with masks.
 
     Nothing is read, so this is about parts of which every tile is stored, and as large as tiles
     may be. The corners of parts are multiples of their side.
@@ -52,9 +54,11 @@ def _fits(coverage: Coverage, limits: CoverageLimits, side: int, number: int) ->
     top, left = number * height, number * width
     cells = Cells(top, top + height, left, left + width)
     plan = CoveragePlan.cog(coverage, cells, coverage.fields, most=MOST_COMPUTED)
+    if all(image.grid.reader.masks is not None for image in plan.images):
+        plan = replace(plan, has_mask=True)
     return (
         count_of_tiles(plan) <= limits.tiles
-        and sum(_slabs(image) for image in plan.images) <= limits.indices
+        and sum(map(_slabs, plan.images)) * (1 + plan.has_mask) <= limits.indices
         and _size(plan) <= limits.stream_bytes
     )
 
@@ -84,4 +88,7 @@ def _size(plan: CoveragePlan) -> int:
         growth = _GROWTH if image.is_copied else 1
         size += count * (int(tile * growth) + _PLACES)
         size += sum(len(field.packed) + _ENTRY for field in fields)
+        if plan.has_mask:
+            size += count * (-(-shape.width // 8) * shape.height + _PLACES)
+            size += sum(len(field.packed) + _ENTRY for field in mask_fields(plan, image))
     return size

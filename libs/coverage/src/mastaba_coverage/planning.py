@@ -99,13 +99,11 @@ def masked(plan: Plan) -> CoveragePlan:
     """Return the plan of a file that also says which cells have data.
 
     Raises:
-        InvalidParameterError: the layer has no masks, or the file is made before it is sent.
+        InvalidParameterError: the layer has no masks, or values are resampled or not in a GeoTIFF.
     """
-    if not isinstance(plan, CoveragePlan) or not plan.is_addressable:
+    if not isinstance(plan, CoveragePlan) or plan.format != "tiff":
         raise InvalidParameterError(
-            "only GeoTIFF whose tiles are copied or uncompressed has a mask: request a COG as it "
-            "is stored, or compression=none",
-            "mask",
+            "only GeoTIFF of stored cells has a mask: request their CRS and size", "mask"
         )
     if any(image.grid.reader.masks is None for image in plan.images):
         raise InvalidParameterError("the layer has no stored masks", "mask")

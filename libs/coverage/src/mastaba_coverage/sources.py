@@ -18,7 +18,10 @@ from mastaba_coverage.stored_values import StoredValues
 from mastaba_render.api.maps import Pixels, overlap
 
 READ_AT_A_TIME: Final = 8 * 1024**2
-"""Bytes of tiles that are read, or decoded, together."""
+"""Bytes of tiles that are read, or decoded, together: many, for storages on other machines."""
+_COPIED_AT_A_TIME: Final = 2 * 1024**2
+_DECODED_AT_A_TIME: Final = 256 * 1024
+"""The same of local storages: few, so that tiles need not wait long for the processor."""
 KEPT: Final = 64 * 1024**2
 """Bytes of decoded tiles that are kept for the next row of tiles of a file."""
 
@@ -64,10 +67,11 @@ class CopiedTiles(TileSource):
         self._blank = blank
 
     def tiles(self, first: int, stop: int) -> Iterator[bytes]:
+        most = READ_AT_A_TIME if self._block.is_remote else _COPIED_AT_A_TIME
         while first < stop:
             # At least one tile, however large.
             total = np.cumsum(self.sizes[first:stop])
-            count = max(1, int(np.searchsorted(total, READ_AT_A_TIME, side="right")))
+            count = max(1, int(np.searchsorted(total, most, side="right")))
             yield from self._group(first, first + count)
             first += count
 
@@ -216,7 +220,8 @@ class WindowTiles(PixelTiles):
         ).reshape(-1)
 
     def blocks(self, first: int = 0, stop: int | None = None) -> Iterator[Pixels | None]:
-        at_a_time = max(1, READ_AT_A_TIME // self.nbytes)
+        most = READ_AT_A_TIME if self._block.is_remote else _DECODED_AT_A_TIME
+        at_a_time = max(1, most // self.nbytes)
         stop = len(self.sizes) if stop is None else stop
         kept: dict[TileIndices, Pixels] = {}
         width = self._shape.width

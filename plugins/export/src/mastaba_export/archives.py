@@ -303,7 +303,8 @@ class _Pyramid(Archive):
             unit = self.plan.unit(number)
             level = self.plan.levels[unit.level]
             for row, column in level.source.places(unit.row, unit.column):
-                self.count += self._size(unit, level, row, column)[1] > 0
+                is_there = self._size(unit, level, row, column)[1] > 0
+                self.count += is_there and not level.is_mask
 
     def tile(self, unit: Unit, level: ExportLevel, row: int, column: int) -> bytes | None:
         offset, size = self._size(unit, level, row, column)
@@ -317,7 +318,8 @@ class _Pyramid(Archive):
         entry = self._levels[level.matrix.id]
         storage = entry["storage"]
         name = slab_path(unit.column, unit.row, storage["path_depth"])
-        path = self.path.parent / storage["image_directory"] / name
+        folder = storage["mask_directory" if level.is_mask else "image_directory"]
+        path = self.path.parent / folder / name
         if self._open is None or self._open[0] != path:
             self._open = path, path.read_bytes() if path.exists() else b""
         data = self._open[1]

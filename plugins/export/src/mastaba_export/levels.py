@@ -20,6 +20,7 @@ class ExportLevel:
         selection: its tiles.
         source: reads or draws them.
         rows, columns: of its blocks, in the order of work.
+        is_mask: whether the tiles are the masks of those of another level, in a smaller pyramid.
     """
 
     matrix: TileMatrix
@@ -28,3 +29,4 @@ class ExportLevel:
     source: StoredTiles | DrawnTiles
     rows: Integers
     columns: Integers
+    is_mask: bool = False

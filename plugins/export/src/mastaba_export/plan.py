@@ -23,6 +23,8 @@ from mastaba_coverage import (
     NotCopyableError,
     TiffOptions,
     extract,
+    mask_pyramid,
+    masked,
     offered_compressions,
     with_origin,
 )
@@ -78,7 +80,7 @@ class ExportPlan:
         layer: the layer.
         tile_matrix_set: of the tiles.
         kind: what the tiles are; None for tif and cog.
-        levels: coarse to fine; empty for tif and cog.
+        levels: coarse to fine; then the masks of a smaller pyramid. Empty for tif and cog.
         coverage: the raster of tif and cog; None for other formats.
         area: in the CRS of the set; None for the whole layer.
         site: has the services that know the sources of the layer; None names no sources.
@@ -114,7 +116,7 @@ class ExportPlan:
         """Number of selected tiles, stored or not."""
         if self.coverage is not None:
             return sum(self.raster_tiles.values())
-        return sum(level.selection.count for level in self.levels)
+        return sum(level.selection.count for level in self.levels if not level.is_mask)
 
     @property
     def raster_tiles(self) -> dict[str, int]:
@@ -252,6 +254,8 @@ def plan(request: ExportRequest, site: Site, *, names_sources: bool = True) -> E
             levels.append(one)
     if not levels:
         raise InvalidRequestError("the layer has no tiles in the area", "bbox")
+    if request.format == "pyramid":
+        levels += [mask for one in levels for mask in _masks_of(one, area, layer)]
     named = site if names_sources else None
     made = ExportPlan(request, layer, tile_matrix_set, kind, tuple(levels), area=area, site=named)
     if made.count > MOST_BLOCKS:
@@ -361,6 +365,17 @@ def _level(
     return ExportLevel(matrix, zoom, selection, source, rows[along], columns[along])
 
 
+def _masks_of(level: ExportLevel, area: Area | None, layer: Layer) -> list[ExportLevel]:
+    """Return the masks of a level, if it has any."""
+    source = level.source
+    if not isinstance(source, StoredTiles) or (masks := source.reader.masks) is None:
+        return []
+    found = replace(source, reader=masks, clip=None)
+    if source.clip is not None and area is not None:
+        found = found.clipped(area, mask_pyramid(layer.pyramid))
+    return [replace(level, source=found, is_mask=True)]
+
+
 def _blocks_around(limits: TileLimits, height: int, width: int) -> int:
     down = limits.max_row // height - limits.min_row // height + 1
     return down * (limits.max_col // width - limits.min_col // width + 1)
@@ -450,6 +465,24 @@ def _coverage_plan(request: ExportRequest, layer: Layer, site: Site) -> ExportPl
             made = CoveragePlan.cog(coverage, cells, coverage.fields, tiff)
         else:
             made = CoveragePlan.exact(coverage, grid, cells, coverage.fields, tiff)
+        if request.mask:
+            made = _masked(made, request)
     except InvalidParameterError as error:
         raise InvalidRequestError(str(error), error.parameter) from None
     return ExportPlan(request, layer, tile_matrix_set, None, (), made, area, site)
+
+
+def _masked(made: CoveragePlan, request: ExportRequest) -> CoveragePlan:
+    """Return the plan of a raster with the stored masks.
+
+    Raises:
+        InvalidRequestError: the tiles are compressed again.
+        InvalidParameterError: the layer has no masks.
+    """
+    if not made.is_addressable or request.area is not None:
+        raise InvalidRequestError(
+            "only tiles that are copied or not compressed have masks: remove area, fit and "
+            "compression, or use compression none",
+            "mask",
+        )
+    return masked(made)

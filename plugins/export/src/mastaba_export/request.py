@@ -33,6 +33,7 @@ _ONLY: Final = {
     "compression": COVERAGES,
     "predictor": COVERAGES,
     "fit": COVERAGES,
+    "mask": COVERAGES,
     "scheme": frozenset({"dir"}),
     "tile_compression": frozenset({"pmtiles"}),
     "dedup": frozenset({"pmtiles", "mbtiles"}),
@@ -60,6 +61,7 @@ class ExportRequest:
     compression: str = "stored"
     predictor: str | None = None
     fit: str = "tiles"
+    mask: bool = False
     style: str | None = None
     tms: str | None = None
     tile_format: str | None = None

@@ -185,8 +185,11 @@ def of_tiles(
             else:
                 one = _of_drawn(level, level.source, sizer)
                 is_drawn = True
-            found[level.matrix.id] = {"tiles": one.tiles, "bytes": one.payload}
-            tiles += one.tiles
+            entry = found.setdefault(level.matrix.id, {"tiles": 0, "bytes": 0})
+            entry["bytes"] += one.payload
+            if not level.is_mask:
+                entry["tiles"] += one.tiles
+                tiles += one.tiles
             payload += one.payload
             reads += one.reads
             source += one.source

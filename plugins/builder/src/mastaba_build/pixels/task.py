@@ -168,12 +168,13 @@ class SlabBuilder:
             stored = data.finish()
             size = len(stored)
             if self._target is not None:
-                if masks is not None:
-                    self._target.write(slab_key(self._plan, slab, "MASK"), masks.finish())
                 if numbers is not None:
                     facts, numbered_bytes = numbers.finish()
                     md5 = self._target.write(slab_key(self._plan, slab, SOURCE), numbered_bytes).md5
                     numbered = facts._replace(md5=md5)
+                if masks is not None:
+                    # Directly before the pixels: readers pair both.
+                    self._target.write(slab_key(self._plan, slab, "MASK"), masks.finish())
                 written = self._target.write(slab_key(self._plan, slab), stored)
         return SlabResult(
             slab,

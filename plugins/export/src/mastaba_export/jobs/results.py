@@ -100,6 +100,8 @@ class Results:
         if self.is_left_to_workers:
             return
         if self._remove_objects is not None:
+            # Whether or not the object store answers.
+            _remove_files(path)
             try:
                 self._remove_objects(identifier, path)
             except (MastabaError, OSError) as error:
@@ -138,6 +140,16 @@ class Results:
             raise DiskFullError(
                 f"the disk of the results is nearly full: {free} of {size} bytes are free"
             )
+
+
+def _remove_files(path: str) -> None:
+    """Remove the files of a job, but not the journals that say what it has uploaded."""
+    with suppress(OSError), os.scandir(path) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(entry.path, ignore_errors=True)
+            elif ".journal" not in entry.name and entry.name != _LOCK:
+                os.unlink(entry.path)
 
 
 def clean(queue: Queue, results: Results) -> None:

@@ -31,6 +31,7 @@ _TITLES: Final = {
     "compression": "Compression",
     "predictor": "Predictor",
     "fit": "Cells",
+    "mask": "Masks",
     "style": "Style",
     "tms": "Tile matrix set",
     "tile_format": "Format of drawn tiles",
@@ -73,7 +74,7 @@ PROCESSES: Final = {
             "Writes the stored values of an area into one GeoTIFF, as they are. Nothing is "
             "resampled.",
             ("cog", "tif"),
-            (*_AREA, "area", "format", "compression", "predictor", "fit"),
+            (*_AREA, "area", "format", "compression", "predictor", "fit", "mask"),
             takes_vectors=False,
         ),
         Process(

@@ -1,4 +1,4 @@
-"""A smaller pyramid: slabs as they are, those at the border with fewer tiles."""
+"""A smaller pyramid: slabs and their masks as they are, those at the border with fewer tiles."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from mastaba_coverage import MASK_FORMAT, mask_pyramid
 from mastaba_export.errors import DestinationError
 from mastaba_export.sources import Batch, StoredTiles
 from mastaba_export.writers.base import Writer, synchronise
@@ -55,7 +56,12 @@ class PyramidWriter(Writer):
             self._path(unit).unlink(missing_ok=True)
 
     def fetch(self, unit: Unit) -> Batch:
-        source = self.plan.levels[unit.level].source
+        batch = self._fetch(unit)
+        return replace(batch, count=0) if self.plan.levels[unit.level].is_mask else batch
+
+    def _fetch(self, unit: Unit) -> Batch:
+        level = self.plan.levels[unit.level]
+        source = level.source
         assert isinstance(source, StoredTiles)
         if source.is_whole(unit.row, unit.column):
             return source.slab(unit.row, unit.column)
@@ -66,7 +72,9 @@ class PyramidWriter(Writer):
         for tile in batch.tiles:
             place = tile.row % source.height * source.width + tile.column % source.width
             payloads[place] = tile.payload
-        pyramid, matrix = self.plan.layer.pyramid, self.plan.levels[unit.level].matrix
+        pyramid, matrix = self.plan.layer.pyramid, level.matrix
+        if level.is_mask:
+            pyramid = mask_pyramid(pyramid)
         slab = SlabAssembler(
             format=pyramid.format.name,
             channels=3 if pyramid.raster is None else pyramid.raster.channels,
@@ -151,8 +159,9 @@ class PyramidWriter(Writer):
             )
 
     def _path(self, unit: Unit) -> Path:
-        level = self.plan.levels[unit.level].matrix.id
-        return self._slabs / "DATA" / level / slab_path(unit.column, unit.row, _PATH_DEPTH)
+        level = self.plan.levels[unit.level]
+        folder = self._slabs / ("MASK" if level.is_mask else "DATA") / level.matrix.id
+        return folder / slab_path(unit.column, unit.row, _PATH_DEPTH)
 
     def _names(self) -> Iterator[str]:
         """Yield the slabs in the order of levels, below the directory of the pyramid."""
@@ -169,6 +178,7 @@ class PyramidWriter(Writer):
             LevelPlan(name, one.min_row, one.max_row, one.min_col, one.max_col)
             for name, one in limits.items()
         ]
+        masked = {level.matrix.id for level in plan.levels if level.is_mask}
         raster = pyramid.raster
         document = pyramid_descriptor(
             plan.tile_matrix_set.id,
@@ -178,11 +188,13 @@ class PyramidWriter(Writer):
             storage=lambda level: {
                 "type": "FILE",
                 "image_directory": f"{self.name}/DATA/{level}",
+                **({"mask_directory": f"{self.name}/MASK/{level}"} if level in masked else {}),
                 "path_depth": _PATH_DEPTH,
             },
             channels=3 if raster is None else raster.channels,
             nodata=None if raster is None else raster.nodata,
             interpolation=plan.layer.resampling,
+            mask_format=MASK_FORMAT if masked else None,
             tables=lambda level: map(_table, pyramid.levels[level].tables),
         )
         for entry in document["levels"]:

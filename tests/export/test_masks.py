@@ -1,0 +1,193 @@
+"""Masks of exports: in smaller pyramids, and in rasters with the option."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.coverage.ground import SET, TILE, Ground
+from tests.coverage.test_masks import MaskedGround, check, has_mask, mask_tile, read_mask
+
+from mastaba.api.catalogue import TILE_FORMATS
+from mastaba.wsgi import create_application
+from mastaba_coverage import Coverage, CoverageLimits, CoveragePlan, TiffOptions, extract
+from mastaba_export.errors import InvalidRequestError
+from mastaba_export.plan import ExportPlan, plan
+from mastaba_export.request import ExportRequest
+from mastaba_export.run import run
+from mastaba_export.selection import inside_of
+from mastaba_export.verify import verify
+from mastaba_render.api.decoding import TileDecoder
+from mastaba_writer.installation import write_installation
+
+BOX = [600300.0, 6798700.0, 600900.0, 6799500.0]
+AREA = {
+    "type": "Polygon",
+    "coordinates": [
+        [[600250.0, 6799600.0], [601000.0, 6799300.0], [600500.0, 6798500.0], [600250.0, 6799600.0]]
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MaskedGround]:
+    made = MaskedGround(tmp_path_factory.mktemp("ground"), "TIFF_JPG_UINT8", 3)
+    yield made
+    made.close()
+
+
+def planned(ground: Ground, **inputs: Any) -> ExportPlan:
+    request = ExportRequest.from_inputs({"layer": "ground", "crs": "EPSG:2154", **inputs})
+    return plan(request, ground.application.site)
+
+
+def reopened(folder: Path) -> Any:
+    """Return the application that serves a pyramid LOW of a folder, as its layer ``ground``."""
+    server = write_installation(
+        folder / "installation",
+        layers={"ground": json.loads((folder / "LOW.layer.json").read_text())},
+        tile_matrix_sets={"LAMB": SET},
+        services=["wmts"],
+    )
+    return create_application(str(server))
+
+
+def test_a_smaller_pyramid_has_its_masks(ground: MaskedGround, tmp_path: Path) -> None:
+    """Without them, what has no data would be white ground in whatever is made of it."""
+    made = planned(ground, format="pyramid", bbox=BOX)
+    estimate = made.estimate()
+    result = run(made, tmp_path / "LOW.json")
+    assert result.bytes == pytest.approx(estimate["bytes"], rel=0.02)
+    selected = sum(level.selection.count for level in made.levels if not level.is_mask)
+    assert made.tiles == selected
+    assert result.tiles == estimate["tiles"] <= selected
+    verified = verify(made, tmp_path / "LOW.json", deep=True)
+    assert verified.tiles == result.tiles
+    application = reopened(tmp_path)
+    readers = application.site.catalogue.readers["ground"]
+    limits = {level.matrix.id: level.selection.limits for level in made.levels}
+    count = 0
+    for name, reader in readers.items():
+        assert reader.masks is not None
+        for row in range(limits[name].min_row, limits[name].max_row + 1):
+            for column in range(limits[name].min_col, limits[name].max_col + 1):
+                tile = reader.masks.locate(row, column)
+                expected = mask_tile(name, row, column)
+                # The writer of these tests stores tiles without data in a slab that exists.
+                if tile is None:
+                    assert expected is None
+                    continue
+                decoder = TileDecoder(TILE_FORMATS["TIFF_ZIP_UINT8"], 1, TILE, TILE)
+                found = decoder.decode(tile.read())
+                assert np.array_equal(found, 0 * found if expected is None else expected)
+                count += 1
+    assert count > 60
+    # A coverage of it has the cells with data of the whole layer.
+    layer = application.site.catalogue.layers["ground"]
+    coverage = Coverage.of(layer, readers)
+    cells, tiff = coverage.finest.window, TiffOptions("none")
+    window = CoveragePlan.exact(coverage, coverage.finest, cells, coverage.fields, tiff)
+    path = tmp_path / "low.tif"
+    answer = extract(replace(window, has_mask=True), CoverageLimits())
+    path.write_bytes(b"".join(answer.pieces(0, answer.size)))
+    assert np.array_equal(read_mask(path), ground.valid("3", cells))
+    application.site.close_services()
+
+
+def test_masks_are_clipped_as_the_pixels_are(ground: MaskedGround, tmp_path: Path) -> None:
+    made = planned(ground, format="pyramid", area=AREA, clip=True, levels=["3"])
+    run(made, tmp_path / "LOW.json")
+    verify(made, tmp_path / "LOW.json", deep=True)
+    assert made.area is not None
+    application = reopened(tmp_path)
+    masks = application.site.catalogue.readers["ground"]["3"].masks
+    (level,) = (one for one in made.levels if one.is_mask)
+    rows, columns = level.selection.inside(level.selection.limits)
+    cut = 0
+    for row, column in zip(rows.tolist(), columns.tolist(), strict=True):
+        if not has_mask("3", row, column) or mask_tile("3", row, column) is None:
+            continue
+        inside = inside_of(made.area, level.matrix, row, column)
+        expected = mask_tile("3", row, column)
+        assert expected is not None
+        expected[~inside] = 0
+        decoder = TileDecoder(TILE_FORMATS["TIFF_ZIP_UINT8"], 1, TILE, TILE)
+        assert np.array_equal(decoder.decode(masks.locate(row, column).read()), expected)
+        cut += not inside.all()
+    assert cut > 5
+    application.site.close_services()
+
+
+def test_an_interrupted_export_goes_on_with_its_masks(ground: MaskedGround, tmp_path: Path) -> None:
+    made = planned(ground, format="pyramid", bbox=BOX)
+    whole = run(made, tmp_path / "WHOLE.json")
+    part = tmp_path / "part"
+    part.mkdir()
+    stops = 0
+    while not run(
+        made, part / "LOW.json", resume=stops > 0, should_stop=_every(made.count // 3), threads=1
+    ).is_complete:
+        stops += 1
+    assert stops >= 2
+    for kind in ("DATA", "MASK"):
+        found = {
+            path.relative_to(part / "LOW"): path.read_bytes()
+            for path in (part / "LOW" / kind).rglob("*.tif")
+        }
+        expected = {
+            path.relative_to(tmp_path / "WHOLE"): path.read_bytes()
+            for path in (tmp_path / "WHOLE" / kind).rglob("*.tif")
+        }
+        assert found == expected
+        assert found
+    assert whole.tiles > 0
+
+
+def _every(count: int) -> Any:
+    """Return what stops an export after so many units."""
+    left = iter([False] * count)
+    return lambda: next(left, True)
+
+
+@pytest.mark.parametrize(("form", "compression"), [("cog", "stored"), ("tif", "none")])
+def test_rasters_have_masks_with_the_option(
+    ground: MaskedGround, form: str, compression: str, tmp_path: Path
+) -> None:
+    made = planned(ground, format=form, mask=True, compression=compression, bbox=BOX)
+    path = tmp_path / "one.tif"
+    result = run(made, path)
+    assert made.coverage is not None
+    assert np.array_equal(read_mask(path), ground.valid("3", made.coverage.cells))
+    assert result.bytes == made.estimate()["bytes"]
+    verify(made, path, deep=True)
+    if form == "cog":
+        check(path)
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [{"compression": "deflate"}, {"fit": "exact"}, {"area": AREA}],
+    ids=["compressed", "exact", "polygons"],
+)
+def test_rasters_that_are_compressed_again_have_no_masks(
+    ground: MaskedGround, inputs: dict[str, Any]
+) -> None:
+    with pytest.raises(InvalidRequestError, match="copied or not compressed") as found:
+        planned(ground, format="cog", mask=True, **inputs)
+    assert found.value.parameter == "mask"
+
+
+def test_layers_without_masks_have_none(tmp_path: Path) -> None:
+    made = Ground(tmp_path)
+    with pytest.raises(InvalidRequestError, match="no stored masks") as found:
+        planned(made, format="cog", mask=True)
+    assert found.value.parameter == "mask"
+    with pytest.raises(InvalidRequestError, match="mask is an input of cog, tif only"):
+        planned(made, format="pyramid", mask=True)
+    assert not any(level.is_mask for level in planned(made, format="pyramid").levels)
+    made.close()
