@@ -20,6 +20,9 @@ MAX_INDEX_BYTES: Final = 64 * 1024 * 1024
 UNVERSIONED_VALIDITY: Final = 60.0
 """Seconds for which an index without a version is cached at most."""
 
+_CROWDED: Final = 0.75
+"""Share of a cache that is used when its indices begin to be put in the order of their use."""
+
 
 class IndexCache:
     """Caches the most recently used indices.
@@ -62,6 +65,7 @@ class IndexCache:
         self._lock = threading.Lock()
         self._entries: OrderedDict[Hashable, tuple[float, TileIndex]] = OrderedDict()
         self._used = 0
+        self._is_crowded = False
         self._flights: dict[Hashable, Future[TileIndex]] = {}
         self.hits = 0
         self.misses = 0
@@ -148,7 +152,10 @@ class IndexCache:
         if entry[0] <= self._clock():
             self._remove(key)
             return None
-        self._entries.move_to_end(key)
+        # In a cache with room the order does not matter, and a change reaches for neighbours that
+        # are not in the caches of the processor.
+        if self._is_crowded:
+            self._entries.move_to_end(key)
         # As `count_hit`: a call less for each tile.
         self.hits += 1
         if (notes := trace.local.trace) is not None:
@@ -185,5 +192,7 @@ class IndexCache:
         validity = self._validity if index.version else min(self._validity, UNVERSIONED_VALIDITY)
         self._entries[key] = (self._clock() + validity, index)
         self._used += index.nbytes
+        taken = max(len(self._entries) / self._size, self._used / self._most_bytes)
+        self._is_crowded = taken > _CROWDED
         while len(self._entries) > self._size or self._used > self._most_bytes:
             self._remove(next(iter(self._entries)))
