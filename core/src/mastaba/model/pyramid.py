@@ -82,9 +82,9 @@ class Level:
         limits: the tiles that may exist; nothing is read outside.
         tables: of vector levels.
         limits_from: file, or file and key, that set the limits; see `limits_set_by`.
-        position: of the level in ``levels`` of that file, if its limits are from there.
         window: width and height of the data in pixels, from the corner of the matrix; None if all
             pixels of tiles may be data. What is beyond pads the tiles.
+        position: of the level in ``levels`` of that file, if its limits are from there.
     """
 
     matrix: TileMatrix
@@ -93,8 +93,8 @@ class Level:
     limits: TileLimits
     tables: tuple[Table, ...] = ()
     limits_from: str = ""
-    position: int | None = None
     window: tuple[int, int] | None = None
+    position: int | None = None
 
     @property
     def limits_set_by(self) -> str:

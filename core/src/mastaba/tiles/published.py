@@ -135,33 +135,32 @@ class MatrixTiles:
     """The tiles of one layer in one tile matrix.
 
     Attributes:
-        of_layer: the tiles of the layer.
+        layer: the layer.
         link: the set that contains the matrix.
         matrix: the tile matrix.
         limits: limits of the tiles offered.
+        tiles: the tiles of all layers.
+        styles: identifiers of the styles.
         default: publisher of tiles in the stored format, for requests without a style.
-        plain: publisher of styles without one of their own.
-        coloured: publishers of other styles, by identifier.
+        plain: publisher for all styles but those in ``coloured``.
+        coloured: publishers for styles with a palette, by identifier.
     """
 
-    of_layer: LayerTiles
+    layer: Layer
     link: TileMatrixSetLink
     matrix: TileMatrix
     limits: TileLimits
+    tiles: Tiles
+    styles: tuple[str, ...]
     default: Publisher
     plain: Publisher
     coloured: Mapping[str, Publisher]
 
     @property
-    def layer(self) -> Layer:
-        """The layer."""
-        return self.of_layer.layer
-
-    @property
     def publishers(self) -> dict[str, Publisher]:
         """The publishers in the stored format, by style identifier and `DEFAULT_STYLE`."""
-        plain = dict.fromkeys(self.of_layer.styles, self.plain)
-        return {**plain, DEFAULT_STYLE: self.default, **self.coloured}
+        plain = dict.fromkeys(self.styles, self.plain)
+        return {**plain, **self.coloured, DEFAULT_STYLE: self.default}
 
     def find(self, style: str) -> Publisher | None:
         """Return what answers the tiles in the stored format; None if there is no such style.
@@ -171,20 +170,17 @@ class MatrixTiles:
         """
         if style == DEFAULT_STYLE:
             return self.default
-        return self.coloured.get(style) or (self.plain if style in self.of_layer.styles else None)
+        return self.coloured.get(style) or (self.plain if style in self.styles else None)
 
     def publisher(self, style: str) -> Publisher:
-        """Return what answers the tiles in the stored format.
-
-        Args:
-            style: identifier or `DEFAULT_STYLE`. Only palettes change stored tiles.
+        """Return what answers the tiles in the stored format, as `find`.
 
         Raises:
             UnknownNameError: the layer has no such style.
         """
         found = self.find(style)
         if found is None:
-            noun = self.of_layer.service.noun
+            noun = self.tiles.noun
             raise UnknownNameError(f"the {noun} has no style {printable(style)}", "style")
         return found
 
@@ -208,7 +204,7 @@ class MatrixTiles:
             UnknownNameError: the layer has no such style.
         """
         self.publisher(style)  # raises
-        layer, tiles = self.layer, self.of_layer.service
+        layer, tiles = self.layer, self.tiles
         found = layer.style(style) if style else tiles.default_style(layer)
         matrix, missing = self.matrix.id, tiles.missing_status
         publisher: Publisher = drawing.load("tiles.pictures").PictureTilePublisher(
@@ -222,8 +218,6 @@ class LayerTiles:
 
     Attributes:
         layer: the layer.
-        service: the tiles of all layers.
-        styles: identifiers of the styles.
         is_vector: whether the tiles contain features instead of pixels.
         media_type: of the stored tiles, in lower case.
         extensions: file name extensions of the tiles in paths.
@@ -238,8 +232,7 @@ class LayerTiles:
         self.media_type = tile_format.media_type.lower()
         self.extensions = frozenset((tile_format.extension, *tile_format.extension_aliases))
         self.pictures = picture_formats(layer, service.site)
-        self.service = service
-        self.styles = tuple(style.identifier for style in layer.styles)
+        self._service = service
         # Filled for each set on its first request: stored tiles need no rendering.
         self._sets: dict[str | None, dict[str, MatrixTiles]] = {}
 
@@ -262,7 +255,7 @@ class LayerTiles:
             raise TileNotFoundError("no tile is stored here", self.layer.missing_headers)
         if tile_matrix in self.links[tile_matrix_set].tile_matrix_set.matrices:
             raise TileOutOfRangeError(
-                f"the {self.service.noun} has no tiles in the tile matrix {name}", ["tile_matrix"]
+                f"the {self._service.noun} has no tiles in the tile matrix {name}", ["tile_matrix"]
             )
         raise UnknownNameError(f"there is no tile matrix {name}", "tile_matrix")
 
@@ -276,7 +269,7 @@ class LayerTiles:
             found.setdefault(link.tile_matrix_set.id, link)
         for link in offered:
             found.setdefault(link.levels_id, link)
-            found.setdefault(self.service.aliases.get(link.tile_matrix_set.id), link)
+            found.setdefault(self._service.aliases.get(link.tile_matrix_set.id), link)
         return found
 
     def link(self, name: str | None) -> TileMatrixSetLink:
@@ -289,7 +282,7 @@ class LayerTiles:
         link = self.links.get(name)
         if link is None:
             unknown = f"is not offered in a tile matrix set {printable(name or '')}"
-            raise UnknownNameError(f"the {self.service.noun} {unknown}", "tile_matrix_set")
+            raise UnknownNameError(f"the {self._service.noun} {unknown}", "tile_matrix_set")
         if link is not self.links[None] and not drawing.can_draw():
             raise RendererMissingError
         return link
@@ -303,7 +296,7 @@ class LayerTiles:
         """
         # Without mastaba-render, there may be no encoder that knows its extension.
         name = "jpeg" if requested == "jpg" else requested.removeprefix("image/")
-        is_picture = f"image/{name}" in self.service.site.catalogue.settings.tile_formats
+        is_picture = f"image/{name}" in self._service.site.catalogue.settings.tile_formats
         if is_picture and not self.is_vector and not drawing.can_draw():
             return RendererMissingError()
         return UnsupportedFormatError(message, parameter)
@@ -311,9 +304,16 @@ class LayerTiles:
     def _open(self, name: str | None) -> dict[str, MatrixTiles]:
         link = self.link(name)
         matrices = link.tile_matrix_set.matrices
+        styles = tuple(style.identifier for style in self.layer.styles)
         opened = self._sets[name] = {
             matrix: MatrixTiles(
-                self, link, matrices[matrix], limits, *self._publishers(link, matrix)
+                self.layer,
+                link,
+                matrices[matrix],
+                limits,
+                self._service,
+                styles,
+                *self._publishers(link, matrix),
             )
             for matrix, limits in link.limits.items()
             # Variants of the layer may have more levels.
@@ -324,15 +324,15 @@ class LayerTiles:
     def _publishers(
         self, link: TileMatrixSetLink, matrix: str
     ) -> tuple[Publisher, Publisher, Mapping[str, Publisher]]:
-        """Return the publishers of one matrix: default, plain, and of styles with a palette."""
-        layer, site, missing = self.layer, self.service.site, self.service.missing_status
+        """Return the publishers of one matrix: default, plain and coloured."""
+        layer, site, missing = self.layer, self._service.site, self._service.missing_status
         create: Callable[[Style | None], Publisher]
         if link is self.links[None]:
             reader = site.catalogue.readers_of(layer)[matrix]
             table = site.catalogue.variants.get(layer.id)
             kind: Callable[..., TilePublisher] = TilePublisher
             if table is not None and table.tile_publisher is not None:
-                kind = partial(table.tile_publisher, service=self.service)
+                kind = partial(table.tile_publisher, service=self._service)
             create = partial(kind, layer, reader, missing_status=missing)
         else:
             derived = drawing.load("tiles.derived").DerivedTilePublisher
@@ -340,12 +340,11 @@ class LayerTiles:
         plain = create(None)
         if not layer.pyramid.takes_palettes:
             return plain, plain, NOTHING
-        coloured = {
-            style.identifier: create(style) if style.palette else plain
-            for style in reversed(layer.styles)  # the first of duplicate identifiers counts
-        }
-        default = self.service.default_style(layer)
-        return coloured[default.identifier] if default else plain, plain, coloured
+        # The first of duplicate identifiers counts.
+        styles = {style.identifier: style for style in reversed(layer.styles)}
+        coloured = {name: create(style) for name, style in styles.items() if style.palette}
+        default = self._service.default_style(layer)
+        return coloured.get(default.identifier, plain) if default else plain, plain, coloured
 
 
 class Tiles:
