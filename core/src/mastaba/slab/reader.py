@@ -70,7 +70,7 @@ class LevelReader(TileReader):
         # layer. It includes the size of the slabs, which an index depends on.
         name = f"{storage.full_name}/{layout!r}/{level.tiles_per_width}x{level.tiles_per_height}"
         # There may be many readers, and locations are long.
-        digest = blake2b(name.encode(), digest_size=12).hexdigest()
+        digest = blake2b(name.encode(), digest_size=12).digest()
         super().__init__(level, storage, indices, digest)
         self._layout, self._packs, self._open_container = layout, packs, open_container
         self._masks = masks
