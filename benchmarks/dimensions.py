@@ -130,9 +130,11 @@ def _served(
     }
 
     def read_all(name: str) -> None:
-        random.Random(2).shuffle(every[name])
-        file, done = _paths(folder, name, every[name]), 0
+        chooser, done = random.Random(2), 0
         while done < 6 * len(every[name]) * options.workers:
+            # A run may be too short for all of them, and begins with the first.
+            chooser.shuffle(every[name])
+            file = _paths(folder, name, every[name])
             done += run_wrk(target.address, file, 8, 5.0)["requests"]
 
     try:

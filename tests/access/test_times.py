@@ -98,6 +98,20 @@ def test_names_of_hidden_values_are_unknown(limited: Catalogue, name: str) -> No
         limited.resolve(name)
 
 
+def test_what_only_a_view_has_opened_is_open(tmp_path: Path) -> None:
+    site, gate = opened(tmp_path)
+    found = view(gate, site, "wms")
+    assert colour(found, time="1950") == colour_of(0)
+    states = site.catalogue.variants["ORTHO"].states()
+    # The view has opened its default too.
+    assert states == {
+        "ORTHO;time=1950": "open",
+        "ORTHO;time=1975": "known",
+        "ORTHO;time=1999": "open",
+        "ORTHO;time=2023": "known",
+    }
+
+
 def test_names_that_others_have_asked_for_are_still_unknown(tmp_path: Path) -> None:
     """The names of all values were worked out before the view was made."""
     limit = {"what": {"layers": ["ORTHO"]}, "limit": {"time": ["1975", ""]}}

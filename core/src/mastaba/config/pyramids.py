@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from functools import partial
+from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -25,6 +25,7 @@ from mastaba_storage.path import ResourcePath
 
 _MASKS: Final = "TIFF_ZIP_UINT8"
 """Format of mask slabs; others are ignored."""
+_shared_limits = lru_cache(maxsize=4096)(TileLimits)
 
 
 class PyramidLoader(LoadedOnce[ResourcePath, OpenedContainer]):
@@ -62,7 +63,7 @@ class PyramidLoader(LoadedOnce[ResourcePath, OpenedContainer]):
                 faults.error(f"{at}.id", f"duplicate level {identifier!r}", "remove one of them")
                 continue
             with faults.attempt():
-                levels[identifier] = _level(entry, tile_matrix_set, at, faults)
+                levels[identifier] = _level(entry, tile_matrix_set, position, faults)
             with faults.attempt():
                 place = entry["storage"]
                 if document.get("mask_format") != _MASKS:
@@ -177,8 +178,9 @@ def _raster(
 
 
 def _level(
-    document: dict[str, Any], tile_matrix_set: TileMatrixSet, at: str, faults: FileFaults
+    document: dict[str, Any], tile_matrix_set: TileMatrixSet, position: int, faults: FileFaults
 ) -> Level:
+    at = f"$.levels[{position}]"
     matrix = tile_matrix_set.matrices.get(document["id"])
     if matrix is None:
         reason = f"{document['id']!r} is not a matrix of {tile_matrix_set.id}"
@@ -192,7 +194,8 @@ def _level(
         tiles_per_height=int(document["tiles_per_height"]),
         limits=limits,
         tables=tuple(_table(table) for table in document.get("tables", ())),
-        limits_from=f"{faults.file}: {at}.tile_limits",
+        limits_from=faults.file,
+        position=position,
     )
 
 
@@ -204,7 +207,8 @@ def _limits(document: dict[str, int], matrix: TileMatrix) -> TileLimits:
         return index if 0 <= index < size else edge
 
     width, height = matrix.matrix_width, matrix.matrix_height
-    return TileLimits(
+    # Most variants of a layer have the same.
+    return _shared_limits(
         inside("min_row", height, 0),
         inside("max_row", height, height - 1),
         inside("min_col", width, 0),

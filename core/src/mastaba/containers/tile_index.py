@@ -20,11 +20,13 @@ class TileIndex(ABC):
         key: key of the object.
         version: version of the object, see `mastaba.api.storages.ObjectStat`.
         modified: time of the last change in Unix seconds, or None.
+        expires: until when its cache uses it, in seconds of the clock of the cache. An index is in
+            one cache at most.
         identity: storage, key and version: equal only for equal bytes if the storage has versions.
     """
 
     word: ClassVar[str] = "file"
-    __slots__ = ("identity", "key", "modified", "storage", "version")
+    __slots__ = ("expires", "identity", "key", "modified", "storage", "version")
 
     def __init__(
         self,
@@ -37,6 +39,7 @@ class TileIndex(ABC):
         self.key = key
         self.version = version
         self.modified = modified
+        self.expires = 0.0
         self.identity = storage.full_name, key, version
 
     @property

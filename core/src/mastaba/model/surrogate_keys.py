@@ -33,9 +33,9 @@ def layer_key(identifier: str) -> str:
     return f"layer-{quote(identifier, '')}"
 
 
-def slab_key(identifier: str, level: str) -> str:
-    """Return the key of the tiles in a slab, without the column and row that follow."""
-    return f"slab-{quote(identifier, '')}/{quote(level, '')}/"
+def slab_key(identifier: str) -> str:
+    """Return the key of the tiles in a slab, without the level, column and row that follow."""
+    return f"slab-{quote(identifier, '')}/"
 
 
 def drawn_key(identifier: str) -> str:
@@ -56,12 +56,13 @@ def keys_within(layer: Layer, bbox: BoundingBox, limit: int = 5000) -> list[str]
 
 
 def _slabs_within(layer: Layer, bbox: BoundingBox) -> Iterator[str]:
+    of_layer = slab_key(layer.key)
     for name, level in layer.pyramid.levels.items():
         # Also outside the limits, which an update may have narrowed.
         tiles = level.matrix.limits_of(bbox)
         if tiles is None:
             continue
-        start = slab_key(layer.key, name)
+        start = f"{of_layer}{quote(name, '')}/"
         width, height = level.tiles_per_width, level.tiles_per_height
         for column in range(tiles.min_col // width, tiles.max_col // width + 1):
             for row in range(tiles.min_row // height, tiles.max_row // height + 1):

@@ -34,7 +34,7 @@ class SlabIndex(TileIndex):
     """
 
     word: ClassVar[str] = "slab"
-    __slots__ = ("_count", "_end", "_table")
+    __slots__ = ("_is_packed", "_table")
 
     def __init__(
         self,
@@ -62,9 +62,7 @@ class SlabIndex(TileIndex):
         table = data[HEADER_SIZE : index_length(tile_count)]
         packed = _packed(table, tile_count) if tile_count <= _MOST_PACKED else b""
         self._table = packed or table
-        # 0: the table is packed.
-        self._count = 0 if packed else tile_count
-        self._end = index_length(tile_count)
+        self._is_packed = bool(packed)
 
     @property
     def nbytes(self) -> int:
@@ -77,16 +75,17 @@ class SlabIndex(TileIndex):
         Raises:
             SlabFormatError: the entry is invalid.
         """
-        if self._count:
-            (offset,) = _NUMBER(self._table, 4 * number)
-            (size,) = _NUMBER(self._table, 4 * (self._count + number))
-        else:
-            begin, following = _PAIR(self._table, 4 * number)
+        table = self._table
+        if self._is_packed:
+            begin, following = _PAIR(table, 4 * number)
             offset = begin & ~15
             size = (following & ~15) - (begin & 15) - offset
+            return (offset, size) if size else None
+        (offset,) = _NUMBER(table, 4 * number)
+        (size,) = _NUMBER(table, len(table) // 2 + 4 * number)
         if size == 0:
             return None
-        if offset < self._end or size > MAX_TILE_SIZE:
+        if offset < HEADER_SIZE + len(table) or size > MAX_TILE_SIZE:
             raise SlabFormatError(
                 f"slab {self.name}: tile {number} has offset {offset} and size {size}"
             )
@@ -101,12 +100,14 @@ def _packed(table: bytes, tile_count: int) -> bytes:
 
     That is in the order of their numbers, each at the next multiple of 16. The result has a 32-bit
     number for each tile: its offset, plus the 0 to 15 bytes between its end and the next tile; and
-    a last number, the end of all. It is empty if tiles are stored otherwise.
+    a last number, the end of all. It is empty if an entry is invalid, or tiles are stored
+    otherwise.
     """
     numbers = Struct(f"<{tile_count}I")
     offsets, sizes = numbers.unpack_from(table), numbers.unpack_from(table, 4 * tile_count)
-    place = next((offset for offset, size in zip(offsets, sizes, strict=True) if size), 0)
-    if place % 16:
+    end = index_length(tile_count)
+    place = next((offset for offset, size in zip(offsets, sizes, strict=True) if size), 16 * end)
+    if place % 16 or place < end or max(sizes) > MAX_TILE_SIZE:
         return b""
     packed = []
     for offset, size in zip(offsets, sizes, strict=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from hashlib import blake2b
 
 from mastaba.containers.index_cache import IndexCache
 from mastaba.containers.reader import BlockKey, StoredTile, TileReader, again
@@ -53,7 +54,7 @@ class LevelReader(TileReader):
     """
 
     has_slabs = True
-    __slots__ = ("_masks", "_slabs", "_stored")
+    __slots__ = ("_layout", "_masks", "_open_container", "_packs", "_stored")
 
     def __init__(
         self,
@@ -67,22 +68,23 @@ class LevelReader(TileReader):
     ) -> None:
         # Layers on one pyramid share its indices: the key is the location of the slabs, not the
         # layer. It includes the size of the slabs, which an index depends on.
-        data = f"{storage.full_name}/{layout!r}/{level.tiles_per_width}x{level.tiles_per_height}"
-        super().__init__(level, storage, indices, data)
+        name = f"{storage.full_name}/{layout!r}/{level.tiles_per_width}x{level.tiles_per_height}"
+        # There may be many readers, and locations are long.
+        digest = blake2b(name.encode(), digest_size=12).digest()
+        super().__init__(level, storage, indices, digest)
+        self._layout, self._packs, self._open_container = layout, packs, open_container
         self._masks = masks
-        tile_count = self._width * self._height
-        self._slabs = LevelSlabs(data, tile_count, storage, layout, packs, open_container)
         self._stored: StoredIndices | None = None
         if indices.store is not None and storage.is_remote:
-            self._stored = indices.store.level(self._slabs)
+            count = self._width * self._height
+            slabs = LevelSlabs(name, count, storage, layout, packs, open_container)
+            self._stored = indices.store.level(slabs)
 
     def moved(self, storage: Storage, indices: IndexCache) -> LevelReader:
         """Return a reader of the same slabs with another storage and cache."""
-        slabs = self._slabs
         masks = self._masks and partial(self._masks, storage=storage, indices=indices)
-        return LevelReader(
-            self.level, slabs.layout, storage, indices, slabs.open_container, slabs.packs, masks
-        )
+        how = self._open_container, self._packs, masks
+        return LevelReader(self.level, self._layout, storage, indices, *how)
 
     @property
     def masks(self) -> LevelReader | None:
@@ -139,11 +141,12 @@ class LevelReader(TileReader):
     def key_of(self, slab: BlockKey) -> str:
         """Return the key of a slab in the level's storage, whether or not the slab exists."""
         _, slab_col, slab_row = slab
-        return self._slabs.layout.key(slab_col, slab_row)
+        return self._layout.key(slab_col, slab_row)
 
     def _load(self, slab: BlockKey) -> SlabIndex:
-        storage, key, open_container = self.storage, self.key_of(slab), self._slabs.open_container
-        wanted = ByteRange(0, index_length(self._slabs.tile_count))
+        storage, key, open_container = self.storage, self.key_of(slab), self._open_container
+        tile_count = self._width * self._height
+        wanted = ByteRange(0, index_length(tile_count))
         read = storage.read(key, wanted)
         if not read.data:
             raise ObjectNotFoundError(f"slab {key} is empty", storage=storage.full_name, key=key)
@@ -153,7 +156,7 @@ class LevelReader(TileReader):
             storage, key, read = follow(storage, key, read.data, wanted, open_container)
         index = SlabIndex(
             read.data,
-            self._slabs.tile_count,
+            tile_count,
             storage=storage,
             key=key,
             version=read.version,

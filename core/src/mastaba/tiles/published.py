@@ -139,27 +139,46 @@ class MatrixTiles:
         link: the set that contains the matrix.
         matrix: the tile matrix.
         limits: limits of the tiles offered.
-        publishers: of tiles in the stored format, by style identifier and `DEFAULT_STYLE`.
         tiles: the tiles of all layers.
+        styles: identifiers of the styles.
+        default: publisher of tiles in the stored format, for requests without a style.
+        plain: publisher for all styles but those in ``coloured``.
+        coloured: publishers for styles with a palette, by identifier.
     """
 
     layer: Layer
     link: TileMatrixSetLink
     matrix: TileMatrix
     limits: TileLimits
-    publishers: Mapping[str, Publisher]
     tiles: Tiles
+    styles: tuple[str, ...]
+    default: Publisher
+    plain: Publisher
+    coloured: Mapping[str, Publisher]
 
-    def publisher(self, style: str) -> Publisher:
-        """Return what answers the tiles in the stored format.
+    @property
+    def publishers(self) -> dict[str, Publisher]:
+        """The publishers in the stored format, by style identifier and `DEFAULT_STYLE`."""
+        plain = dict.fromkeys(self.styles, self.plain)
+        return {**plain, **self.coloured, DEFAULT_STYLE: self.default}
+
+    def find(self, style: str) -> Publisher | None:
+        """Return what answers the tiles in the stored format; None if there is no such style.
 
         Args:
             style: identifier or `DEFAULT_STYLE`. Only palettes change stored tiles.
+        """
+        if style == DEFAULT_STYLE:
+            return self.default
+        return self.coloured.get(style) or (self.plain if style in self.styles else None)
+
+    def publisher(self, style: str) -> Publisher:
+        """Return what answers the tiles in the stored format, as `find`.
 
         Raises:
             UnknownNameError: the layer has no such style.
         """
-        found = self.publishers.get(style)
+        found = self.find(style)
         if found is None:
             noun = self.tiles.noun
             raise UnknownNameError(f"the {noun} has no style {printable(style)}", "style")
@@ -171,7 +190,7 @@ class MatrixTiles:
         Args:
             style: identifier or `DEFAULT_STYLE`.
         """
-        found = self.publishers.get(style)
+        found = self.find(style)
         return found if isinstance(found, TilePublisher) else None
 
     def picture(self, style: str, media_type: str) -> Publisher:
@@ -285,14 +304,16 @@ class LayerTiles:
     def _open(self, name: str | None) -> dict[str, MatrixTiles]:
         link = self.link(name)
         matrices = link.tile_matrix_set.matrices
+        styles = tuple(style.identifier for style in self.layer.styles)
         opened = self._sets[name] = {
             matrix: MatrixTiles(
                 self.layer,
                 link,
                 matrices[matrix],
                 limits,
-                self._publishers(link, matrix),
                 self._service,
+                styles,
+                *self._publishers(link, matrix),
             )
             for matrix, limits in link.limits.items()
             # Variants of the layer may have more levels.
@@ -300,8 +321,10 @@ class LayerTiles:
         }
         return opened
 
-    def _publishers(self, link: TileMatrixSetLink, matrix: str) -> dict[str, Publisher]:
-        """Return the publishers of one matrix: one per palette, one for all other styles."""
+    def _publishers(
+        self, link: TileMatrixSetLink, matrix: str
+    ) -> tuple[Publisher, Publisher, Mapping[str, Publisher]]:
+        """Return the publishers of one matrix: default, plain and coloured."""
         layer, site, missing = self.layer, self._service.site, self._service.missing_status
         create: Callable[[Style | None], Publisher]
         if link is self.links[None]:
@@ -315,14 +338,13 @@ class LayerTiles:
             derived = drawing.load("tiles.derived").DerivedTilePublisher
             create = partial(derived, site, layer, link, matrix, missing_status=missing)
         plain = create(None)
-        has_palettes = layer.pyramid.takes_palettes
-        publishers: dict[str, Publisher] = {
-            style.identifier: create(style) if has_palettes and style.palette else plain
-            for style in reversed(layer.styles)  # the first of duplicate identifiers counts
-        }
+        if not layer.pyramid.takes_palettes:
+            return plain, plain, NOTHING
+        # The first of duplicate identifiers counts.
+        styles = {style.identifier: style for style in reversed(layer.styles)}
+        coloured = {name: create(style) for name, style in styles.items() if style.palette}
         default = self._service.default_style(layer)
-        publishers[DEFAULT_STYLE] = publishers[default.identifier] if default else plain
-        return publishers
+        return coloured.get(default.identifier, plain) if default else plain, plain, coloured
 
 
 class Tiles:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
 from mastaba.containers.reader import Delivery, StoredTile, TileReader
 from mastaba.errors import (
@@ -38,6 +40,7 @@ TILE: Final = "mastaba.tile"
 """Key in the WSGI environment: the stored tile, or reader, row and column of a missing one."""
 
 _GZIP_MAGIC = b"\x1f\x8b"
+_MOST_SHARED: Final = 1024
 _MAX_VECTOR_TILE = 64 * 1024 * 1024
 """Bytes; limits the size that a damaged vector tile can inflate to."""
 
@@ -53,11 +56,12 @@ class TilePublisher:
             layer sets another.
     """
 
-    # There may be one for each level of each of many variants.
+    # There may be one for each level of each of many variants, which share what they can: memory
+    # that many tiles need stays in the caches of the processor.
     __slots__ = (
-        *("_all_limits", "_coding", "_decoded_size", "_deliver", "_etag_suffix", "_fields"),
-        *("_inline", "_is_coded", "_keys", "_limits", "_locate", "_may_be_gzip", "_media_type"),
-        *("_missing_status", "_palette", "_requires_coding", "_type_of", "layer", "reader"),
+        *("_all_limits", "_coding", "_deliver", "_etag_suffix", "_fields", "_inline", "_is_coded"),
+        *("_is_remote", "_keys", "_level", "_limits", "_may_be_gzip", "_missing_status"),
+        *("_palette", "_requires_coding", "_type_of", "layer", "reader"),
     )
 
     def __init__(
@@ -65,42 +69,31 @@ class TilePublisher:
     ) -> None:
         self.layer = layer
         self.reader = reader
-        self._locate = reader.known if reader.storage.is_remote else reader.locate
+        self._is_remote = reader.storage.is_remote
         tile_format = layer.pyramid.format
         self._missing_status = layer.missing_tile_status or missing_status
         self._limits = reader.level.limits
         # Further tiles, which other variants of the layer have, are missing in this one.
         self._all_limits = layer.tile_limits.get(reader.level.matrix.id, self._limits)
-        self._media_type = tile_format.media_type
         self._coding = reader.coding or tile_format.content_encoding
         self._is_coded = bool(reader.coding)
         self._requires_coding = reader.requires_coding
         self._may_be_gzip = tile_format.is_vector and not self._is_coded
-        matrix = reader.level.matrix
-        # Limits the size that a damaged tile can inflate to: four channels of four bytes.
-        self._decoded_size = 16 * matrix.tile_width * matrix.tile_height
         # A palette is inserted only into one-channel PNG.
         self._palette = style.palette if style and layer.pyramid.takes_palettes else None
-        self._deliver, suffix = _delivery(layer, reader, self._palette)
+        self._deliver, self._etag_suffix = _delivery(layer, reader, self._palette)
         self._type_of = None if self._palette else reader.type_of
-        # Nodes that read different descriptors have different ETags, even for equal slabs.
-        self._etag_suffix = f"-{layer.pyramid.generation}{suffix}"
-        self._fields = [("Content-Type", tile_format.media_type)]
-        if self._type_of is not None:
-            # Each tile has its own, and a 304 none: caches would store it.
-            self._fields = []
-        value = (not self._palette and layer.stored_cache_control) or layer.cache_control
-        if value:
-            self._fields.append(("Cache-Control", value))
-        if self._coding or self._may_be_gzip:
-            self._fields.append(("Vary", "Accept-Encoding"))
-        self._fields += layer.headers
-        # Followed by the place of the slab: an update concerns some slabs of a layer.
-        self._keys = ""
-        if layer.surrogate_keys:
-            slab = slab_key(layer.key, reader.level.matrix.id)
-            self._keys = " ".join((*layer.surrogate_keys, slab))
-        self._inline = ("Content-Disposition", content_disposition(tile_format.media_type))
+        self._fields, self._inline = _shared_fields(
+            tile_format.media_type,
+            (not self._palette and layer.stored_cache_control) or layer.cache_control,
+            layer.headers,
+            has_type=self._type_of is None,
+            varies=bool(self._coding) or self._may_be_gzip,
+        )
+        self._keys = _shared_keys(layer.surrogate_keys, layer.key)
+        name = reader.level.matrix.id
+        quoted = quote(name, "")
+        self._level = name if name == quoted else quoted
 
     def respond(self, request: Request, tile_row: int, tile_col: int) -> Response:
         """Return a tile, 304 if the client already has it, or the status for missing tiles.
@@ -124,13 +117,16 @@ class TilePublisher:
             if isinstance(environ[FAILURE], ObjectNotFoundError):
                 return self._missing()
             raise environ[FAILURE]
-        tile = self.reader.expect(tile_row, tile_col)
+        reader = self.reader
+        expect = reader.expect if self._is_remote else reader.locate
+        tile = expect(tile_row, tile_col)
         if tile is None:
             return self._missing()
         environ[TILE] = tile
         disposition = self._inline
         if "filename" in request.query_string.lower() and (name := request.query.get("filename")):
-            disposition = ("Content-Disposition", content_disposition(self._media_type, name))
+            media_type = self.layer.pyramid.format.media_type
+            disposition = ("Content-Disposition", content_disposition(media_type, name))
         try:
             return self._response(tile, environ, disposition)
         except ObjectNotFoundError:
@@ -157,7 +153,7 @@ class TilePublisher:
     def surrogate_keys(self, tile_row: int, tile_col: int) -> str:
         """Return the keys of a tile for caches, separated by spaces; empty if they are off."""
         (_, column, row), _ = self.reader.place_of(tile_row, tile_col)
-        return self._keys and f"{self._keys}{column}/{row}"
+        return self._keys and f"{self._keys}{self._level}/{column}/{row}"
 
     def find(self, headers: Mapping[str, Any], tile_row: int, tile_col: int) -> Response | None:
         """Return the response of `respond` if the tile is easily found, or else None.
@@ -177,7 +173,9 @@ class TilePublisher:
             and limits.min_col <= tile_col <= limits.max_col
         ):
             return None
-        tile = self._locate(tile_row, tile_col)
+        reader = self.reader
+        locate = reader.known if self._is_remote else reader.locate
+        tile = locate(tile_row, tile_col)
         return None if tile is None else self._response(tile, headers, self._inline)
 
     def _response(
@@ -194,7 +192,9 @@ class TilePublisher:
                     f"this tile is only sent in the content coding {self._coding}",
                     headers=[("Vary", "Accept-Encoding")],
                 )
-        suffix = self._etag_suffix + "-id" if decode else self._etag_suffix
+        # Nodes that read different descriptors have different ETags, even for equal slabs.
+        generation = self.layer.pyramid.generation
+        suffix = f"-{generation}{self._etag_suffix}{'-id' if decode else ''}"
         if headers.get("HTTP_IF_NONE_MATCH") or headers.get("HTTP_IF_MODIFIED_SINCE"):
             tile.confirm()
             fields = self._validators(tile, suffix)
@@ -220,11 +220,14 @@ class TilePublisher:
         elif self._coding and not decode:
             fields.append(("Content-Encoding", self._coding))
         elif decode and not self._is_coded:
-            body = _inflated(tile, body, zlib.MAX_WBITS, self._decoded_size)
+            # Four channels of four bytes.
+            matrix = self.reader.level.matrix
+            largest = 16 * matrix.tile_width * matrix.tile_height
+            body = _inflated(tile, body, zlib.MAX_WBITS, largest)
         return Response(200, fields, body)
 
     def _validators(self, tile: StoredTile, suffix: str) -> Headers:
-        fields = self._fields.copy()
+        fields = [*self._fields]
         version = tile.version
         if version is not None:
             fields.append(("ETag", f'"{version}{suffix}"'))
@@ -233,7 +236,7 @@ class TilePublisher:
             fields.append(("Last-Modified", last_modified(int(modified))))
         if self._keys:
             _, column, row = tile.slab
-            fields.append((SURROGATE_KEY, f"{self._keys}{column}/{row}"))
+            fields.append((SURROGATE_KEY, f"{self._keys}{self._level}/{column}/{row}"))
         return fields
 
     def _missing(self) -> Response:
@@ -305,6 +308,39 @@ def _is_fresh(headers: Mapping[str, Any], tile: StoredTile, fields: Headers) -> 
     if if_none_match:
         return any(name == "ETag" and etag_matches(if_none_match, value) for name, value in fields)
     return not_modified_since(headers.get("HTTP_IF_MODIFIED_SINCE"), tile.modified)
+
+
+@lru_cache(maxsize=_MOST_SHARED)
+def _shared_fields(
+    media_type: str,
+    cache_control: str | None,
+    headers: tuple[tuple[str, str], ...],
+    *,
+    has_type: bool,
+    varies: bool,
+) -> tuple[tuple[tuple[str, str], ...], tuple[str, str]]:
+    """Return the headers that all tiles of some publishers have, and Content-Disposition.
+
+    Args:
+        headers: of the layer.
+        has_type: whether all tiles have the media type. If each tile has its own, a 304 has none:
+            caches would store it.
+    """
+    fields = [("Content-Type", media_type)] if has_type else []
+    if cache_control:
+        fields.append(("Cache-Control", cache_control))
+    if varies:
+        fields.append(("Vary", "Accept-Encoding"))
+    return (*fields, *headers), ("Content-Disposition", content_disposition(media_type))
+
+
+@lru_cache(maxsize=_MOST_SHARED)
+def _shared_keys(keys: tuple[str, ...], layer: str) -> str:
+    """Return the surrogate keys of tiles of a layer, the last one up to the level in it, if any.
+
+    It is followed by the place of the slab: an update concerns some slabs of a layer.
+    """
+    return " ".join((*keys, slab_key(layer))) if keys else ""
 
 
 def _delivery(

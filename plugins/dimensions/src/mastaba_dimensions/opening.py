@@ -84,7 +84,7 @@ class Opener:
         self._opened = source.opened
         self._layer = layer
         # What all variants share; another table of the layer may have the same.
-        self._digest = digest_of(
+        self._digest = self._of_all = digest_of(
             source.layer.generation, sorted(layer.tile_limits.items()), layer.id
         )
         self._lock = threading.Lock()
@@ -166,7 +166,7 @@ class Opener:
             ReplacedError: it was replaced after that.
             OverloadedError: it cannot be opened at the moment.
         """
-        key = variant.key, variant.stamp, self._digest
+        key = variant.key, variant.stamp, self._of_all, self._digest
         found = self._opened.get(key)
         if found is not None:
             return found
@@ -211,20 +211,16 @@ class Opener:
 
     def states(self, variants: Iterable[Variant]) -> dict[str, str]:
         """Return what variants are in this process, by their keys; see `VariantTable.states`."""
-        opened = {(one.key, one.generation) for one in self._opened.values()}
-        keys = {key for key, _ in opened}
+        # Also those that only views with fewer values have opened.
+        opened = {key[:3] for key in self._opened}
         found = {}
         for one in variants:
-            # Digests only of those that may be open: there may be many others.
-            if one.key in keys and (one.key, self._generation_of(one)) in opened:
+            if (one.key, one.stamp, self._of_all) in opened:
                 found[one.key] = "open"
             else:
                 has_failed = self._failed.get((one.key, one.stamp)) is not None
                 found[one.key] = "faulty" if has_failed else "known"
         return found
-
-    def _generation_of(self, variant: Variant) -> str:
-        return digest_of(self._digest, variant.key, variant.stamp)
 
     def read(self, variant: Variant) -> Layer:
         """Open a variant, which is not kept.
@@ -249,7 +245,7 @@ class Opener:
             interval=variant.interval,
             native_bbox=whole.native_bbox,
             geographic_bbox=whole.geographic_bbox,
-            generation=self._generation_of(variant),
+            generation=digest_of(self._digest, variant.key, variant.stamp),
             **variant.changes,
         )
         return opened

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections import OrderedDict
+from collections.abc import Iterator
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
@@ -49,6 +50,11 @@ class Recent(Generic[T]):
                 _, (_, forgotten) = self._kept.popitem(last=False)
                 self._size -= forgotten
         return value
+
+    def __iter__(self) -> Iterator[Any]:
+        """Return an iterator over all keys at present."""
+        with self._lock:
+            return iter(list(self._kept))
 
     def values(self) -> list[T]:
         """Return all values."""

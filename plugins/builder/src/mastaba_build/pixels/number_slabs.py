@@ -21,14 +21,16 @@ _KEPT = 1024
 _LEVEL = 8
 _MEMORY = 4
 """Of zlib. Small tables stay in the caches of the processor, and these tiles have few strings."""
+_SHORT = 512
+"""Bytes. Seams that cross few rows are so short at once, and zlib would save a tenth of them."""
 _FEW = 6
 
 
 class NumberTiles:
     """Encoded tiles; equal ones are encoded once.
 
-    Those of one number are compressed by ISA-L, forty times as fast as zlib; others by zlib at its
-    level 8, which halves the seams.
+    Those of one number or with few changes are compressed by ISA-L, 25 times as fast as zlib;
+    others by zlib at its level 8, which halves them.
     """
 
     def __init__(self) -> None:
@@ -39,6 +41,8 @@ class NumberTiles:
         """Return a tile of numbers as it is stored."""
         # Straight seams repeat from tile to tile. ISA-L is faster than a hash of all bytes.
         key = isal_zlib.compress(pixels.data, 1)
+        if len(key) <= _SHORT:
+            return key
         data = self._seams.pop(key, None)
         if data is None:
             data = encode_tile(SOURCE_FORMAT, pixels, _deflated)
