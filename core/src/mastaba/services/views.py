@@ -15,6 +15,7 @@ Site = Any
 """`mastaba.services.base.Site`, which imports this module."""
 
 _MOST_LAYERS: Final = 15_000
+_MOST_GARBAGE: Final = _MOST_LAYERS // 8
 
 
 class Views:
@@ -33,6 +34,7 @@ class Views:
         self._lock = threading.Lock()
         self._open: dict[tuple[str, str], Site] = {}
         self._making: dict[tuple[str, str], threading.Lock] = {}
+        self._garbage = 0
 
     def get(self, tag: str, virtual: str) -> Site:
         """Return a view; see `Site.view`."""
@@ -57,14 +59,19 @@ class Views:
     def _add(self, key: tuple[str, str], view: Site) -> None:
         with self._lock:
             self._open[key] = view
-            most = max(1, _MOST_LAYERS // (len(view.catalogue.layers) + 230))
+            size = len(view.catalogue.layers) + 230
+            most = max(1, _MOST_LAYERS // size)
             closed = [self._open.pop(next(iter(self._open))) for _ in range(len(self._open) - most)]
+            self._garbage += size * len(closed)
         for oldest in closed:
             if oldest is not self._site:
                 oldest.close_services_later()
         if closed:
             self.closed()
             del closed, oldest
+        if self._garbage > _MOST_GARBAGE:
+            # Views are cycles of objects, of several MiB. A collection takes 5 ms and more.
+            self._garbage = 0
             gc.collect()
 
     def close(self) -> None:
