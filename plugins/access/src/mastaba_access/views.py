@@ -527,7 +527,7 @@ class ViewMaker:
         settings = self._catalogue.services.get(service)
         limits = dict(settings.own.get("limits", {})) if settings is not None else {}
         sizes = _limit_of(shown).sizes
-        smaller = {
+        smaller: dict[str, Any] = {
             name: sizes[name]
             for name in ("points", "tiles")
             if name in sizes and sizes[name] < limits.get(name, 0)

@@ -75,7 +75,7 @@ class Limit:
         return is_never or any(low > high for low, high in ranges) or self.formats == frozenset()
 
     @property
-    def sizes(self) -> dict[str, int]:
+    def sizes(self) -> dict[str, Any]:
         """Limits of maps and queries: the smallest of any layer holds for all of a service."""
         found = {name: getattr(self, name) for name in _NUMBERS}
         return {name: value for name, value in found.items() if value is not None}
