@@ -695,8 +695,7 @@ def test_closed_views_do_not_stay_in_memory(folder: Path, monkeypatch: pytest.Mo
     rights = {str(number): Rights(hidden=frozenset(("RGB_PNG",))) for number in range(40)}
     site = application(folder, KeyGate(classes={"": Rights(), **rights})).site
     size = len(site.catalogue.layers) + 230
-    monkeypatch.setattr("mastaba.services.views._MOST_LAYERS", 5 * size)
-    monkeypatch.setattr("mastaba.services.views._MOST_GARBAGE", 3 * size)
+    monkeypatch.setattr("mastaba.services.views._MOST_LAYERS", 16 * size)
     gc.disable()
     try:
         known = []
@@ -707,4 +706,4 @@ def test_closed_views_do_not_stay_in_memory(folder: Path, monkeypatch: pytest.Mo
             del view
     finally:
         gc.enable()
-    assert sum(one() is not None for one in known) <= 5 + 4
+    assert sum(one() is not None for one in known) <= 16

@@ -15,11 +15,10 @@ Site = Any
 """`mastaba.services.base.Site`, which imports this module."""
 
 _MOST_LAYERS: Final = 15_000
-_MOST_GARBAGE: Final = _MOST_LAYERS // 8
 
 
 class Views:
-    """The views of a site that are open: the last ones used, 12 of 1,000 layers or 62 small ones.
+    """The views of a site that are open: the last ones used, up to 12 of 1,000 layers or 62 small.
 
     Args:
         site: with everything that is published.
@@ -34,7 +33,6 @@ class Views:
         self._lock = threading.Lock()
         self._open: dict[tuple[str, str], Site] = {}
         self._making: dict[tuple[str, str], threading.Lock] = {}
-        self._garbage = 0
 
     def get(self, tag: str, virtual: str) -> Site:
         """Return a view; see `Site.view`."""
@@ -59,19 +57,18 @@ class Views:
     def _add(self, key: tuple[str, str], view: Site) -> None:
         with self._lock:
             self._open[key] = view
-            size = len(view.catalogue.layers) + 230
-            most = max(1, _MOST_LAYERS // size)
-            closed = [self._open.pop(next(iter(self._open))) for _ in range(len(self._open) - most)]
-            self._garbage += size * len(closed)
+            most = max(1, _MOST_LAYERS // (len(view.catalogue.layers) + 230))
+            excess = len(self._open) - most
+            # An eighth at a time, for one collection: it takes 5 ms and more.
+            count = excess + most // 8 if excess > 0 else 0
+            closed = [self._open.pop(next(iter(self._open))) for _ in range(count)]
         for oldest in closed:
             if oldest is not self._site:
                 oldest.close_services_later()
         if closed:
             self.closed()
             del closed, oldest
-        if self._garbage > _MOST_GARBAGE:
-            # Views are cycles of objects, of several MiB. A collection takes 5 ms and more.
-            self._garbage = 0
+            # Views are cycles of objects, of several MiB.
             gc.collect()
 
     def close(self) -> None:
@@ -125,20 +122,16 @@ class _Marked:
 
 def _published(catalogue: Catalogue, virtual: str) -> Catalogue:
     """Return what a virtual service publishes, or the main services for an empty name."""
+    found = catalogue.layers.items()
     if virtual:
         chosen = catalogue.virtual[virtual]
-        settings, services, includes = chosen.settings, chosen.services, chosen.includes
-    else:
-        exclusive = [one for one in catalogue.virtual.values() if one.exclusive]
-        if not exclusive:
-            return catalogue
-        settings, services = catalogue.settings, catalogue.services
-
-        def includes(layer: Any) -> bool:
-            return not any(one.includes(layer) for one in exclusive)
-
-    layers = {name: layer for name, layer in catalogue.layers.items() if includes(layer)}
-    return catalogue.filtered(layers, catalogue.readers, settings, services)
+        layers = {name: layer for name, layer in found if chosen.includes(layer)}
+        return catalogue.filtered(layers, catalogue.readers, chosen.settings, chosen.services)
+    exclusive = [one for one in catalogue.virtual.values() if one.exclusive]
+    if not exclusive:
+        return catalogue
+    layers = {name: one for name, one in found if not any(each.includes(one) for each in exclusive)}
+    return catalogue.filtered(layers, catalogue.readers, catalogue.settings, catalogue.services)
 
 
 class _Services(dict[str, Any]):
