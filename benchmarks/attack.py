@@ -58,7 +58,7 @@ def main() -> int:
 
 
 def _measure(folder: Path, options: argparse.Namespace) -> None:
-    key = _written_key(folder)
+    key = written_key(folder)
     rules = folder / "rules.json"
     rules.write_text(json.dumps({"default": "allow", "rules": []}), "utf-8")
     access = {
@@ -112,7 +112,8 @@ def _measure(folder: Path, options: argparse.Namespace) -> None:
     print(f"memory of a worker: {grown:,.0f} KiB more than before the first wrong key")
 
 
-def _written_key(folder: Path) -> str:
+def written_key(folder: Path) -> str:
+    """Return the only key of a new store in a folder."""
     store = open_keys(str(folder / "keys.sqlite"), create=True)
     key = new_key(new_id())
     store.save([record_from({"key": key, "label": "partner", "groups": ["partners"]})], "created")
