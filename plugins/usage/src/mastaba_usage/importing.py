@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
+from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO, Final, cast
 
@@ -180,7 +181,8 @@ class LogCounter:
         ability, cost = "", 0
         if service:
             method = "GET" if line.method == "HEAD" else line.method
-            request = Request(method, below or "", query, {})
+            # A log has no bodies.
+            request = Request(method, below or "", query, {"wsgi.input": BytesIO()})
             tag = getattr(grant, "tag", "")
             ability, cost = use_of(self._site, tag, virtual, service, request)
             if is_refused or line.status == LIMITED:
