@@ -1,17 +1,16 @@
 """The latency of tiles while others show wrong keys: ``python -m benchmarks.attack``.
 
 A client with a key requests tiles at a steady rate: in turns alone, beside wrong keys from one
-address, and beside wrong keys from many. ``wrk`` shows these, and takes a processor itself. So
-another turn shows them to a second server on the same machine: what tiles take longer beside that
-one is the machine's, not the server's. The memory of a worker is counted from the first tiles of
-the client, before any wrong key.
+address, and beside wrong keys from many (`benchmarks.flood`). Flood and servers share the
+processors. So another turn shows the wrong keys to a second server on the same machine: what tiles
+take longer beside that one is the machine's, not the server's. The memory of a worker is counted
+from a flood of tiles, before any wrong key.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -20,10 +19,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 from benchmarks.client import Answers, ask_steadily
-from benchmarks.processes import memory_of
-from benchmarks.servers import Missing, plain_http
+from benchmarks.processes import cpu_seconds, memory_of
+from benchmarks.servers import Missing, Target, plain_http
 from mastaba_access.keystore.form import new_id, new_key
 from mastaba_access.keystore.opening import open_keys
 from mastaba_access.keystore.record import record_from
@@ -31,12 +31,12 @@ from mastaba_conformance.tiny_installation import tiny_installation
 
 WORKERS: Final = 2
 TILE: Final = "/tms/~{}/1.0.0/RGB_JPG/4/9/6.jpg"
-CONNECTIONS: Final = 16
-"""Connections of the attack."""
 _KEYS: Final = 20_000
-_SCRIPT: Final = Path(__file__).with_name("attack.lua")
 _MANY: Final = 10_000
 _ELSEWHERE: Final = "the same, elsewhere"
+
+Shares = dict[str, float]
+"""``rate``: wrong keys answered a second; ``flood``, ``server``: processors that each took."""
 
 
 def main() -> int:
@@ -48,9 +48,6 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=8, help="turns of each (%(default)d)")
     parser.add_argument("--seconds", type=int, default=3, help="of a turn (%(default)d)")
     options = parser.parse_args()
-    if shutil.which("wrk") is None:
-        sys.stderr.write("attack: install wrk\n")
-        return 1
     try:
         with tempfile.TemporaryDirectory(prefix="mastaba-attack-") as name:
             _measure(Path(name), options)
@@ -61,7 +58,7 @@ def main() -> int:
 
 
 def _measure(folder: Path, options: argparse.Namespace) -> None:
-    key = _written_key(folder)
+    key = written_key(folder)
     rules = folder / "rules.json"
     rules.write_text(json.dumps({"default": "allow", "rules": []}), "utf-8")
     access = {
@@ -74,39 +71,49 @@ def _measure(folder: Path, options: argparse.Namespace) -> None:
         "logger": {"output": "standard_output", "level": "warn"},
     }
     installation = tiny_installation(folder / "tiny", server_overrides=overrides)
-    paths = folder / "paths"
-    paths.write_text("".join(f"{TILE.format(new_key(new_id()))}\n" for _ in range(_KEYS)), "utf-8")
+    right = _written(folder / "right", [_request(key, 0)])
+    one, many = (
+        _written(folder / f"wrong-{addresses}", _wrong_requests(addresses))
+        for addresses in (1, _MANY)
+    )
+    attacks = {"alone": None, "one address": one, f"{_MANY:,} addresses": many, _ELSEWHERE: many}
     target = plain_http(installation, folder, workers=WORKERS, threads=4)
     (folder / "other").mkdir()
     other = plain_http(installation, folder / "other", workers=WORKERS, threads=4)
     try:
         assert target.pid is not None
-        _tiles(target.address, key, 1, options.tiles)
+        with _flood(target, right, options):
+            _tiles(target.address, key, 1, options.tiles)
         before = memory_of(target.pid).own
-        attacks = {"alone": 0, "one address": 1, f"{_MANY:,} addresses": _MANY, _ELSEWHERE: _MANY}
         tiles = {name: Answers() for name in attacks}
-        shown = dict.fromkeys(attacks, 0.0)
+        shares: dict[str, list[Shares]] = {name: [] for name in attacks}
         for _ in range(options.rounds):
-            for name, addresses in attacks.items():
+            for name, requests in attacks.items():
                 attacked = other if name == _ELSEWHERE else target
-                with _attack(attacked.address, paths, addresses, options) as rate:
+                with _flood(attacked, requests, options) as share:
                     tiles[name].latencies += _tiles(
                         target.address, key, options.seconds, options.tiles
                     )
-                shown[name] += rate[0] / options.rounds
+                shares[name].append(share)
         grown = (memory_of(target.pid).own - before) / WORKERS / 1024
     finally:
         target.stop()
         other.stop()
-    print(f"{'':<21}{'wrong/s':>9}{'p50 ms':>9}{'p95 ms':>9}{'p99 ms':>9}{'p95 ratio':>11}")
+    titles = ("wrong/s", "flood CPU", "server CPU", "p50 ms", "p95 ms", "p99 ms", "p95 ratio")
+    print(f"{'':<21}" + "".join(f"{title:>11}" for title in titles))
     for name, found in tiles.items():
-        figures = "".join(f"{1000 * found.percentile(part):>9.2f}" for part in (0.5, 0.95, 0.99))
-        ratio = found.percentile(0.95) / tiles["alone"].percentile(0.95)
-        print(f"{name:<21}{shown[name]:>9,.0f}{figures}{ratio:>11.2f}")
+        rate, *used = (
+            sum(share.get(what, 0.0) for share in shares[name]) / options.rounds
+            for what in ("rate", "flood", "server")
+        )
+        line = f"{name:<21}{rate:>11,.0f}" + "".join(f"{share:>11.0%}" for share in used)
+        line += "".join(f"{1000 * found.percentile(part):>11.2f}" for part in (0.5, 0.95, 0.99))
+        print(f"{line}{found.percentile(0.95) / tiles['alone'].percentile(0.95):>11.2f}")
     print(f"memory of a worker: {grown:,.0f} KiB more than before the first wrong key")
 
 
-def _written_key(folder: Path) -> str:
+def written_key(folder: Path) -> str:
+    """Return the only key of a new store in a folder."""
     store = open_keys(str(folder / "keys.sqlite"), create=True)
     key = new_key(new_id())
     store.save([record_from({"key": key, "label": "partner", "groups": ["partners"]})], "created")
@@ -114,26 +121,42 @@ def _written_key(folder: Path) -> str:
     return key
 
 
+def _written(file: Path, requests: list[str]) -> Path:
+    file.write_text(json.dumps(requests), "utf-8")
+    return file
+
+
+def _wrong_requests(addresses: int) -> list[str]:
+    """Return requests with a different key each, from addresses in turn."""
+    return [_request(new_key(new_id()), number % addresses) for number in range(_KEYS)]
+
+
+def _request(key: str, address: int) -> str:
+    return (
+        f"GET {TILE.format(key)} HTTP/1.1\r\nHost: localhost\r\n"
+        f"X-Forwarded-For: 10.1.{address // 256}.{address % 256}\r\n\r\n"
+    )
+
+
 @contextmanager
-def _attack(
-    address: str, paths: Path, addresses: int, options: argparse.Namespace
-) -> Iterator[list[float]]:
-    """Show wrong keys from some addresses, or from none; the list gets how many a second."""
-    rate = [0.0]
-    if not addresses:
-        yield rate
+def _flood(
+    attacked: Target, requests: Path | None, options: argparse.Namespace
+) -> Iterator[Shares]:
+    """Send requests at the rate of the attack, or none; the shares are known afterwards."""
+    found: Shares = {}
+    if requests is None:
+        yield found
         return
-    pause = max(1, round(1000 * CONNECTIONS / options.rate))
-    connections = max(1, round(options.rate * pause / 1000))
-    command = ["wrk", "-t1", f"-c{connections}", f"-d{options.seconds + 1}", "-s", str(_SCRIPT)]
-    command += [address, "--", str(paths), str(addresses), str(pause)]
+    assert attacked.pid is not None
+    command = [sys.executable, "-m", "benchmarks.flood", str(urlsplit(attacked.address).port)]
+    command += [str(requests), f"--rate={options.rate}", f"--seconds={options.seconds + 1}"]
+    before = cpu_seconds(attacked.pid)
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
         time.sleep(0.7)
-        yield rate
-        output = running.communicate()[0]
-    rate[0] = next(
-        float(line.split()[1]) for line in output.splitlines() if line.startswith("Requests/sec")
-    )
+        yield found
+        output = json.loads(running.communicate()[0])
+    server = (cpu_seconds(attacked.pid) - before) / (options.seconds + 1)
+    found.update(rate=output["rate"], flood=output["processor"], server=server)
 
 
 def _tiles(address: str, key: str, seconds: float, rate: int) -> list[float]:

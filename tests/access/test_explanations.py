@@ -192,6 +192,57 @@ LIMITS: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.parametrize(
+    ("services", "ability", "limit"),
+    [
+        (["wms"], "maps", {"pixels": 99}),
+        (["wms"], "info", {"width": 9}),
+        (["wmts"], "info", {"resolution": [25_000, 1e9]}),
+        (["wmts"], "tiles", {"scale": [1e8, 1e9]}),
+        (["wms", "wmts"], "legend", {"pixels": 99, "resolution": [25_000, 1e9]}),
+    ],
+)
+def test_limits_of_one_ability_are_those_that_the_server_applies_to_others(
+    services: list[str], ability: str, limit: dict[str, Any], tmp_path: Path
+) -> None:
+    """Sizes of maps also to other layers: a view has one limit for all maps."""
+    what = {"services": services, "abilities": [ability], "layers": ["RGB_PNG"]}
+    document = {"default": "allow", "rules": [{"name": "rule", "what": what, "limit": limit}]}
+    application = everything(tmp_path, Credentials(tmp_path), document, prepare=enable_feature_info)
+    client, site, gate = Client(application), application.site, application.site.gate
+    assert isinstance(gate, RulesGate)
+    visit = Visit(principal_named(gate, "anonymous", (), ""))
+
+    def limits(url: str, word: str) -> dict[str, Any]:
+        found = explained(gate, site, url, visit, 2e9)
+        assert found is not None
+        (one,) = (one for one in found["decisions"] if one["ability"] == word)
+        cell = {"layer": one["layer"], "service": found["service"], "ability": word}
+        (row,) = (row for row in matrix(gate, visit, 2e9, site) if cell.items() <= row.items())
+        assert row["limits"] == "; ".join(f"{key}={value}" for key, value in one["limits"].items())
+        return dict(one["limits"])
+
+    for layer in ("RGB_PNG", "RGB_JPG"):
+        for word in ("maps", "info"):
+            url = ADDRESSES["wms", word].format("", layer).replace("WIDTH=8", "WIDTH=13")
+            held = limits(url, word)
+            is_within = held.get("pixels", 104) >= 104 and held.get("width", 13) >= 13
+            assert client.get(url).status_code == (200 if is_within else 400), (word, held)
+        # Level 2 has pixels of about 39 km, level 3 of 20 km.
+        held = limits(ADDRESSES["wmts", "tiles"].format("", layer, NAMES[layer]), "tiles")
+        is_within = held.keys().isdisjoint(("resolution", "scale"))
+        url = f"/wmts/1.0.0/{layer}/normal/PM/3/2/4.{NAMES[layer]}"
+        assert (client.get(url).status_code == 200) is is_within, held
+        assert is_within is (layer == "RGB_JPG" or services == ["wms"] or ability == "legend")
+
+
+def enable_feature_info(installation: Path) -> None:
+    for layer in NAMES:
+        descriptor = installation / "layers" / f"{layer}.json"
+        document = json.loads(descriptor.read_text())
+        descriptor.write_text(json.dumps({**document, "get_feature_info": {"type": "PYRAMID"}}))
+
+
 def random_rules(source: random.Random, keys: list[str]) -> dict[str, Any]:
     whos = ["anonymous", "known", "group:town", *(f"key:{one[3:11]}" for one in keys)]
     rules = []
@@ -221,10 +272,7 @@ def answers(worlds: int, seed: int, folder: Path) -> None:
     plugins = {"access": credentials.section(rules=str(rules))}
     services = ("wmts", "tms", "wms")
     file = tiny_installation(folder / "i", services=services, server_overrides={"plugins": plugins})
-    for layer in NAMES:
-        descriptor = folder / "i" / "layers" / f"{layer}.json"
-        document = json.loads(descriptor.read_text())
-        descriptor.write_text(json.dumps({**document, "get_feature_info": {"type": "PYRAMID"}}))
+    enable_feature_info(folder / "i")
     application = create_application(str(file))
     client, site, gate = Client(application), application.site, application.site.gate
     assert isinstance(gate, RulesGate)

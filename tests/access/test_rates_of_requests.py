@@ -127,7 +127,11 @@ def test_derived_tiles_of_wmts_cost_what_tiles_cost(open_with: Open) -> None:
     assert posted.data.startswith(b"\xff\xd8")
     assert ask(application, TILE.replace(".jpg", ".png")).status_code == 429
     assert ask(application, "/wmts", query_string=form).status_code == 429
+    assert ask(application, "/tms/1.0.0/RGB_JPG/2/2/1.jpg?t=123").status_code == 429
+    assert ask(application, "/ogcapi/collections/RGB_JPG/map/tiles/PM/2/1/2").status_code == 429
     assert ask(application, "/wmts?SERVICE=WMTS&REQUEST=GetCapabilities").status_code == 200
+    assert ask(application, "/tms/1.0.0/RGB_JPG").status_code == 200
+    assert ask(application, "/ogcapi/collections/RGB_JPG/map/tiles/PM").status_code == 200
     assert ask(application, "/wmts?SERVICE=WMTS&REQUEST=GetFeatureInfo").status_code == 400
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from tests.key_gate import GatePlugin, KeyGate, Rights
 from tests.tiny import tiny_installation
+from werkzeug.test import Client
 
 from mastaba.commands.main import main
 from mastaba.plugins.manager import Plugins
@@ -90,9 +91,13 @@ def test_addresses_mean_what_they_mean_to_the_server(
             line("/wmts?LAYER=secret&TILEMATRIX=1&REQUEST=GetTile", 400),
             line("/nothing", 404),
             line(TILE, method="HEAD", size=0),
+            # The log does not have what was posted.
+            line("/wmts", method="POST"),
+            line("/wms", method="POST"),
+            line("/tms/1.0.0", 405, method="POST"),
         ]
     )
-    assert imported(tmp_path / "log", text, counter, database) == Imported(lines=8)
+    assert imported(tmp_path / "log", text, counter, database) == Imported(lines=11)
     by = ("service", "layer", "level", "ability", "status")
     found = {key: counts for key, counts in sums(database, *by).items() if counts[0]}
     assert found == {
@@ -101,12 +106,70 @@ def test_addresses_mean_what_they_mean_to_the_server(
         ("tms", "RGB_PNG", "", "tiles", "missing"): (1, 3),
         ("tms", "RGB_PNG", "", "tiles", "ok"): (1, 0),
         ("wmts", "RGB_PNG", "3", "tiles", "ok"): (1, 20),
-        ("wms", "RGB_PNG", "", "getmap", "ok"): (1, 100),
-        ("wmts", "unknown", "", "gettile", "error"): (1, 10),
+        ("wms", "RGB_PNG", "", "maps", "ok"): (1, 100),
+        ("wmts", "unknown", "", "tiles", "error"): (1, 10),
         ("", "", "", "", "missing"): (1, 10),
+        ("wmts", "", "", "documents", "ok"): (1, 10),
+        ("wms", "", "", "documents", "ok"): (1, 10),
+        ("tms", "", "", "", "error"): (1, 10),
     }
     uses = database.sums(*EVER, ["layer"], {"service": "wms"})
-    assert {row["layer"]: row["uses"] for row in uses} == {"RGB_PNG": 1, "unknown": 1}
+    used = {row["layer"]: row["uses"] for row in uses if row["uses"]}
+    assert used == {"RGB_PNG": 1, "unknown": 1}
+
+
+@pytest.mark.parametrize(
+    ("target", "ability", "status"),
+    [
+        (TILE, "tiles", 200),
+        # What a client adds so that no cache answers.
+        (f"{TILE}?t=123", "tiles", 200),
+        (KVP, "tiles", 200),
+        (f"{KVP}&t=123", "tiles", 200),
+        ("/wmts/1.0.0/RGB_PNG/normal/PM/3/2/4.png?t=123", "tiles", 200),
+        ("/ogcapi/collections/RGB_PNG/map/tiles/PM/3/2/4", "tiles", 200),
+        ("/ogcapi/collections/RGB_PNG/map/tiles/PM/3/2/4?t=123", "tiles", 200),
+        ("/tms/1.0.0/RGB_PNG/17/1/1.png", "tiles", 404),
+        (
+            f"{MAP}&STYLES=&BBOX=-9,-9,9,9&WIDTH=8&HEIGHT=8&FORMAT=image/png".replace(",GREY", ""),
+            "maps",
+            200,
+        ),
+        (MAP, "maps", 400),
+        ("/tms/1.0.0/RGB_PNG", "documents", 200),
+        ("/tms/1.0.0/NOWHERE", "documents", 404),
+        ("/wmts?SERVICE=WMTS&REQUEST=GetCapabilities", "documents", 200),
+        ("/ogcapi/collections/RGB_PNG/map/tiles/PM", "documents", 200),
+        ("/nothing", "", 404),
+    ],
+)
+def test_table_general_path_and_front_count_the_same(
+    target: str,
+    ability: str,
+    status: int,
+    tmp_path: Path,
+    server_json: Path,
+    counter: LogCounter,
+    database: Database,
+) -> None:
+    application = create_application(str(server_json))
+    path, _, query = target.partition("?")
+    client = Client(application)
+    answer = client.get(target)
+    assert answer.status_code == status
+    # The table knows what was asked before.
+    if application.stored_tile(path, query, {}) is None:
+        client.get(target)
+    assert client.head(target).status_code == status
+    roll_up(tmp_path / "usage", database)
+    by = ("service", "ability", "status")
+    counted = sums(database, *by)
+    assert {key[1] for key in counted} == {ability}
+    text = line(target, status, len(answer.data)) * 2 + line(target, status, 0, method="HEAD")
+    (tmp_path / "of the front").mkdir()
+    other = Database(tmp_path / "of the front")
+    imported(tmp_path / "log", text, counter, other)
+    assert sums(other, *by) == counted
 
 
 def test_days_are_utc(tmp_path: Path, counter: LogCounter, database: Database) -> None:

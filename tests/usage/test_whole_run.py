@@ -9,13 +9,15 @@ import random
 import signal
 import threading
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 from tests.access.identification.conftest import Credentials
+from tests.live.pipeline import Asked, Pipeline
 from tests.live.processes import Mastaba, Process, accepts, changed, free_port, program, wait_until
 from tests.sizes import sized
 from tests.tiny import tiny_installation
@@ -30,6 +32,8 @@ pytestmark = [pytest.mark.live, pytest.mark.timeout(14_400)]
 REQUESTS = sized(4_000, 1_000_000)
 REQUESTS_WITH_KILLS = sized(3_000, 1_000_000)
 CLIENTS = 4
+AT_ONCE = 16
+"""Requests that a client sends before it reads the answers."""
 RELOADS = 4
 KILLS = 10
 EVER = ("0000-00-00", "9999-99-99")
@@ -117,18 +121,35 @@ class Run:
         self.answers: list[Answer] = []
         self._done = 0
 
-    def ask(self, port: int, count: int, seed: int) -> None:
-        """Send requests on one connection, as one of the clients."""
-        source, found = random.Random(seed), []
-        wanted = ["", *self.keys]
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+    def _questions(self, count: int, seed: int) -> Iterator[tuple[Cell, str]]:
+        """Yield what one of the clients asks."""
+        source, wanted = random.Random(seed), ["", *self.keys]
         for _ in range(count):
             path, service, layer = source.choice(ASKED)
             key = source.choice(wanted) if service else ""
             client = self.keys.get(key, "anonymous")
             cell = service, counted_as(layer, client), client, ""
+            yield cell, path.format(f"/~{key}" if key else "")
+
+    def ask(self, port: int, count: int, seed: int) -> None:
+        """Send requests on one connection, as one of the clients; several are on their way."""
+        questions, found = self._questions(count, seed), []
+        pipeline = Pipeline(f"http://127.0.0.1:{port}")
+        while asked := list(islice(questions, AT_ONCE)):
+            pipeline.send(Asked(target) for _, target in asked)
+            for (cell, _), answer in zip(asked, pipeline.receive(), strict=True):
+                found.append(Answer(cell, answer.status, len(answer.body)))
+            self._done += len(asked)
+        pipeline.close()
+        self.answers += found
+
+    def ask_one_by_one(self, port: int, count: int, seed: int) -> None:
+        """Send requests to a server whose workers are killed; not all are answered."""
+        found = []
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+        for cell, target in self._questions(count, seed):
             try:
-                connection.request("GET", path.format(f"/~{key}" if key else ""))
+                connection.request("GET", target)
                 response = connection.getresponse()
                 found.append(Answer(cell, response.status, len(response.read())))
             except (OSError, http.client.HTTPException):
@@ -140,8 +161,9 @@ class Run:
 
     def go(self, port: int, count: int, server: Mastaba, *, kills: int, reloads: int) -> None:
         """Send requests with all clients while workers are killed and the server reloads."""
+        ask = self.ask_one_by_one if kills else self.ask
         clients = [
-            threading.Thread(target=self.ask, args=(port, count // CLIENTS, seed))
+            threading.Thread(target=ask, args=(port, count // CLIENTS, seed))
             for seed in range(CLIENTS)
         ]
         for client in clients:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import base64
+import gc
 import json
 import logging
 import random
 import re
 import threading
+import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -686,3 +688,22 @@ def test_open_views_are_few_if_they_are_large(
             views._add((str(number), ""), served.site)
         assert list(views._open)[-most:] == [(str(number), "") for number in range(8 - most, 8)]
         assert len(views._open) == most
+
+
+def test_closed_views_do_not_stay_in_memory(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are cycles, and a process that allocates little collects none for long."""
+    rights = {str(number): Rights(hidden=frozenset(("RGB_PNG",))) for number in range(40)}
+    site = application(folder, KeyGate(classes={"": Rights(), **rights})).site
+    size = len(site.catalogue.layers) + 230
+    monkeypatch.setattr("mastaba.services.views._MOST_LAYERS", 16 * size)
+    gc.disable()
+    try:
+        known = []
+        for tag in rights:
+            view = site.view(tag)
+            assert view.services["tms"].site is not site
+            known.append(weakref.ref(view))
+            del view
+    finally:
+        gc.enable()
+    assert sum(one() is not None for one in known) <= 16

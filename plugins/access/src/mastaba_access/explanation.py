@@ -15,6 +15,7 @@ from mastaba_access.decisions import AccessClass, Outcome
 from mastaba_access.identifiers.keys import KeyIdentifier
 from mastaba_access.naming import named_layers
 from mastaba_access.rates.spending import applies
+from mastaba_access.rules.limits import Limit
 from mastaba_access.rules.ruleset import Rule, RuleSet
 from mastaba_access.rules.what import PLAIN_ABILITIES, Layers
 from mastaba_access.rules.who import ANONYMOUS, Visit
@@ -264,14 +265,15 @@ def explained(
     found = gate.class_of(visit, at)
     asked = _about(whole, address.layers, found)
     layers = layers_of(asked.catalogue)
-    shown = ViewMaker(found, layers, asked, address.virtual, {}).shown(address.service)
+    maker = ViewMaker(found, layers, asked, address.virtual, {})
+    shown, of_all = maker.shown(address.service), maker.limit_of(address.service)
     explanations: list[Explanation] = []
     rates: dict[str, dict[str, Any]] = {}
     for ability in abilities_of(site, address.service):
         for layer in ("",) if ability in PLAIN_ABILITIES else address.layers:
             question = (address.service, address.virtual, ability, layer)
             one = explain(gate.rules.now, found, visit, at, layers, question)
-            explanations.append(_as_shown(one, shown.get(layer)) if layer else one)
+            explanations.append(_as_shown(one, shown.get(layer), of_all) if layer else one)
             for rate in explain_rates(gate.rules.now, visit, layers, question):
                 rates.setdefault(rate["name"], {**rate, "abilities": []})["abilities"].append(
                     ability
@@ -294,19 +296,38 @@ def explained(
 
 def _about(site: Site, names: Collection[str], found: AccessClass) -> Site:
     """Return a site with some layers alone, if a class sees these as among all of them."""
-    if any(rule.limit.formats is not None for rule in found.rules):
-        # The formats that all layers of a service leave are those of its maps.
+    if any(rule.limit.formats is not None or rule.limit.sizes for rule in found.rules):
+        # Limits of maps are those that all layers of a service leave.
         return site
     layers = {name: site.catalogue.layers[name] for name in names}
     return replace(site, catalogue=replace(site.catalogue, layers=layers))
 
 
-def _as_shown(one: Explanation, how: ShownLayer | None) -> Explanation:
+def _as_shown(one: Explanation, how: ShownLayer | None, of_all: Limit) -> Explanation:
     """Return an explanation of what is left of a layer in a service, within all limits."""
     decision = shown_decision(one.decision, one.ability, how)
-    if decision == one.decision:
-        return one
-    return replace(one, decision=decision, decided_by="what is left of the layer", limits={})
+    if decision != one.decision:
+        one = replace(one, decision=decision, decided_by="what is left of the layer")
+    return replace(one, limits=shown_limits(decision, one.ability, how, of_all))
+
+
+def shown_limits(
+    decision: str, ability: str, how: ShownLayer | None, of_all: Limit
+) -> dict[str, Any]:
+    """Return the limits that hold for an ability, as JSON.
+
+    A layer is the same for all abilities of a service, so those of each hold for the others. Sizes
+    and formats of maps are the same for all layers.
+
+    Args:
+        decision: what becomes of the ability; without limits unless it is ``allow``.
+        how: the service shows the layer.
+        of_all: limits of all layers of the service together.
+    """
+    if how is None or decision != "allow":
+        return {}
+    formats = how.limit.formats if ability == "tiles" else of_all.formats
+    return replace(how.limit, **of_all.sizes, formats=formats).to_json()
 
 
 def shown_decision(decision: str, ability: str, how: ShownLayer | None) -> str:
@@ -363,15 +384,15 @@ def matrix(gate: Decider, visit: Visit, at: float, site: Site) -> list[dict[str,
     layers, found = layers_of(whole.catalogue), gate.class_of(visit, at)
     maker, rows = ViewMaker(found, layers, whole, "", {}), []
     for service in whole.catalogue.services:
-        shown = maker.shown(service)
+        shown, of_all = maker.shown(service), maker.limit_of(service)
         for ability in abilities_of(site, service):
             if ability in PLAIN_ABILITIES:
                 continue
             outcome = found.decide(layers, service, "", ability)
             for layer in layers.names:
-                bit = layers.bit(layer)
-                decision = shown_decision(_decision(outcome, bit), ability, shown.get(layer))
-                limits = outcome.limit(bit).to_json() if decision == "allow" else {}
+                how = shown.get(layer)
+                decision = shown_decision(_decision(outcome, layers.bit(layer)), ability, how)
+                limits = shown_limits(decision, ability, how, of_all)
                 rows.append(
                     {
                         "layer": layer,

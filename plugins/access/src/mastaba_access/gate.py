@@ -84,8 +84,8 @@ class RulesGate(Gate):
         self._fronts = Fronts(access)
         self.identifiers = self._made_identifiers(site, access)
         self._log_new_faults = SharedClaims()
-        # The epoch.
         self._shared = SharedMemory(8)
+        self._epoch = memoryview(self._shared.memory).cast("Q")
         self._secrets = found = secrets_of(access)
         self._bucket: int = access.get("bucket", 900)
         self.origins = tuple(access.get("sessions", {}).get("origins", ()))
@@ -143,7 +143,7 @@ class RulesGate(Gate):
     @property
     def epoch(self) -> int:
         """A number that a change of rules or credentials raises in all processes."""
-        return int.from_bytes(self._shared.memory[:8], "little")
+        return self._epoch[0]
 
     def client_address(self, headers: Mapping[str, Any]) -> str:
         """Return the address of the client; empty if it is unknown."""
@@ -313,9 +313,8 @@ class RulesGate(Gate):
 
     def raise_epoch(self) -> None:
         """Make all processes grant again what they have granted."""
-        with self._shared.locked() as memory:
-            number = int.from_bytes(memory[:8], "little") + 1
-            memory[:8] = number.to_bytes(8, "little")
+        with self._shared.locked():
+            self._epoch[0] += 1
 
     def _report(self) -> None:
         rules = self.rules

@@ -154,6 +154,10 @@ def _kinds(shown: Mapping[str, Shown]) -> list[Shown]:
     return list(dict(zip(map(id, hows), hows, strict=True)).values())
 
 
+def _limit_of(shown: Iterable[Shown]) -> Limit:
+    return combined({how.limit for how in shown})
+
+
 def _union(bits: Iterable[int]) -> int:
     return reduce(or_, bits, 0)
 
@@ -395,8 +399,12 @@ class ViewMaker:
             return {name: how for name, how in found.items() if how.limit.formats is None}
         return found
 
+    def limit_of(self, service: str) -> Limit:
+        """Return the limits of all layers of a service together, which hold for its maps."""
+        return _limit_of(_kinds(self.shown(service)))
+
     def _map_formats(self, shown: Iterable[Shown]) -> tuple[str, ...]:
-        formats = combined({how.limit for how in shown}).formats
+        formats = _limit_of(shown).formats
         offered = self._catalogue.settings.map.formats
         return tuple(one for one in offered if formats is None or media_type(one) in formats)
 
@@ -501,7 +509,7 @@ class ViewMaker:
     def _settings(self, shown: Sequence[Shown]) -> Settings:
         """Return the settings with the smallest limits of maps of any layer."""
         base = self._catalogue.settings
-        limit = combined({how.limit for how in shown})
+        limit = _limit_of(shown)
         changes: dict[str, Any] = {}
         for ours, theirs in _OF_MAPS:
             value, most = getattr(limit, ours), getattr(base.map, theirs)
@@ -518,11 +526,11 @@ class ViewMaker:
         """Return the limits of queries of heights of a service if they are smaller than its own."""
         settings = self._catalogue.services.get(service)
         limits = dict(settings.own.get("limits", {})) if settings is not None else {}
-        limit = combined({how.limit for how in shown})
-        smaller = {
-            name: value
+        sizes = _limit_of(shown).sizes
+        smaller: dict[str, Any] = {
+            name: sizes[name]
             for name in ("points", "tiles")
-            if (value := getattr(limit, name)) is not None and value < limits.get(name, 0)
+            if name in sizes and sizes[name] < limits.get(name, 0)
         }
         return {**limits, **smaller} if smaller else {}
 

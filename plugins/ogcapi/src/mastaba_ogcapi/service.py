@@ -135,7 +135,8 @@ class OGCAPIService(Service):
                 return ability
         if parts[_KIND : _KIND + 1] == ["zarr"]:
             return "coverages"
-        return "tiles" if "tiles" in parts else ""
+        # Otherwise, a document about tiles.
+        return "tiles" if parts[_ADDRESS - 1 : _ADDRESS] == ["tiles"] else ""
 
     def cost(self, request: Request) -> int:
         if not request.path.endswith("/map"):

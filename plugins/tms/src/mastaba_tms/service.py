@@ -57,6 +57,11 @@ class TileMapServer(Service):
         dimensions = {one.name: one for layer in self._layers.values() for one in layer.dimensions}
         self._dimensions = tuple(dimensions.values())
 
+    def ability_of(self, request: Request) -> str:
+        parts = request.path.split("/")
+        is_tile = len(parts) == 6 or (len(parts) == 7 and parts[3] == FROM_BOTTOM)
+        return "tiles" if is_tile else ""
+
     def respond(self, request: Request) -> Response:
         """Answer a request for a tile or a document.
 

@@ -53,7 +53,7 @@ class Cell(NamedTuple):
         virtual: identifier of the virtual service; empty for the main ones.
         layer: identifier; empty for none, ``unknown`` for one that does not exist.
         level: identifier of the tile matrix; empty for none.
-        ability: what was asked for: ``tiles``, or the operation of the service.
+        ability: of the service, such as ``tiles``; ``documents`` for none.
         key: public identifier of the principal; ``anonymous`` without one.
         status: ``ok``, ``unchanged``, ``missing``, ``refused``, ``limited`` or ``error``.
         label: name of the principal for people; empty for none.

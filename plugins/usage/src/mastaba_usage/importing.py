@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
+from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO, Final, cast
 
@@ -22,7 +23,7 @@ from mastaba_usage.cells import MOST_CELLS, OTHER, Cell, Counts
 from mastaba_usage.database import Database
 from mastaba_usage.errors import UsageError
 from mastaba_usage.front_logs import LONGEST, Line, Reader
-from mastaba_usage.meter import ANONYMOUS, LIMITED, TILES, cost_of, layers_seen, outcome
+from mastaba_usage.meter import ANONYMOUS, LIMITED, TILES, layers_seen, outcome, use_of
 from mastaba_usage.naming import UNKNOWN, named
 
 _MOST_CREDENTIALS: Final = 65_536
@@ -180,10 +181,12 @@ class LogCounter:
         ability, cost = "", 0
         if service:
             method = "GET" if line.method == "HEAD" else line.method
-            request = Request(method, below or "", query, {})
-            ability = self._ability(service, request)
-            if not (is_refused or line.status == LIMITED):
-                cost = cost_of(self._site, getattr(grant, "tag", ""), virtual, service, request)
+            # A log has no bodies.
+            request = Request(method, below or "", query, {"wsgi.input": BytesIO()})
+            tag = getattr(grant, "tag", "")
+            ability, cost = use_of(self._site, tag, virtual, service, request)
+            if is_refused or line.status == LIMITED:
+                cost = 0
         layer = layers[0] if layers else ""
         first = Cell(service, virtual, layer, level, ability, key, status, label)
         self._add(line.day, first, (1, line.size, cost, 0))
@@ -208,12 +211,6 @@ class LogCounter:
         counts = cells.setdefault(cell, [0, 0, 0, 0])
         for place, number in enumerate(numbers):
             counts[place] += number
-
-    def _ability(self, service: str, request: Request) -> str:
-        """Return the operation that a query names, or what part of the service is meant."""
-        found = self._site.services[service]
-        name = request.query.get("request", "").lower()
-        return name if name in found.operations else found.ability_of(request)
 
     def _grant(self, shown: Shown, client: str) -> Grant | None:
         """Return the grant for a credential; None if it is not accepted, or not any more."""

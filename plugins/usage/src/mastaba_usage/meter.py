@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from mastaba.api.access import GRANT, Grant
-from mastaba.api.web import OPERATION, Request
+from mastaba.api.web import Request
 from mastaba.errors import MastabaError
+from mastaba_server.web.response import DOCUMENT
 from mastaba_usage.blocks import SHIFT, name_of
 from mastaba_usage.cells import HEAT_SUFFIX, Cell
 from mastaba_usage.naming import named
@@ -111,21 +112,19 @@ class UsageMeter:
         path, query = environ.get("PATH_INFO", ""), environ.get("QUERY_STRING", "")
         seen = layers_seen(self._site, getattr(grant, "tag", ""), virtual)
         layers, level = named(path, query, seen)
-        first = Cell(
-            service,
-            virtual,
-            layers[0] if layers else "",
-            level,
-            environ.get(OPERATION, ""),
-            key,
-            outcome(status),
-            label,
-        )
-        cost = 0
-        if service and not isinstance(grant, Exception) and status != LIMITED:
+        ability, cost = "", 0
+        if service:
             method = environ.get("REQUEST_METHOD", "GET")
             request = Request("GET" if method == "HEAD" else method, below, query, dict(environ))
-            cost = cost_of(self._site, getattr(grant, "tag", ""), virtual, service, request)
+            tag = getattr(grant, "tag", "")
+            ability, cost = use_of(self._site, tag, virtual, service, request)
+            if environ.get(DOCUMENT):
+                # The next request for it comes to `tile`.
+                ability = DOCUMENTS
+            if isinstance(grant, Exception) or status == LIMITED:
+                cost = 0
+        layer = layers[0] if layers else ""
+        first = Cell(service, virtual, layer, level, ability, key, outcome(status), label)
         file.add(file.number(first), size or 0, cost)
         for layer in layers:
             file.use(file.number(first._replace(layer=layer)))
@@ -148,8 +147,10 @@ def layers_seen(site: Site, tag: str, virtual: str) -> Container[str]:
         return ()
 
 
-def cost_of(site: Site, tag: str, virtual: str, service: str, request: Request) -> int:
-    """Return what a request costs that a service answers for a class of clients.
+def use_of(site: Site, tag: str, virtual: str, service: str, request: Request) -> tuple[str, int]:
+    """Return which ability of a service a class of clients uses by a request, and what it costs.
+
+    The ability is ``documents`` if the request uses none, and empty for other methods.
 
     Args:
         tag: of the class.
@@ -163,8 +164,8 @@ def cost_of(site: Site, tag: str, virtual: str, service: str, request: Request) 
         # The rules have changed since it was answered.
         found = site.services.get(service)
     if found is None or request.method not in found.allowed_methods:
-        return 0
-    return found.cost(request)
+        return "", 0
+    return found.ability_of(request) or DOCUMENTS, found.cost(request)
 
 
 def outcome(status: int) -> str:

@@ -19,9 +19,19 @@ def secure(response: Response, visit: Visit, vary: Sequence[str], *, is_document
         is_document: whether it is a document, which contains addresses.
     """
     headers = response.headers
-    fields = {name.lower(): value for name, value in headers}
-    given = fields.get("cache-control")
+    given: str | None = None
     wanted: str | None = None
+    is_page = False
+    others = []
+    # One pass: this runs for each tile of a restricted view.
+    for item in headers:
+        name = item[0].lower()
+        if name == "cache-control":
+            given = item[1]
+            continue
+        others.append(item)
+        if name == "content-type":
+            is_page = item[1].startswith("text/html")
     if response.status >= 400:
         wanted = "no-store"
     elif is_document and not visit.is_anonymous:
@@ -31,10 +41,9 @@ def secure(response: Response, visit: Visit, vary: Sequence[str], *, is_document
         kept = [one for one in parts if not one.lower().startswith(_NEVER_PRIVATE)]
         wanted = ", ".join(["private", *kept])
     if wanted is not None:
-        headers[:] = [one for one in headers if one[0].lower() != "cache-control"]
-        headers.append(("Cache-Control", wanted))
+        headers[:] = [*others, ("Cache-Control", wanted)]
     if vary and (is_document or not visit.is_shared):
         headers.append(("Vary", ", ".join(vary)))
-    if fields.get("content-type", "").startswith("text/html"):
+    if is_page:
         headers[:] = [one for one in headers if one[0].lower() != "referrer-policy"]
         headers.append(("Referrer-Policy", "no-referrer"))

@@ -24,6 +24,7 @@ _LONGEST: Final = 4096
 _MOST_HOPS: Final = 32
 # What is remembered of clients; longer chains of addresses are read each time.
 _MOST_CLIENTS: Final = 1024
+_MOST_FRONTS: Final = 256
 _USUAL: Final = 64
 _MOST_GROUPS: Final = 1000
 _FOR: Final = re.compile(r'(?:^|;)\s*for\s*=\s*(?:"([^"\\]*)"|([^;"\s]*))\s*(?=;|$)', re.IGNORECASE)
@@ -71,6 +72,7 @@ class Fronts:
         )
         # The same client sends many requests.
         self._client = lru_cache(_MOST_CLIENTS)(self._client_of)
+        self._is_front = lru_cache(_MOST_FRONTS)(self._is_within)
 
     @property
     def identify(self) -> bool:
@@ -102,7 +104,12 @@ class Fronts:
             return peer
         found = set()
         for number, text in enumerate((first, second)):
-            if text:
+            if not text:
+                continue
+            if not number and is_ipv4(text):
+                # One hop, in the usual form: many clients, which need not be remembered.
+                found.add(text)
+            else:
                 client = self._client if len(text) <= _USUAL else self._client_of
                 found.add(client(peer, number, text))
         # A front server writes one of them, and may let the client's own of the other kind pass.
@@ -133,12 +140,13 @@ class Fronts:
     def _is_trusted(self, peer: str) -> bool:
         if not peer:
             return self._by_socket
-        return bool(self._networks) and _is_within(peer, self._networks)
+        return bool(self._networks) and self._is_front(peer)
+
+    def _is_within(self, peer: str) -> bool:
+        found = _address(peer)
+        return found is not None and any(found in network for network in self._networks)
 
     def _client_of(self, peer: str, kind: int, text: str) -> str:
-        if not kind and is_ipv4(text):
-            # One hop, in the usual form: many clients, of which few are remembered.
-            return text
         if len(text) > _LONGEST:
             return ""
         hops = text.split(",")
@@ -234,9 +242,3 @@ def _address(name: str) -> _Address | None:
         return None
     mapped = getattr(found, "ipv4_mapped", None)
     return found if mapped is None else mapped
-
-
-@lru_cache(256)
-def _is_within(peer: str, networks: tuple[_Network, ...]) -> bool:
-    found = _address(peer)
-    return found is not None and any(found in network for network in networks)

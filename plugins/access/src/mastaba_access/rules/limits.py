@@ -74,6 +74,12 @@ class Limit:
         is_never = bool(first and last) and _order(first) > _order(last)
         return is_never or any(low > high for low, high in ranges) or self.formats == frozenset()
 
+    @property
+    def sizes(self) -> dict[str, Any]:
+        """Limits of maps and queries: the smallest of any layer holds for all of a service."""
+        found = {name: getattr(self, name) for name in _NUMBERS}
+        return {name: value for name, value in found.items() if value is not None}
+
     def to_json(self) -> dict[str, Any]:
         """Return what differs from no limit, for explanations and digests."""
         found: dict[str, Any] = {
@@ -81,7 +87,7 @@ class Limit:
             "boxes": sorted(map(list, self.boxes)),
             "cut": self.cut,
             "formats": sorted(self.formats) if self.formats is not None else None,
-            **{name: getattr(self, name) for name in _NUMBERS},
+            **self.sizes,
         }
         for name in ("resolution", "scale"):
             low, high = getattr(self, name)

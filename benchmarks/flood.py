@@ -1,0 +1,80 @@
+"""A flood of requests from one process: ``python -m benchmarks.flood PORT FILE``.
+
+It takes little of the processor, so that the measured server has the rest. Requests are bytes made
+beforehand. They leave at random moments with an even mean rate, like those of many independent
+clients, over connections in turn. Responses are discarded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import itertools
+import json
+import random
+import socket
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+_SET_TIMER_SLACK: Final = 29
+"""Of prctl(2): the kernel otherwise wakes a process up to 50 us late."""
+_RESPONSE: Final = 1 << 16
+
+
+def main() -> int:
+    """Print how many requests were answered a second, and which part of a processor was used."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.flood", description=__doc__)
+    parser.add_argument("port", type=int, help="of the server, on the loopback interface")
+    parser.add_argument("file", type=Path, help="JSON list of request heads")
+    parser.add_argument("--rate", type=float, default=10_000, help="requests a second")
+    parser.add_argument("--seconds", type=float, default=4)
+    parser.add_argument("--connections", type=int, default=64)
+    options = parser.parse_args()
+    requests = [text.encode() for text in json.loads(options.file.read_text("utf-8"))]
+    sockets = [
+        socket.create_connection(("127.0.0.1", options.port)) for _ in range(options.connections)
+    ]
+    for sock in sockets:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setblocking(False)
+    ctypes.CDLL(None).prctl(_SET_TIMER_SLACK, 1)
+    answered = _flood(sockets, requests, options.rate, options.seconds)
+    rate, share = answered / options.seconds, time.process_time() / options.seconds
+    print(json.dumps({"rate": rate, "processor": share}))
+    return 0
+
+
+def _flood(
+    sockets: Sequence[socket.socket], requests: Sequence[bytes], rate: float, seconds: float
+) -> int:
+    """Send requests; return how many were answered.
+
+    A connection whose response has not arrived is left out.
+    """
+    chance, response = random.Random(7), bytearray(_RESPONSE)
+    gaps = itertools.cycle([chance.expovariate(rate) for _ in range(10_007)])
+    waiting = dict.fromkeys(sockets, False)
+    due = time.perf_counter()
+    end, answered = due + seconds, 0
+    for sock, request, gap in zip(itertools.cycle(sockets), itertools.cycle(requests), gaps):
+        due += gap
+        if due > end:
+            return answered
+        pause = due - time.perf_counter()
+        if pause > 0:
+            time.sleep(pause)
+        if waiting[sock]:
+            try:
+                sock.recv_into(response)
+            except BlockingIOError:
+                continue
+            answered += 1
+        sock.send(request)
+        waiting[sock] = True
+    return answered
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
