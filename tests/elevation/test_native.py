@@ -354,6 +354,13 @@ def test_area_beside_a_layer_whose_set_goes_around_the_earth(client: Client) -> 
     }
     assert whole["area"] == pytest.approx(part["area"], rel=1e-6)
     assert whole["valid"] == pytest.approx(part["valid"], rel=1e-6)
+    # Wider than the Earth, and around it from one side of the layer to the other.
+    for ends in ((-181, 180), (0, 360), (10, 371)):
+        found = read(post(client, f"{ROOT}/statistics", of_merc | {"geometry": box_of(*ends)}))
+        assert found["statistics"]["area"] == pytest.approx(part["area"], rel=5e-3)
+        assert found["statistics"]["valid"] == pytest.approx(part["valid"], rel=5e-3)
+    sides = read(post(client, f"{ROOT}/statistics", of_merc | {"geometry": box_of(20, 350)}))
+    assert sides["statistics"]["area"] == pytest.approx(part["area"] * 37.5 / 67.5, rel=1e-2)
     for ends in ((60, 80), (-70, -30), (170, 200)):
         beside = {"geometry": box_of(*ends)}
         assert read(post(client, f"{ROOT}/statistics", of_merc | beside))["statistics"] is None

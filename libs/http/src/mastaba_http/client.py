@@ -191,7 +191,7 @@ def _answer(response: urllib3.BaseHTTPResponse, limit: int | None) -> HTTPAnswer
         return answer
     try:
         data = response.read(limit, decode_content=False)
-    except ProtocolError:
+    except (ProtocolError, urllib3.exceptions.TimeoutError):
         if answer.status < 300:
             raise
         response.close()

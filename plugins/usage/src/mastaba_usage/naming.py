@@ -21,11 +21,15 @@ _OF_VARIANT: Final = re.compile("[;~]")
 """What begins the value or the version in ``ORTHO;time=1950`` and ``ORTHO~7``."""
 
 
+_DOCUMENTS: Final = frozenset({"json", "geojson", "csv"})
+"""Extensions of documents that have the name of a layer."""
+
+
 def named(path: str, query: str, layers: Container[str]) -> tuple[list[str], str]:
     """Return the layers that an address names, and the level.
 
     They are in parameters with the usual names, or else the first part of the path that is a layer,
-    perhaps with an extension. Values of dimensions and versions count as their layer.
+    perhaps with the extension of a document. Values of dimensions and versions count as their layer.
 
     Args:
         path: decoded, one character per byte.
@@ -41,7 +45,8 @@ def named(path: str, query: str, layers: Container[str]) -> tuple[list[str], str
             level = "" if UNKNOWN in known else names.get(_LEVEL, "")
             return list(known)[:_MOST_LAYERS], level
     parts = path.encode("latin-1", "replace").decode(errors="replace").split("/")
-    for part in (*parts, *(part.rpartition(".")[0] for part in parts)):
+    name, _, extension = parts[-1].rpartition(".")
+    for part in (*parts, name if extension in _DOCUMENTS else ""):
         if found := _layer_of(part, layers):
             return [found], ""
     return [], ""

@@ -70,7 +70,7 @@ class Client:
     """Asks one service, from any number of threads.
 
     Args:
-        pause: seconds between two requests of one thread.
+        pause: seconds after a request before the next one of the same thread.
     """
 
     def __init__(self, address: Address, pause: float = 0.0) -> None:

@@ -55,7 +55,7 @@ class Terms(NamedTuple):
     Attributes:
         requests: for all slabs, without repeated ones.
         concurrency: requests at a time, at most.
-        pause: seconds between two requests of one thread.
+        pause: seconds after a request before the next one of the same thread.
     """
 
     requests: int

@@ -74,8 +74,12 @@ class Dataset:
 
     @property
     def date(self) -> str | None:
-        """When the heights were measured: the begin of `interval`, or what the layer says."""
-        return self.interval[0] if self.interval else self.vertical.date
+        """When the heights were measured; None if that is unknown, or differs between layers."""
+        both = zip(self.layers, self.verticals, strict=True)
+        dates = {
+            one.layer.interval[0] if one.layer.interval else vertical.date for one, vertical in both
+        }
+        return dates.pop() if len(dates) == 1 else None
 
     @property
     def dimensions(self) -> dict[str, Any]:

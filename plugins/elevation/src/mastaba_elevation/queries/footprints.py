@@ -45,8 +45,9 @@ class Footprint:
         outline: in CRS units of the layer.
         unwrap: whether a jump to the other side of the world is a step across the antimeridian.
         tiles: number of tiles inside the limits that its window touches.
-        window: top, bottom, left and right in pixels; inside the limits if the dataset has no
-            other layer.
+        window: top, bottom, left and right in pixels; inside the limits if the layer is alone,
+            but for what is between two copies of them in a set around the Earth.
+        is_alone: whether the dataset has no other layer.
     """
 
     number: int
@@ -56,6 +57,7 @@ class Footprint:
     unwrap: bool
     tiles: int
     window: tuple[int, int, int, int]
+    is_alone: bool
 
     @property
     def pixels(self) -> int:
@@ -116,9 +118,9 @@ def footprints(
             if not tiles:
                 continue
             # Another layer may have heights outside the limits of this one.
-            if len(dataset.layers) > 1:
-                window = box
-            yield Footprint(number, layer, level, outline, not same, tiles, window)
+            is_alone = len(dataset.layers) == 1
+            part = window if is_alone else box
+            yield Footprint(number, layer, level, outline, not same, tiles, part, is_alone)
 
 
 def affordable(

@@ -272,21 +272,26 @@ class HeightLevel:
         """
         width, height = self._matrix.tile_width, self._matrix.tile_height
         turn = self.turn
-        if turn and right - left > turn:
-            left, right = 0, turn
         copies = range(1)
         if turn:
+            right = min(right, left + turn)
             # The limits are there again after each turn: those that the window meets.
             copies = range((left - self._right) // turn + 1, (right - self._left - 1) // turn + 1)
-        if not copies:
-            return 0, (0, 0, 0, 0)
-        left = max(left, self._left + copies[0] * turn)
-        right = min(right, self._right + copies[-1] * turn)
+        parts = [
+            (max(left, self._left + copy * turn), min(right, self._right + copy * turn))
+            for copy in copies
+        ]
         top, bottom = max(top, self._top), min(bottom, self._bottom)
-        if top >= bottom or left >= right:
+        if top >= bottom or not parts or parts[0][0] >= parts[-1][1]:
             return 0, (0, 0, 0, 0)
-        tiles = (-(-right // width) - left // width) * (-(-bottom // height) - top // height)
-        return tiles, (top, bottom, left, right)
+        across = sum(-(-end // width) - start // width for start, end in parts)
+        tiles = across * (-(-bottom // height) - top // height)
+        return tiles, (top, bottom, parts[0][0], parts[-1][1])
+
+    def has_columns(self, columns: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
+        """Return whether columns of pixels are inside the limits, or inside after full turns."""
+        beside = columns - self._left
+        return (beside % self.turn if self.turn else beside) < self._right - self._left
 
     def values(self, top: int, bottom: int, left: int, right: int) -> npt.NDArray[np.float32]:
         """Return the pixels of a window, shape (rows, columns); the nodata value where none is.

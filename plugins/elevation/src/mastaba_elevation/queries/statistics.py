@@ -87,6 +87,9 @@ def cells_of(
     rows, columns = (whole // (right - left)).astype(np.int32), whole.astype(np.int32)
     columns %= right - left
     del whole
+    if footprint.is_alone and level.turn:
+        inside = level.has_columns(left + columns)
+        rows, columns = rows[inside], columns[inside]
     heights = np.full(len(rows), np.nan, np.float32)
     height = max(1, _STRIP // (right - left))
     for start in range(0, bottom - top, height):
