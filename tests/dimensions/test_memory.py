@@ -13,7 +13,7 @@ from mastaba.wsgi import create_application
 YEARS = [str(1900 + number) for number in range(24)]
 KNOWN = 4
 """Values whose tiles are read before the measurement."""
-MOST = 10_200
+MOST = 9_900
 """Bytes of a value and its levels, each with a slab of one tile, once the tiles have been read."""
 TILE = (
     "SERVICE=WMTS&REQUEST=GetTile&VERSION=1.0.0&LAYER=ORTHO&STYLE=normal&FORMAT=image/png"

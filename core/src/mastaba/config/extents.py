@@ -47,6 +47,6 @@ def _narrowed(pyramid: Pyramid, bbox: BoundingBox, named_by: str) -> Pyramid:
         if common is None:
             raise ValueError(f"it contains no tile of level {identifier}")
         if common != level.limits:
-            level = replace(level, limits=common, limits_from=named_by, position=None)
+            level = replace(level, limits=common, limits_from=named_by)
         levels[identifier] = level
     return replace(pyramid, levels=MappingProxyType(levels))

@@ -63,7 +63,7 @@ class PyramidLoader(LoadedOnce[ResourcePath, OpenedContainer]):
                 faults.error(f"{at}.id", f"duplicate level {identifier!r}", "remove one of them")
                 continue
             with faults.attempt():
-                levels[identifier] = _level(entry, tile_matrix_set, position, faults)
+                levels[identifier] = _level(entry, tile_matrix_set, at, faults)
             with faults.attempt():
                 place = entry["storage"]
                 if document.get("mask_format") != _MASKS:
@@ -178,9 +178,8 @@ def _raster(
 
 
 def _level(
-    document: dict[str, Any], tile_matrix_set: TileMatrixSet, position: int, faults: FileFaults
+    document: dict[str, Any], tile_matrix_set: TileMatrixSet, at: str, faults: FileFaults
 ) -> Level:
-    at = f"$.levels[{position}]"
     matrix = tile_matrix_set.matrices.get(document["id"])
     if matrix is None:
         reason = f"{document['id']!r} is not a matrix of {tile_matrix_set.id}"
@@ -194,8 +193,7 @@ def _level(
         tiles_per_height=int(document["tiles_per_height"]),
         limits=limits,
         tables=tuple(_table(table) for table in document.get("tables", ())),
-        limits_from=faults.file,
-        position=position,
+        limits_from=f"{faults.file}: {at}.tile_limits",
     )
 
 

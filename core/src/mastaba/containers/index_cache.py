@@ -21,7 +21,7 @@ UNVERSIONED_VALIDITY: Final = 60.0
 """Seconds for which an index without a version is cached at most."""
 
 _CROWDED: Final = 0.75
-"""Share of a cache that is used when its indices begin to be put in the order of their use."""
+"""Share of a cache that is used, with one index more, when the order of use begins to count."""
 
 
 class IndexCache:
@@ -65,6 +65,7 @@ class IndexCache:
         self._lock = threading.Lock()
         self._entries: OrderedDict[Hashable, TileIndex] = OrderedDict()
         self._used = 0
+        self._largest = 0
         self._is_crowded = False
         self._flights: dict[Hashable, Future[TileIndex]] = {}
         self.hits = 0
@@ -192,7 +193,10 @@ class IndexCache:
         index.expires = self._clock() + validity
         self._entries[key] = index
         self._used += index.nbytes
-        taken = max(len(self._entries) / self._size, self._used / self._most_bytes)
+        self._largest = max(self._largest, index.nbytes)
+        taken = max(
+            len(self._entries) / self._size, (self._used + self._largest) / self._most_bytes
+        )
         self._is_crowded = taken > _CROWDED
         while len(self._entries) > self._size or self._used > self._most_bytes:
             self._remove(next(iter(self._entries)))

@@ -20,8 +20,8 @@ class TileIndex(ABC):
         key: key of the object.
         version: version of the object, see `mastaba.api.storages.ObjectStat`.
         modified: time of the last change in Unix seconds, or None.
-        expires: until when its cache uses it, in seconds of the clock of the cache. An index is in
-            one cache at most.
+        expires: until when its cache uses it, in seconds of the clock of the cache. An index is
+            under one key of one cache at most.
         identity: storage, key and version: equal only for equal bytes if the storage has versions.
     """
 

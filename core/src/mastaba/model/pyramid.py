@@ -81,10 +81,9 @@ class Level:
         tiles_per_width, tiles_per_height: size of a slab, or of a block of a container, tiles.
         limits: the tiles that may exist; nothing is read outside.
         tables: of vector levels.
-        limits_from: file, or file and key, that set the limits; see `limits_set_by`.
+        limits_from: file and key that set the limits, for operators.
         window: width and height of the data in pixels, from the corner of the matrix; None if all
             pixels of tiles may be data. What is beyond pads the tiles.
-        position: of the level in ``levels`` of that file, if its limits are from there.
     """
 
     matrix: TileMatrix
@@ -94,14 +93,6 @@ class Level:
     tables: tuple[Table, ...] = ()
     limits_from: str = ""
     window: tuple[int, int] | None = None
-    position: int | None = None
-
-    @property
-    def limits_set_by(self) -> str:
-        """File and key that set the limits, for operators."""
-        # Many levels of many variants share the name of a file.
-        key = "" if self.position is None else f": $.levels[{self.position}].tile_limits"
-        return f"{self.limits_from}{key}"
 
 
 @dataclass(frozen=True, slots=True)

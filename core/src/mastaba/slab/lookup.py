@@ -66,7 +66,7 @@ def look_up(reader: TileReader, row: int, col: int) -> TileLookup:
     slab, number = reader.place_of(row, col)
     name = reader.name_of(slab)
     if not reader.level.limits.contains(row, col):
-        return TileLookup(TileState.OUTSIDE, name, number, reader.level.limits_set_by)
+        return TileLookup(TileState.OUTSIDE, name, number, reader.level.limits_from)
     tile = reader.locate(row, col)
     if tile is not None:
         return location(tile)

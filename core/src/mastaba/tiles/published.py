@@ -6,7 +6,7 @@ tile. Stored tiles need neither encoders nor rendering, which are imported for t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from operator import attrgetter
@@ -130,6 +130,42 @@ class Publisher(Protocol):
         """
 
 
+class _OfStyles(Mapping[str, Publisher]):
+    """Publishers by style; there may be many, so those of styles without a palette are one.
+
+    Args:
+        styles: identifiers.
+        default: of `DEFAULT_STYLE`.
+        plain: of all styles but those in ``coloured``.
+        coloured: by identifier.
+    """
+
+    __slots__ = ("_coloured", "_default", "_plain", "_styles")
+
+    def __init__(
+        self,
+        styles: Collection[str],
+        default: Publisher,
+        plain: Publisher,
+        coloured: Mapping[str, Publisher],
+    ) -> None:
+        self._styles, self._default, self._plain = styles, default, plain
+        self._coloured = coloured
+
+    def __getitem__(self, style: str) -> Publisher:
+        if style == DEFAULT_STYLE:
+            return self._default
+        if style not in self._styles:
+            raise KeyError(style)
+        return self._coloured.get(style, self._plain)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys((*self._styles, DEFAULT_STYLE)))
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class MatrixTiles:
     """The tiles of one layer in one tile matrix.
@@ -139,50 +175,31 @@ class MatrixTiles:
         link: the set that contains the matrix.
         matrix: the tile matrix.
         limits: limits of the tiles offered.
+        publishers: of tiles in the stored format, by style identifier and `DEFAULT_STYLE`.
         tiles: the tiles of all layers.
-        styles: identifiers of the styles.
-        default: publisher of tiles in the stored format, for requests without a style.
-        plain: publisher for all styles but those in ``coloured``.
-        coloured: publishers for styles with a palette, by identifier.
     """
 
     layer: Layer
     link: TileMatrixSetLink
     matrix: TileMatrix
     limits: TileLimits
+    publishers: Mapping[str, Publisher]
     tiles: Tiles
-    styles: tuple[str, ...]
-    default: Publisher
-    plain: Publisher
-    coloured: Mapping[str, Publisher]
 
-    @property
-    def publishers(self) -> dict[str, Publisher]:
-        """The publishers in the stored format, by style identifier and `DEFAULT_STYLE`."""
-        plain = dict.fromkeys(self.styles, self.plain)
-        return {**plain, **self.coloured, DEFAULT_STYLE: self.default}
-
-    def find(self, style: str) -> Publisher | None:
-        """Return what answers the tiles in the stored format; None if there is no such style.
+    def publisher(self, style: str) -> Publisher:
+        """Return what answers the tiles in the stored format.
 
         Args:
             style: identifier or `DEFAULT_STYLE`. Only palettes change stored tiles.
-        """
-        if style == DEFAULT_STYLE:
-            return self.default
-        return self.coloured.get(style) or (self.plain if style in self.styles else None)
-
-    def publisher(self, style: str) -> Publisher:
-        """Return what answers the tiles in the stored format, as `find`.
 
         Raises:
             UnknownNameError: the layer has no such style.
         """
-        found = self.find(style)
-        if found is None:
-            noun = self.tiles.noun
-            raise UnknownNameError(f"the {noun} has no style {printable(style)}", "style")
-        return found
+        try:
+            return self.publishers[style]
+        except KeyError:
+            reason = f"the {self.tiles.noun} has no style {printable(style)}"
+            raise UnknownNameError(reason, "style") from None
 
     def stored(self, style: str) -> TilePublisher | None:
         """Return the publisher of a style if the tiles are stored; None for any other.
@@ -190,7 +207,7 @@ class MatrixTiles:
         Args:
             style: identifier or `DEFAULT_STYLE`.
         """
-        found = self.find(style)
+        found = self.publishers.get(style)
         return found if isinstance(found, TilePublisher) else None
 
     def picture(self, style: str, media_type: str) -> Publisher:
@@ -311,9 +328,8 @@ class LayerTiles:
                 link,
                 matrices[matrix],
                 limits,
+                _OfStyles(styles, *self._publishers(link, matrix)),
                 self._service,
-                styles,
-                *self._publishers(link, matrix),
             )
             for matrix, limits in link.limits.items()
             # Variants of the layer may have more levels.

@@ -336,9 +336,9 @@ def _shared_fields(
 
 @lru_cache(maxsize=_MOST_SHARED)
 def _shared_keys(keys: tuple[str, ...], layer: str) -> str:
-    """Return the surrogate keys of tiles of a layer, the last one up to the level in it, if any.
+    """Return the surrogate keys of the tiles of a layer; empty if they are off.
 
-    It is followed by the place of the slab: an update concerns some slabs of a layer.
+    The last one lacks the level and the place of the slab: updates concern some slabs of a layer.
     """
     return " ".join((*keys, slab_key(layer))) if keys else ""
 

@@ -86,7 +86,7 @@ class GetTile:
             return Response(204, [])
         tiles = self._tiles.layer(found.layers[0].key)
         in_matrix, tile_row, tile_col = _find(tiles, address)
-        publisher = in_matrix.default
+        publisher = in_matrix.publishers[DEFAULT_STYLE]
         stored = publisher.layer.pyramid.format
         media_type = _vector_media_type(request, stored, in_matrix, tile_row, tile_col)
         response = publisher.respond(request, tile_row, tile_col)
@@ -127,7 +127,7 @@ class GetTile:
         tiles = self._tiles.layer(found.layers[0].key)
         in_matrix, tile_row, tile_col = _find(tiles, address)
         if style is None:
-            publisher = in_matrix.default
+            publisher = in_matrix.publishers[DEFAULT_STYLE]
         elif style == DEFAULT_STYLE:
             raise UnknownNameError("the style has no name", "style")
         else:

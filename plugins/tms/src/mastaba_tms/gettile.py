@@ -122,7 +122,7 @@ class GetTile:
         if last_row is not None:
             tile_row = last_row - tile_row
         if picture is None:
-            publisher = in_matrix.default
+            publisher = in_matrix.publishers[DEFAULT_STYLE]
         else:
             publisher = in_matrix.picture(request.query.get("style", DEFAULT_STYLE), picture)
         return publisher.respond(request, tile_row, tile_col)

@@ -116,7 +116,7 @@ class GetFeatureInfo:
                 in_matrix, _, tile_row, tile_col = self._tiles.find(tile)
                 # The format and the style of the tile do not matter.
                 stored = in_matrix.stored(DEFAULT_STYLE)
-                publisher = in_matrix.default
+                publisher = in_matrix.publishers[DEFAULT_STYLE]
                 if stored is not None:
                     publisher = stored.at(tile_row, tile_col)
                 values = self._values(publisher, tile_row, tile_col, i, j)

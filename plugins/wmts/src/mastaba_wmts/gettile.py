@@ -104,7 +104,7 @@ class GetTile:
             raise _missing(wanted, error) or error from None
         tile_col = tile_index(wanted.tile_col, "TileCol")
         tile_row = tile_index(wanted.tile_row, "TileRow")
-        publisher = None if wanted.style is None else in_matrix.find(wanted.style)
+        publisher = None if wanted.style is None else in_matrix.publishers.get(wanted.style)
         if publisher is None or (
             wanted.format != tiles.media_type and wanted.extension not in tiles.extensions
         ):

@@ -76,7 +76,7 @@ def _described(catalogue: Catalogue, arguments: argparse.Namespace, faults: Faul
         "limits",
         f"rows {limits.min_row} to {limits.max_row}, columns {limits.min_col} to {limits.max_col}",
     )
-    _line("", f"set by {level.limits_set_by}")
+    _line("", f"set by {level.limits_from}")
     reader = catalogue.readers[name][matrix]
     problem = _print_slab(reader, arguments.row, arguments.col)
     found = look_up(reader, arguments.row, arguments.col)
