@@ -11,7 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.coverage.ground import SET, TILE, Ground
-from tests.coverage.test_masks import MaskedGround, check, has_mask, mask_tile, read_mask
+from tests.coverage.test_masks import (
+    MaskedGround,
+    check,
+    has_mask,
+    mask_tile,
+    not_halved,
+    read_mask,
+)
 
 from mastaba.api.catalogue import TILE_FORMATS
 from mastaba.wsgi import create_application
@@ -180,6 +187,36 @@ def test_rasters_that_are_compressed_again_have_no_masks(
     with pytest.raises(InvalidRequestError, match="copied or not compressed") as found:
         planned(ground, format="cog", mask=True, **inputs)
     assert found.value.parameter == "mask"
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        {"format": "tif"},
+        {"format": "cog", "levels": ["2"], "bbox": [600256, 6798720, 600896, 6799360]},
+    ],
+    ids=["tif", "coarser cog"],
+)
+def test_masks_of_tiles_that_cannot_be_copied(inputs: dict[str, Any], tmp_path: Path) -> None:
+    made = MaskedGround(tmp_path, "TIFF_JPG_UINT8", 3)
+    made.write(tile=not_halved)
+    refused = planned(made, mask=True, **inputs)
+    for ask in (refused.estimate, lambda: run(refused, tmp_path / "refused.tif")):
+        with pytest.raises(InvalidRequestError, match="use compression none") as found:
+            ask()
+        assert found.value.parameter == "mask"
+    plain = planned(made, mask=True, compression="none", **inputs)
+    run(plain, tmp_path / "plain.tif")
+    assert plain.coverage is not None
+    level = inputs.get("levels", ["3"])[0]
+    expected = made.valid(level, plain.coverage.cells)
+    assert np.array_equal(read_mask(tmp_path / "plain.tif"), expected)
+    # The finest level of a COG is not compressed then, so it has its masks.
+    cog = planned(made, mask=True, format="cog")
+    run(cog, tmp_path / "cog.tif")
+    assert cog.coverage is not None
+    assert np.array_equal(read_mask(tmp_path / "cog.tif"), made.valid("3", cog.coverage.cells))
+    made.close()
 
 
 def test_layers_without_masks_have_none(tmp_path: Path) -> None:

@@ -165,6 +165,7 @@ class ExportPlan:
 
         Raises:
             ExportTooLargeError: it has too many tiles.
+            InvalidRequestError: the tiles cannot be copied, so they cannot have masks.
             SlabFormatError, StorageError: an index cannot be read.
             MastabaError: the sources cannot be read.
         """
@@ -182,6 +183,12 @@ class ExportPlan:
                 return extract(found, _COVERAGE_LIMITS)
             except NotCopyableError:
                 found = found.without_copies()
+        if found.has_mask:
+            raise InvalidRequestError(
+                "the stored tiles are of several kinds and must be compressed again, and files "
+                "that are compressed again have no masks: use compression none",
+                "mask",
+            )
         return CompressedFile(found, _COVERAGE_LIMITS)
 
     def estimate(self, threads: int = 16) -> Estimate:
@@ -190,6 +197,7 @@ class ExportPlan:
         Slab indices are read, all of them or a sample; see `mastaba_export.sizes`.
 
         Raises:
+            ExportTooLargeError, InvalidRequestError: as `file`.
             SlabFormatError, StorageError: an index cannot be read.
         """
         if self.coverage is None:
