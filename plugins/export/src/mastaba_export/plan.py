@@ -16,6 +16,7 @@ import numpy as np
 from mastaba.api.tiles import Tiles
 from mastaba.errors import InvalidParameterError, MastabaError, RequestError
 from mastaba_coverage import (
+    MASK_FORMAT,
     CompressedFile,
     Coverage,
     CoverageLimits,
@@ -38,9 +39,10 @@ from mastaba_export.levels import ExportLevel
 from mastaba_export.request import COVERAGES
 from mastaba_export.selection import Selection, around, selected
 from mastaba_export.sizes import Estimate, of_file, of_tiles, sampled_variance
-from mastaba_export.sources import DRAWN_BLOCK, DrawnTiles, StoredTiles
+from mastaba_export.sources import DRAWN_BLOCK, ClippedMasks, DrawnTiles, StoredTiles
 from mastaba_ows.offers import sources_in
 from mastaba_render.api.geotiff import Origins
+from mastaba_writer.tile_encoder import encode_tile
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import Catalogue, Layer, TileLimits, TileMatrix, TileMatrixSet
@@ -378,9 +380,13 @@ def _masks_of(level: ExportLevel, area: Area | None, layer: Layer) -> list[Expor
     source = level.source
     if not isinstance(source, StoredTiles) or (masks := source.reader.masks) is None:
         return []
-    found = replace(source, reader=masks, clip=None)
+    image = replace(source, clip=None)
+    found = replace(image, reader=masks)
     if source.clip is not None and area is not None:
-        found = found.clipped(area, mask_pyramid(layer.pyramid))
+        size = level.matrix.tile_height, level.matrix.tile_width
+        full = encode_tile(MASK_FORMAT, np.full((*size, 1), 255, np.uint8))
+        whole = ClippedMasks(masks, source.selection, source.order, image=image, full=full)
+        found = whole.clipped(area, mask_pyramid(layer.pyramid))
     return [replace(level, source=found, is_mask=True)]
 
 

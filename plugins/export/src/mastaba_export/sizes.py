@@ -318,7 +318,7 @@ def _growth(source: StoredTiles, places: Sequence[tuple[int, int]]) -> tuple[flo
             continue
         check_wanted()
         batch = source.read(*places[number])
-        before.append(batch.read)
+        before.append(stored)
         after.append(sum(len(tile.payload) for tile in batch.tiles))
         seen += len(batch.tiles)
         if seen >= _SAMPLED_TILES:
