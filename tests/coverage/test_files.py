@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import subprocess
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
@@ -12,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.coverage.ground import FORMATS, ORIGIN, TILE, Ground, whole, written
+from tests.coverage.ground import FORMATS, ORIGIN, TILE, Ground, is_stored, whole, written
 from tests.tiny import tiny_installation
 from tifffile import TiffFile
 
@@ -25,8 +26,10 @@ from mastaba_coverage import (
     CoverageRequest,
     Extractor,
     Scaling,
+    StoredValues,
     TiffOptions,
     extract,
+    sources,
 )
 from mastaba_writer.tile_encoder import encode_tile
 
@@ -317,3 +320,35 @@ def test_gdal_reads_the_values(ground: MakeGround, tmp_path: Path) -> None:
     cells = made.whole().cells
     expected = made.values("3", cells.top, cells.bottom, cells.left, cells.right)
     assert raw.read_bytes() == expected.tobytes()
+
+
+def test_tiles_beside_each_other_decode_what_they_share_once(
+    ground: MakeGround, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever else must be decoded again because there is no room to keep it."""
+    monkeypatch.setattr(sources, "KEPT", 1)
+    monkeypatch.setattr(sources, "_DECODED_AT_A_TIME", 1)
+    decoded: Counter[tuple[int, int]] = Counter()
+    decode = StoredValues.decode
+
+    def counted(self: StoredValues, place: tuple[int, int], payload: bytes) -> Any:
+        decoded[place] += 1
+        return decode(self, place, payload)
+
+    monkeypatch.setattr(StoredValues, "decode", counted)
+    made = ground()
+    cells = Cells(850, 850 + 5 * TILE, 410, 410 + 9 * TILE)
+    tiff = TiffOptions("none")
+    plan = CoveragePlan.exact(
+        made.coverage, made.coverage.finest, cells, made.coverage.fields, tiff
+    )
+    answer = made.extract(plan)
+    list(answer.pieces(0, answer.size))
+    expected: Counter[tuple[int, int]] = Counter()
+    for top in range(cells.top, cells.bottom, TILE):
+        for row in (top // TILE, top // TILE + 1):
+            columns = range(cells.left // TILE, (cells.right - 1) // TILE + 1)
+            expected.update((row, col) for col in columns if is_stored(row, col))
+    # At most one tile has room until the next row.
+    assert sum((expected - decoded).values()) <= 5
+    assert decoded <= expected

@@ -266,11 +266,14 @@ class WindowTiles(PixelTiles):
     def _drop(
         self, places: Sequence[TileIndices], part: Cells, kept: dict[TileIndices, Pixels]
     ) -> None:
-        """Drop decoded tiles that the next tiles of the image do not need."""
+        """Drop decoded tiles that the next tiles of the image do not need.
+
+        Those that the next tiles of the row need are few. Of the others, the next row needs some.
+        """
         for place in places:
-            is_left = (place[1] + 1) * self._width <= part.right
+            is_left = min((place[1] + 1) * self._width, self._cells.right) <= part.right
             is_above = (place[0] + 1) * self._height <= part.bottom
-            if place in kept and ((is_left and is_above) or len(kept) > self._kept):
+            if place in kept and is_left and (is_above or len(kept) > self._kept):
                 del kept[place]
 
     def _copy(self, place: TileIndices, tile: Pixels, part: Cells, pixels: Pixels) -> None:
