@@ -22,7 +22,7 @@ from tests.coverage.test_masks import (
 from mastaba.api.catalogue import TILE_FORMATS
 from mastaba.wsgi import create_application
 from mastaba_coverage import Coverage, CoverageLimits, CoveragePlan, TiffOptions, extract
-from mastaba_export.errors import InvalidRequestError
+from mastaba_export.errors import DamagedArchiveError, InvalidRequestError
 from mastaba_export.plan import ExportPlan, plan
 from mastaba_export.request import ExportRequest
 from mastaba_export.run import run
@@ -30,6 +30,7 @@ from mastaba_export.selection import inside_of
 from mastaba_export.verify import verify
 from mastaba_render.api.decoding import TileDecoder
 from mastaba_writer.installation import write_installation
+from mastaba_writer.slab_names import slab_path
 
 BOX = [600300.0, 6798700.0, 600900.0, 6799500.0]
 AREA = {
@@ -163,6 +164,71 @@ def test_an_interrupted_export_goes_on_with_its_masks(ground: MaskedGround, tmp_
         assert found == expected
         assert found
     assert whole.tiles > 0
+
+
+def _without_format(descriptor: dict[str, Any]) -> None:
+    del descriptor["mask_format"]
+
+
+def _without_masks(descriptor: dict[str, Any]) -> None:
+    _without_format(descriptor)
+    for level in descriptor["levels"]:
+        del level["storage"]["mask_directory"]
+
+
+def _without_those_of_a_level(descriptor: dict[str, Any]) -> None:
+    del descriptor["levels"][0]["storage"]["mask_directory"]
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (_without_format, "has no masks"),
+        (_without_masks, "has no masks"),
+        (_without_those_of_a_level, "has other masks than the layer"),
+    ],
+)
+def test_verification_finds_masks_that_nobody_would_read(
+    ground: MaskedGround, change: Any, reason: str, tmp_path: Path
+) -> None:
+    made = planned(ground, format="pyramid", bbox=BOX)
+    path = tmp_path / "LOW.json"
+    run(made, path)
+    descriptor = json.loads(path.read_text())
+    change(descriptor)
+    path.write_text(json.dumps(descriptor))
+    with pytest.raises(DamagedArchiveError, match=reason):
+        verify(made, path)
+
+
+def test_verification_compares_masks(ground: MaskedGround, tmp_path: Path) -> None:
+    made = planned(ground, format="pyramid", bbox=BOX, levels=["3"])
+    path = tmp_path / "LOW.json"
+    run(made, path)
+    slab = next((tmp_path / "LOW/MASK").rglob("*.tif"))
+    data = bytearray(slab.read_bytes())
+    data[-20] ^= 1
+    slab.write_bytes(data)
+    with pytest.raises(DamagedArchiveError, match="the mask of level 3, row"):
+        verify(made, path, deep=True)
+    slab.unlink()
+    with pytest.raises(DamagedArchiveError, match="the mask of level 3, row"):
+        verify(made, path, deep=True)
+
+
+def test_masks_that_a_killed_export_wrote_too_many_are_removed(
+    ground: MaskedGround, tmp_path: Path
+) -> None:
+    made = planned(ground, format="pyramid", bbox=BOX, levels=["3"])
+    path = tmp_path / "LOW.json"
+    assert not run(made, path, should_stop=_every(made.count // 2), threads=1).is_complete
+    # The layer has lost this slab of masks since it was written.
+    slab = tmp_path / "LOW/MASK/3" / slab_path(2, 2, 2)
+    slab.parent.mkdir(parents=True, exist_ok=True)
+    slab.write_bytes(b"of the killed export")
+    assert run(made, path, resume=True).is_complete
+    assert not slab.exists()
+    verify(made, path, deep=True)
 
 
 def _every(count: int) -> Any:
