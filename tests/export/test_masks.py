@@ -22,7 +22,8 @@ from tests.coverage.test_masks import (
 from mastaba.api.catalogue import TILE_FORMATS
 from mastaba.wsgi import create_application
 from mastaba_coverage import Coverage, CoverageLimits, CoveragePlan, TiffOptions, extract
-from mastaba_export.errors import DamagedArchiveError, InvalidRequestError
+from mastaba_export import plan as plan_module
+from mastaba_export.errors import DamagedArchiveError, ExportTooLargeError, InvalidRequestError
 from mastaba_export.plan import ExportPlan, plan
 from mastaba_export.request import ExportRequest
 from mastaba_export.run import run
@@ -104,6 +105,19 @@ def test_a_smaller_pyramid_has_its_masks(ground: MaskedGround, tmp_path: Path) -
     path.write_bytes(b"".join(answer.pieces(0, answer.size)))
     assert np.array_equal(read_mask(path), ground.valid("3", cells))
     application.site.close_services()
+
+
+def test_slabs_of_masks_do_not_count_in_the_limit(
+    ground: MaskedGround, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slabs = sum(
+        len(one.rows) for one in planned(ground, format="pyramid").levels if not one.is_mask
+    )
+    monkeypatch.setattr(plan_module, "MOST_BLOCKS", slabs)
+    assert planned(ground, format="pyramid").count == 2 * slabs
+    monkeypatch.setattr(plan_module, "MOST_BLOCKS", slabs - 1)
+    with pytest.raises(ExportTooLargeError, match=f"has {slabs} slabs"):
+        planned(ground, format="pyramid")
 
 
 def test_masks_are_clipped_as_the_pixels_are(ground: MaskedGround, tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from mastaba_export.selection import Area
 
 MOST_BLOCKS: Final = 4_194_304
-"""Slabs of an export."""
+"""Slabs of an export, without those of masks."""
 _SAMPLED: Final = 64
 """Tiles of a level that are compressed for an estimate."""
 _CLIPPED: Final = 16
@@ -264,13 +264,13 @@ def plan(request: ExportRequest, site: Site, *, names_sources: bool = True) -> E
             levels.append(one)
     if not levels:
         raise InvalidRequestError("the layer has no tiles in the area", "bbox")
+    count = sum(len(level.rows) for level in levels)
+    if count > MOST_BLOCKS:
+        raise _too_many(count)
     if request.format == "pyramid":
         levels += [mask for one in levels for mask in _masks_of(one, area, layer)]
     named = site if names_sources else None
-    made = ExportPlan(request, layer, tile_matrix_set, kind, tuple(levels), area=area, site=named)
-    if made.count > MOST_BLOCKS:
-        raise _too_many(made.count)
-    return made
+    return ExportPlan(request, layer, tile_matrix_set, kind, tuple(levels), area=area, site=named)
 
 
 def named_layer(name: str, catalogue: Catalogue) -> Layer:
