@@ -31,6 +31,8 @@ from mastaba_coverage import (
     extract,
     sources,
 )
+from mastaba_coverage.answer import blocks_of, tiles_of
+from mastaba_coverage.sources import CopiedTiles
 from mastaba_writer.tile_encoder import encode_tile
 
 rasterio = pytest.importorskip("rasterio")
@@ -352,3 +354,35 @@ def test_tiles_beside_each_other_decode_what_they_share_once(
     # At most one tile has room until the next row.
     assert sum((expected - decoded).values()) <= 5
     assert decoded <= expected
+
+
+@pytest.mark.parametrize("most", [1, 5000, 20_000])
+def test_copied_tiles_are_read_in_groups(
+    ground: MakeGround, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sizes of tiles are added up once, not again for each group."""
+    made = ground()
+    plan = made.whole()
+    (block, *_) = blocks_of(plan, CoverageLimits())
+    source = tiles_of(plan, plan.images[0], block)
+    expected = list(source.tiles(0, len(source.sizes)))
+    monkeypatch.setattr(sources, "_COPIED_AT_A_TIME", most)
+    added: list[int] = []
+    groups: list[int] = []
+    cumsum, group = np.cumsum, CopiedTiles._group
+
+    def counted(sizes: Any) -> Any:
+        added.append(len(sizes))
+        return cumsum(sizes)
+
+    def noted(self: CopiedTiles, first: int, stop: int) -> Iterator[bytes]:
+        size = int(self.sizes[first:stop].sum())
+        assert size <= most or stop == first + 1
+        groups.append(size)
+        return group(self, first, stop)
+
+    monkeypatch.setattr(np, "cumsum", counted)
+    monkeypatch.setattr(CopiedTiles, "_group", noted)
+    assert list(source.tiles(3, len(source.sizes))) == expected[3:]
+    assert len(groups) > 1
+    assert sum(added) == len(source.sizes) - 3

@@ -68,12 +68,14 @@ class CopiedTiles(TileSource):
 
     def tiles(self, first: int, stop: int) -> Iterator[bytes]:
         most = READ_AT_A_TIME if self._block.is_remote else _COPIED_AT_A_TIME
+        ends = np.cumsum(self.sizes[first:stop])
+        start, done = first, 0
         while first < stop:
             # At least one tile, however large.
-            total = np.cumsum(self.sizes[first:stop])
-            count = max(1, int(np.searchsorted(total, most, side="right")))
-            yield from self._group(first, first + count)
-            first += count
+            count = int(np.searchsorted(ends, done + most, side="right"))
+            after = max(first + 1, start + count)
+            yield from self._group(first, after)
+            first, done = after, int(ends[after - start - 1])
 
     def is_uniform(self, count: int) -> bool:
         """Return whether some of the tiles, at most ``count``, have what the tags declare."""
