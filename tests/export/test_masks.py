@@ -267,16 +267,25 @@ def test_rasters_have_masks_with_the_option(
 
 
 @pytest.mark.parametrize(
-    "inputs",
-    [{"compression": "deflate"}, {"fit": "exact"}, {"area": AREA}],
-    ids=["compressed", "exact", "polygons"],
+    ("inputs", "advice"),
+    [
+        ({"format": "cog", "compression": "deflate"}, "use compression none"),
+        ({"format": "cog", "fit": "exact"}, "use compression none"),
+        ({"format": "tif", "bbox": BOX}, "use compression none"),
+        ({"format": "cog", "area": AREA}, "remove area"),
+        ({"format": "tif", "area": AREA, "compression": "none"}, "remove area"),
+    ],
 )
 def test_rasters_that_are_compressed_again_have_no_masks(
-    ground: MaskedGround, inputs: dict[str, Any]
+    ground: MaskedGround, inputs: dict[str, Any], advice: str
 ) -> None:
-    with pytest.raises(InvalidRequestError, match="copied or not compressed") as found:
-        planned(ground, format="cog", mask=True, **inputs)
+    with pytest.raises(
+        InvalidRequestError, match=f"copied or not compressed.*: {advice}$"
+    ) as found:
+        planned(ground, mask=True, **inputs)
     assert found.value.parameter == "mask"
+    if advice != "remove area":
+        planned(ground, mask=True, **{**inputs, "compression": "none"})
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,7 @@ _SAMPLED: Final = 64
 """Tiles of a level that are compressed for an estimate."""
 _CLIPPED: Final = 16
 """The same if they are clipped to polygons, which takes longer."""
+_WITH_MASKS: Final = "only tiles that are copied or not compressed have masks"
 _COVERAGE_LIMITS: Final = CoverageLimits(stream_bytes=1 << 50, tiles=1 << 26, indices=MOST_BLOCKS)
 
 
@@ -187,8 +188,7 @@ class ExportPlan:
                 found = found.without_copies()
         if found.has_mask:
             raise InvalidRequestError(
-                "the stored tiles are of several kinds and must be compressed again, and files "
-                "that are compressed again have no masks: use compression none",
+                f"the stored tiles cannot be copied, and {_WITH_MASKS}: use compression none",
                 "mask",
             )
         return CompressedFile(found, _COVERAGE_LIMITS)
@@ -494,9 +494,7 @@ def _masked(made: CoveragePlan, request: ExportRequest) -> CoveragePlan:
         InvalidParameterError: the layer has no masks.
     """
     if not made.is_addressable or request.area is not None:
-        raise InvalidRequestError(
-            "only tiles that are copied or not compressed have masks: remove area, fit and "
-            "compression, or use compression none",
-            "mask",
-        )
+        # Tiles at the border of polygons are compressed whatever the request says.
+        advice = "use compression none" if request.area is None else "remove area"
+        raise InvalidRequestError(f"{_WITH_MASKS}: {advice}", "mask")
     return masked(made)
