@@ -140,7 +140,8 @@ def test_masks_are_clipped_as_the_pixels_are(ground: MaskedGround, tmp_path: Pat
         expected = mask_tile("3", row, column)
         if expected is None:
             # All of a tile without a mask is data, so what is cut off needs one.
-            added, whole = added + (not inside.all()), whole + inside.all()
+            added += not inside.all()
+            whole += bool(inside.all())
             if inside.all():
                 assert found is None
                 continue
