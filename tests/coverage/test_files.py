@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import subprocess
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
@@ -12,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.coverage.ground import FORMATS, ORIGIN, TILE, Ground, whole, written
+from tests.coverage.ground import FORMATS, ORIGIN, TILE, Ground, is_stored, whole, written
 from tests.tiny import tiny_installation
 from tifffile import TiffFile
 
@@ -25,9 +26,13 @@ from mastaba_coverage import (
     CoverageRequest,
     Extractor,
     Scaling,
+    StoredValues,
     TiffOptions,
     extract,
+    sources,
 )
+from mastaba_coverage.answer import blocks_of, tiles_of
+from mastaba_coverage.sources import CopiedTiles
 from mastaba_writer.tile_encoder import encode_tile
 
 rasterio = pytest.importorskip("rasterio")
@@ -317,3 +322,67 @@ def test_gdal_reads_the_values(ground: MakeGround, tmp_path: Path) -> None:
     cells = made.whole().cells
     expected = made.values("3", cells.top, cells.bottom, cells.left, cells.right)
     assert raw.read_bytes() == expected.tobytes()
+
+
+def test_tiles_beside_each_other_decode_what_they_share_once(
+    ground: MakeGround, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever else must be decoded again because there is no room to keep it."""
+    monkeypatch.setattr(sources, "KEPT", 1)
+    monkeypatch.setattr(sources, "_DECODED_AT_A_TIME", 1)
+    decoded: Counter[tuple[int, int]] = Counter()
+    decode = StoredValues.decode
+
+    def counted(self: StoredValues, place: tuple[int, int], payload: bytes) -> Any:
+        decoded[place] += 1
+        return decode(self, place, payload)
+
+    monkeypatch.setattr(StoredValues, "decode", counted)
+    made = ground()
+    cells = Cells(850, 850 + 5 * TILE, 410, 410 + 9 * TILE)
+    tiff = TiffOptions("none")
+    plan = CoveragePlan.exact(
+        made.coverage, made.coverage.finest, cells, made.coverage.fields, tiff
+    )
+    answer = made.extract(plan)
+    list(answer.pieces(0, answer.size))
+    expected: Counter[tuple[int, int]] = Counter()
+    for top in range(cells.top, cells.bottom, TILE):
+        for row in (top // TILE, top // TILE + 1):
+            columns = range(cells.left // TILE, (cells.right - 1) // TILE + 1)
+            expected.update((row, col) for col in columns if is_stored(row, col))
+    # At most one tile has room until the next row.
+    assert sum((expected - decoded).values()) <= 5
+    assert decoded <= expected
+
+
+@pytest.mark.parametrize("most", [1, 5000, 20_000])
+def test_copied_tiles_are_read_in_groups(
+    ground: MakeGround, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sizes of tiles are added up once, not again for each group."""
+    made = ground()
+    plan = made.whole()
+    (block, *_) = blocks_of(plan, CoverageLimits())
+    source = tiles_of(plan, plan.images[0], block)
+    expected = list(source.tiles(0, len(source.sizes)))
+    monkeypatch.setattr(sources, "_COPIED_AT_A_TIME", most)
+    added: list[int] = []
+    groups: list[int] = []
+    cumsum, group = np.cumsum, CopiedTiles._group
+
+    def counted(sizes: Any) -> Any:
+        added.append(len(sizes))
+        return cumsum(sizes)
+
+    def noted(self: CopiedTiles, first: int, stop: int) -> Iterator[bytes]:
+        size = int(self.sizes[first:stop].sum())
+        assert size <= most or stop == first + 1
+        groups.append(size)
+        return group(self, first, stop)
+
+    monkeypatch.setattr(np, "cumsum", counted)
+    monkeypatch.setattr(CopiedTiles, "_group", noted)
+    assert list(source.tiles(3, len(source.sizes))) == expected[3:]
+    assert len(groups) > 1
+    assert sum(added) == len(source.sizes) - 3

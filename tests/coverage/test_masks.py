@@ -422,18 +422,20 @@ def test_other_files_have_no_masks(request_: CoverageRequest, ground: Make) -> N
     assert found.value.parameter == "mask"
 
 
-def test_a_file_whose_tiles_cannot_be_copied_has_its_masks(tmp_path: Path) -> None:
-    def full(level: str, row: int, col: int) -> bytes | None:
-        if level == "3" and not is_stored(row, col):
-            return None
-        stream = io.BytesIO()
-        pixels = np.full((TILE, TILE, 3), 90, np.uint8)
-        Image.fromarray(pixels).save(stream, "JPEG", subsampling="4:4:4")
-        return stream.getvalue()
+def not_halved(level: str, row: int, col: int) -> bytes | None:
+    """Return a JPEG tile that files of stored tiles cannot have."""
+    if level == "3" and not is_stored(row, col):
+        return None
+    stream = io.BytesIO()
+    pixels = np.full((TILE, TILE, 3), 90, np.uint8)
+    Image.fromarray(pixels).save(stream, "JPEG", subsampling="4:4:4")
+    return stream.getvalue()
 
+
+def test_a_file_whose_tiles_cannot_be_copied_has_its_masks(tmp_path: Path) -> None:
     services: dict[str, Any] = {"ogcapi": {"coverages": True}}
     made = MaskedGround(tmp_path, "TIFF_JPG_UINT8", 3, services=services, coverages=True)
-    made.write(tile=full)
+    made.write(tile=not_halved)
     client = Client(made.application)
     address = "/ogcapi/collections/ground/coverage?mask=true&f=geotiff"
     path = tmp_path / "answer.tif"

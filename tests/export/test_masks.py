@@ -10,13 +10,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.coverage.ground import SET, TILE, Ground
-from tests.coverage.test_masks import MaskedGround, check, has_mask, mask_tile, read_mask
+from tests.coverage.ground import SET, TILE, Ground, is_stored
+from tests.coverage.test_masks import (
+    MaskedGround,
+    check,
+    mask_tile,
+    not_halved,
+    read_mask,
+)
 
 from mastaba.api.catalogue import TILE_FORMATS
 from mastaba.wsgi import create_application
 from mastaba_coverage import Coverage, CoverageLimits, CoveragePlan, TiffOptions, extract
-from mastaba_export.errors import InvalidRequestError
+from mastaba_export import plan as plan_module
+from mastaba_export.errors import DamagedArchiveError, ExportTooLargeError, InvalidRequestError
 from mastaba_export.plan import ExportPlan, plan
 from mastaba_export.request import ExportRequest
 from mastaba_export.run import run
@@ -24,6 +31,7 @@ from mastaba_export.selection import inside_of
 from mastaba_export.verify import verify
 from mastaba_render.api.decoding import TileDecoder
 from mastaba_writer.installation import write_installation
+from mastaba_writer.slab_names import slab_path
 
 BOX = [600300.0, 6798700.0, 600900.0, 6799500.0]
 AREA = {
@@ -99,27 +107,52 @@ def test_a_smaller_pyramid_has_its_masks(ground: MaskedGround, tmp_path: Path) -
     application.site.close_services()
 
 
+def test_slabs_of_masks_do_not_count_in_the_limit(
+    ground: MaskedGround, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slabs = sum(
+        len(one.rows) for one in planned(ground, format="pyramid").levels if not one.is_mask
+    )
+    monkeypatch.setattr(plan_module, "MOST_BLOCKS", slabs)
+    assert planned(ground, format="pyramid").count == 2 * slabs
+    monkeypatch.setattr(plan_module, "MOST_BLOCKS", slabs - 1)
+    with pytest.raises(ExportTooLargeError, match=f"has {slabs} slabs"):
+        planned(ground, format="pyramid")
+
+
 def test_masks_are_clipped_as_the_pixels_are(ground: MaskedGround, tmp_path: Path) -> None:
     made = planned(ground, format="pyramid", area=AREA, clip=True, levels=["3"])
-    run(made, tmp_path / "LOW.json")
+    estimate = made.estimate()
+    result = run(made, tmp_path / "LOW.json")
+    assert result.bytes == pytest.approx(estimate["bytes"], rel=0.02)
     verify(made, tmp_path / "LOW.json", deep=True)
     assert made.area is not None
     application = reopened(tmp_path)
     masks = application.site.catalogue.readers["ground"]["3"].masks
     (level,) = (one for one in made.levels if one.is_mask)
     rows, columns = level.selection.inside(level.selection.limits)
-    cut = 0
+    cut = added = whole = 0
     for row, column in zip(rows.tolist(), columns.tolist(), strict=True):
-        if not has_mask("3", row, column) or mask_tile("3", row, column) is None:
+        if not is_stored(row, column):
             continue
         inside = inside_of(made.area, level.matrix, row, column)
+        found = masks.locate(row, column)
         expected = mask_tile("3", row, column)
-        assert expected is not None
+        if expected is None:
+            # All of a tile without a mask is data, so what is cut off needs one.
+            added += not inside.all()
+            whole += bool(inside.all())
+            if inside.all():
+                assert found is None
+                continue
+            expected = np.full((TILE, TILE, 1), 255, np.uint8)
         expected[~inside] = 0
         decoder = TileDecoder(TILE_FORMATS["TIFF_ZIP_UINT8"], 1, TILE, TILE)
-        assert np.array_equal(decoder.decode(masks.locate(row, column).read()), expected)
+        assert np.array_equal(decoder.decode(found.read()), expected)
         cut += not inside.all()
     assert cut > 5
+    assert added > 1
+    assert whole > 1
     application.site.close_services()
 
 
@@ -148,6 +181,71 @@ def test_an_interrupted_export_goes_on_with_its_masks(ground: MaskedGround, tmp_
     assert whole.tiles > 0
 
 
+def _without_format(descriptor: dict[str, Any]) -> None:
+    del descriptor["mask_format"]
+
+
+def _without_masks(descriptor: dict[str, Any]) -> None:
+    _without_format(descriptor)
+    for level in descriptor["levels"]:
+        del level["storage"]["mask_directory"]
+
+
+def _without_those_of_a_level(descriptor: dict[str, Any]) -> None:
+    del descriptor["levels"][0]["storage"]["mask_directory"]
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (_without_format, "has no masks"),
+        (_without_masks, "has no masks"),
+        (_without_those_of_a_level, "has other masks than the layer"),
+    ],
+)
+def test_verification_finds_masks_that_nobody_would_read(
+    ground: MaskedGround, change: Any, reason: str, tmp_path: Path
+) -> None:
+    made = planned(ground, format="pyramid", bbox=BOX)
+    path = tmp_path / "LOW.json"
+    run(made, path)
+    descriptor = json.loads(path.read_text())
+    change(descriptor)
+    path.write_text(json.dumps(descriptor))
+    with pytest.raises(DamagedArchiveError, match=reason):
+        verify(made, path)
+
+
+def test_verification_compares_masks(ground: MaskedGround, tmp_path: Path) -> None:
+    made = planned(ground, format="pyramid", bbox=BOX, levels=["3"])
+    path = tmp_path / "LOW.json"
+    run(made, path)
+    slab = next((tmp_path / "LOW/MASK").rglob("*.tif"))
+    data = bytearray(slab.read_bytes())
+    data[-20] ^= 1
+    slab.write_bytes(data)
+    with pytest.raises(DamagedArchiveError, match="the mask of level 3, row"):
+        verify(made, path, deep=True)
+    slab.unlink()
+    with pytest.raises(DamagedArchiveError, match="the mask of level 3, row"):
+        verify(made, path, deep=True)
+
+
+def test_masks_that_a_killed_export_wrote_too_many_are_removed(
+    ground: MaskedGround, tmp_path: Path
+) -> None:
+    made = planned(ground, format="pyramid", bbox=BOX, levels=["3"])
+    path = tmp_path / "LOW.json"
+    assert not run(made, path, should_stop=_every(made.count // 2), threads=1).is_complete
+    # The layer has lost this slab of masks since it was written.
+    slab = tmp_path / "LOW/MASK/3" / slab_path(2, 2, 2)
+    slab.parent.mkdir(parents=True, exist_ok=True)
+    slab.write_bytes(b"of the killed export")
+    assert run(made, path, resume=True).is_complete
+    assert not slab.exists()
+    verify(made, path, deep=True)
+
+
 def _every(count: int) -> Any:
     """Return what stops an export after so many units."""
     left = iter([False] * count)
@@ -170,16 +268,55 @@ def test_rasters_have_masks_with_the_option(
 
 
 @pytest.mark.parametrize(
-    "inputs",
-    [{"compression": "deflate"}, {"fit": "exact"}, {"area": AREA}],
-    ids=["compressed", "exact", "polygons"],
+    ("inputs", "advice"),
+    [
+        ({"format": "cog", "compression": "deflate"}, "use compression none"),
+        ({"format": "cog", "fit": "exact"}, "use compression none"),
+        ({"format": "tif", "bbox": BOX}, "use compression none"),
+        ({"format": "cog", "area": AREA}, "remove area"),
+        ({"format": "tif", "area": AREA, "compression": "none"}, "remove area"),
+    ],
 )
 def test_rasters_that_are_compressed_again_have_no_masks(
-    ground: MaskedGround, inputs: dict[str, Any]
+    ground: MaskedGround, inputs: dict[str, Any], advice: str
 ) -> None:
-    with pytest.raises(InvalidRequestError, match="copied or not compressed") as found:
-        planned(ground, format="cog", mask=True, **inputs)
+    with pytest.raises(
+        InvalidRequestError, match=f"copied or not compressed.*: {advice}$"
+    ) as found:
+        planned(ground, mask=True, **inputs)
     assert found.value.parameter == "mask"
+    if advice != "remove area":
+        planned(ground, mask=True, **{**inputs, "compression": "none"})
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        {"format": "tif"},
+        {"format": "cog", "levels": ["2"], "bbox": [600256, 6798720, 600896, 6799360]},
+    ],
+    ids=["tif", "coarser cog"],
+)
+def test_masks_of_tiles_that_cannot_be_copied(inputs: dict[str, Any], tmp_path: Path) -> None:
+    made = MaskedGround(tmp_path, "TIFF_JPG_UINT8", 3)
+    made.write(tile=not_halved)
+    refused = planned(made, mask=True, **inputs)
+    for ask in (refused.estimate, lambda: run(refused, tmp_path / "refused.tif")):
+        with pytest.raises(InvalidRequestError, match="use compression none") as found:
+            ask()
+        assert found.value.parameter == "mask"
+    plain = planned(made, mask=True, compression="none", **inputs)
+    run(plain, tmp_path / "plain.tif")
+    assert plain.coverage is not None
+    level = inputs.get("levels", ["3"])[0]
+    expected = made.valid(level, plain.coverage.cells)
+    assert np.array_equal(read_mask(tmp_path / "plain.tif"), expected)
+    # The finest level of a COG is not compressed then, so it has its masks.
+    cog = planned(made, mask=True, format="cog")
+    run(cog, tmp_path / "cog.tif")
+    assert cog.coverage is not None
+    assert np.array_equal(read_mask(tmp_path / "cog.tif"), made.valid("3", cog.coverage.cells))
+    made.close()
 
 
 def test_layers_without_masks_have_none(tmp_path: Path) -> None:

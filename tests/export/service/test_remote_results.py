@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -11,8 +12,10 @@ from tests.conformance.shelf import ShelfStorage
 from tests.export.service.conftest import Exports
 
 import mastaba
-from mastaba.errors import ConfigurationError
+from mastaba.errors import ConfigurationError, StorageUnavailableError
 from mastaba.plugins.manager import Plugins
+from mastaba_export.jobs.queue import Queue
+from mastaba_export.jobs.refusals import QueueError
 from mastaba_storage.environment import Environment
 
 LAYER = {"layer": "RGB_PNG", "format": "pmtiles"}
@@ -101,6 +104,38 @@ def test_a_worker_that_died_after_the_upload(exports: Exports, bucket: Bucket) -
     version = bucket.stat(f"results/{job[-32:]}/{file.name}").version
     assert list(perform(claimed, str(folder), lambda *_: None)) == [file]
     assert bucket.stat(f"results/{job[-32:]}/{file.name}").version == version
+
+
+@pytest.mark.parametrize("is_begun", [True, False], ids=["parts begun", "parts removed"])
+def test_a_job_on_a_full_disk_goes_on_after_the_store_was_silent(
+    exports: Exports, bucket: Bucket, is_begun: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> bool:
+        raise QueueError("the disk is full") from OSError(errno.ENOSPC, "No space left")
+
+    monkeypatch.setenv("OBJECT_WRITE_ATTEMPTS", "1")
+
+    def silent(*_: object) -> Any:
+        raise StorageUnavailableError("the store does not answer")
+
+    job = exports.ordered(LAYER)
+    folder = Path(exports.settings.directory, "jobs", job[-32:])
+    with monkeypatch.context() as broken:
+        broken.setattr(Queue, "progress", full)
+        broken.setattr(Bucket, "list", silent)
+        if is_begun:
+            broken.setattr(Bucket, "abandon_parts", silent)
+        with pytest.raises(QueueError):
+            exports.worker.run_one()
+    # What is written, and the journal that says so, remain together.
+    ends = {one.name.removeprefix("RGB_PNG.pmtiles") for one in folder.iterdir()}
+    assert (".part" in ends) is (".journal" in ends) is is_begun
+    running = exports.queue.job(job[-32:])
+    assert running is not None
+    assert exports.queue.give_back(running)
+    assert exports.worker.run_one()
+    assert exports.client.get(job).get_json()["status"] == "successful"
+    assert exports.client.get(exports.file(job)).data.startswith(b"PMTiles")
 
 
 def test_places_that_cannot_be_written_are_refused(open_exports: Callable[..., Exports]) -> None:

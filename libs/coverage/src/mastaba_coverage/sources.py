@@ -68,12 +68,14 @@ class CopiedTiles(TileSource):
 
     def tiles(self, first: int, stop: int) -> Iterator[bytes]:
         most = READ_AT_A_TIME if self._block.is_remote else _COPIED_AT_A_TIME
+        ends = np.cumsum(self.sizes[first:stop])
+        start, done = first, 0
         while first < stop:
             # At least one tile, however large.
-            total = np.cumsum(self.sizes[first:stop])
-            count = max(1, int(np.searchsorted(total, most, side="right")))
-            yield from self._group(first, first + count)
-            first += count
+            count = int(np.searchsorted(ends, done + most, side="right"))
+            after = max(first + 1, start + count)
+            yield from self._group(first, after)
+            first, done = after, int(ends[after - start - 1])
 
     def is_uniform(self, count: int) -> bool:
         """Return whether some of the tiles, at most ``count``, have what the tags declare."""
@@ -266,11 +268,14 @@ class WindowTiles(PixelTiles):
     def _drop(
         self, places: Sequence[TileIndices], part: Cells, kept: dict[TileIndices, Pixels]
     ) -> None:
-        """Drop decoded tiles that the next tiles of the image do not need."""
+        """Drop decoded tiles that the next tiles of the image do not need.
+
+        Those that the next tiles of the row need are few. Of the others, the next row needs some.
+        """
         for place in places:
-            is_left = (place[1] + 1) * self._width <= part.right
+            is_left = min((place[1] + 1) * self._width, self._cells.right) <= part.right
             is_above = (place[0] + 1) * self._height <= part.bottom
-            if place in kept and ((is_left and is_above) or len(kept) > self._kept):
+            if place in kept and is_left and (is_above or len(kept) > self._kept):
                 del kept[place]
 
     def _copy(self, place: TileIndices, tile: Pixels, part: Cells, pixels: Pixels) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
+from mastaba_coverage import MASK_FORMAT
 from mastaba_export.errors import DamagedArchiveError
 from mastaba_export.hilbert import first_number
 from mastaba_writer.slab_names import slab_path
@@ -299,6 +300,12 @@ class _Pyramid(Archive):
         wanted = {level.matrix.id for level in self.plan.levels}
         if self._levels.keys() != wanted:
             self.fail("has other levels than the export")
+        masked = {level.matrix.id for level in self.plan.levels if level.is_mask}
+        are_read = descriptor.get("mask_format") == MASK_FORMAT
+        storages = {name: self._levels[name]["storage"] for name in wanted if are_read}
+        found = {name for name, place in storages.items() if "mask_directory" in place}
+        if masked != found:
+            self.fail("has other masks than the layer" if found else "has no masks")
         for number in range(self.plan.count):
             unit = self.plan.unit(number)
             level = self.plan.levels[unit.level]

@@ -16,6 +16,7 @@ import numpy as np
 from mastaba.api.tiles import Tiles
 from mastaba.errors import InvalidParameterError, MastabaError, RequestError
 from mastaba_coverage import (
+    MASK_FORMAT,
     CompressedFile,
     Coverage,
     CoverageLimits,
@@ -38,9 +39,10 @@ from mastaba_export.levels import ExportLevel
 from mastaba_export.request import COVERAGES
 from mastaba_export.selection import Selection, around, selected
 from mastaba_export.sizes import Estimate, of_file, of_tiles, sampled_variance
-from mastaba_export.sources import DRAWN_BLOCK, DrawnTiles, StoredTiles
+from mastaba_export.sources import DRAWN_BLOCK, ClippedMasks, DrawnTiles, StoredTiles
 from mastaba_ows.offers import sources_in
 from mastaba_render.api.geotiff import Origins
+from mastaba_writer.tile_encoder import encode_tile
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import Catalogue, Layer, TileLimits, TileMatrix, TileMatrixSet
@@ -50,11 +52,12 @@ if TYPE_CHECKING:
     from mastaba_export.selection import Area
 
 MOST_BLOCKS: Final = 4_194_304
-"""Slabs of an export."""
+"""Slabs of an export, without those of masks."""
 _SAMPLED: Final = 64
 """Tiles of a level that are compressed for an estimate."""
 _CLIPPED: Final = 16
 """The same if they are clipped to polygons, which takes longer."""
+_WITH_MASKS: Final = "only tiles that are copied or not compressed have masks"
 _COVERAGE_LIMITS: Final = CoverageLimits(stream_bytes=1 << 50, tiles=1 << 26, indices=MOST_BLOCKS)
 
 
@@ -165,6 +168,7 @@ class ExportPlan:
 
         Raises:
             ExportTooLargeError: it has too many tiles.
+            InvalidRequestError: the tiles cannot be copied, so they cannot have masks.
             SlabFormatError, StorageError: an index cannot be read.
             MastabaError: the sources cannot be read.
         """
@@ -182,6 +186,11 @@ class ExportPlan:
                 return extract(found, _COVERAGE_LIMITS)
             except NotCopyableError:
                 found = found.without_copies()
+        if found.has_mask:
+            raise InvalidRequestError(
+                f"the stored tiles cannot be copied, and {_WITH_MASKS}: use compression none",
+                "mask",
+            )
         return CompressedFile(found, _COVERAGE_LIMITS)
 
     def estimate(self, threads: int = 16) -> Estimate:
@@ -190,6 +199,7 @@ class ExportPlan:
         Slab indices are read, all of them or a sample; see `mastaba_export.sizes`.
 
         Raises:
+            ExportTooLargeError, InvalidRequestError: as `file`.
             SlabFormatError, StorageError: an index cannot be read.
         """
         if self.coverage is None:
@@ -254,13 +264,13 @@ def plan(request: ExportRequest, site: Site, *, names_sources: bool = True) -> E
             levels.append(one)
     if not levels:
         raise InvalidRequestError("the layer has no tiles in the area", "bbox")
+    count = sum(len(level.rows) for level in levels)
+    if count > MOST_BLOCKS:
+        raise _too_many(count)
     if request.format == "pyramid":
         levels += [mask for one in levels for mask in _masks_of(one, area, layer)]
     named = site if names_sources else None
-    made = ExportPlan(request, layer, tile_matrix_set, kind, tuple(levels), area=area, site=named)
-    if made.count > MOST_BLOCKS:
-        raise _too_many(made.count)
-    return made
+    return ExportPlan(request, layer, tile_matrix_set, kind, tuple(levels), area=area, site=named)
 
 
 def named_layer(name: str, catalogue: Catalogue) -> Layer:
@@ -370,9 +380,13 @@ def _masks_of(level: ExportLevel, area: Area | None, layer: Layer) -> list[Expor
     source = level.source
     if not isinstance(source, StoredTiles) or (masks := source.reader.masks) is None:
         return []
-    found = replace(source, reader=masks, clip=None)
+    image = replace(source, clip=None)
+    found = replace(image, reader=masks)
     if source.clip is not None and area is not None:
-        found = found.clipped(area, mask_pyramid(layer.pyramid))
+        size = level.matrix.tile_height, level.matrix.tile_width
+        full = encode_tile(MASK_FORMAT, np.full((*size, 1), 255, np.uint8))
+        whole = ClippedMasks(masks, source.selection, source.order, image=image, full=full)
+        found = whole.clipped(area, mask_pyramid(layer.pyramid))
     return [replace(level, source=found, is_mask=True)]
 
 
@@ -480,9 +494,7 @@ def _masked(made: CoveragePlan, request: ExportRequest) -> CoveragePlan:
         InvalidParameterError: the layer has no masks.
     """
     if not made.is_addressable or request.area is not None:
-        raise InvalidRequestError(
-            "only tiles that are copied or not compressed have masks: remove area, fit and "
-            "compression, or use compression none",
-            "mask",
-        )
+        # Tiles at the border of polygons are compressed whatever the request says.
+        advice = "use compression none" if request.area is None else "remove area"
+        raise InvalidRequestError(f"{_WITH_MASKS}: {advice}", "mask")
     return masked(made)

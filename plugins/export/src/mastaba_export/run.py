@@ -67,10 +67,10 @@ class Progress(NamedTuple):
     """How far an export is.
 
     Attributes:
-        units: slabs or blocks done.
+        units: slabs, also of masks, or blocks done.
         of_units: all of them.
         tiles: tiles written.
-        bytes: bytes of their payloads.
+        bytes: bytes of their payloads, and of those of masks.
     """
 
     units: int
@@ -86,7 +86,8 @@ class Result:
     Attributes:
         path: of the output; while it is not complete, where it will be.
         tiles: number of tiles.
-        payload_bytes: bytes of their payloads; equal ones may be written once.
+        payload_bytes: bytes of their payloads, and of those of masks; equal ones may be written
+            once.
         bytes: of the output.
         seconds: of this run.
         is_complete: whether all is written; if not, the export can be resumed.

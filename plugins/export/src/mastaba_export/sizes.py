@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Estimate: TypeAlias = dict[str, Any]
 """Keys ``tiles``, ``bytes``, ``payload_bytes``, ``source_reads``, ``source_bytes``, ``seconds`` and
 ``levels``; ``is_exact`` is false if slabs or tiles were sampled. ``interval`` contains the bytes
-with a probability of 95 %."""
+with a probability of 95 %. All but ``tiles`` includes the masks of a smaller pyramid."""
 
 MOST_INDICES: Final = 50_000
 """Slabs of a level whose indices are all read; of more, as many are sampled."""
@@ -318,7 +318,7 @@ def _growth(source: StoredTiles, places: Sequence[tuple[int, int]]) -> tuple[flo
             continue
         check_wanted()
         batch = source.read(*places[number])
-        before.append(batch.read)
+        before.append(stored)
         after.append(sum(len(tile.payload) for tile in batch.tiles))
         seen += len(batch.tiles)
         if seen >= _SAMPLED_TILES:

@@ -256,6 +256,45 @@ class StoredTiles:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class ClippedMasks(StoredTiles):
+    """The masks of clipped tiles. A cut tile without a stored mask, which is all data, gets one.
+
+    Attributes:
+        image: the stored tiles that are clipped, whole.
+        full: a mask of which all is data.
+    """
+
+    image: StoredTiles | None = None
+    full: bytes = b""
+
+    def sizes(self, row: int, column: int) -> list[int]:
+        """Return the bytes of the masks of a slab, about: some tiles at its border are not cut."""
+        found = StoredTiles.sizes(self, row, column)
+        assert self.image is not None
+        if self.image.is_whole(row, column):
+            return found
+        return found + [len(self.full)] * len(self._missing(row, column))
+
+    def _read(self, row: int, column: int) -> Batch:
+        assert self.clip is not None
+        batch = StoredTiles._read(self, row, column)
+        added = [Tile(*place, self.clip(*place, self.full)) for place in self._missing(row, column)]
+        cut = [tile for tile in added if tile.payload is not self.full]
+        return Batch.of([*batch.tiles, *cut], batch.version, batch.read)
+
+    def _missing(self, row: int, column: int) -> list[tuple[int, int]]:
+        """Return the tiles of a slab that are stored without a mask."""
+        assert self.image is not None
+        places = self.places(row, column)
+        found = self.reader.locate_all(places), self.image.reader.locate_all(places)
+        return [
+            place
+            for place, mask, tile in zip(places, *found, strict=True)
+            if mask is None and tile is not None
+        ]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class DrawnTiles:
     """Tiles that are drawn from the slabs of a layer.
 

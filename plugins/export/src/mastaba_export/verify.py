@@ -151,8 +151,9 @@ def _compare(plan: ExportPlan, archive: Archive, *, deep: bool) -> Verified:
             wanted = {place: payload for place, payload in drawn if payload is not None}
         for place in places:
             if archive.tile(unit, level, *place) != wanted.get(place):
+                kind = "mask" if level.is_mask else "tile"
                 raise DamagedArchiveError(
-                    f"the tile of level {level.matrix.id}, row {place[0]}, column {place[1]} "
+                    f"the {kind} of level {level.matrix.id}, row {place[0]}, column {place[1]} "
                     "differs from that of the layer"
                 )
         compared += len(places)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from mastaba.api.storages import ByteRange
 from mastaba.api.web import LARGEST_PIECE, AddressableBody
 from mastaba.errors import MastabaError
-from mastaba_export.journal import Journal
-from mastaba_export.object_store import ObjectTarget, abandon
+from mastaba_export.object_store import ObjectTarget
+from mastaba_export.run import discard
 
 if TYPE_CHECKING:
     from mastaba.api.storages import Storage
@@ -63,9 +63,7 @@ class RemoteResults:
         """
         for path in Path(folder).glob(f"*{_ENDING}"):
             name = path.name.removesuffix(_ENDING)
-            with Journal(path) as journal:
-                part = path.with_name(f"{name}.part")
-                abandon(self.target(identifier, name), part, journal)
+            discard(path.with_name(name), self.target(identifier, name))
         first = self.target(identifier, "")
         with closing(first.open()) as storage:
             for key in list(storage.list(first.key)):
