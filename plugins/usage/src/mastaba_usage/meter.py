@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -115,7 +116,9 @@ class UsageMeter:
         ability, cost = "", 0
         if service:
             method = environ.get("REQUEST_METHOD", "GET")
-            request = Request("GET" if method == "HEAD" else method, below, query, dict(environ))
+            # A body that the service has not read, as of refused requests, is not worth the time.
+            copy = {**environ, "wsgi.input": BytesIO()}
+            request = Request("GET" if method == "HEAD" else method, below, query, copy)
             tag = getattr(grant, "tag", "")
             ability, cost = use_of(self._site, tag, virtual, service, request)
             if environ.get(DOCUMENT):
