@@ -140,6 +140,10 @@ def test_addresses_mean_what_they_mean_to_the_server(
         ("/tms/1.0.0/NOWHERE", "documents", 404),
         ("/wmts?SERVICE=WMTS&REQUEST=GetCapabilities", "documents", 200),
         ("/ogcapi/collections/RGB_PNG/map/tiles/PM", "documents", 200),
+        # A layer and a column may have any name.
+        ("/ogcapi/collections/tiles/styles/S/map/tiles", "documents", 404),
+        ("/ogcapi/collections/tiles/styles/S/map", "maps", 404),
+        ("/ogcapi/collections/RGB_PNG/map/tiles/PM/3/2/map", "tiles", 400),
         ("/nothing", "", 404),
     ],
 )
