@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final
 from mastaba.api.access import GRANT, Grant
 from mastaba.api.web import Request
 from mastaba.errors import MastabaError
-from mastaba_server.web.response import DOCUMENT
 from mastaba_usage.blocks import SHIFT, name_of
 from mastaba_usage.cells import HEAT_SUFFIX, Cell
 from mastaba_usage.naming import named
@@ -121,9 +120,6 @@ class UsageMeter:
             request = Request("GET" if method == "HEAD" else method, below, query, copy)
             tag = getattr(grant, "tag", "")
             ability, cost = use_of(self._site, tag, virtual, service, request)
-            if environ.get(DOCUMENT):
-                # The next request for it comes to `tile`.
-                ability = DOCUMENTS
             if isinstance(grant, Exception) or status == LIMITED:
                 cost = 0
         layer = layers[0] if layers else ""

@@ -29,7 +29,7 @@ def named(path: str, query: str, layers: Container[str]) -> tuple[list[str], str
     """Return the layers that an address names, and the level.
 
     They are in parameters with the usual names, or else the first part of the path that is a layer,
-    perhaps with the extension of a document. Values of dimensions and versions count as their layer.
+    perhaps with the extension of a document. Values of dimensions and versions are of their layer.
 
     Args:
         path: decoded, one character per byte.
