@@ -51,7 +51,10 @@ def _flood(
 ) -> int:
     """Send requests; return how many were answered.
 
-    A connection whose response has not arrived is left out.
+    A connection whose response has not arrived is left out, with its request.
+
+    Raises:
+        ConnectionError: the server has closed a connection.
     """
     chance, response = random.Random(7), bytearray(_RESPONSE)
     gaps = itertools.cycle([chance.expovariate(rate) for _ in range(10_007)])
@@ -67,9 +70,11 @@ def _flood(
             time.sleep(pause)
         if waiting[sock]:
             try:
-                sock.recv_into(response)
+                size = sock.recv_into(response)
             except BlockingIOError:
                 continue
+            if not size:
+                raise ConnectionError("the server has closed a connection")
             answered += 1
         sock.send(request)
         waiting[sock] = True

@@ -236,6 +236,31 @@ def test_limits_of_one_ability_are_those_that_the_server_applies_to_others(
         assert is_within is (layer == "RGB_JPG" or services == ["wms"] or ability == "legend")
 
 
+def test_limits_of_sizes_are_shown_where_they_apply(tmp_path: Path) -> None:
+    sizes = {"pixels": 99, "width": 98, "height": 97, "layers": 2, "points": 3, "tiles": 4}
+    document = {"default": "allow", "rules": [{"name": "rule", "limit": sizes}]}
+    limits = {"points": 100, "tiles": 100}
+    services = {
+        "elevation": {"enabled": True, "limits": limits},
+        "terrain": {"enabled": True, "limits": {"tiles": 100}},
+    }
+    application = everything(tmp_path, Credentials(tmp_path), document, services=services)
+    gate = application.site.gate
+    assert isinstance(gate, RulesGate)
+    visit = Visit(principal_named(gate, "anonymous", (), ""))
+    rows = matrix(gate, visit, 2e9, application.site)
+    shown = {(row["service"], row["ability"]): row["limits"] for row in rows}
+    of_map = "pixels=99; width=98; height=97"
+    assert shown["wms", "maps"] == shown["wms", "info"] == f"{of_map}; layers=2"
+    assert shown["ogcapi", "maps"] == f"{of_map}; layers=2"
+    assert shown["wcs", "coverages"] == shown["ogcapi", "coverages"] == of_map
+    assert shown["elevation", "heights"] == "points=3; tiles=4"
+    assert shown["terrain", "terrain"] == "tiles=4"
+    for place in (("wmts", "tiles"), ("wmts", "info"), ("ogcapi", "tiles"), ("wms", "legend")):
+        assert shown[place] == ""
+    assert shown["viewer", "pages"] == shown["tms", "tiles"] == ""
+
+
 def enable_feature_info(installation: Path) -> None:
     for layer in NAMES:
         descriptor = installation / "layers" / f"{layer}.json"

@@ -110,6 +110,30 @@ def test_a_map_is_refused_in_the_form_of_the_protocol(open_with: Open) -> None:
     assert ask(application, TILE).status_code == 200
 
 
+def test_documents_of_wcs_are_no_coverages(open_with: Open, tmp_path: Path) -> None:
+    rate = {"name": "some", "what": {"abilities": ["coverages"]}, "per": "address", "rate": 1e-3}
+    open_with({**rate, "burst": 2})
+    services = tmp_path / "i" / "services.json"
+    section = {"enabled": True, "endpoint_uri": "http://localhost/wcs", "root_path": "/wcs"}
+    services.write_text(json.dumps(json.loads(services.read_text()) | {"wcs": section}))
+    application = create_application(str(tmp_path / "i" / "server.json"))
+    for number in range(4):
+        path = f"/wcs?SERVICE=WCS&REQUEST=GetCapabilities&x={number}"
+        assert ask(application, path).status_code == 200
+    client, address = Client(application), {"REMOTE_ADDR": "127.0.0.1"}
+    wanted = "SERVICE=WCS&VERSION=2.0.1&REQUEST=GetCoverage&COVERAGEID=NOWHERE"
+    assert ask(application, f"/wcs?{wanted}").status_code == 404
+    # What rates have read of a body, the service reads again: it says what is wrong with it.
+    text = client.post("/wcs", data="text", content_type="text/csv", environ_overrides=address)
+    assert "text/csv" in text.text
+    form = "application/x-www-form-urlencoded"
+    statuses = [
+        client.post("/wcs", data=wanted, content_type=form, environ_overrides=address).status_code
+        for _ in range(2)
+    ]
+    assert statuses == [404, 429]
+
+
 def test_derived_tiles_of_wmts_cost_what_tiles_cost(open_with: Open) -> None:
     tiles = {"name": "tiles", "what": {"abilities": ["tiles"]}, "per": "address", "rate": 1e-3}
     application = open_with({**tiles, "burst": 3})

@@ -32,6 +32,7 @@ KVP = (
     "/wmts?SERVICE=WMTS&REQUEST=GetTile&VERSION=1.0.0&LAYER=RGB_PNG&STYLE=normal"
     "&TILEMATRIXSET=PM&TILEMATRIX=3&TILEROW=2&TILECOL=4&FORMAT=image/png"
 )
+COVERAGE = "SERVICE=WCS&VERSION=2.0.1&COVERAGEID=NOWHERE"
 
 
 @pytest.fixture
@@ -41,7 +42,12 @@ def server_json(tmp_path: Path) -> Path:
     document = json.loads(services.read_text())
     section = {"enabled": True, "endpoint_uri": "http://localhost/usage", "root_path": "/usage"}
     document["tms"]["endpoint_uri"] = "https://maps.example/public/tms"
-    services.write_text(json.dumps(document | {"usage": section}))
+    further = {
+        name: {**section, "endpoint_uri": f"http://localhost/{name}", "root_path": f"/{name}"}
+        for name in ("usage", "wcs", "elevation", "terrain")
+    }
+    further["elevation"]["facades"] = {"ign": True}
+    services.write_text(json.dumps(document | further))
     document = json.loads(path.read_text())
     settings = {"usage": {"directory": str(tmp_path / "usage")}}
     (tmp_path / "usage").mkdir()
@@ -140,6 +146,23 @@ def test_addresses_mean_what_they_mean_to_the_server(
         ("/tms/1.0.0/NOWHERE", "documents", 404),
         ("/wmts?SERVICE=WMTS&REQUEST=GetCapabilities", "documents", 200),
         ("/ogcapi/collections/RGB_PNG/map/tiles/PM", "documents", 200),
+        ("/wcs?SERVICE=WCS&REQUEST=GetCapabilities", "documents", 200),
+        (f"/wcs?{COVERAGE}&REQUEST=DescribeCoverage", "documents", 404),
+        (f"/wcs?{COVERAGE}&REQUEST=getcoverage", "coverages", 404),
+        ("/ogcapi/collections/RGB_PNG/zarr/.zmetadata", "documents", 404),
+        ("/ogcapi/collections/RGB_PNG/zarr/nothing/0.0.0", "coverages", 404),
+        ("/elevation", "documents", 200),
+        ("/elevation/edr/collections", "documents", 200),
+        ("/elevation/edr/collections/x/position?coords=POINT(0+0)", "heights", 404),
+        ("/elevation/points", "heights", 400),
+        ("/elevation/resources", "documents", 200),
+        ("/terrain", "documents", 200),
+        ("/terrain/x/style.json", "documents", 404),
+        ("/terrain/x/mapbox/1/0/0.png", "terrain", 404),
+        # A layer and a column may have any name.
+        ("/ogcapi/collections/tiles/styles/S/map/tiles", "documents", 404),
+        ("/ogcapi/collections/tiles/styles/S/map", "maps", 404),
+        ("/ogcapi/collections/RGB_PNG/map/tiles/PM/3/2/map", "tiles", 400),
         ("/nothing", "", 404),
     ],
 )

@@ -273,6 +273,35 @@ def test_cost_is_what_rates_would_take(counted: Callable[..., Rows], site: Site)
     assert {one for one in costs if one[2]} == {("wms", "ok", 2 * cost), ("wmts", "ok", 1)}
 
 
+@pytest.mark.parametrize("service", ["wms", "wmts"])
+def test_bodies_of_refused_requests_are_not_read(
+    service: str, counted: Callable[..., Rows]
+) -> None:
+    body = BytesIO(b"REQUEST=GetMap&%61=%62")
+    posted = {
+        "REQUEST_METHOD": "POST",
+        "CONTENT_TYPE": "application/x-www-form-urlencoded",
+        "CONTENT_LENGTH": str(len(body.getvalue())),
+        "wsgi.input": body,
+    }
+    counted(f"/{service}", 401, **posted, **{GRANT: ValueError("refused")})
+    found = counted(f"/{service}", 429, **posted)
+    assert body.tell() == 0
+    assert {(row["service"], row["ability"]) for row in found} == {(service, "documents")}
+
+
+def test_what_a_service_has_read_of_a_body_counts(server_json: Path, site: Site) -> None:
+    size = "CRS=EPSG:3857&BBOX=0,0,9e6,9e6&WIDTH=1024&HEIGHT=1024&STYLES=&FORMAT=image/png"
+    given = f"SERVICE=WMS&VERSION=1.3.0&REQUEST=GetMap&LAYERS=RGB_PNG&{size}"
+    client = Client(create_application(str(server_json)))
+    form = {"content_type": "application/x-www-form-urlencoded"}
+    assert client.post("/wms", data=given, **form).status_code == 200
+    (row,) = (row for row in rows(site.plugin_settings["usage"]["directory"]) if row["hits"])
+    cost = site.services["wms"].cost(Request("GET", "", given, {}))
+    assert cost > 1
+    assert (row["ability"], row["cost"]) == ("maps", cost)
+
+
 def test_keys_have_their_labels(
     counted: Callable[..., Rows], site: Site, server_json: Path
 ) -> None:

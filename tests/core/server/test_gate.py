@@ -690,6 +690,23 @@ def test_open_views_are_few_if_they_are_large(
         assert len(views._open) == most
 
 
+def test_an_eighth_of_the_views_is_closed_at_a_time(
+    served: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each time takes a collection, for which a request waits."""
+    views, size = served.site.views, len(served.site.catalogue.layers)
+    monkeypatch.setattr("mastaba.services.views._MOST_LAYERS", 16 * (size + 230))
+    stayed: list[tuple[int, ...]] = []
+    monkeypatch.setattr(views, "_open", {})
+    monkeypatch.setattr(
+        views, "closed", lambda: stayed.append(tuple(int(tag) for tag, _ in views._open))
+    )
+    for number in range(22):
+        views._add((str(number), ""), served.site)
+    assert stayed == [tuple(range(3, 17)), tuple(range(6, 20))]
+    assert len(views._open) == 16
+
+
 def test_closed_views_do_not_stay_in_memory(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are cycles, and a process that allocates little collects none for long."""
     rights = {str(number): Rights(hidden=frozenset(("RGB_PNG",))) for number in range(40)}

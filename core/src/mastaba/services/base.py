@@ -195,7 +195,7 @@ class Service(ABC):
         """
 
     def ability_of(self, request: Request) -> str:
-        """Return which of its `abilities` a request uses; empty for none, such as documents.
+        """Return which of its `abilities` a request uses, by default the only one; empty for none.
 
         Called before `respond`, for requests that may be invalid. Never raises.
         """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from mastaba.api.access import Form, Principal, Shown
@@ -22,6 +22,8 @@ from mastaba_access.rules.who import ANONYMOUS, Visit
 from mastaba_access.views import Shown as ShownLayer
 from mastaba_access.views import ViewMaker, layers_of
 from mastaba_server.web.credentials import is_ambiguous, without_segment
+
+_MAP_SIZES: Final = frozenset(("pixels", "width", "height", "layers"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +268,7 @@ def explained(
     asked = _about(whole, address.layers, found)
     layers = layers_of(asked.catalogue)
     maker = ViewMaker(found, layers, asked, address.virtual, {})
-    shown, of_all = maker.shown(address.service), maker.limit_of(address.service)
+    shown, of_all = maker.shown(address.service), limit_of(maker, asked, address.service)
     explanations: list[Explanation] = []
     rates: dict[str, dict[str, Any]] = {}
     for ability in abilities_of(site, address.service):
@@ -317,17 +319,35 @@ def shown_limits(
     """Return the limits that hold for an ability, as JSON.
 
     A layer is the same for all abilities of a service, so those of each hold for the others. Sizes
-    and formats of maps are the same for all layers.
+    and formats of maps are the same for all layers. Tiles and legends have no limits of sizes.
 
     Args:
         decision: what becomes of the ability; without limits unless it is ``allow``.
         how: the service shows the layer.
-        of_all: limits of all layers of the service together.
+        of_all: limits of all layers of the service together; see `limit_of`.
     """
     if how is None or decision != "allow":
         return {}
     formats = how.limit.formats if ability == "tiles" else of_all.formats
-    return replace(how.limit, **of_all.sizes, formats=formats).to_json()
+    sizes: dict[str, Any] = dict.fromkeys(how.limit.sizes)
+    if ability not in ("tiles", "legend"):
+        sizes |= of_all.sizes
+    if ability == "coverages":
+        sizes["layers"] = None
+    return replace(how.limit, **sizes, formats=formats).to_json()
+
+
+def limit_of(maker: ViewMaker, site: Site, service: str) -> Limit:
+    """Return the limits of all layers of a service together, with the sizes that it limits.
+
+    Those of maps need maps or coverages, those of queries an own limit that they lower.
+    """
+    found, settings = maker.limit_of(service), site.catalogue.services.get(service)
+    has_maps = {"maps", "coverages"}.intersection(abilities_of(site, service))
+    of_queries = set(settings.own.get("limits", ())) if settings else set()
+    names = {"points", "tiles"} & of_queries | (_MAP_SIZES if has_maps else set())
+    others: dict[str, Any] = dict.fromkeys(found.sizes.keys() - names)
+    return replace(found, **others)
 
 
 def shown_decision(decision: str, ability: str, how: ShownLayer | None) -> str:
@@ -384,7 +404,7 @@ def matrix(gate: Decider, visit: Visit, at: float, site: Site) -> list[dict[str,
     layers, found = layers_of(whole.catalogue), gate.class_of(visit, at)
     maker, rows = ViewMaker(found, layers, whole, "", {}), []
     for service in whole.catalogue.services:
-        shown, of_all = maker.shown(service), maker.limit_of(service)
+        shown, of_all = maker.shown(service), limit_of(maker, whole, service)
         for ability in abilities_of(site, service):
             if ability in PLAIN_ABILITIES:
                 continue

@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from mastaba.api.services import RootEntry, Service, ServiceSettings, Site
 from mastaba.api.web import Document, Request, Response
+from mastaba_elevation.edr.names import OUTPUT
 from mastaba_elevation.facades.native import Native
 from mastaba_elevation.queries.datasets import Datasets, middle
 from mastaba_elevation.queries.queries import Queries
@@ -34,6 +35,8 @@ _PER_POINT: Final = 16
 """Bytes of a point in a body, at least."""
 _POINTS: Final = 50
 """Points that cost 1 of the rates of a client."""
+_DOCUMENTS: Final = frozenset(("datasets", "resources"))
+"""Roots of the lists of datasets of Google and IGN."""
 
 
 class ElevationService(Service):
@@ -85,6 +88,12 @@ class ElevationService(Service):
     def root_entry(self) -> RootEntry:
         uri = self.settings.endpoint_uri
         return RootEntry(50, "Elevation", "1.0", uri, uri, "application/json")
+
+    def ability_of(self, request: Request) -> str:
+        path = request.path.split("/")[1:]
+        if not path or path[0] not in self._by_root or path[0] in _DOCUMENTS:
+            return ""
+        return "" if path[0] == "edr" and path[-1] not in OUTPUT else "heights"
 
     def cost(self, request: Request) -> int:
         query = request.query_string.lower()

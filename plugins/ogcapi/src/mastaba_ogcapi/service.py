@@ -46,8 +46,6 @@ _MAX_DOCUMENTS: Final = 4096
 _MOST_OFFSET: Final = 10**9
 _ADDRESS: Final = -4
 """A tile path ends with tile matrix set, tile matrix, row and column."""
-_KIND: Final = 3
-"""What of a collection a path is about: ``/collections/{id}/zarr``."""
 
 
 _FILES: Final = {
@@ -130,16 +128,20 @@ class OGCAPIService(Service):
 
     def ability_of(self, request: Request) -> str:
         parts = request.path.split("/")
-        for word, ability in (("map", "maps"), ("coverage", "coverages")):
-            if parts[-1] == word:
-                return ability
-        if parts[_KIND : _KIND + 1] == ["zarr"]:
-            return "coverages"
-        # Otherwise, a document about tiles.
-        return "tiles" if parts[_ADDRESS - 1 : _ADDRESS] == ["tiles"] else ""
+        if _named_tile(parts) is not None:
+            return "tiles"
+        match parts[1:]:
+            case ["map"] | ["collections", _, "map"] | ["collections", _, "styles", _, "map"]:
+                return "maps"
+            case ["collections", _, "coverage"]:
+                return "coverages"
+            case ["collections", _, "zarr", *path] if _is_chunk(path):
+                return "coverages"
+            case _:
+                return ""
 
     def cost(self, request: Request) -> int:
-        if not request.path.endswith("/map"):
+        if self.ability_of(request) != "maps":
             return 1
         query, site = request.query, self.site
         size = (query.get("width", self._default_size), query.get("height", self._default_size))
@@ -212,21 +214,14 @@ class OGCAPIService(Service):
 
     def _tile(self, request: Request, parts: list[str]) -> Response | None:
         """Return the answer to a tile request; None if the path is not for a tile."""
-        # The first part is empty: a path begins with a slash.
-        count = len(parts)
-        if count < 8 or parts[1] != "collections" or not self._dataset.tiles:
+        named = _named_tile(parts) if self._dataset.tiles else None
+        if named is None:
             return None
-        address = parts[_ADDRESS:]
-        if count == 11 and parts[3] == "styles" and parts[5:7] == ["map", "tiles"]:
-            request.name_operation(_GET_TILE)
-            return self._get_tile.raster(request, parts[2], parts[4], address)
-        if count == 9 and parts[3:5] == ["map", "tiles"]:
-            request.name_operation(_GET_TILE)
-            return self._get_tile.raster(request, parts[2], None, address)
-        if count == 8 and parts[3] == "tiles":
-            request.name_operation(_GET_TILE)
-            return self._get_tile.vector(request, parts[2], address)
-        return None
+        request.name_operation(_GET_TILE)
+        identifier, style, is_vector = named
+        if is_vector:
+            return self._get_tile.vector(request, identifier, parts[_ADDRESS:])
+        return self._get_tile.raster(request, identifier, style, parts[_ADDRESS:])
 
     def _map(self, request: Request, parts: list[str]) -> Response | None:
         """Return the answer to a map request; None if the path is not for a map."""
@@ -251,8 +246,7 @@ class OGCAPIService(Service):
                 response = self._get_coverage.collection(request, identifier)
                 return self._document(request, parts[1:]) if response is None else response
             case ["collections", identifier, "zarr", *path] if self._get_coverage:
-                is_chunk = len(path) > 1 and not path[-1].startswith(".")
-                request.name_operation(_GET_COVERAGE if is_chunk else _DOCUMENT)
+                request.name_operation(_GET_COVERAGE if _is_chunk(path) else _DOCUMENT)
                 return self._get_zarr.respond(request, identifier, path)
             case _:
                 return None
@@ -338,6 +332,31 @@ class OGCAPIService(Service):
         resource = collections_resource(self._dataset, found)
         document = _document(resource, document_kind(request, _kinds(resource)))
         return _secured(document.respond(request), document.media_type)
+
+
+def _named_tile(parts: list[str]) -> tuple[str, str | None, bool] | None:
+    """Return what a path says of a tile: collection, style, and whether it is a vector tile.
+
+    Args:
+        parts: of the path; the first is empty.
+
+    Returns:
+        None if the path is not for a tile.
+    """
+    match parts[1:_ADDRESS]:
+        case ["collections", identifier, "styles", style, "map", "tiles"]:
+            return identifier, style, False
+        case ["collections", identifier, "map", "tiles"]:
+            return identifier, None, False
+        case ["collections", identifier, "tiles"]:
+            return identifier, None, True
+        case _:
+            return None
+
+
+def _is_chunk(path: list[str]) -> bool:
+    """Return whether a path below a Zarr group is for a chunk; if not, it is for a document."""
+    return len(path) > 1 and not path[-1].startswith(".")
 
 
 def _static(request: Request) -> Response:

@@ -1,4 +1,7 @@
-"""Counts the logs of front servers: the same cells as the server has for the same requests."""
+"""Counts the logs of front servers, in the cells that the server has for the same requests.
+
+Logs have no bodies: requests by POST count for what their addresses say.
+"""
 
 from __future__ import annotations
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from mastaba.api.access import GRANT, Grant
 from mastaba.api.web import Request
 from mastaba.errors import MastabaError
-from mastaba_server.web.response import DOCUMENT
 from mastaba_usage.blocks import SHIFT, name_of
 from mastaba_usage.cells import HEAT_SUFFIX, Cell
 from mastaba_usage.naming import named
@@ -115,12 +115,11 @@ class UsageMeter:
         ability, cost = "", 0
         if service:
             method = environ.get("REQUEST_METHOD", "GET")
-            request = Request("GET" if method == "HEAD" else method, below, query, dict(environ))
+            # A body that the service has not read, as of refused requests, is not worth the time.
+            copy = {**environ, "wsgi.input": BytesIO()}
+            request = Request("GET" if method == "HEAD" else method, below, query, copy)
             tag = getattr(grant, "tag", "")
             ability, cost = use_of(self._site, tag, virtual, service, request)
-            if environ.get(DOCUMENT):
-                # The next request for it comes to `tile`.
-                ability = DOCUMENTS
             if isinstance(grant, Exception) or status == LIMITED:
                 cost = 0
         layer = layers[0] if layers else ""

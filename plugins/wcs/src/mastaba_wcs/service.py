@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from mastaba.api.services import RootEntry, Service, ServiceSettings, Site
 from mastaba.api.web import Request, Response
-from mastaba.errors import UnknownPathError, UnsupportedOperationError
+from mastaba.errors import RequestError, UnknownPathError, UnsupportedOperationError
 from mastaba_coverage import LIMITS_SCHEMA, coverage_limits
 from mastaba_wcs import post
 from mastaba_wcs.errors import error_response
-from mastaba_wcs.parameters import Operation, operation, query_parameters
+from mastaba_wcs.parameters import Operation, Parameters, operation, query_parameters
 from mastaba_wcs.published import LAYER_SCHEMA, SWITCH, PublishedCoverages
 from mastaba_wcs.versions import Version, named_version, required_version
 
 if TYPE_CHECKING:
     from mastaba_wcs.getcoverage import GetCoverage
 
-# Keeps the parameters of a request body for error reports.
+# Keeps the parameters of a request, which are read once, for error reports too.
 _PARAMETERS = "mastaba_wcs.parameters"
 
 
@@ -73,14 +73,19 @@ class WCSService(Service):
             f"?SERVICE=WCS&VERSION={Version.V2_0_1.value}&REQUEST=GetCapabilities",
         )
 
+    def ability_of(self, request: Request) -> str:
+        parameters: Mapping[str, str]
+        try:
+            parameters = self._parameters(request)
+        except RequestError:
+            parameters = request.query
+        is_coverage = parameters.get("request", "").lower() == Operation.GET_COVERAGE.lower()
+        return "coverages" if is_coverage else ""
+
     def respond(self, request: Request) -> Response:
         if request.path:
             raise UnknownPathError("there is nothing at this path")
-        if request.method == "POST":
-            parameters = post.parameters(request)
-        else:
-            parameters = query_parameters(request.query_string)
-        request.environ[_PARAMETERS] = parameters
+        parameters = self._parameters(request)
         wanted = operation(parameters)
         request.name_operation(wanted.lower())
         if wanted is Operation.GET_CAPABILITIES:
@@ -93,6 +98,14 @@ class WCSService(Service):
         if request.method == "POST":
             raise UnsupportedOperationError("version 1.0.0 is offered by GET only", "REQUEST")
         return self._get_coverage.respond_100(request, parameters)
+
+    def _parameters(self, request: Request) -> Parameters:
+        found: Parameters | None = request.environ.get(_PARAMETERS)
+        if found is None:
+            is_post = request.method == "POST"
+            found = post.parameters(request) if is_post else query_parameters(request.query_string)
+            request.environ[_PARAMETERS] = found
+        return found
 
     def error_response(self, error: Exception, request: Request) -> Response:
         parameters: Mapping[str, str] = request.environ.get(_PARAMETERS, request.query)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from typing import Any, Final
 
 from mastaba_server.errors import RequestTooLargeError
@@ -67,7 +68,7 @@ class Request:
         return int(declared[:20]) if declared.isascii() and declared.isdigit() else None
 
     def body(self) -> bytes:
-        """Read the body.
+        """Return the body, which may be read again.
 
         Raises:
             RequestTooLargeError: its declared or actual length exceeds 1 MiB.
@@ -85,6 +86,8 @@ class Request:
 
         limit = MAX_BODY + 1 if length is None else length
         body = LimitedStream(stream, limit, is_max=True).exhaust()
+        # Rates read it before the service does, which reports what is wrong with it.
+        self.environ["wsgi.input"] = BytesIO(body)
         if len(body) > MAX_BODY:
             raise RequestTooLargeError("the body is larger than 1 MiB")
         return body

@@ -36,6 +36,8 @@ _ROUTES: Final[Mapping[str, str]] = {
 _NAME: Final = "terrain"
 _COSTS: Final[Mapping[str, int]] = {"tile": 4, "mesh": 8, "contours": 8}
 """Of the rates of a client, by operation."""
+_OF_DATASET: Final = 2
+"""Slashes of the shortest path of a resource."""
 
 
 class TerrainService(Service):
@@ -79,6 +81,10 @@ class TerrainService(Service):
 
     def summary(self) -> list[str]:
         return [f"terrain: {item.id}: {self._offer(item)}" for item in self._datasets.values()]
+
+    def ability_of(self, request: Request) -> str:
+        is_document = request.path.count("/") < _OF_DATASET or request.path.endswith(".json")
+        return "" if is_document else "terrain"
 
     def cost(self, request: Request) -> int:
         resource = self._routes.get(request.path.partition("/")[2].partition("/")[2].split("/")[0])
