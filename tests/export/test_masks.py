@@ -301,7 +301,7 @@ def test_masks_of_tiles_that_cannot_be_copied(inputs: dict[str, Any], tmp_path: 
     made = MaskedGround(tmp_path, "TIFF_JPG_UINT8", 3)
     made.write(tile=not_halved)
     refused = planned(made, mask=True, **inputs)
-    for ask in (refused.estimate, lambda: run(refused, tmp_path / "refused.tif")):
+    for ask in (refused.estimate, lambda: run(refused, tmp_path / "plain.tif")):
         with pytest.raises(InvalidRequestError, match="use compression none") as found:
             ask()
         assert found.value.parameter == "mask"

@@ -285,7 +285,7 @@ def test_bodies_of_refused_requests_are_not_read(
         "wsgi.input": body,
     }
     counted(f"/{service}", 401, **posted, **{GRANT: ValueError("refused")})
-    found = counted(f"/{service}", 429, **posted)
+    found = counted(f"/{service}", 403, **posted)
     assert body.tell() == 0
     assert {(row["service"], row["ability"]) for row in found} == {(service, "documents")}
 

@@ -64,8 +64,7 @@ class IndexCache:
         self._clock = clock
         self._lock = threading.Lock()
         self._entries: OrderedDict[Hashable, TileIndex] = OrderedDict()
-        self._used = 0
-        self._largest = 0
+        self._used = self._largest = 0
         self._is_crowded = False
         self._flights: dict[Hashable, Future[TileIndex]] = {}
         self.hits = 0
@@ -136,7 +135,8 @@ class IndexCache:
             self.containers.clear()
         with self._lock:
             self._entries.clear()
-            self._used = 0
+            self._used = self._largest = 0
+            self._is_crowded = False
             # Who asks from now on must not wait for a read that has begun before.
             self._flights.clear()
 
@@ -193,10 +193,9 @@ class IndexCache:
         index.expires = self._clock() + validity
         self._entries[key] = index
         self._used += index.nbytes
-        self._largest = max(self._largest, index.nbytes)
-        taken = max(
-            len(self._entries) / self._size, (self._used + self._largest) / self._most_bytes
-        )
-        self._is_crowded = taken > _CROWDED
+        if index.nbytes <= self._most_bytes:
+            self._largest = max(self._largest, index.nbytes)
+        most = (self._used + self._largest) / self._most_bytes
+        self._is_crowded = max(len(self._entries) / self._size, most) > _CROWDED
         while len(self._entries) > self._size or self._used > self._most_bytes:
             self._remove(next(iter(self._entries)))

@@ -22,6 +22,7 @@ from mastaba_export.errors import (
     EmptyExportError,
     ExportTooLargeError,
     InterruptedExportError,
+    InvalidRequestError,
     WriteError,
 )
 from mastaba_export.journal import Journal
@@ -132,6 +133,7 @@ def run(
     Raises:
         DataChangedError: slabs were replaced.
         DestinationError: the output exists, cannot be written, or belongs to another export.
+        InvalidRequestError: what was requested cannot be made of these tiles.
         SlabFormatError, StorageError: the layer cannot be read. What is written can be resumed.
     """
     out = _Output.of(plan, destination)
@@ -159,17 +161,16 @@ def run(
         if upload is not None:
             stack.enter_context(closing(upload))
             upload.restore(state)
-        runner = _Run(
-            plan, out, journal, upload, threads=threads, rate=rate, allow_changes=allow_changes
-        )
+        how: dict[str, Any] = {"threads": threads, "rate": rate, "allow_changes": allow_changes}
         try:
+            runner = _Run(plan, out, journal, upload, **how)
             result = runner.run(state, progress, should_stop)
         except (EmptyExportError, ExportTooLargeError):
             if upload is not None:
                 upload.abandon()
             discard(out.path)
             raise
-        except DestinationError:
+        except (DestinationError, InvalidRequestError):
             if not journal.state():
                 # Nothing was begun.
                 discard(out.path)

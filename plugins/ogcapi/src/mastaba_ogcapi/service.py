@@ -159,9 +159,14 @@ class OGCAPIService(Service):
             MastabaError: as in the operations.
         """
         parts = request.path.split("/")
-        response = self._tile(request, parts)
-        if response is None:
-            response = self._map(request, parts) if parts[-1] == "map" else None
+        named = _named_tile(parts) if self._dataset.tiles else None
+        if named is not None:
+            request.name_operation(_GET_TILE)
+            identifier, style, is_vector = named
+            if is_vector:
+                return self._get_tile.vector(request, identifier, parts[_ADDRESS:])
+            return self._get_tile.raster(request, identifier, style, parts[_ADDRESS:])
+        response = self._map(request, parts) if parts[-1] == "map" else None
         if response is None:
             response = self._coverage(request, parts)
         if response is None:
@@ -211,17 +216,6 @@ class OGCAPIService(Service):
 
     def error_response(self, error: Exception, request: Request) -> Response:
         return error_response(error, request)
-
-    def _tile(self, request: Request, parts: list[str]) -> Response | None:
-        """Return the answer to a tile request; None if the path is not for a tile."""
-        named = _named_tile(parts) if self._dataset.tiles else None
-        if named is None:
-            return None
-        request.name_operation(_GET_TILE)
-        identifier, style, is_vector = named
-        if is_vector:
-            return self._get_tile.vector(request, identifier, parts[_ADDRESS:])
-        return self._get_tile.raster(request, identifier, style, parts[_ADDRESS:])
 
     def _map(self, request: Request, parts: list[str]) -> Response | None:
         """Return the answer to a map request; None if the path is not for a map."""
