@@ -23,6 +23,13 @@ _SETTINGS = {
 }
 
 
+_FETCH = """
+from urllib.request import urlopen
+for url in ("https://pypi.org/simple/uv/", "https://registry.npmjs.org/zstddec"):
+    urlopen(url, timeout=60).close()
+"""
+
+
 def buildah(*arguments: str | Path) -> str:
     """Return what buildah prints; fail with all of it."""
     done = subprocess.run(["buildah", *arguments], capture_output=True, text=True)
@@ -42,11 +49,17 @@ def python_image(folder: Path) -> str:
         pytest.skip("buildah is not installed")
     name = _fetched() or _made(folder)
     container = buildah("from", name)
-    command = ["buildah", "run", "--isolation", "chroot", container, "--", "/bin/true"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    buildah("rm", container)
-    if done.returncode:
-        pytest.skip(f"this machine cannot run containers: {done.stderr[-500:]}")
+    run = ("buildah", "run", "--isolation", "chroot", "--network", "host", container, "--")
+    try:
+        done = subprocess.run([*run, "/bin/true"], capture_output=True, text=True)
+        if done.returncode:
+            pytest.skip(f"this machine cannot run containers: {done.stderr[-500:]}")
+        done = subprocess.run([*run, "python", "-c", _FETCH], capture_output=True, text=True)
+        if "URLError" in done.stderr or "HTTPError" in done.stderr:
+            pytest.skip(f"containers cannot fetch packages here: {done.stderr[-500:]}")
+        assert done.returncode == 0, done.stderr
+    finally:
+        buildah("rm", container)
     return name
 
 
