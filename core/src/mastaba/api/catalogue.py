@@ -9,7 +9,7 @@ from mastaba.model.bbox import WORLD, BoundingBox
 from mastaba.model.crs import CRS, CRS84, WGS84, Equivalences, geographic_bbox, transform_points
 from mastaba.model.digest import digest_of
 from mastaba.model.extent import bbox_in, geographic_extent, pyramid_bbox, whole_view
-from mastaba.model.format import TILE_FORMATS, Codec, TileFormat
+from mastaba.model.format import MASK_FORMAT, TILE_FORMATS, Codec, TileFormat
 from mastaba.model.layer import Attribution, FeatureInfo, Layer, Logo, Metadata
 from mastaba.model.pyramid import Attribute, Level, Pyramid, RasterSpecification, Table, Update
 from mastaba.model.style import Legend, Palette, PaletteEntry, Style
@@ -21,6 +21,7 @@ __all__ = [
     "CRS",
     "CRS84",
     "DOCUMENTS_KEY",
+    "MASK_FORMAT",
     "PIXEL_SIZE",
     "TILE_FORMATS",
     "WGS84",

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from functools import lru_cache, partial
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any
 
 from mastaba.config.documents import DocumentReader
 from mastaba.config.resources import LoadedOnce, ResourceLoader
@@ -15,7 +15,7 @@ from mastaba.containers.index_cache import IndexCache
 from mastaba.errors import MastabaError
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.digest import digest_of
-from mastaba.model.format import TILE_FORMATS, TileFormat
+from mastaba.model.format import MASK_FORMAT, TILE_FORMATS, TileFormat
 from mastaba.model.pyramid import Attribute, Level, Pyramid, RasterSpecification, Table, Update
 from mastaba.model.tile_matrix_set import TileLimits, TileMatrix, TileMatrixSet
 from mastaba.slab.layout import PathLayout, PrefixLayout
@@ -23,8 +23,6 @@ from mastaba.slab.reader import LevelReader
 from mastaba_documents.faults import FileFaults, UnusableError
 from mastaba_storage.path import ResourcePath
 
-_MASKS: Final = "TIFF_ZIP_UINT8"
-"""Format of mask slabs; others are ignored."""
 _shared_limits = lru_cache(maxsize=4096)(TileLimits)
 
 
@@ -66,7 +64,7 @@ class PyramidLoader(LoadedOnce[ResourcePath, OpenedContainer]):
                 levels[identifier] = _level(entry, tile_matrix_set, at, faults)
             with faults.attempt():
                 place = entry["storage"]
-                if document.get("mask_format") != _MASKS:
+                if document.get("mask_format") != MASK_FORMAT:
                     place = {name: place[name] for name in place if not name.startswith("mask_")}
                 readers[identifier] = self._slabs(place, key, f"{at}.storage", faults)
         update = document.get("update", {})

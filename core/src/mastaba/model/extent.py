@@ -27,7 +27,8 @@ def pyramid_bbox(pyramid: Pyramid) -> BoundingBox:
     """
     if pyramid.bbox is not None:
         return pyramid.bbox
-    box = pyramid.finest.matrix.bbox_of(pyramid.finest.limits)
+    finest = pyramid.finest
+    box = finest.matrix.bbox_of(finest.limits)
     for level in reversed(list(pyramid.levels.values())):
         needed = level.matrix.limits_of(box)
         if needed is None or needed.intersection(level.limits) != level.limits:

@@ -110,6 +110,9 @@ TILE_FORMATS: Final = MappingProxyType(
 )
 """The formats of pyramid descriptors by name."""
 
+MASK_FORMAT: Final = "TIFF_ZIP_UINT8"
+"""The format of mask slabs; others are ignored (pyramid.md)."""
+
 JPEG_GRAY: Final = TileFormat("JPEG_GRAY", *_JPEG[:-1], (1,))
 """JPEG with one channel, of containers."""
 WEBP: Final = TileFormat("WEBP", Codec.WEBP, "uint8", "image/webp", "webp", (), None, (3, 4))

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mastaba_coverage.grid import Coverage, CoverageGrid
     from mastaba_coverage.layout import TiffImage, TiffLayout
     from mastaba_coverage.limits import LIMITS_SCHEMA, CoverageLimits, coverage_limits
-    from mastaba_coverage.masks import MASK_FORMAT, mask_pyramid
+    from mastaba_coverage.masks import mask_pyramid
     from mastaba_coverage.parts import side_of_parts
     from mastaba_coverage.plan import CoveragePlan, ImagePlan
     from mastaba_coverage.planning import Plan, file_name, masked, with_origin
@@ -74,10 +74,7 @@ _MODULES = {
         "CoverageLimits",
         "coverage_limits",
     ),
-    "masks": (
-        "MASK_FORMAT",
-        "mask_pyramid",
-    ),
+    "masks": ("mask_pyramid",),
     "parts": ("side_of_parts",),
     "plan": (
         "CoveragePlan",
@@ -104,7 +101,6 @@ _MODULE_OF = {name: module for module, names in _MODULES.items() for name in nam
 
 __all__ = [
     "LIMITS_SCHEMA",
-    "MASK_FORMAT",
     "PICTURES",
     "Answer",
     "Cells",

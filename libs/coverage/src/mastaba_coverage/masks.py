@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from mastaba.api.catalogue import TILE_FORMATS, Pyramid, RasterSpecification
+from mastaba.api.catalogue import MASK_FORMAT, TILE_FORMATS, Pyramid, RasterSpecification
 from mastaba_coverage.block import TileBlock, TileIndices
 from mastaba_coverage.layout import TiffImage
 from mastaba_coverage.sampled import SampledTiles
@@ -20,8 +20,6 @@ from mastaba_render.api.geotiff import Field
 if TYPE_CHECKING:
     from mastaba_coverage.plan import CoveragePlan, ImagePlan
 
-MASK_FORMAT: Final = "TIFF_ZIP_UINT8"
-"""Format of the tiles of mask slabs."""
 _NOTHING: Final = 0
 _SOMETHING: Final = 255
 _MASK, _MASK_OF_OVERVIEW = 4, 5

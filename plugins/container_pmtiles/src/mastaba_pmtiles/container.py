@@ -145,7 +145,7 @@ class _Opening:
             PMTiles.name, dict(self._options), archive.version or self._start.hex()
         )
         pyramid = Pyramid(
-            _name_of(self._source.key),
+            _stem(self._source),
             match.tile_matrix_set,
             tile_format,
             raster,
@@ -226,7 +226,8 @@ class _Opening:
             raise ContainerFormatError(f"its tiles are of the kind {kind}, which is not published")
         if declared not in (None, kind):
             self._context.warning(
-                f"its header says {declared}, but its first tile is {kind}", "correct the header"
+                f"its header says {declared}, but its first tile is {kind}",
+                "correct the header",
             )
         if first.width != first.height or first.width not in _TILE_SIZES:
             raise ContainerFormatError(
@@ -348,8 +349,8 @@ class _Opening:
         )
 
 
-def _name_of(key: str) -> str:
-    name = key.rpartition("/")[2]
+def _stem(source: Source) -> str:
+    name = source.key.rpartition("/")[2]
     return name.removesuffix(".pmtiles") or name
 
 

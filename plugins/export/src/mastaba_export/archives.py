@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-from mastaba_coverage import MASK_FORMAT
+from mastaba.api.catalogue import MASK_FORMAT
 from mastaba_export.errors import DamagedArchiveError
 from mastaba_export.hilbert import first_number
 from mastaba_writer.slab_names import slab_path

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from mastaba.api.catalogue import MASK_FORMAT
 from mastaba.api.tiles import Tiles
 from mastaba.errors import InvalidParameterError, MastabaError, RequestError
 from mastaba_coverage import (
-    MASK_FORMAT,
     CompressedFile,
     Coverage,
     CoverageLimits,

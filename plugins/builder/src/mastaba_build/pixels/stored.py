@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from mastaba.api.catalogue import TILE_FORMATS, Codec
+from mastaba.api.catalogue import MASK_FORMAT, TILE_FORMATS, Codec
 from mastaba.errors import MastabaError
 from mastaba_build.errors import BuildError
 from mastaba_build.output.storage import OutputStore
-from mastaba_build.plan.names import MASK_FORMAT, slab_key
+from mastaba_build.plan.names import slab_key
 from mastaba_build.plan.plan import Plan, SlabKey
 from mastaba_build.samples import Mask, PixelType, Raster, Samples
 from mastaba_render.api.decoding import TileDecoder

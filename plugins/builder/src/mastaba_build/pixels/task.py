@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from mastaba.api.catalogue import TileLimits
+from mastaba.api.catalogue import MASK_FORMAT, TileLimits
 from mastaba_build.errors import BuildError
 from mastaba_build.output.numbers import NumberedSlab
 from mastaba_build.output.storage import OutputStore, Written
@@ -21,7 +21,7 @@ from mastaba_build.pixels.numbering import Numbers
 from mastaba_build.pixels.quarters import Quarter, has_quarter, read_quarter, write_quarter
 from mastaba_build.pixels.stored import stored_rows
 from mastaba_build.plan.levels import Level
-from mastaba_build.plan.names import MASK_FORMAT, SOURCE, slab_key
+from mastaba_build.plan.names import SOURCE, slab_key
 from mastaba_build.plan.plan import Plan, SlabKey
 from mastaba_build.samples import Raster
 from mastaba_render.api.resampling import decimate

@@ -9,7 +9,6 @@ from mastaba_build.output.records import RecordedSlab
 from mastaba_build.plan.plan import Plan, SlabKey
 from mastaba_writer.slab_names import slab_object, slab_path
 
-MASK_FORMAT = "TIFF_ZIP_UINT8"
 SOURCE = "SOURCE"
 """The kind of slabs of source numbers."""
 SOURCE_FORMAT = "TIFF_ZIP_FLOAT32"

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from mastaba.api.catalogue import TILE_FORMATS
+from mastaba.api.catalogue import MASK_FORMAT, TILE_FORMATS
 from mastaba_build.errors import BuildError
 from mastaba_build.output.records import Record, RecordedSlab
 from mastaba_build.output.storage import OutputStore
 from mastaba_build.pixels.stored import SlabTiles, stored_tile
-from mastaba_build.plan.names import MASK_FORMAT, kinds_of, recorded_key
+from mastaba_build.plan.names import kinds_of, recorded_key
 from mastaba_build.samples import PixelType, Raster
 from mastaba_render.api.decoding import TileDecoder
 from mastaba_render.api.resampling import decimate

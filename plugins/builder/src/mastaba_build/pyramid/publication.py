@@ -9,13 +9,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mastaba.api.catalogue import TILE_FORMATS, Codec
+from mastaba.api.catalogue import MASK_FORMAT, TILE_FORMATS, Codec
 from mastaba_build.errors import BuildError
 from mastaba_build.output.packs import has_packs, write_packs
 from mastaba_build.output.records import Record, RecordedSlab
 from mastaba_build.output.storage import OutputStore
 from mastaba_build.plan.levels import union
-from mastaba_build.plan.names import MASK_FORMAT, kinds, level_storage, slab_key
+from mastaba_build.plan.names import kinds, level_storage, slab_key
 from mastaba_build.plan.plan import Plan
 from mastaba_build.pyramid.journal import Row
 from mastaba_build.pyramid.provenance import TABLE, text_of, write_provenance

@@ -12,13 +12,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
-from mastaba.api.catalogue import TileLimits
+from mastaba.api.catalogue import MASK_FORMAT, TileLimits
 from mastaba_build.errors import PlanError
 from mastaba_build.output.destination import Destination
 from mastaba_build.output.records import RecordedSlab
 from mastaba_build.output.storage import FileWriter, OutputStore
 from mastaba_build.output.versions import read_record
-from mastaba_build.plan.names import MASK_FORMAT
 from mastaba_build.plugins import PluginSet
 from mastaba_build.samples import PixelType
 from mastaba_build.sources.listing import parse_json

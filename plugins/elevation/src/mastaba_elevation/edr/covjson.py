@@ -61,9 +61,9 @@ def _points(found: Points) -> tuple[dict[str, Any], dict[str, Any]]:
         shape = {"shape": [len(tuples)], "axisNames": ["t"]}
         referencing.append(_TIMES)
     else:
-        if found.instants:
+        if instants := found.instants:
             coordinates = ["t", *_XY]
-            tuples = [[time, *pair] for time, pair in zip(found.instants, tuples, strict=True)]
+            tuples = [[time, *pair] for time, pair in zip(instants, tuples, strict=True)]
             referencing.append(_TIMES)
         axes = {"composite": {"dataType": "tuple", "coordinates": coordinates, "values": tuples}}
     columns: dict[str, list[Any]] = {

@@ -17,7 +17,7 @@ def table(found: Points) -> str:
         "x": found.x.tolist(),
         "y": found.y.tolist(),
         ELEVATION: rounded(found.heights, found.decimals),
-        **({"datetime": found.instants} if found.instants else {}),
+        **({"datetime": instants} if (instants := found.instants) else {}),
         **found.columns,
     }
     lines = [",".join(columns)]

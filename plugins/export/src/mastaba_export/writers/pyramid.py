@@ -8,7 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from mastaba_coverage import MASK_FORMAT, mask_pyramid
+from mastaba.api.catalogue import MASK_FORMAT
+from mastaba_coverage import mask_pyramid
 from mastaba_export.errors import DestinationError
 from mastaba_export.sources import Batch, StoredTiles
 from mastaba_export.writers.base import Writer, synchronise
