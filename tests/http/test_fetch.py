@@ -41,7 +41,7 @@ def port(requests: list[tuple[str, Message]], monkeypatch: pytest.MonkeyPatch) -
 
         def do_CONNECT(self) -> None:
             requests.append((self.path, self.headers))
-            self.send_response(403)
+            self.send_response(407 if self.path.startswith("locked.") else 403)
             self.end_headers()
 
         def log_message(self, *arguments: object) -> None:
@@ -105,6 +105,13 @@ def test_https_requests_go_through_a_tunnel_of_the_proxy(
     with pytest.raises(NoResponseError):
         fetcher.get("https://far.example/x")
     assert [path for path, _ in requests] == ["far.example:443"]
+
+
+def test_proxy_that_wants_other_credentials_answers_for_https_too(
+    fetcher: Fetcher, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{port}")
+    assert fetcher.get("https://locked.example/x").status == 407
 
 
 def test_requests_to_hosts_without_proxy_are_direct(

@@ -27,6 +27,8 @@ _CONNECTIONS: Final = 64
 _MAX_ERROR_BODY: Final = 256 * 1024
 # Longer numbers are not sizes, and Python refuses to convert very long ones.
 _SIZE: Final = re.compile(r"[0-9]{1,19}")
+# How http.client reports a proxy that wants other credentials before it connects.
+_DENIED_TUNNEL: Final = "Tunnel connection failed: 407"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +126,8 @@ class HTTPClient:
     ) -> HTTPAnswer:
         """Send one request and return the response.
 
+        A proxy that denies access answers with status 407, also where the request is for HTTPS.
+
         Args:
             target: path and query.
             limit: maximum bytes of the body to read; a body that announces more is not read.
@@ -155,7 +159,10 @@ class HTTPClient:
                     response.close()
                     raise
         except (HTTPError, OSError) as error:
-            reason = f"{self._scheme}://{self._host} does not answer: {failure_reason(error)}"
+            reason = failure_reason(error)
+            if _DENIED_TUNNEL in reason:
+                return HTTPAnswer(407, urllib3.HTTPHeaderDict(), b"")
+            reason = f"{self._scheme}://{self._host} does not answer: {reason}"
             raise NoResponseError(reason) from error
 
     def close(self) -> None:
