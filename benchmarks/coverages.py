@@ -561,12 +561,14 @@ def _repeat(command: list[str], stop: threading.Event) -> None:
 def _tiles_for(server: _Server, side: int, seconds: float) -> list[float]:
     """Request tiles at a steady rate; return the seconds that each took."""
     level, source, count = _finest(server), random.Random(2), min(20, side // TILE)
+    stored = [
+        (row, col) for row in range(count) for col in range(count) if kind_of(row, col) is not None
+    ]
     paths = [
         "/wmts?SERVICE=WMTS&REQUEST=GetTile&VERSION=1.0.0&LAYER=heights&STYLE=normal"
-        f"&TILEMATRIXSET=GRID&TILEMATRIX={level}"
-        f"&TILEROW={source.randrange(count)}&TILECOL={source.randrange(count)}"
+        f"&TILEMATRIXSET=GRID&TILEMATRIX={level}&TILEROW={row}&TILECOL={col}"
         "&FORMAT=image/x-bil;bits=32"
-        for _ in range(int(seconds * RATE))
+        for row, col in source.choices(stored, k=int(seconds * RATE))
     ]
     answers = ask_steadily(server.address, paths, rate=RATE, connections=CONNECTIONS)
     if answers.errors:
