@@ -319,7 +319,8 @@ def main() -> int:
 
     with ThreadPoolExecutor(arguments.jobs) as threads:
         parts = sorted({mutation.part for mutation in tried}, key=lambda part: part.sources)
-        broken = [test for test in threads.map(fails, parts) if test]
+        failures = zip(parts, threads.map(fails, parts), strict=True)
+        broken = [f"{' '.join(part.tests)}: {test};" for part, test in failures if test]
         if broken:
             print("These tests fail without any change:", *broken, file=sys.stderr)
             return 1
