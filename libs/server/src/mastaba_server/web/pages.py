@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from mastaba_server.web.request import Request
 
 HTML: Final = "text/html"
+_JSON: Final = "application/json"
 STYLE: Final = """
 :root { color-scheme: light dark; }
 body { margin: 0 auto; padding: 1rem; font: 16px/1.5 system-ui, sans-serif; }
@@ -83,12 +84,12 @@ def base_path(uri: str) -> str:
     return quote(urlsplit(uri).path.rstrip("/"), safe="/%:@!$&'()*+,;=~-._")
 
 
-def wants_page(request: Request, media_type: str = "application/json") -> bool:
-    """Return whether a client prefers a page to a document, by ``f`` or else ``Accept``.
+def wants_page(request: Request) -> bool:
+    """Return whether a client prefers a page to JSON, by ``f`` or else ``Accept``.
 
     Only browsers name HTML; others accept anything.
     """
     if form := request.query.get("f", "").lower():
         return form in ("html", HTML)
     accepted = (request.header("Accept") or "").lower()
-    return HTML in accepted and preferred_media_type(request, (media_type, HTML)) == HTML
+    return HTML in accepted and preferred_media_type(request, (_JSON, HTML)) == HTML
