@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
@@ -28,6 +30,23 @@ a { color: #8a4b14; }
 }
 """
 """Start of the style sheet of a page."""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of a page, for the macro ``listed`` of ``sections.html``.
+
+    Attributes:
+        links: addresses and their texts.
+        facts: names and values.
+        code: shown as it is.
+    """
+
+    title: str = ""
+    text: str = ""
+    links: Sequence[tuple[str, str]] = ()
+    facts: Sequence[tuple[str, object]] = ()
+    code: str = ""
 
 
 def rendered_page(
