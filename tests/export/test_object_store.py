@@ -18,8 +18,9 @@ from mastaba_export import object_store
 from mastaba_export import run as running
 from mastaba_export.errors import DestinationError, ExportTooLargeError, WriteError
 from mastaba_export.object_store import ObjectTarget
+from mastaba_export.output import discard
 from mastaba_export.plan import ExportPlan
-from mastaba_export.run import Progress, discard, run
+from mastaba_export.run import Progress, run
 from mastaba_export.verify import verify
 
 PART = 400_000

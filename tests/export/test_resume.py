@@ -22,8 +22,9 @@ from tests.sizes import sized
 from mastaba.api.services import Site
 from mastaba_export import run as running
 from mastaba_export.errors import DataChangedError, DestinationError
+from mastaba_export.output import discard
 from mastaba_export.plan import ExportPlan
-from mastaba_export.run import Progress, discard, run
+from mastaba_export.run import Progress, run
 from mastaba_export.sources import StoredTiles
 from mastaba_export.verify import verify
 
@@ -297,7 +298,7 @@ def test_ended_around_the_rename(
 
     with monkeypatch.context() as patch:
         if moment == "publish":
-            patch.setattr(running._Output, "publish", end)
+            patch.setattr(running.Output, "publish", end)
         else:
             patch.setattr(running._Run, "_result", end)
         with pytest.raises(Killed):

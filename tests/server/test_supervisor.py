@@ -32,7 +32,7 @@ from mastaba_server.transport.fastcgi.connection import FastCGIConnection
 from mastaba_server.transport.loop import Server
 from mastaba_server.processes.handover import Handover
 from mastaba_server.transport.listener import open_listener
-from mastaba_server.processes import supervisor
+from mastaba_server.processes import supervisor, watching
 from mastaba_server.processes.supervisor import Supervisor
 from mastaba_server.processes.scoreboard import Scoreboard
 
@@ -44,7 +44,9 @@ def say(text):
 
 workers = int(sys.argv[2])
 options = eval(sys.argv[3])
-vars(supervisor).update(options.pop("constants", {}))
+constants = options.pop("constants", {})
+for module in (supervisor, watching):
+    vars(module).update(constants)
 generation = 0
 
 class Report(logging.Handler):
@@ -697,7 +699,7 @@ def test_a_stop_while_generations_change_answers_the_requests_that_wait(run: Any
 @pytest.mark.thorough
 def test_a_worker_that_did_not_respond_may_finish_its_requests_when_retired(run: Any) -> None:
     """The workers of these tests never tick, so the supervisor takes them for busy ones."""
-    service = run(options="{'constants': {'_WATCH_PERIOD': 0.1, '_RETIRED_TIMEOUT': 0.5}}")
+    service = run(options="{'constants': {'WATCH_PERIOD': 0.1, '_RETIRED_TIMEOUT': 0.5}}")
     client = service.begin_waiting()
     time.sleep(1)
     service.process.send(signal.SIGHUP)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from typing import Any, Final
@@ -48,19 +48,48 @@ def parsed_metadata(data: bytes) -> dict[str, Any]:
     Raises:
         ContainerFormatError: it is too large, nested too deeply, or not an object of JSON.
     """
-    if len(data) > MAX_METADATA:
-        raise ContainerFormatError(f"its metadata has more than {MAX_METADATA} bytes")
-    # Each value but the first of a list or object has a comma before it.
-    if sum(map(data.count, (b",", b"[", b"{"))) > _MAX_VALUES:
-        raise ContainerFormatError(f"its metadata has more than {_MAX_VALUES:,} values")
     try:
-        document = json.loads(data)
+        return parsed_object(data, MAX_METADATA, _MAX_VALUES)
+    except ValueError as error:
+        raise ContainerFormatError(f"its metadata {error}") from error
+
+
+def parsed_object(
+    data: bytes,
+    most_bytes: int,
+    most_values: int,
+    constant: Callable[[str], object] | None = None,
+) -> dict[str, Any]:
+    """Return an object of JSON that is nested at most 64 levels deep.
+
+    Args:
+        constant: called with NaN and infinities, which JSON does not have; by default they become
+            numbers.
+
+    Raises:
+        ValueError: it is something else, or too large; the message says which.
+    """
+    if len(data) > most_bytes:
+        raise ValueError(f"has more than {most_bytes // 1024**2} MiB")
+    # Each value but the first of a list or object has a comma before it.
+    if sum(map(data.count, (b",", b"[", b"{"))) > most_values:
+        raise ValueError(f"has more than {most_values:,} values")
+    try:
+        document = json.loads(data, parse_constant=constant)
     except (ValueError, RecursionError) as error:
-        raise ContainerFormatError("its metadata is not valid JSON") from error
+        raise ValueError("is not valid JSON") from error
     if not isinstance(document, dict):
-        raise ContainerFormatError("its metadata is not an object of JSON")
-    if _is_deeper(document, _MAX_DEPTH):
-        raise ContainerFormatError(f"its metadata is nested deeper than {_MAX_DEPTH} levels")
+        raise ValueError("is not an object of JSON")
+    level: list[Any] = [document]
+    for _ in range(_MAX_DEPTH):
+        level = [
+            child
+            for item in level
+            for child in (item.values() if isinstance(item, dict) else item)
+            if isinstance(child, dict | list)
+        ]
+    if level:
+        raise ValueError(f"is nested deeper than {_MAX_DEPTH} levels")
     return document
 
 
@@ -149,21 +178,6 @@ def with_tables(document: Mapping[str, Any], options: Mapping[str, Any]) -> Mapp
 def tables_at(tables: list[VectorTable], zoom: int) -> tuple[Table, ...]:
     """Return the tables that occur at a zoom."""
     return tuple(one.table for one in tables if one.min_zoom <= zoom <= one.max_zoom)
-
-
-def _is_deeper(document: object, depth: int) -> bool:
-    """Return whether lists and objects are nested deeper."""
-    level: list[Any] = [document]
-    for _ in range(depth + 1):
-        level = [
-            child
-            for item in level
-            for child in (item.values() if isinstance(item, dict) else item)
-            if isinstance(child, dict | list)
-        ]
-        if not level:
-            return False
-    return True
 
 
 class _TextOnly(HTMLParser):

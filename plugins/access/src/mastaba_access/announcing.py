@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from mastaba.api.services import LayerChange, Site
 from mastaba_access.decisions import AccessClass
 from mastaba_access.rules.what import Layers
-from mastaba_access.views import Shown, shown_layers
+from mastaba_access.shown import Shown, shown_layers
 from mastaba_server.processes import announcement
 
 

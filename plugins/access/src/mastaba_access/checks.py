@@ -20,7 +20,7 @@ from mastaba_access.rules.rates import Per, Rate
 from mastaba_access.rules.ruleset import Effect, Rule, RuleSet, own_rules
 from mastaba_access.rules.what import PLAIN_ABILITIES, Layers, What
 from mastaba_access.rules.who import ANONYMOUS, Alternatives, Visit
-from mastaba_access.views import STYLE, layers_of
+from mastaba_access.shown import STYLE, layers_of
 
 if TYPE_CHECKING:
     from mastaba_access.keystore.record import KeyRecord

@@ -19,8 +19,9 @@ from mastaba_access.rules.limits import Limit
 from mastaba_access.rules.ruleset import Rule, RuleSet
 from mastaba_access.rules.what import PLAIN_ABILITIES, Layers
 from mastaba_access.rules.who import ANONYMOUS, Visit
-from mastaba_access.views import Shown as ShownLayer
-from mastaba_access.views import ViewMaker, layers_of
+from mastaba_access.shown import Shown as ShownLayer
+from mastaba_access.shown import layers_of
+from mastaba_access.views import ViewMaker
 from mastaba_server.web.credentials import is_ambiguous, without_segment
 
 _MAP_SIZES: Final = frozenset(("pixels", "width", "height", "layers"))

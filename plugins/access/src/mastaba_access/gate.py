@@ -38,8 +38,8 @@ from mastaba_access.rules.kept import KeptRules
 from mastaba_access.rules.ruleset import RuleSet
 from mastaba_access.rules.what import PLAIN_ABILITIES
 from mastaba_access.rules.who import Visit
+from mastaba_access.shown import layers_of
 from mastaba_access.view_makers import ViewMakers
-from mastaba_access.views import layers_of
 from mastaba_server.access.refusals import shown_challenges
 from mastaba_server.log import audit
 from mastaba_server.processes.scoreboard import Obstacle

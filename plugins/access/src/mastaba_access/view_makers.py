@@ -11,7 +11,8 @@ from mastaba.api.catalogue import Catalogue
 from mastaba.api.services import Site
 from mastaba_access.decisions import AccessClass
 from mastaba_access.rules.what import Layers
-from mastaba_access.views import OpenedLayers, ViewMaker, layers_of
+from mastaba_access.shown import layers_of
+from mastaba_access.views import OpenedLayers, ViewMaker
 
 _MOST_CATALOGUES: Final = 256
 _MOST_MAKERS: Final = 256

@@ -7,16 +7,16 @@ service, so each service has a view of its own; most of them are equal, and then
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial, reduce, update_wrapper
-from operator import and_, or_
+from operator import and_
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from mastaba.api.access import LockedReader
 from mastaba.api.catalogue import Catalogue, FeatureInfo, Layer
 from mastaba.api.services import Service, Settings, Site
-from mastaba_access.decisions import AccessClass, Outcome
+from mastaba_access.decisions import AccessClass
 from mastaba_access.hiding import MOST_VERSIONS, version_within, without_statistics
 from mastaba_access.levels import of_levels
 from mastaba_access.rules.limits import (
@@ -29,18 +29,13 @@ from mastaba_access.rules.limits import (
 )
 from mastaba_access.rules.ruleset import Effect, Rule
 from mastaba_access.rules.what import PLAIN_ABILITIES, Layers
+from mastaba_access.shown import ASIDE, STYLE, Shown, kinds_of, limit_of_all, shown_layers
 from mastaba_server.threads.recent import Recent
 
 if TYPE_CHECKING:
     from mastaba.api.containers import TileReader
 
     Readers = Mapping[str, TileReader]
-
-_ASIDE: Final = frozenset(("info", "legend"))
-"""Abilities for which alone a layer is not listed."""
-
-STYLE: Final = "style"
-"""Key of the descriptors of layers with style sheets."""
 
 _MOST_PARTS: Final = 16_384
 """Layers that are kept for a catalogue. Signed addresses may have any number of boxes."""
@@ -60,119 +55,6 @@ _OF_MAPS: Final = (
 OpenedLayer = tuple[Layer, "Readers"]
 OpenedLayers = dict[Any, OpenedLayer | None]
 """Layers and readers of all views of a catalogue: equal ones are the same objects."""
-
-
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """How a service shows a layer.
-
-    Attributes:
-        withheld: abilities of the service that it does not have for the layer.
-        is_locked: whether its data are withheld.
-        limit: all limits.
-        hidden_styles: public names of styles that do not exist.
-    """
-
-    withheld: frozenset[str] = frozenset()
-    is_locked: bool = False
-    limit: Limit = NO_LIMIT
-    hidden_styles: frozenset[str] = frozenset()
-
-    @property
-    def part(self) -> tuple[Any, ...]:
-        """What layers and readers depend on."""
-        limit = self.limit
-        of_levels = limit.areas, limit.boxes, limit.cut, limit.resolution, limit.scale, limit.time
-        return self.is_locked, "info" in self.withheld, self.hidden_styles, of_levels
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether nothing is taken from any layer but abilities."""
-        return self.part[2:] == _ALL.part[2:] and self.limit.formats is None
-
-
-_ALL: Final = Shown()
-
-
-def layers_of(catalogue: Catalogue) -> Layers:
-    """Return the layers of a catalogue with the stacks that its services name."""
-    datasets: dict[str, list[str]] = {}
-    for settings in catalogue.services.values():
-        for stack in settings.own.get("datasets", ()):
-            datasets.setdefault(stack["id"], []).extend(stack["layers"])
-    return Layers(catalogue.layers, datasets)
-
-
-def shown_layers(
-    found: AccessClass, layers: Layers, service: str, virtual: str, abilities: Sequence[str]
-) -> dict[str, Shown]:
-    """Return how a service shows each layer that exists for a class.
-
-    A layer exists if an ability other than feature info and legends is allowed. If none is, but one
-    is locked, the layer is described without its data.
-
-    Args:
-        abilities: of the service.
-    """
-    words = [word for word in abilities if word not in PLAIN_ABILITIES]
-    outcomes = {word: found.decide(layers, service, virtual, word) for word in words}
-    data = [outcome for word, outcome in outcomes.items() if word not in _ASIDE]
-    allowed = _union(outcome.allowed for outcome in data)
-    locked = _union(outcome.locked for outcome in data) & ~allowed
-    hidden_styles = {
-        style: _union(
-            outcome.allowed & ~found.decide(layers, service, virtual, word, style).allowed
-            for word, outcome in outcomes.items()
-        )
-        for style in {style for rule in found.rules for style in rule.what.styles or ()}
-    }
-    shown: dict[str, Shown] = {}
-    splits = [*hidden_styles.values()]
-    for outcome in outcomes.values():
-        splits += [outcome.allowed, outcome.locked, *(bits for bits, _ in outcome.limits)]
-    # Most layers are shown alike.
-    for part in _parts_of(allowed | locked, splits):
-        bit = part & -part
-        styles = frozenset(style for style, bits in hidden_styles.items() if bits & bit)
-        how = _shown(outcomes, bit, bool(locked & bit), styles)
-        if not how.limit.is_empty:
-            shown.update(dict.fromkeys(layers.of(part), how))
-    return shown
-
-
-def _parts_of(bits: int, splits: Iterable[int]) -> list[int]:
-    """Return the bits in parts, each of which is inside or outside each of the splits."""
-    parts = [bits] if bits else []
-    for split in dict.fromkeys(splits):
-        parts = [one for part in parts for one in (part & split, part & ~split) if one]
-    return parts
-
-
-def _kinds(shown: Mapping[str, Shown]) -> list[Shown]:
-    """Return how layers are shown. Most are the same object, and found so without comparing."""
-    hows = shown.values()
-    return list(dict(zip(map(id, hows), hows, strict=True)).values())
-
-
-def _limit_of(shown: Iterable[Shown]) -> Limit:
-    return combined({how.limit for how in shown})
-
-
-def _union(bits: Iterable[int]) -> int:
-    return reduce(or_, bits, 0)
-
-
-def _shown(
-    outcomes: Mapping[str, Outcome], bit: int, is_locked: bool, styles: frozenset[str]
-) -> Shown:
-    withheld, limits = set(), []
-    for word, outcome in outcomes.items():
-        if outcome.allowed & bit:
-            if word != "legend":
-                limits.append(outcome.limit(bit))
-        elif not (is_locked and outcome.locked & bit):
-            withheld.add(word)
-    return Shown(frozenset(withheld), is_locked, combined(limits), styles)
 
 
 class ViewMaker:
@@ -289,12 +171,13 @@ class ViewMaker:
             service: name; one without abilities, or an empty one, sees what any service shows.
         """
         base, own = self._catalogue, self.shown(service)
-        kinds = _kinds(own)
+        kinds = kinds_of(own)
         settings, limits = self._settings(kinds), self._query_limits(kinds, service)
         # Layers that other services show exist too: pages link to them.
         shown = {**self._anywhere, **own}
         numbers = {
-            id(how): self._numbers.setdefault(how.part, len(self._numbers)) for how in _kinds(shown)
+            id(how): self._numbers.setdefault(how.part, len(self._numbers))
+            for how in kinds_of(shown)
         }
         key = (
             tuple(map(numbers.__getitem__, map(id, shown.values()))),
@@ -305,7 +188,7 @@ class ViewMaker:
             layers: dict[str, Layer] = {}
             readers: dict[str, Readers] = {}
             # Equal parts of different views are the same objects.
-            whole = {id(how) for how in _kinds(shown) if how.is_whole and not how.is_locked}
+            whole = {id(how) for how in kinds_of(shown) if how.is_whole and not how.is_locked}
             is_plain = self._hides_nothing()
             for name, how in shown.items():
                 if is_plain and id(how) in whole:
@@ -376,9 +259,9 @@ class ViewMaker:
         """Return the layers of which something is left, as they can be shown."""
         found = {}
         of_tiles = {"tiles"}.intersection(service.abilities)
-        data = set(service.abilities) - _ASIDE
+        data = set(service.abilities) - ASIDE
         # What takes nothing from a layer leaves it as all others.
-        kinds = _kinds(shown)
+        kinds = kinds_of(shown)
         whole = {id(how): bool(data - how.withheld) for how in kinds if how.is_whole}
         if len(whole) == len(kinds) and all(whole.values()):
             return shown
@@ -395,16 +278,16 @@ class ViewMaker:
                 is_left = bool(data - how.withheld) and self._limited(layer, how) is not None
             if is_left:
                 found[name] = how
-        if not self._map_formats(_kinds(found)):
+        if not self._map_formats(kinds_of(found)):
             return {name: how for name, how in found.items() if how.limit.formats is None}
         return found
 
     def limit_of(self, service: str) -> Limit:
         """Return the limits of all layers of a service together, which hold for its maps."""
-        return _limit_of(_kinds(self.shown(service)))
+        return limit_of_all(kinds_of(self.shown(service)))
 
     def _map_formats(self, shown: Iterable[Shown]) -> tuple[str, ...]:
-        formats = _limit_of(shown).formats
+        formats = limit_of_all(shown).formats
         offered = self._catalogue.settings.map.formats
         return tuple(one for one in offered if formats is None or media_type(one) in formats)
 
@@ -425,7 +308,7 @@ class ViewMaker:
         """Return whether all services show all layers that exist, with all abilities."""
         most = len(self._anywhere)
         return all(
-            len(shown) == most and not any(how.withheld for how in _kinds(shown))
+            len(shown) == most and not any(how.withheld for how in kinds_of(shown))
             for shown in self._shown.values()
         )
 
@@ -509,7 +392,7 @@ class ViewMaker:
     def _settings(self, shown: Sequence[Shown]) -> Settings:
         """Return the settings with the smallest limits of maps of any layer."""
         base = self._catalogue.settings
-        limit = _limit_of(shown)
+        limit = limit_of_all(shown)
         changes: dict[str, Any] = {}
         for ours, theirs in _OF_MAPS:
             value, most = getattr(limit, ours), getattr(base.map, theirs)
@@ -526,7 +409,7 @@ class ViewMaker:
         """Return the limits of queries of heights of a service if they are smaller than its own."""
         settings = self._catalogue.services.get(service)
         limits = dict(settings.own.get("limits", {})) if settings is not None else {}
-        sizes = _limit_of(shown).sizes
+        sizes = limit_of_all(shown).sizes
         smaller: dict[str, Any] = {
             name: sizes[name]
             for name in ("points", "tiles")

@@ -47,6 +47,7 @@ from mastaba_containers.replacement import LoadedFacts
 from mastaba_containers.sets import (
     Match,
     published,
+    stem_of,
     web_mercator_box,
     web_mercator_set,
 )
@@ -145,7 +146,7 @@ class _Opening:
             PMTiles.name, dict(self._options), archive.version or self._start.hex()
         )
         pyramid = Pyramid(
-            _stem(self._source),
+            stem_of(self._source),
             match.tile_matrix_set,
             tile_format,
             raster,
@@ -347,11 +348,6 @@ class _Opening:
             f"zooms {zooms[0]} to {zooms[-1]} in {match.tile_matrix_set.id}",
             "tiles are sent as they are stored",
         )
-
-
-def _stem(source: Source) -> str:
-    name = source.key.rpartition("/")[2]
-    return name.removesuffix(".pmtiles") or name
 
 
 def _limits(zoom: int, bounds: tuple[float, float, float, float]) -> TileLimits:

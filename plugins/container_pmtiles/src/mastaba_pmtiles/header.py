@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from mastaba.errors import ContainerFormatError
+from mastaba_containers.metadata import MAX_METADATA
 
 SIGNATURE: Final = b"PMTiles"
 HEADER_LENGTH: Final = 127
@@ -16,7 +17,6 @@ HEAD_LENGTH: Final = 16384
 _FIELDS: Final = struct.Struct("<7sB8Q3QBBBBBB4iB2i")
 _LARGEST: Final = 1 << 62
 """Bytes; a larger offset or length is damage."""
-_MAX_METADATA: Final = 16 * 1024 * 1024
 _MAX_DIRECTORY: Final = 8 * 1024 * 1024
 _MAX_ZOOM: Final = 31
 _DEGREE: Final = 1e7
@@ -123,7 +123,7 @@ class Header:
             raise ContainerFormatError("its root directory is empty, or overlaps the header")
         if self.root.length > _MAX_DIRECTORY:
             raise ContainerFormatError(f"its root directory has {self.root.length} bytes")
-        if self.metadata.length > _MAX_METADATA:
+        if self.metadata.length > MAX_METADATA:
             raise ContainerFormatError(f"its metadata has {self.metadata.length} bytes")
         if not self.min_zoom <= self.max_zoom <= _MAX_ZOOM:
             raise ContainerFormatError(

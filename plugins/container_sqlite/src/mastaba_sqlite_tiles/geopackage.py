@@ -23,7 +23,7 @@ from mastaba.api.containers import (
 from mastaba.errors import ContainerFormatError, MastabaError
 from mastaba_containers.metadata import plain_text
 from mastaba_containers.replacement import LoadedFacts
-from mastaba_containers.sets import free_identifier, published
+from mastaba_containers.sets import free_identifier, published, stem_of
 from mastaba_sqlite_tiles.connection import Connection
 from mastaba_sqlite_tiles.coverage import Coverage, CoverageDecoding
 from mastaba_sqlite_tiles.layers import (
@@ -109,9 +109,8 @@ class GeoPackage(Container):
             samples = [] if contents.coverage else table.samples(connection, zooms)
             grids = _grids(contents, connection, table, context)
         crs = _crs(contents.crs, name)
-        stem = source.path.key.rpartition("/")[2].rpartition(".")[0]
         own = TileMatrixSet.of(
-            free_identifier(context, crs, stem), crs, [grid.matrix for grid in grids]
+            free_identifier(context, crs, stem_of(source)), crs, [grid.matrix for grid in grids]
         )
         limits = {grid.matrix.id: grid.limits for grid in grids}
         match = published(context, own, limits, options.get("tile_matrix_set"))

@@ -18,9 +18,9 @@ from mastaba_elevation.queries.vertical import LAYER_SCHEMA
 from mastaba_elevation.settings import FACADES, SETTINGS_SCHEMA, Settings
 from mastaba_elevation.web.facade import Context, Facade, unknown_path
 from mastaba_elevation.web.numbers import json_document
-from mastaba_elevation.web.pages import Section, error_page, page, page_response
+from mastaba_elevation.web.pages import error_page, page, page_response
 from mastaba_ows.parameters import whole_number
-from mastaba_server.web.pages import wants_page
+from mastaba_server.web.pages import Section, wants_page
 
 _CLASSES: Final = {
     "edr": "mastaba_elevation.edr.api:Edr",

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime, parsedate_to_datetime
 from typing import Final
 
 from mastaba_documents.times import parse_time
 
-_DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-_MONTHS: Final = (
-    *("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"),
-)
-_HTTP: Final = re.compile(
-    rf"(?:{'|'.join(_DAYS)}), (\d\d) ({'|'.join(_MONTHS)}) (\d{{4}}) (\d\d):(\d\d):(\d\d) GMT"
-)
 _ISO: Final = re.compile(r"\d{4}-\d\d-\d\d(?:T.+)?", re.ASCII)
+_LONGEST: Final = 40
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def is_instant(text: str) -> bool:
     """Return whether a text may be a date, and is not a generation."""
-    return len(text) <= 40 and _ISO.fullmatch(text) is not None
+    return len(text) <= _LONGEST and _ISO.fullmatch(text) is not None
 
 
 def parse_instant(text: str) -> datetime:
@@ -45,18 +41,17 @@ def parse_http_date(text: str) -> datetime:
     Raises:
         ValueError: it is none.
     """
-    found = _HTTP.fullmatch(text.strip()) if len(text) <= 40 else None
-    if found is None:
-        raise ValueError(f"{text[:40]!r} is not a date such as Sun, 01 Mar 2026 12:00:00 GMT")
-    day, month, *rest = found.groups()
-    year, hour, minute, second = map(int, rest)
-    return datetime(year, _MONTHS.index(month) + 1, int(day), hour, minute, second, tzinfo=UTC)
+    written = text.strip()
+    with suppress(ValueError, IndexError, TypeError, OverflowError):
+        found = parsedate_to_datetime(written) if len(written) <= _LONGEST else None
+        if found is not None and http_date(found) == written:
+            return found
+    raise ValueError(f"{text[:40]!r} is not a date such as Sun, 01 Mar 2026 12:00:00 GMT")
 
 
 def http_date(instant: datetime) -> str:
     """Return an instant in the format of HTTP."""
-    day, month = _DAYS[instant.weekday()], _MONTHS[instant.month - 1]
-    return f"{day}, {instant.day:02} {month} {instant.year:04} {instant:%H:%M:%S} GMT"
+    return format_datetime(instant.astimezone(UTC), usegmt=True)
 
 
 def rfc3339(instant: datetime) -> str:

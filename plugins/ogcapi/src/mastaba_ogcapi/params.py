@@ -178,7 +178,7 @@ def subset_texts(request: Request) -> dict[str, list[str]]:
         InvalidParameterError: not of the form ``axis(low:high)``, or a duplicate axis.
     """
     found: dict[str, list[str]] = {}
-    for text in _all_values(request, "subset"):
+    for text in _all_subsets(request):
         for name, *ends in _axes(text):
             if name in found:
                 raise InvalidParameterError(f"subset names the axis {name} twice", "subset")
@@ -186,15 +186,14 @@ def subset_texts(request: Request) -> dict[str, list[str]]:
     return found
 
 
-def _all_values(request: Request, name: str) -> list[str]:
-    """Return all values of a repeatable parameter."""
+def _all_subsets(request: Request) -> list[str]:
     found = []
     for item in request.query_string.split("&"):
         key, equals, value = item.partition("=")
-        if equals and decode(key).lower() == name:
+        if equals and decode(key).lower() == "subset":
             found.append(decode(value))
     if len(found) > _MAX_SUBSETS:
-        raise InvalidParameterError(f"{name} is repeated too often", name)
+        raise InvalidParameterError("subset is repeated too often", "subset")
     return found
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from mastaba.api.web import Response, content_disposition
 from mastaba.errors import StorageError
+from mastaba_server.web.conditional import etag_matches
 
 if TYPE_CHECKING:
     from mastaba.api.web import Request
@@ -72,11 +73,3 @@ def versioned_response(
     found.append(("Content-Type", media_type))
     found.append(("Content-Disposition", content_disposition(media_type)))
     return Response(200, found, content())
-
-
-def etag_matches(if_none_match: str | None, etag: str) -> bool:
-    """Return whether a condition contains an ETag (RFC 9110, 13.1.2): weak comparison."""
-    if not if_none_match:
-        return False
-    parts = [part.strip().removeprefix("W/") for part in if_none_match[:4096].split(",")]
-    return "*" in parts or etag in parts

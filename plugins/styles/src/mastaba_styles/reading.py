@@ -6,11 +6,11 @@ Expressions, colours and other values are the client's.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from mastaba.errors import MastabaError
+from mastaba_containers.metadata import parsed_object
 
 if TYPE_CHECKING:
     from mastaba.api.documents import FileFaults
@@ -21,7 +21,6 @@ from mastaba.api.storages import ResourcePath
 MOST_BYTES: Final = 4 * 1024 * 1024
 MOST_VALUES: Final = 300_000
 """Each takes up to 100 bytes of memory."""
-MOST_DEPTH: Final = 64
 MOST_LAYERS: Final = 5000
 MOST_SOURCES: Final = 100
 
@@ -53,7 +52,7 @@ def read_style(path: str, pool: StoragePool, faults: FileFaults) -> dict[str, An
         faults.error("$", f"cannot be read: {error}", remedy)
         return None
     try:
-        style = _parsed(data)
+        style = parsed_object(data, MOST_BYTES, MOST_VALUES, _refused)
     except ValueError as error:
         faults.error("$", str(error), _CORRECT)
         return None
@@ -80,36 +79,6 @@ def fonts_of(layer: dict[str, Any]) -> Iterator[tuple[str, ...]]:
                 yield tuple(value)
             else:
                 waiting += [item for item in value if isinstance(item, list)]
-
-
-def _parsed(data: bytes) -> dict[str, Any]:
-    """Return a document within the limits.
-
-    Raises:
-        ValueError: it is not an object of JSON, or too large; the message says which.
-    """
-    if len(data) > MOST_BYTES:
-        raise ValueError(f"has more than {MOST_BYTES // 1024**2} MiB")
-    # Each value but the first of a list or object has a comma before it.
-    if sum(map(data.count, (b",", b"[", b"{"))) > MOST_VALUES:
-        raise ValueError(f"has more than {MOST_VALUES:,} values")
-    try:
-        style = json.loads(data, parse_constant=_refused)
-    except (ValueError, RecursionError) as error:
-        raise ValueError("is not valid JSON") from error
-    if not isinstance(style, dict):
-        raise ValueError("is not an object")
-    level: list[Any] = [style]
-    for _ in range(MOST_DEPTH):
-        level = [
-            child
-            for item in level
-            for child in (item.values() if isinstance(item, dict) else item)
-            if isinstance(child, dict | list)
-        ]
-    if level:
-        raise ValueError(f"is nested deeper than {MOST_DEPTH} levels")
-    return style
 
 
 def _refused(name: str) -> None:

@@ -23,6 +23,7 @@ from mastaba_server.processes.handover import Gate
 from mastaba_server.processes.notify import Notifier
 from mastaba_server.processes.scoreboard import Obstacle, Scoreboard
 from mastaba_server.processes.signals import STOP_SIGNALS, StopOrdered
+from mastaba_server.processes.watching import WATCH_PERIOD, Watcher
 
 logger = logging.getLogger(__name__)
 
@@ -32,12 +33,6 @@ _FIRST_DELAY = 0.1
 _LONGEST_DELAY = 10.0
 # New workers that may exit before a reload fails: one crash does not prove a bad configuration.
 _TOLERATED_EXITS = 2
-# Seconds between two checks of the workers.
-_WATCH_PERIOD = 1.0
-# Seconds. A retired worker gets less time to respond until it has left: its successors wait.
-_RETIRED_TIMEOUT = 5.0
-# Seconds added to the time that a worker gives its running requests.
-_RETIRED_GRACE = 5.0
 # Seconds until a killed process must be gone. Not even SIGKILL ends one that closes a file on a
 # file system that hangs.
 _KILL_TIMEOUT = 5.0
@@ -121,8 +116,7 @@ class Supervisor:
         self._announcers: set[int] = set()
         self._coordinator = Coordinator(self._children, self._carry_out, self._announce)
         self._watch = watch
-        self._worker_timeout = worker_timeout
-        self._watched = time.monotonic()
+        self._watcher = Watcher(watch, worker_timeout, start_timeout, stop_timeout)
         self._failures = 0
         self._not_before = 0.0
         self._is_reload_due = is_reload_due
@@ -194,7 +188,7 @@ class Supervisor:
                 self._renew()
 
     def _work(self) -> None:
-        self._look_after_workers()
+        self._watcher.look_after(self._children.values())
         self._reap()
         self._settle_trial()
         self._switch()
@@ -208,7 +202,7 @@ class Supervisor:
             events = select.POLLIN | (select.POLLOUT if child.wants_to_send else 0)
             poll.register(descriptor, events)
         # Deadlines of many seconds are looked at once in each period.
-        seconds = min(timeout, self._notifier.timeout, _WATCH_PERIOD)
+        seconds = min(timeout, self._notifier.timeout, WATCH_PERIOD)
         for descriptor, _ in poll.poll(seconds * 1000):
             if descriptor in channels:
                 self._coordinator.handle(channels[descriptor])
@@ -321,38 +315,6 @@ class Supervisor:
         child.close()
         self._coordinator.forget(pid)
         return child
-
-    def _look_after_workers(self) -> None:
-        """Replace workers that hang, and kill retired ones that do not exit."""
-        now = time.monotonic()
-        elapsed = now - self._watched
-        if elapsed < _WATCH_PERIOD:
-            return
-        self._watched = now
-        # If this process was suspended, the workers may have been as well.
-        elapsed = min(elapsed, 2 * _WATCH_PERIOD)
-        for child in self._children.values():
-            reason = self._hangs(child, elapsed)
-            if child.retired_at and now - child.retired_at > self._stop_timeout + _RETIRED_GRACE:
-                reason = reason or "it does not exit"
-            if reason:
-                logger.error("worker %d, process %d, is killed: %s", child.index, child.pid, reason)
-                child.still = 0.0
-                child.signal(signal.SIGKILL)
-            elif child.ready and self._watch.silence(child.index) > self._worker_timeout:
-                child.replace("a request in it makes no progress")
-
-    def _hangs(self, child: Worker, elapsed: float) -> str:
-        """Return why a worker must be killed; empty if it responds."""
-        ticks = self._watch.ticks(child.index)
-        child.still = child.still + elapsed if ticks == child.ticks else 0.0
-        child.ticks = ticks
-        limit = (
-            self._worker_timeout if child.ready else max(self._start_timeout, self._worker_timeout)
-        )
-        if child.retired_at and not child.left:
-            limit = min(limit, _RETIRED_TIMEOUT)
-        return f"it has not responded for {limit:g} seconds" if child.still > limit else ""
 
     def _carry_out(self, change: Change) -> None:
         """Make a change in this process, in all epochs served."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from mastaba_server.web.request import Request
 
 HTML: Final = "text/html"
+_JSON: Final = "application/json"
 STYLE: Final = """
 :root { color-scheme: light dark; }
 body { margin: 0 auto; padding: 1rem; font: 16px/1.5 system-ui, sans-serif; }
@@ -27,6 +30,23 @@ a { color: #8a4b14; }
 }
 """
 """Start of the style sheet of a page."""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of a page, for the macro ``listed`` of ``sections.html``.
+
+    Attributes:
+        links: addresses and their texts.
+        facts: names and values.
+        code: shown as it is.
+    """
+
+    title: str = ""
+    text: str = ""
+    links: Sequence[tuple[str, str]] = ()
+    facts: Sequence[tuple[str, object]] = ()
+    code: str = ""
 
 
 def rendered_page(
@@ -83,12 +103,12 @@ def base_path(uri: str) -> str:
     return quote(urlsplit(uri).path.rstrip("/"), safe="/%:@!$&'()*+,;=~-._")
 
 
-def wants_page(request: Request, media_type: str = "application/json") -> bool:
-    """Return whether a client prefers a page to a document, by ``f`` or else ``Accept``.
+def wants_page(request: Request) -> bool:
+    """Return whether a client prefers a page to JSON, by ``f`` or else ``Accept``.
 
     Only browsers name HTML; others accept anything.
     """
     if form := request.query.get("f", "").lower():
         return form in ("html", HTML)
     accepted = (request.header("Accept") or "").lower()
-    return HTML in accepted and preferred_media_type(request, (media_type, HTML)) == HTML
+    return HTML in accepted and preferred_media_type(request, (_JSON, HTML)) == HTML

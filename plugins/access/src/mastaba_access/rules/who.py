@@ -90,8 +90,8 @@ class Selector:
         return found is not self.is_negated
 
 
-def _of_kind(kind: str) -> Callable[[Visit, str], bool]:
-    return lambda visit, value: visit.identity.kind == kind and visit.identity.id == value
+def _is_user(visit: Visit, value: str) -> bool:
+    return visit.identity.kind == "user" and visit.identity.id == value
 
 
 def _is_key(visit: Visit, value: str) -> bool:
@@ -127,7 +127,7 @@ _TESTS: Final[Mapping[str, Callable[[Visit, str], bool]]] = {
     "strong": lambda visit, _: visit.principal.is_strong,
     "key": _is_key,
     "label": _has_label,
-    "user": _of_kind("user"),
+    "user": _is_user,
     "claim": _has_claim,
     "signed": _is_signed,
     "address": lambda visit, value: matches_address((value,), visit.address),

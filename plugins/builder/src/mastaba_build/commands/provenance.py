@@ -43,7 +43,7 @@ def add_actions(actions: Any, with_output: Any, run: Callable[[argparse.Namespac
     text = "write the numbers of polygons beside a pyramid that has no sources"
     add = own.add_parser("add", help=text, description=text)
     add.add_argument("source", metavar="DESCRIPTOR", help="descriptor of the pyramid, NAME.json")
-    _add_footprints(add, "footprints")
+    _add_footprints(add)
 
     def run_there(arguments: argparse.Namespace) -> int:
         arguments.output = arguments.source.rpartition("/")[0] or "."
@@ -80,9 +80,9 @@ def add_actions(actions: Any, with_output: Any, run: Callable[[argparse.Namespac
     style.add_argument("--file", type=Path, metavar="FILE", help="default: standard output")
 
 
-def _add_footprints(parser: argparse.ArgumentParser, name: str) -> None:
+def _add_footprints(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        name,
+        "footprints",
         metavar="FOOTPRINTS",
         help="polygons: GeoJSON, GeoPackage, FlatGeobuf or Shapefile; later ones lie on top",
     )

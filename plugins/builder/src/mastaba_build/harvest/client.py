@@ -23,7 +23,6 @@ Result = TypeVar("Result")
 
 _DENIED = frozenset({401, 403})
 _DENIED_BY_PROXY = 407
-_USUAL_PORTS = {"http": ":80", "https": ":443"}
 _AGENT = "mastaba-build"
 
 
@@ -81,8 +80,8 @@ class Client:
         self._threads = threading.local()
         self._lock = threading.Lock()
         self._not_before = 0.0
-        # By scheme and host: a service may redirect to HTTPS.
-        self._clients: dict[tuple[str, str], HTTPClient] = {}
+        # By scheme: a service may redirect to HTTPS, but to no other host.
+        self._clients: dict[str, HTTPClient] = {}
         self._headers = {"Accept-Encoding": "identity", "User-Agent": _AGENT}
         if address.authorization:
             self._headers["Authorization"] = address.authorization
@@ -157,9 +156,7 @@ class Client:
         for _ in range(MAX_REDIRECTS + 1):
             parts = urlsplit(url)
             target = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
-            # A service that says where its tiles are could name any user, in any spelling.
-            place = parts.netloc.rpartition("@")[2].lower()
-            client = self._client_of(parts.scheme, place.removesuffix(_USUAL_PORTS[parts.scheme]))
+            client = self._client_of(parts.scheme, url)
             answer = client.request("GET", target, self._headers, largest + 1)
             if answer.status in absent:
                 return None
@@ -169,15 +166,15 @@ class Client:
             url = location
         raise _FailedError(f"more than {MAX_REDIRECTS} redirects")
 
-    def _client_of(self, scheme: str, place: str) -> HTTPClient:
-        """Return the client of a host, whose connections all threads share."""
+    def _client_of(self, scheme: str, url: str) -> HTTPClient:
+        """Return the client of the service for a scheme, whose connections all threads share."""
         with self._lock:
-            client = self._clients.get((scheme, place))
+            client = self._clients.get(scheme)
             if client is None:
                 silence, seconds = self._patience.silence, self._patience.answer
                 verify = not Environment().flag("SSL_NO_VERIFY")
-                client = HTTPClient(f"{scheme}://{place}", silence, verify=verify, seconds=seconds)
-                self._clients[scheme, place] = client
+                client = HTTPClient(url, silence, verify=verify, seconds=seconds)
+                self._clients[scheme] = client
             return client
 
     def _checked(self, answer: HTTPAnswer, largest: int) -> Answer:

@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from mastaba_elevation.edr.names import CUBE, OUTPUT, collection_uri, crs_names
-from mastaba_elevation.web.pages import Section, page
+from mastaba_elevation.web.pages import page
 from mastaba_ows.links import HTML, JSON, OPENAPI, link
+from mastaba_server.web.pages import Section
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -16,10 +16,10 @@ from mastaba_elevation.terrain.resource import Context, Resource
 from mastaba_elevation.terrain.settings import SETTINGS_SCHEMA, Settings, dataset_settings
 from mastaba_elevation.web.facade import error_message, unknown_path
 from mastaba_elevation.web.numbers import json_document
-from mastaba_elevation.web.pages import Section, error_page, page, page_response
+from mastaba_elevation.web.pages import error_page, page, page_response
 from mastaba_ows.boxes import bounds
 from mastaba_ows.links import JSON
-from mastaba_server.web.pages import wants_page
+from mastaba_server.web.pages import Section, wants_page
 
 _ROUTES: Final[Mapping[str, str]] = {
     "mapbox": "tiles:Tiles",

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from mastaba.api.web import Document, Response, phrase
 from mastaba.errors import public_message
-from mastaba_server.web.pages import HTML, STYLE, base_path, page_headers, rendered_page
+from mastaba_server.web.pages import HTML, STYLE, Section, base_path, page_headers, rendered_page
 
 if TYPE_CHECKING:
     from mastaba.api.web import Request
@@ -25,19 +24,6 @@ input { box-sizing: border-box; width: 100%; }
 """
 )
 _HEADERS: Final = page_headers(_STYLE, has_forms=True)
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """A part of a page.
-
-    Attributes:
-        links: addresses and their texts.
-    """
-
-    title: str
-    text: str = ""
-    links: Sequence[tuple[str, str]] = ()
 
 
 def page(title: str, text: str, sections: Iterable[Section], back: str = "") -> Document:

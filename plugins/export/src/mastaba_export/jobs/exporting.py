@@ -16,9 +16,10 @@ from mastaba_export.jobs.settings import SWITCH, JobSettings, is_offered
 from mastaba_export.jobs.worker import LostError, Perform, Report, StoppedError
 from mastaba_export.journal import Journal
 from mastaba_export.object_store import is_uploaded, upload
+from mastaba_export.output import discard
 from mastaba_export.plan import plan
 from mastaba_export.request import ExportRequest
-from mastaba_export.run import discard, run
+from mastaba_export.run import run
 
 if TYPE_CHECKING:
     from mastaba.api.services import Site

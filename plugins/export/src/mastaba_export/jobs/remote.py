@@ -11,7 +11,7 @@ from mastaba.api.storages import ByteRange
 from mastaba.api.web import LARGEST_PIECE, AddressableBody
 from mastaba.errors import MastabaError
 from mastaba_export.object_store import ObjectTarget
-from mastaba_export.run import discard
+from mastaba_export.output import discard
 
 if TYPE_CHECKING:
     from mastaba.api.storages import Storage

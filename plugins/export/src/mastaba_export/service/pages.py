@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from mastaba_export.jobs.job import State
 from mastaba_ows.links import JSON
-from mastaba_server.web.pages import STYLE, base_path, page_headers, rendered_page
+from mastaba_server.web.pages import STYLE, Section, base_path, page_headers, rendered_page
 
 Content = Mapping[str, Any]
 
@@ -30,23 +29,6 @@ progress { width: 100%; }
 HEADERS: Final = page_headers(_STYLE)
 _REFRESH: Final = 5
 """Seconds after which the page of an unfinished job is loaded again."""
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """A part of a page.
-
-    Attributes:
-        facts: names and values.
-        code: shown as it is.
-        links: addresses and their texts.
-    """
-
-    title: str = ""
-    text: str = ""
-    facts: Sequence[tuple[str, object]] = ()
-    code: str = ""
-    links: Sequence[tuple[str, str]] = ()
 
 
 class Pages:

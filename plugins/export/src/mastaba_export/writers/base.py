@@ -35,6 +35,7 @@ class Writer(ABC):
 
     Attributes:
         plan, part, journal: as given.
+        begun: what is there from the start of an export on.
         kept_from: first byte of the output that is still on the disk; those before are uploaded.
         should_stop: asked by `finish` if it takes long.
     """
@@ -44,20 +45,24 @@ class Writer(ABC):
 
     def __init__(self, plan: ExportPlan, part: Path, journal: Journal) -> None:
         self.plan = plan
-        self.part = part
+        self.part = self.begun = part
         self.journal = journal
 
     @abstractmethod
     def start(self) -> None:
         """Begin a new output; one of an earlier export is replaced."""
 
-    @abstractmethod
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from a state that `sync` has returned.
 
         Raises:
             DestinationError: the output is not as it was.
         """
+        if not self.begun.exists():
+            raise DestinationError(
+                f"{self.begun.name} of the interrupted export is missing; remove its journal and "
+                "begin again"
+            )
 
     @property
     def count(self) -> int:
@@ -130,13 +135,8 @@ class FileWriter(Writer):
         os.ftruncate(self._file, self.reserved)
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        try:
-            self._file = os.open(self.part, os.O_RDWR)
-        except FileNotFoundError:
-            raise DestinationError(
-                f"{self.part.name} of the interrupted export is missing; remove its journal "
-                "and begin again"
-            ) from None
+        super().restore(state)
+        self._file = os.open(self.part, os.O_RDWR)
         self.position = int(state["position"])
         if os.fstat(self._file).st_size < self.position:
             raise DestinationError(

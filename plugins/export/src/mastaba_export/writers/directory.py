@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mastaba_export.errors import DestinationError
 from mastaba_export.writers.base import Writer
 from mastaba_export.writers.metadata import bounds_of, described, zooms
 from mastaba_export.writers.sets import set_document
@@ -31,13 +30,6 @@ class DirectoryWriter(Writer):
         if self.part.exists():
             shutil.rmtree(self.part)
         self.part.mkdir()
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        if not self.part.is_dir():
-            raise DestinationError(
-                f"{self.part.name} of the interrupted export is missing; remove its journal "
-                "and begin again"
-            )
 
     def undo(self, units: Iterable[Unit]) -> None:
         for unit in units:

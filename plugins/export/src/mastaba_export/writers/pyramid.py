@@ -33,7 +33,7 @@ class PyramidWriter(Writer):
     def __init__(self, plan: ExportPlan, part: Path, journal: Journal) -> None:
         super().__init__(plan, part, journal)
         self.name = part.name.removesuffix(".part").removesuffix(".json")
-        self._slabs = part.with_name(self.name)
+        self._slabs = self.begun = part.with_name(self.name)
         self._written: list[Path] = []
 
     def start(self) -> None:
@@ -44,13 +44,6 @@ class PyramidWriter(Writer):
         self._check_set()
         self.part.write_bytes(b"")
         self._slabs.mkdir(exist_ok=True)
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        if not self._slabs.is_dir():
-            raise DestinationError(
-                f"{self._slabs.name} of the interrupted export is missing; remove its journal "
-                "and begin again"
-            )
 
     def undo(self, units: Iterable[Unit]) -> None:
         for unit in units:

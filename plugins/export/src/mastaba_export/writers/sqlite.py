@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mastaba_export.errors import DestinationError, WriteError
+from mastaba_export.errors import WriteError
 from mastaba_export.sizes import PAGE
 from mastaba_export.writers.base import Writer, synchronise
 
@@ -38,11 +38,7 @@ class SQLiteWriter(Writer):
         self.run("BEGIN IMMEDIATE")
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        if not self.part.exists():
-            raise DestinationError(
-                f"{self.part.name} of the interrupted export is missing; remove its journal "
-                "and begin again"
-            )
+        super().restore(state)
         self._open()
         self.last = int(state["last"])
 
