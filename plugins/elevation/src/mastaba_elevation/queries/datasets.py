@@ -105,7 +105,8 @@ class Datasets(Mapping[str, Dataset]):
         own: settings of the service.
         section: name of the service in services.json.
         are_optional: whether the stacks are settings of another service, which reports their
-            errors. Layers that this service does not publish are left out of them.
+            errors. Layers that this service does not publish are left out of them, as are those
+            that a view or a virtual service does not show.
 
     Raises:
         ConfigurationError: a named stack cannot be used; contains all reasons.
@@ -134,7 +135,7 @@ class Datasets(Mapping[str, Dataset]):
             stack = self._stack(entry, f"$.{section}.datasets[{number}]", found)
             if stack is not None:
                 found[stack.id] = stack
-        if are_optional:
+        if are_optional or site.main is not None:
             del self._faults[known:]
         if self._faults:
             raise ConfigurationError(self._faults)
