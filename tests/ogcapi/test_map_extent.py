@@ -12,10 +12,10 @@ import pytest
 from tests.tiny import tiny_installation
 from werkzeug.test import Client, TestResponse
 
-from mastaba.model.bbox import WORLD
+from mastaba.model.bbox import WORLD, BoundingBox
 from mastaba.model.crs import CRS, WGS84
 from mastaba_conformance.tiny_installation import tiny_integer_tile
-from mastaba_ogcapi.maparea import subset_area
+from mastaba_ogcapi.maparea import area_of, subset_area
 from mastaba_ogcapi.params import Interval
 
 MAP = "/ogcapi/collections/b_europe/map"
@@ -412,3 +412,12 @@ def test_box_beyond_180_degrees_is_one_across_the_antimeridian(rich: Client, bbo
     assert found.data == wanted.data
     around = rich.get(f"{address}&bbox=-190,-10,190,10")
     assert around.status_code == 200
+
+
+def test_box_in_a_projected_crs_across_the_antimeridian_or_a_pole() -> None:
+    pacific, arctic = CRS.from_code("EPSG:3832"), CRS.from_code("EPSG:3413")
+    across = area_of(BoundingBox(3.2e6, 0.0, 3.5e6, 2e5), pacific, WGS84, "bbox")
+    assert across.written.xmin > across.written.xmax
+    assert across.width < 3
+    around = area_of(BoundingBox(-1e6, -1e6, 1e6, 1e6), arctic, WGS84, "bbox")
+    assert (around.box.xmin, around.box.xmax, around.box.ymax) == (-180.0, 180.0, 90.0)
