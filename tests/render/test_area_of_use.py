@@ -248,6 +248,18 @@ def test_antimeridian_is_the_end_of_degrees(globe: World) -> None:
     assert np.abs(image.pixels - expected)[image.valid].max() < 10
 
 
+@pytest.mark.parametrize(
+    ("west", "columns"), [(179.93, slice(0, 1)), (-180.07, slice(1, 2)), (-180.13, slice(1, 2))]
+)
+def test_pixel_that_the_antimeridian_divides_shows_what_is_in_its_middle(
+    globe: World, west: float, columns: slice
+) -> None:
+    bbox, size = BoundingBox(west, 10, west + 0.2, 10.2), (2, 2)
+    image = globe.draw("values", bbox, "EPSG:4326", size)
+    assert image.valid is not None
+    assert image.valid[:, columns].all()
+
+
 @pytest.mark.parametrize(("width", "height"), [(4e6, 2e6), (1e7, 9e6)])
 def test_map_across_the_antimeridian_shows_both_sides(
     globe: World, width: float, height: float

@@ -20,6 +20,7 @@ _POINTS_PER_EDGE: Final = 256
 
 # How far a map may plausibly extend beyond the area of use of its CRS, in sizes of that area.
 _PLAUSIBLE: Final = 4.0
+_ROUNDING: Final = 1e-9
 
 
 def cell_of(request: MapRequest) -> tuple[float, float]:
@@ -209,11 +210,17 @@ def _is_point(latitude: float, code: str) -> bool:
 
 
 def _covered_pixels(request: MapRequest, area: BoundingBox) -> Window | None:
-    """Return the pixels of a map that lie entirely in an area; None if there are none."""
+    """Return the pixels of a map that lie entirely in an area; None if there are none.
+
+    Of an area around the Earth, a pixel counts whose middle is inside: what is beyond the
+    antimeridian is a place, too.
+    """
     bbox, width, height = request.bbox, request.width, request.height
     cell_x, cell_y = cell_of(request)
-    left = max(0, int(np.ceil((area.xmin - bbox.xmin) / cell_x - ALIGNED)))
-    right = min(width, int(np.floor((area.xmax - bbox.xmin) / cell_x + ALIGNED)))
+    is_around = area.xmax - area.xmin >= (1 - _ROUNDING) * turn_of(request.crs)
+    beyond = ALIGNED + 0.5 * is_around
+    left = max(0, int(np.ceil((area.xmin - bbox.xmin) / cell_x - beyond)))
+    right = min(width, int(np.floor((area.xmax - bbox.xmin) / cell_x + beyond)))
     top = max(0, int(np.ceil((bbox.ymax - area.ymax) / cell_y - ALIGNED)))
     bottom = min(height, int(np.floor((bbox.ymax - area.ymin) / cell_y + ALIGNED)))
     if left >= right or top >= bottom:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -81,6 +81,16 @@ def area_of(bbox: BoundingBox, source: CRS, target: CRS, parameter: str) -> Area
     if found is None:
         raise _not_transformed(parameter)
     return _area(found, target, parameter)
+
+
+def area_across(bbox: BoundingBox, source: CRS, target: CRS, parameter: str) -> Area:
+    """Return the area for a box in degrees whose west is east of its east.
+
+    Args and errors are those of `area_of`.
+    """
+    if not (WORLD.xmin <= bbox.xmax and bbox.xmin <= WORLD.xmax):
+        raise InvalidParameterError(f"{parameter} has a longitude beyond 180 degrees", parameter)
+    return _across(replace(bbox, xmax=bbox.xmax + TURN), source, target, parameter)
 
 
 def extent_in(layers: Iterable[Layer], target: CRS, equivalences: Equivalences) -> BoundingBox:
