@@ -167,7 +167,7 @@ def transformed_box(bbox: BoundingBox, source: CRS, target: CRS) -> BoundingBox 
     Returns:
         None if the box cannot be transformed, or does not meet the area of use.
     """
-    latitude = pole_inside(bbox, source)
+    latitude = 0.0 if source == target else pole_inside(bbox, source)
     if latitude and not _is_point(latitude, target.code):
         # The edges of the box do not come near the pole, which is an edge of the target.
         area: BoundingBox | None = geographic_bbox(bbox, source)

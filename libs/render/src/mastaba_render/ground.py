@@ -91,6 +91,8 @@ def box_on_ground(box: BoundingBox, source: CRS, target: CRS) -> GroundBox | Non
     Returns:
         None if the box cannot be transformed.
     """
+    if source == target:
+        return GroundBox(box)
     found = transformed_box(box, source, target)
     if found is None:
         return None
