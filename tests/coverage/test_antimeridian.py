@@ -187,3 +187,38 @@ def test_grid_that_does_not_close_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidIntervalError, match="two areas"):
         world.extractor.plan(world.coverage, CoverageRequest(ACROSS))
     world.site.close_services()
+
+
+PACIFIC, ARCTIC = CRS.from_code("EPSG:3832"), CRS.from_code("EPSG:3413")
+DATE_LINE = Trim(PACIFIC, Interval(3.2e6, 3.5e6), Interval(0.0, 2e5))
+"""In the CRS of the Pacific, whose antimeridian is inside."""
+POLE = Trim(ARCTIC, Interval(-4e5, 4e5), Interval(-4e5, 4e5))
+
+
+def test_a_projected_area_across_the_antimeridian_is_no_belt(world: World) -> None:
+    plan, values, _ = world.file(CoverageRequest(DATE_LINE))
+    assert plan.bounds.xmin > plan.bounds.xmax
+    assert values.shape[1] < TILE
+
+
+def test_a_projected_area_keeps_its_belt_where_the_grid_does_not_close(tmp_path: Path) -> None:
+    world = World(tmp_path, "open")
+    _, values, _ = world.file(CoverageRequest(DATE_LINE))
+    assert values.shape[1] > 8 * TILE
+    world.site.close_services()
+
+
+@pytest.mark.parametrize("trim", [DATE_LINE, POLE], ids=["antimeridian", "pole"])
+def test_default_size_in_another_crs(trim: Trim, world: World) -> None:
+    plan, values, transform = world.file(CoverageRequest(trim, crs=trim.crs))
+    assert plan.crs == trim.crs
+    assert plan.columns == values.shape[1]
+    assert trim.x.low is not None
+    assert transform.c == pytest.approx(trim.x.low)
+
+
+def test_an_area_around_a_pole_has_the_rows_of_the_pole(world: World) -> None:
+    plan, values, _ = world.file(CoverageRequest(POLE))
+    assert plan.bounds.ymax == pytest.approx(world.origin[1])
+    assert values[0, 0] == 0.0
+    assert values.shape[1] == 16 * TILE

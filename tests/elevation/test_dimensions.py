@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from urllib.parse import urljoin
+from urllib.parse import urljoin, urlsplit
 
 import pytest
 from tests.series import series_document, write_value
@@ -168,3 +168,57 @@ def test_protocols_without_values(client: Client) -> None:
         assert answer.status_code == 400, answer.text
         assert "time" in answer.text
     assert _read(client, "/elevation/v1/DEM?locations=40,20")["results"][0]["elevation"] == 3.0
+
+
+@pytest.fixture(scope="module")
+def depths(
+    tmp_path_factory: pytest.TempPathFactory, open_client: Callable[[Path], Client]
+) -> Client:
+    """Return a client of a layer with a time and an elevation; heights are 1 to 4."""
+    directory = tmp_path_factory.mktemp("depths")
+    values = [{"time": time, "elevation": depth} for time in ("1950", "2023") for depth in "05"]
+    dimensions = [{"name": "time"}, {"name": "elevation", "default": "0"}]
+    document = series_document(directory, values, dimensions=dimensions)
+    for number, variant in enumerate(document["variants"], 1):
+        path = write_value(directory, f"d_{number}", (number,), format="TIFF_ZIP_FLOAT32")
+        variant["pyramids"] = [{"path": str(path)}]
+    levels = {"bottom_level": "3", "top_level": "2"}
+    document["pyramids"] = [{**document["variants"][2]["pyramids"][0], **levels}]
+    services = ["elevation", "terrain"]
+    return open_client(write_installation(directory, layers={"SEA": document}, services=services))
+
+
+@pytest.mark.parametrize(
+    ("name", "query", "height"),
+    [
+        ("SEA;time=1950", "", 1.0),
+        ("SEA;time=1950", "z=5", 2.0),
+        ("SEA;elevation=5", "", 4.0),
+        ("SEA;elevation=5", "datetime=1950", 2.0),
+        ("SEA;time=1950", "z=0&datetime=1950-06", 1.0),
+    ],
+)
+def test_values_beside_a_name_with_other_values(
+    depths: Client, name: str, query: str, height: float
+) -> None:
+    assert _values(depths, name, query) == [height]
+    native = query.replace("datetime", "time").replace("z=", "elevation=")
+    answer = _read(depths, f"/elevation/points?dataset={name}&{_POINT}&{native}")
+    assert [one["elevation"] for one in answer["results"]] == [height]
+    assert depths.get(f"/terrain/{name}/mapbox/3/4/3.png?{native}").status_code == 200
+    (feature,) = _read(depths, f"{_EDR}/{name}/position?{_POINT}&{query}&f=GeoJSON")["features"]
+    again = depths.get(urlsplit(feature["properties"]["edrqueryendpoint"]).path + f"?{_POINT}")
+    assert json.loads(again.data)["ranges"]["elevation"]["values"] == [height]
+
+
+def test_values_that_contradict_a_name(depths: Client) -> None:
+    path = f"{_EDR}/SEA;time=1950/position?{_POINT}"
+    assert depths.get(f"{path}&datetime=2023").status_code == 400
+
+
+def test_a_series_has_each_time_once(depths: Client) -> None:
+    response = _read(depths, f"{_EDR}/SEA/position?{_POINT}&datetime=1950&z=0/5")
+    assert response["domain"]["domainType"] == "Point"
+    assert response["ranges"]["elevation"]["values"] == [2.0]
+    series = _read(depths, f"{_EDR}/SEA/position?{_POINT}&datetime=1950/2023&z=5")
+    assert series["ranges"]["elevation"]["values"] == [2.0, 4.0]

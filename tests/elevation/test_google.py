@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from tests.elevation.conftest import Open, post, read
+from tests.elevation.conftest import Open, OpenClient, post, read
 from tests.elevation.world import WORLD, plain_sample
 from werkzeug.test import Client
+
+from mastaba_writer.installation import layer_document, write_installation
+from mastaba_writer.pyramids import LevelPlan, write_pyramid
+from mastaba_writer.tile_matrix_sets import synthetic
 
 V1 = "/elevation/v1"
 MAPS = "/elevation/maps/api/elevation/json"
@@ -189,6 +195,47 @@ def test_several_points(client: Client) -> None:
     assert found[0] == pytest.approx(wanted, abs=0.0051)
     assert found[1] is not None
     assert read(post(client, f"{DATA}/alps/elevation", {"points": points})) == [None, None]
+
+
+def test_the_height_of_a_point_does_not_depend_on_the_others(
+    tmp_path: Path, open_client: OpenClient
+) -> None:
+    """Heights are the numbers of the levels: the finer one is read near the pole."""
+    document = synthetic(
+        "DEGREES",
+        crs="EPSG:4326",
+        origin=(-180, 90),
+        cell_sizes=[1.0, 0.5],
+        matrix_sizes=[(6, 3), (12, 6)],
+        tile_size=(64, 64),
+        geographic=True,
+    )
+    path = write_pyramid(
+        tmp_path,
+        "levels",
+        tile_matrix_set=document,
+        format="TIFF_ZIP_FLOAT32",
+        channels=1,
+        levels=[LevelPlan("0", 0, 2, 0, 5), LevelPlan("1", 0, 5, 0, 11)],
+        tile=lambda level, row, col: np.full((64, 64), float(level), np.float32),
+    )
+    sets = {"DEGREES": document}
+    client = open_client(
+        write_installation(
+            tmp_path,
+            layers={"levels": layer_document(path, tile_matrix_sets=sets)},
+            tile_matrix_sets=sets,
+            services=["elevation"],
+            services_overrides={"elevation": {"facades": {"tileserver": True}}},
+        )
+    )
+    latitudes = (0.5, 80.5, 45.5, -80.5)
+    alone = [
+        read(client.get(f"{DATA}/levels/elevation/0/10.5/{y}"))["elevation"] for y in latitudes
+    ]
+    assert alone == [0, 1, 0, 1]
+    points = [{"lon": 10.5, "lat": y, "z": 0} for y in latitudes]
+    assert read(post(client, f"{DATA}/levels/elevation", {"points": points})) == alone
 
 
 @pytest.mark.parametrize(

@@ -263,3 +263,35 @@ def test_terrain_tiles_and_feature_info_agree(client: Client) -> None:
         (feature,) = json.loads(response.data)["features"]
         ((value,),) = feature["properties"].values()
         assert value == round(float(heights()[row, column]), 2)
+
+
+def test_the_extent_of_posts_contains_a_pole(tmp_path: Path, open_client: OpenClient) -> None:
+    document = synthetic(
+        "SOUTH",
+        crs="EPSG:3031",
+        origin=(-1.6e6, 1.6e6),
+        cell_sizes=[1e5],
+        matrix_sizes=[(2, 2)],
+        tile_size=(TILE, TILE),
+    )
+    path = write_pyramid(
+        tmp_path,
+        "south",
+        tile_matrix_set=document,
+        format="TIFF_ZIP_FLOAT32",
+        channels=1,
+        levels=[LevelPlan("0", 0, 1, 0, 1)],
+        tile=lambda level, row, col: np.zeros((TILE, TILE), np.float32),
+    )
+    sets = {"SOUTH": document}
+    layer = layer_document(path, tile_matrix_sets=sets, registration="post")
+    client = open_client(
+        write_installation(
+            tmp_path, layers={"south": layer}, tile_matrix_sets=sets, services=["elevation"]
+        )
+    )
+    west, south, east, north = extent(client, "south")
+    assert (west, south, east) == (-180.0, -90.0, 180.0)
+    assert north < -60
+    near = client.get("/elevation/edr/collections?bbox=10,-85,12,-84")
+    assert [one["id"] for one in read(near)["collections"]] == ["south"]

@@ -81,3 +81,34 @@ def test_interpolation_of_a_dataset(open_with: Open) -> None:
     default = read(client.get(f"/elevation/points?dataset=s&{place}"))["results"]
     nearest = f"/elevation/points?dataset=alps&interpolation=nearest&{place}"
     assert default == read(client.get(nearest))["results"]
+
+
+@pytest.mark.parametrize("is_exclusive", [False, True])
+def test_stacks_without_the_layers_that_a_virtual_service_hides(
+    terrain: Open, is_exclusive: bool
+) -> None:
+    stacks = [
+        {"id": "both", "layers": ["alps", "world"]},
+        {"id": "other", "layers": ["merc"]},
+    ]
+    part = {
+        "layers": ["alps"],
+        "exclusive": is_exclusive,
+        "services": {"elevation": {}, "terrain": {}},
+    }
+    settings = {"datasets": stacks}
+    client = terrain(
+        {"elevation": settings, "terrain": settings, "virtual": {"part": part}},
+        ("elevation", "terrain"),
+    )
+
+    def listed(path: str) -> list[Any]:
+        return [item["id"] for item in read(client.get(path))["datasets"]]
+
+    for service in ("elevation", "terrain"):
+        assert listed(f"/{service}/v/part") == ["both", "alps"]
+        left = ["merc", "world"] if is_exclusive else ["alps", "merc", "world"]
+        assert listed(f"/{service}") == ["both", "other", *left]
+    query = "dataset=both&crs=EPSG:2154&coords=POINT(900500 6599600)"
+    answer = read(client.get(f"/elevation/v/part/points?{query}"))
+    assert [point["layer"] for point in answer["results"]] == ["alps"]

@@ -201,3 +201,16 @@ def test_inputs_that_are_refused(inputs: dict[str, Any], parameter: str | None) 
 def test_inputs_come_back() -> None:
     inputs = {"layer": "L", "bbox": [0.0, 1.0, 2.0, 3.0], "levels": ["1", "2"], "format": "dir"}
     assert ExportRequest.from_inputs(inputs).to_inputs() == inputs
+
+
+def test_a_box_in_a_projected_crs_around_a_pole_or_across_the_antimeridian() -> None:
+    around = area({"bbox": [-1e6, -1e6, 1e6, 1e6], "crs": "EPSG:3413"}, "EPSG:4326")
+    assert around is not None
+    (box,) = around.boxes
+    assert (box.xmin, box.xmax, box.ymax) == (-180.0, 180.0, 90.0)
+    across = area({"bbox": [3.2e6, 0, 3.5e6, 2e5], "crs": "EPSG:3832"}, "EPSG:3857")
+    found = tiles(selected(across, WORLD, WORLD.all_tiles))
+    assert found == {(7, 0), (7, 15)}
+    same = area({"bbox": [-2e7, 0, 3e7, 1], "crs": "EPSG:3857"})
+    assert same is not None
+    assert same.boxes == (BoundingBox(-2e7, 0, 3e7, 1),)

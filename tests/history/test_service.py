@@ -18,10 +18,11 @@ from tests.sizes import sized
 from tests.support.memory import peak_of, small_pieces
 from werkzeug.test import Client
 
-from mastaba.api.catalogue import digest_of
+from mastaba.api.catalogue import CRS, BoundingBox, digest_of
 from mastaba.api.tools import create_application
 from mastaba_history import changes
 from mastaba_history.changes import MOST_POLYGONS
+from mastaba_history.layers import geographic
 from mastaba_writer.installation import layer_document, write_installation
 from mastaba_writer.pyramids import LevelPlan, write_pyramid
 from mastaba_writer.tile_matrix_sets import synthetic
@@ -282,3 +283,36 @@ def test_a_history_that_cannot_be_used_is_none(
     path.write_text("{")
     Client(create_application(str(file)))
     assert "cannot be used" in caplog.text
+
+
+NORTH, SOUTH = CRS.from_code("EPSG:3413"), CRS.from_code("EPSG:3031")
+
+
+def test_a_box_around_a_pole_contains_it() -> None:
+    found = geographic(BoundingBox(-1e6, -1e6, 1e6, 1e6), NORTH)
+    assert found is not None
+    assert (found[0], found[2], found[3]) == (-180.0, 180.0, 90.0)
+
+
+@pytest.mark.parametrize(
+    ("box", "edges"),
+    [
+        # Around the pole, across the antimeridian, and on both sides of it.
+        ((-1e6, -1e6, 1e6, 1e6), [(-180, -90, 180)]),
+        ((-1e6, -4e6, 1e6, -2e6), [(153.4, -72, 180), (-180, -72, -153.4)]),
+        ((0.0, -4e6, 1e6, -2e6), [(153.4, -72, 180)]),
+        ((-1e6, -4e6, 0.0, -2e6), [(-180, -72, -153.4)]),
+        ((0.0, 2e6, 1e6, 4e6), [(0, -72, 26.6)]),
+    ],
+)
+def test_changes_at_the_antimeridian_do_not_go_around_the_earth(box: Any, edges: Any) -> None:
+    (feature,) = changes._geojson([BoundingBox(*box)], SOUTH, [{}])
+    geometry = feature["geometry"]
+    parts = geometry["coordinates"]
+    if geometry["type"] == "Polygon":
+        parts = [parts]
+    found = []
+    for (ring,) in parts:
+        longitudes, latitudes = zip(*ring, strict=True)
+        found.append((min(longitudes), min(latitudes), max(longitudes)))
+    assert [pytest.approx(one, abs=0.6) for one in edges] == found

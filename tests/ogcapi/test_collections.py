@@ -48,6 +48,8 @@ def test_published_collections_are_listed_in_byte_order(rich: Client) -> None:
         ("100,10,0,110,20,9", ["a_world", "c_degrees", "f_pacific", "g_extra"]),
         ("-100,88,-90,89", ["c_degrees"]),
         ("135,1,136,2", ["a_world", "c_degrees", "f_pacific", "g_extra"]),  # an edge in common
+        # Across the antimeridian.
+        ("170,10,-170,20", ["a_world", "c_degrees", "f_pacific", "g_extra"]),
     ],
 )
 def test_bbox_keeps_collections_that_meet_it(rich: Client, bbox: str, found: list[str]) -> None:
@@ -59,7 +61,7 @@ def test_bbox_keeps_collections_that_meet_it(rich: Client, bbox: str, found: lis
 
 
 @pytest.mark.parametrize(
-    "bbox", ["", "1,2,3", "1,2,3,4,5", "a,b,c,d", "3,2,1,4", "1,2,1,4", "nan,0,1,1", "-inf,0,1,1"]
+    "bbox", ["", "1,2,3", "1,2,3,4,5", "a,b,c,d", "1,4,3,2", "1,2,1,4", "nan,0,1,1", "-inf,0,1,1"]
 )
 def test_invalid_bbox_is_refused(rich: Client, fault: Any, bbox: str) -> None:
     assert fault(rich.get(f"/ogcapi/collections?bbox={bbox}")) == (400, "InvalidParameter")

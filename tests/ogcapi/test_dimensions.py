@@ -110,6 +110,31 @@ def test_qualified_collections(client: Client, pixels: ReadPixels, name: str) ->
 
 
 @pytest.mark.parametrize(
+    ("name", "query", "shown"),
+    [
+        ("ORTHO;time=2023", "subset=Elevation(500)", 3),
+        ("ORTHO;elevation=500", "datetime=2023", 3),
+        ("ORTHO;time=2023", "subset=elevation(0)", 2),
+        ("ORTHO;time=2023", "datetime=2023-06", 2),
+    ],
+)
+def test_values_beside_a_name_with_other_values(
+    client: Client, pixels: ReadPixels, name: str, query: str, shown: int
+) -> None:
+    path = f"/ogcapi/collections/{quote(name, safe='')}"
+    for below in ("map?width=64&f=png", f"{_TILE}?", f"{_TILE}?f=png"):
+        response = client.get(f"{path}/{below}&{query}")
+        assert response.status_code == 200, response.text
+        assert tuple(pixels(response)[20, 20, :3]) == colour_of(shown), below
+
+
+def test_values_that_contradict_a_name(client: Client) -> None:
+    for query in ("datetime=1950", 'subset=time("1950"),elevation(500)'):
+        path = "/ogcapi/collections/ORTHO%3Btime%3D2023/map?width=64&f=png"
+        assert client.get(f"{path}&{query}").status_code == 400
+
+
+@pytest.mark.parametrize(
     ("name", "status"),
     [("ORTHO;time=1066", 404), ("ORTHO;time=x", 400), ("ORTHO;depth=1", 404), ("ORTHO~x", 404)],
 )

@@ -12,10 +12,10 @@ import pytest
 from tests.tiny import tiny_installation
 from werkzeug.test import Client, TestResponse
 
-from mastaba.model.bbox import WORLD
+from mastaba.model.bbox import WORLD, BoundingBox
 from mastaba.model.crs import CRS, WGS84
 from mastaba_conformance.tiny_installation import tiny_integer_tile
-from mastaba_ogcapi.maparea import subset_area
+from mastaba_ogcapi.maparea import area_of, subset_area
 from mastaba_ogcapi.params import Interval
 
 MAP = "/ogcapi/collections/b_europe/map"
@@ -298,7 +298,7 @@ def test_subset_across_the_antimeridian_outside_of_the_data_is_no_content(rich: 
         "subset=Lat(40:50)&scale-denominator=50000000&height=8",
         "bbox=0,40,0,50",
         "bbox=0,40,30,40",
-        "bbox=30,40,0,50",
+        "bbox=0,50,30,40",
         "bbox=",
         "bbox=1,2,3",
         "bbox=1,2,3,4,5",
@@ -412,3 +412,31 @@ def test_box_beyond_180_degrees_is_one_across_the_antimeridian(rich: Client, bbo
     assert found.data == wanted.data
     around = rich.get(f"{address}&bbox=-190,-10,190,10")
     assert around.status_code == 200
+
+
+@pytest.mark.parametrize("crs", ["EPSG:3857", "EPSG:4326", "CRS:84"])
+@pytest.mark.parametrize("width", [100, 97])
+def test_box_whose_west_is_east_of_its_east(rich: Client, crs: str, width: int) -> None:
+    address = f"/ogcapi/collections/f_pacific/map?width={width}&f=png&crs=[{crs}]"
+    wanted = rich.get(f"{address}&subset=Lon(172:-170),Lat(-10:10)")
+    for box in ("172,-10,-170,10", "-10,172,10,-170&bbox-crs=[EPSG:4326]"):
+        found = rich.get(f"{address}&bbox={box}")
+        assert found.status_code == 200, found.text
+        assert found.headers["Content-Bbox"] == wanted.headers["Content-Bbox"]
+        assert found.data == wanted.data
+
+
+@pytest.mark.parametrize(
+    "box", ["-10,172,10,-170", "1e7,0,-1e7,1&bbox-crs=[EPSG:3857]", "190,-10,185,10"]
+)
+def test_box_that_runs_backwards_is_refused(rich: Client, box: str) -> None:
+    assert rich.get(f"/ogcapi/collections/f_pacific/map?bbox={box}").status_code == 400
+
+
+def test_box_in_a_projected_crs_across_the_antimeridian_or_a_pole() -> None:
+    pacific, arctic = CRS.from_code("EPSG:3832"), CRS.from_code("EPSG:3413")
+    across = area_of(BoundingBox(3.2e6, 0.0, 3.5e6, 2e5), pacific, WGS84, "bbox")
+    assert across.written.xmin > across.written.xmax
+    assert across.width < 3
+    around = area_of(BoundingBox(-1e6, -1e6, 1e6, 1e6), arctic, WGS84, "bbox")
+    assert (around.box.xmin, around.box.xmax, around.box.ymax) == (-180.0, 180.0, 90.0)

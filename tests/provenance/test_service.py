@@ -8,6 +8,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import numpy as np
 import pyproj
@@ -244,9 +245,19 @@ def test_bad_bodies(client: Client, body: Any) -> None:
     assert (response.status_code, response.mimetype) == (400, "application/problem+json")
 
 
+def test_the_list_of_layers_leads_to_all_addresses(client: Client) -> None:
+    (entry,) = client.get("/provenance").json["layers"]
+    document = client.get(urlsplit(entry["href"]).path).json
+    assert (document["layer"], document["title"]) == ("MAP", "Map")
+    for link in document["links"]:
+        href = urlsplit(link["href"].format(lon="1", lat="1"))
+        response = client.get(f"{href.path}?{href.query}")
+        assert (response.status_code, response.mimetype) == (200, link["type"])
+
+
 def test_layers_without_sources(client: Client) -> None:
     assert [one["layer"] for one in client.get("/provenance").json["layers"]] == ["MAP"]
-    for path in ("PLAIN/sources", "none/at", "MAP/none", "MAP/at/1"):
+    for path in ("PLAIN", "PLAIN/sources", "none/at", "MAP/none", "MAP/at/1"):
         assert client.get(f"/provenance/{path}").status_code == 404
     assert client.post("/provenance/MAP/sources").status_code == 405
 

@@ -25,6 +25,7 @@ from mastaba.model.crs import CRS, transform_points
 from mastaba.model.tile_matrix_set import TileMatrix
 from mastaba_render import positions
 from mastaba_render.extent import tiles_around, transformed_box, turn_of
+from mastaba_render.ground import box_on_ground
 from mastaba_render.map_request import MapRequest
 from mastaba_render.positions import other_crs_positions
 from mastaba_render.sampling import GridPositions, Positions
@@ -247,6 +248,18 @@ def test_antimeridian_is_the_end_of_degrees(globe: World) -> None:
     assert np.abs(image.pixels - expected)[image.valid].max() < 10
 
 
+@pytest.mark.parametrize(
+    ("west", "columns"), [(179.93, slice(0, 1)), (-180.07, slice(1, 2)), (-180.13, slice(1, 2))]
+)
+def test_pixel_that_the_antimeridian_divides_shows_what_is_in_its_middle(
+    globe: World, west: float, columns: slice
+) -> None:
+    bbox, size = BoundingBox(west, 10, west + 0.2, 10.2), (2, 2)
+    image = globe.draw("values", bbox, "EPSG:4326", size)
+    assert image.valid is not None
+    assert image.valid[:, columns].all()
+
+
 @pytest.mark.parametrize(("width", "height"), [(4e6, 2e6), (1e7, 9e6)])
 def test_map_across_the_antimeridian_shows_both_sides(
     globe: World, width: float, height: float
@@ -350,3 +363,40 @@ def test_box_in_another_crs_is_cut_to_the_area_of_use_or_does_not_meet_it() -> N
     # New Zealand has a position in a projection for France, far beyond what is plausible.
     far = BoundingBox(170.0, -45.0, 175.0, -40.0)
     assert transformed_box(far, degrees, lambert) is None
+
+
+ARCTIC, PACIFIC = CRS.from_code("EPSG:3413"), CRS.from_code("EPSG:3832")
+
+
+@pytest.mark.parametrize(("code", "north"), [("EPSG:4326", 90.0), ("EPSG:3857", 20048966.1)])
+def test_box_around_a_pole_reaches_to_the_pole(code: str, north: float) -> None:
+    around = BoundingBox(-1e6, -1e6, 1e6, 1e6)
+    found = transformed_box(around, ARCTIC, CRS.from_code(code))
+    assert found is not None
+    assert found.ymax == pytest.approx(north)
+    beside = transformed_box(BoundingBox(6e5, 6e5, 1e6, 1e6), ARCTIC, CRS.from_code(code))
+    assert beside is not None
+    assert beside.ymax < north
+
+
+def test_box_around_a_pole_in_another_polar_crs() -> None:
+    around, other = BoundingBox(-1e6, -1e6, 1e6, 1e6), CRS.from_code("EPSG:3995")
+    assert transformed_box(around, ARCTIC, other) == ARCTIC.transform_bbox(around, other)
+
+
+@pytest.mark.parametrize("code", ["EPSG:4326", "EPSG:3857"])
+def test_projected_box_across_the_antimeridian_goes_the_shorter_way(code: str) -> None:
+    target = CRS.from_code(code)
+    x, y = transform("EPSG:4326", "EPSG:3832", np.array([178.0, -178.0]), np.array([10.0, 12.0]))
+    box = BoundingBox(float(x[0]), float(y[0]), float(x[1]), float(y[1]))
+    found = box_on_ground(box, PACIFIC, target)
+    assert found is not None
+    written = found.written
+    edges, _ = transform("EPSG:4326", code, np.array([178.0, -178.0, 180.0]), np.zeros(3))
+    assert (written.xmin, written.xmax, found.seam) == pytest.approx(tuple(edges))
+    whole = box_on_ground(BoundingBox(-1e6, -1e6, 1e6, 1e6), ARCTIC, target)
+    assert whole is not None
+    assert whole.seam is None
+    beside = box_on_ground(BoundingBox(0.0, 0.0, 1e6, 1e6), PACIFIC, target)
+    assert beside is not None
+    assert beside.seam is None

@@ -51,3 +51,27 @@ def test_value(client: Client, query: str, position: int) -> None:
 def test_refused(client: Client, query: str, code: str) -> None:
     response = client.get(f"{_GET}&version=2.0.1&{query}&{_AREA}")
     assert (response.status_code // 100, code in response.text) == (4, True), response.text
+
+
+def test_subsets_beside_a_name_with_other_values(
+    tmp_path: Path, open_client: Callable[[Path], Client]
+) -> None:
+    values = [{"time": time, "elevation": height} for time in ("1950", "2023") for height in "05"]
+    dimensions = [{"name": "time"}, {"name": "elevation", "default": "0"}]
+    path = series_installation(
+        tmp_path,
+        values,
+        dimensions=dimensions,
+        default=2,
+        services=("wcs",),
+        wcs={"enabled": True},
+    )
+    client = open_client(path)
+    name = f"{_GET}&version=2.0.1&coverageId=ORTHO;time=1950&{_AREA}"
+    for subset, position in (("", 0), ("&subset=elevation(5)", 1), ("&subset=elevation(0)", 0)):
+        response = client.get(name + subset)
+        assert response.status_code == 200, response.text
+        with rasterio.open(io.BytesIO(response.data)) as image:
+            assert tuple(image.read()[:, 0, 0]) == colour_of(position)
+    refused = client.get(f'{name}&subset=time("2023")')
+    assert refused.status_code // 100 == 4

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Final
 from mastaba.api.catalogue import WORLD, BoundingBox, bbox_in
 from mastaba.errors import InvalidParameterError
 from mastaba_coverage.errors import InvalidIntervalError, OutsideCoverageError
-from mastaba_render.api.maps import TURN, GroundBox, across_antimeridian, transformed_box
+from mastaba_render.api.maps import (
+    TURN,
+    GroundBox,
+    across_antimeridian,
+    box_on_ground,
+    transformed_box,
+)
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import CRS
@@ -64,10 +70,13 @@ def area_of_trim(
         # What is beyond the world would come back on its other side, and the box between them.
         west, east = min(WORLD.xmin, extent.xmin), max(WORLD.xmax, extent.xmax)
         box = replace(box, xmin=max(box.xmin, west), xmax=min(box.xmax, east))
-    found = transformed_box(box, crs, target)
+    found = box_on_ground(box, crs, target)
     if found is None:
         raise _not_transformed(target)
-    return GroundBox(found)
+    if found.seam is not None and target is coverage.crs and not coverage.finest.around:
+        # No cells repeat after a full turn: the box around both sides.
+        return GroundBox(transformed_box(box, crs, target) or found.box)
+    return found
 
 
 def extent_in(coverage: Coverage, crs: CRS, *, is_native: bool) -> BoundingBox | None:

@@ -16,6 +16,8 @@ from mastaba_render.api.maps import tiles_around, turn_of
 
 _FURTHEST: Final = 1e15
 """Cells. Beyond it, numbers of cells are not exact."""
+_SAME: Final = 1 / 256
+"""Cells by which a box may differ from the cells of a level."""
 _PART: Final = 0.01
 """The part of a cell that is not counted."""
 
@@ -190,6 +192,24 @@ class Coverage:
         raster = self.layer.pyramid.raster
         assert raster is not None
         return raster.nodata
+
+
+def cells_of_box(
+    coverage: Coverage, box: BoundingBox, columns: int, rows: int
+) -> tuple[CoverageGrid, Cells] | None:
+    """Return the level and the cells that a box and a size describe, if there are such."""
+    for grid in coverage.grids.values():
+        matrix = grid.matrix
+        size = matrix.cell_size
+        left, right = ((x - matrix.origin_x) / size for x in (box.xmin, box.xmax))
+        top, bottom = ((matrix.origin_y - y) / size for y in (box.ymax, box.ymin))
+        edges = (left, right, top, bottom)
+        if not all(abs(edge - round(edge)) <= _SAME for edge in edges):
+            continue
+        found = Cells(round(top), round(bottom), round(left), round(right))
+        if (found.columns, found.rows) == (columns, rows):
+            return grid, found
+    return None
 
 
 def _limits(level: Level) -> Cells:

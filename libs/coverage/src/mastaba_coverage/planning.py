@@ -20,9 +20,10 @@ from mastaba_coverage.errors import (
     UnknownFieldError,
     UnknownLevelError,
 )
+from mastaba_coverage.grid import cells_of_box
 from mastaba_coverage.plan import MOST_COMPUTED, CoveragePlan
 from mastaba_coverage.shape import TileShape
-from mastaba_render.api.maps import GroundBox, MapLayer, MapRequest
+from mastaba_render.api.maps import GroundBox, MapLayer, MapRequest, box_on_ground
 from mastaba_render.api.resampling import BASE_RADIUS
 
 if TYPE_CHECKING:
@@ -40,8 +41,6 @@ P = TypeVar("P", bound=Plan)
 
 _SAME: Final = 1e-6
 """Relative difference of cell sizes that are treated as equal."""
-_ALIGNED: Final = 1 / 256
-"""Cells by which a box may differ from the cells of a level."""
 _FINEST: Final = 4
 """Times that requested cells may be smaller than stored ones."""
 _LONGEST: Final = 65_536
@@ -156,7 +155,9 @@ class _Planning:
             if level is not None:
                 return self._stored(level)
         area, columns, rows = self._scaled()
-        found = None if area.seam is not None else _aligned(self._coverage, area.box, columns, rows)
+        found = (
+            None if area.seam is not None else cells_of_box(self._coverage, area.box, columns, rows)
+        )
         if found is not None:
             return self._of_cells(*found)
         return self._drawn(area, columns, rows)
@@ -272,6 +273,10 @@ class _Planning:
         cells = self._cells(self._coverage.finest)
         ratio = _width(area.box) / _height(area.box)
         columns = math.sqrt(cells.columns * cells.rows * ratio)
+        if scaling is None:
+            # Around a pole, there are more.
+            across, down = self._most_cells(area)
+            columns = min(columns, across, down * ratio)
         factor = (1.0, 1.0) if scaling is None or scaling.factor is None else scaling.factor
         return self._sized(area, columns * factor[0], columns / ratio * factor[1])
 
@@ -331,7 +336,7 @@ class _Planning:
         if not (_width(area.box) > 0 and _height(area.box) > 0):
             raise InvalidIntervalError("the box has no extent", "x")
         if self._crs is native and area.seam is None:
-            found = _aligned(self._coverage, area.box, columns, rows)
+            found = cells_of_box(self._coverage, area.box, columns, rows)
             if found is not None:
                 return self._of_cells(*found, fixed=area.box)
         return self._drawn(area, columns, rows)
@@ -390,17 +395,19 @@ class _Planning:
 
     def _check_cells(self, area: GroundBox, columns: int, rows: int) -> None:
         """Refuse cells much smaller than the stored ones."""
-        if self._request.is_fixed or area.seam is not None:
-            return
-        box = area.box
-        if self._crs is not self._native:
-            try:
-                box = self._crs.transform_bbox(box, self._native)
-            except ValueError:
-                return
-        finest = self._coverage.finest.matrix.cell_size / _FINEST * (1 - _SAME)
-        if _width(box) / columns < finest or _height(box) / rows < finest:
+        across, down = self._most_cells(area)
+        if not self._request.is_fixed and (columns > across or rows > down):
             raise InvalidScalingError("the cells would be less than a quarter of the stored ones")
+
+    def _most_cells(self, area: GroundBox) -> tuple[float, float]:
+        """Return the columns and rows of the smallest cells that are not too small."""
+        found: GroundBox | None = area
+        if area.seam is None and self._crs is not self._native:
+            found = box_on_ground(area.box, self._crs, self._native)
+        if area.seam is not None or found is None:
+            return math.inf, math.inf
+        finest = self._coverage.finest.matrix.cell_size / _FINEST * (1 - _SAME)
+        return math.floor(_width(found.box) / finest), math.floor(_height(found.box) / finest)
 
     def _image(self, area: GroundBox, columns: int, rows: int) -> DrawnImage:
         layer, maps = self._coverage.layer, self._planner.maps
@@ -444,24 +451,6 @@ def _fields(coverage: Coverage, wanted: tuple[str, ...] | None) -> tuple[str, ..
     if not wanted or len(set(wanted)) < len(wanted):
         raise InvalidParameterError("each field may be requested once, and one at least", "fields")
     return wanted
-
-
-def _aligned(
-    coverage: Coverage, box: BoundingBox, columns: int, rows: int
-) -> tuple[CoverageGrid, Cells] | None:
-    """Return the level and the cells that a box and a size describe, if there are such."""
-    for grid in coverage.grids.values():
-        matrix = grid.matrix
-        size = matrix.cell_size
-        left, right = ((x - matrix.origin_x) / size for x in (box.xmin, box.xmax))
-        top, bottom = ((matrix.origin_y - y) / size for y in (box.ymax, box.ymin))
-        edges = (left, right, top, bottom)
-        if not all(abs(edge - round(edge)) <= _ALIGNED for edge in edges):
-            continue
-        found = Cells(round(top), round(bottom), round(left), round(right))
-        if (found.columns, found.rows) == (columns, rows):
-            return grid, found
-    return None
 
 
 def _width(box: BoundingBox) -> float:

@@ -9,8 +9,8 @@ from typing import Final
 
 import numpy as np
 
-from mastaba.model.bbox import BoundingBox
-from mastaba.model.crs import CRS, WGS84, transform_points
+from mastaba.model.bbox import WORLD, BoundingBox
+from mastaba.model.crs import CRS, WGS84, geographic_bbox, transform_points
 from mastaba.model.tile_matrix_set import TileMatrix
 from mastaba_render.map_request import MapRequest
 from mastaba_render.native import Window
@@ -20,6 +20,7 @@ _POINTS_PER_EDGE: Final = 256
 
 # How far a map may plausibly extend beyond the area of use of its CRS, in sizes of that area.
 _PLAUSIBLE: Final = 4.0
+_ROUNDING: Final = 1e-9
 
 
 def cell_of(request: MapRequest) -> tuple[float, float]:
@@ -159,13 +160,20 @@ def is_plausible(bbox: BoundingBox, crs: CRS) -> bool:
 
 
 def transformed_box(bbox: BoundingBox, source: CRS, target: CRS) -> BoundingBox | None:
-    """Return the box around a box in another CRS.
+    """Return the box around a box in another CRS, also around a pole inside it.
 
     If it is not finite or not plausible, it is cut to the target's area of use.
 
     Returns:
         None if the box cannot be transformed, or does not meet the area of use.
     """
+    latitude = 0.0 if source == target else pole_inside(bbox, source)
+    if latitude and not _is_point(latitude, target.code):
+        # The edges of the box do not come near the pole, which is an edge of the target.
+        area: BoundingBox | None = geographic_bbox(bbox, source)
+        if area is not None and not target.is_geographic:
+            area = area.intersection(target.area_of_use)
+        return None if area is None else WGS84.transform_bbox(area, target)
     try:
         found = source.transform_bbox(bbox, target)
         if is_plausible(found, target):
@@ -180,12 +188,39 @@ def transformed_box(bbox: BoundingBox, source: CRS, target: CRS) -> BoundingBox 
         return found
 
 
+def pole_inside(bbox: BoundingBox, crs: CRS) -> float:
+    """Return the latitude of the pole inside a box, degrees; 0 if there is none."""
+    if crs.is_geographic:
+        return 0.0
+    try:
+        around = geographic_bbox(bbox, crs)
+    except ValueError:
+        return 0.0
+    return next((edge for edge in (around.ymax, around.ymin) if abs(edge) == WORLD.ymax), 0.0)
+
+
+@lru_cache(maxsize=1024)
+def _is_point(latitude: float, code: str) -> bool:
+    """Return whether a pole is a single point in a CRS, as in stereographic projections."""
+    crs = CRS.from_code(code)
+    if crs.is_geographic:
+        return False
+    places = transform_points(WGS84, crs, np.array([0.0, 120.0, 240.0]), np.full(3, latitude))
+    return bool(np.isfinite(places).all() and np.ptp(places, axis=1).max() < 1.0)
+
+
 def _covered_pixels(request: MapRequest, area: BoundingBox) -> Window | None:
-    """Return the pixels of a map that lie entirely in an area; None if there are none."""
+    """Return the pixels of a map that lie entirely in an area; None if there are none.
+
+    Of an area around the Earth, a pixel counts whose middle is inside: what is beyond the
+    antimeridian is a place, too.
+    """
     bbox, width, height = request.bbox, request.width, request.height
     cell_x, cell_y = cell_of(request)
-    left = max(0, int(np.ceil((area.xmin - bbox.xmin) / cell_x - ALIGNED)))
-    right = min(width, int(np.floor((area.xmax - bbox.xmin) / cell_x + ALIGNED)))
+    is_around = area.xmax - area.xmin >= (1 - _ROUNDING) * turn_of(request.crs)
+    beyond = ALIGNED + 0.5 * is_around
+    left = max(0, int(np.ceil((area.xmin - bbox.xmin) / cell_x - beyond)))
+    right = min(width, int(np.floor((area.xmax - bbox.xmin) / cell_x + beyond)))
     top = max(0, int(np.ceil((bbox.ymax - area.ymax) / cell_y - ALIGNED)))
     bottom = min(height, int(np.floor((bbox.ymax - area.ymin) / cell_y + ALIGNED)))
     if left >= right or top >= bottom:

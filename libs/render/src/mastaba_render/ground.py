@@ -10,10 +10,12 @@ import numpy as np
 
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS, WGS84, transform_points
-from mastaba_render.extent import transformed_box
+from mastaba_render.extent import pole_inside, transformed_box, turn_of
 
 TURN: Final = 360.0
 """Degrees around the Earth."""
+_POINTS: Final = 256
+"""Points on each edge of a box."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,3 +80,54 @@ def across_antimeridian(box: BoundingBox, source: CRS, target: CRS) -> GroundBox
         joined = replace(union, xmin=western.xmin, xmax=eastern.xmax + turn)
         return GroundBox(joined, western.xmax, turn)
     return GroundBox(union)
+
+
+def box_on_ground(box: BoundingBox, source: CRS, target: CRS) -> GroundBox | None:
+    """Return what a box covers in another CRS.
+
+    If it is in a projected CRS, it may contain a pole, or a part of the antimeridian; see
+    `across_antimeridian`.
+
+    Returns:
+        None if the box cannot be transformed.
+    """
+    if source == target:
+        return GroundBox(box)
+    found = transformed_box(box, source, target)
+    if found is None:
+        return None
+    is_belt = not source.is_geographic and found.xmax - found.xmin > turn_of(target) / 2
+    if not is_belt or pole_inside(box, source):
+        return GroundBox(found)
+    degrees = _unwrapped(box, source)
+    across = None if degrees is None else across_antimeridian(degrees, WGS84, target)
+    return GroundBox(found) if across is None else across
+
+
+def _unwrapped(box: BoundingBox, crs: CRS) -> BoundingBox | None:
+    """Return the box of longitudes and latitudes around a box, its east beyond the antimeridian.
+
+    None if the antimeridian does not divide the box, or a point of its edges has no place.
+    """
+    x, y = (
+        np.linspace(low, high, _POINTS)
+        for low, high in ((box.xmin, box.xmax), (box.ymin, box.ymax))
+    )
+    left, right, lower, upper = (
+        np.full(_POINTS, edge) for edge in (box.xmin, box.xmax, box.ymin, box.ymax)
+    )
+    longitude, latitude = transform_points(
+        crs,
+        WGS84,
+        np.concatenate([x, right, x[::-1], left]),
+        np.concatenate([lower, y, upper, y[::-1]]),
+    )
+    if not (np.isfinite(longitude).all() and np.isfinite(latitude).all()):
+        return None
+    around = np.unwrap(longitude, period=TURN)
+    west, east = float(around.min()), float(around.max())
+    shift = TURN * math.floor((west + TURN / 2) / TURN)
+    west, east = west - shift, east - shift
+    if not TURN / 2 < east < west + TURN:
+        return None
+    return BoundingBox(west, float(latitude.min()), east, float(latitude.max()))

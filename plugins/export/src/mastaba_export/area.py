@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from mastaba.api.catalogue import CRS, BoundingBox, transform_points
 from mastaba_export.errors import InvalidRequestError
 from mastaba_export.selection import Area
+from mastaba_render.api.maps import box_on_ground
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import Equivalences
@@ -58,38 +60,48 @@ def area_of(request: ExportRequest, native: CRS, equivalences: Equivalences) -> 
 def _box_area(box: BoundingBox, source: CRS, native: CRS) -> Area:
     if box.ymin > box.ymax:
         raise InvalidRequestError("bbox: the south is above the north (x comes first)", "bbox")
-    boxes = [box]
-    if source.is_geographic:
-        east = box.xmax + _TURN if box.xmin > box.xmax else box.xmax
-        if abs(box.xmin) > _TURN or abs(east) > 2 * _TURN:
-            raise InvalidRequestError("bbox: a longitude is beyond 360 degrees", "bbox")
-        parts = (
-            (max(box.xmin - turn, -180.0), min(east - turn, 180.0)) for turn in (-_TURN, 0.0, _TURN)
-        )
-        boxes = [BoundingBox(west, box.ymin, end, box.ymax) for west, end in parts if west <= end]
-        if len(boxes) > 1:
-            # A part that is only the meridian at the end of the box.
-            boxes = [one for one in boxes if one.xmin < one.xmax] or boxes
-    elif box.xmin > box.xmax:
-        raise InvalidRequestError("bbox: the west is beyond the east", "bbox")
+    if not source.is_geographic:
+        if box.xmin > box.xmax:
+            raise InvalidRequestError("bbox: the west is beyond the east", "bbox")
+        return Area(boxes=_projected_boxes(box, source, native))
+    east = box.xmax + _TURN if box.xmin > box.xmax else box.xmax
+    if abs(box.xmin) > _TURN or abs(east) > 2 * _TURN:
+        raise InvalidRequestError("bbox: a longitude is beyond 360 degrees", "bbox")
+    parts = (
+        (max(box.xmin - turn, -180.0), min(east - turn, 180.0)) for turn in (-_TURN, 0.0, _TURN)
+    )
+    boxes = [BoundingBox(west, box.ymin, end, box.ymax) for west, end in parts if west <= end]
+    if len(boxes) > 1:
+        # A part that is only the meridian at the end of the box.
+        boxes = [one for one in boxes if one.xmin < one.xmax] or boxes
     found = [one for one in (_moved_box(one, source, native) for one in boxes) if one is not None]
     return Area(boxes=tuple(found))
 
 
+def _projected_boxes(box: BoundingBox, source: CRS, native: CRS) -> tuple[BoundingBox, ...]:
+    """Return what a box in a projected CRS covers: two boxes across the antimeridian."""
+    found = box_on_ground(box, source, native)
+    if found is None:
+        raise InvalidRequestError(f"bbox: cannot be transformed to {native.code}", "bbox")
+    if found.seam is None:
+        return (found.box,)
+    east = replace(found.box, xmin=found.seam - found.turn, xmax=found.box.xmax - found.turn)
+    return replace(found.box, xmax=found.seam), east
+
+
 def _moved_box(box: BoundingBox, source: CRS, native: CRS) -> BoundingBox | None:
-    """Return the box around a box in another CRS; None outside the area of that."""
+    """Return the box around a box of longitudes and latitudes; None outside the area of the CRS."""
     try:
         return source.transform_bbox(box, native)
     except ValueError:
         pass
-    if source.is_geographic:
-        common = box.intersection(native.area_of_use)
-        if common is None:
-            return None
-        try:
-            return source.transform_bbox(common, native)
-        except ValueError:
-            pass
+    common = box.intersection(native.area_of_use)
+    if common is None:
+        return None
+    try:
+        return source.transform_bbox(common, native)
+    except ValueError:
+        pass
     raise InvalidRequestError(f"bbox: cannot be transformed to {native.code}", "bbox")
 
 

@@ -9,9 +9,17 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from mastaba.api.catalogue import CRS, WGS84, BoundingBox, TileLimits, transform_points
+from mastaba.api.catalogue import (
+    CRS,
+    WGS84,
+    BoundingBox,
+    TileLimits,
+    geographic_bbox,
+    transform_points,
+)
 from mastaba.errors import ObjectNotFoundError
 from mastaba_history.layers import LayerHistory, shown_box, sibling
+from mastaba_ows.boxes import polygon
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import Layer, Level, TileMatrix
@@ -28,6 +36,8 @@ _STRAIGHT: Final = frozenset(("CRS:84", "EPSG:4326", "EPSG:3857"))
 """CRSs in which the sides of a box are those of a box of longitudes and latitudes."""
 _STEPS: Final = 4
 """Parts of a side in other CRSs."""
+_TURN: Final = 360.0
+"""Degrees around the Earth."""
 
 
 class Flags(NamedTuple):
@@ -364,11 +374,31 @@ def _geojson(
         x = corners[:, 0:1] + across * (corners[:, 2:3] - corners[:, 0:1])
         y = corners[:, 1:2] + up * (corners[:, 3:4] - corners[:, 1:2])
         longitude, latitude = transform_points(crs, WGS84, x, y)
-        for xs, ys, properties in zip(longitude, latitude, facts[start:], strict=False):
-            if np.isfinite(xs).all() and np.isfinite(ys).all():
-                ring = np.stack([xs, ys], axis=1).round(9).tolist()
-                yield {
-                    "type": "Feature",
-                    "geometry": {"type": "Polygon", "coordinates": [ring]},
-                    "properties": dict(properties),
-                }
+        # East of the antimeridian, longitudes go on.
+        around = longitude if steps == 1 else np.unwrap(longitude, period=_TURN)
+        found = zip(some, longitude, latitude, around, facts[start:], strict=False)
+        for box, xs, ys, beyond, properties in found:
+            if not (np.isfinite(xs).all() and np.isfinite(ys).all()):
+                continue
+            ring = np.stack([xs, ys], axis=1).round(9).tolist()
+            geometry = {"type": "Polygon", "coordinates": [ring]}
+            if np.abs(beyond - xs).max() > 1:
+                geometry = polygon(_edges(box, crs, beyond, ys))
+            yield {"type": "Feature", "geometry": geometry, "properties": dict(properties)}
+
+
+def _edges(box: BoundingBox, crs: CRS, longitude: Any, latitude: Any) -> list[float]:
+    """Return west, south, east and north around a ring that meets the antimeridian.
+
+    Args:
+        longitude, latitude: of the ring; longitudes go on beyond the antimeridian.
+    """
+    if abs(longitude[-1] - longitude[0]) > 1:
+        # Around a pole.
+        whole = geographic_bbox(box, crs)
+        return [whole.xmin, round(whole.ymin, 9), whole.xmax, round(whole.ymax, 9)]
+    west, east = round(float(longitude.min()), 9), round(float(longitude.max()), 9)
+    shift = _TURN * ((west + _TURN / 2) // _TURN)
+    west, east = west - shift, east - shift
+    east = east if east <= _TURN / 2 else east - _TURN
+    return [west, round(float(latitude.min()), 9), east, round(float(latitude.max()), 9)]

@@ -11,7 +11,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from mastaba.api.catalogue import CRS, WGS84, BoundingBox
+from mastaba.api.catalogue import CRS, BoundingBox, geographic_bbox
 from mastaba.api.storages import ResourcePath
 from mastaba.errors import MastabaError, ObjectNotFoundError
 from mastaba_history.records import KEPT, Box, History, Publication, Version
@@ -183,7 +183,7 @@ def shown_box(layer: Layer, box: Box | None) -> BoundingBox | None:
 def geographic(box: BoundingBox, crs: CRS) -> tuple[float, float, float, float] | None:
     """Return a box in longitudes and latitudes, CRS84; None if it has none."""
     try:
-        found = crs.transform_bbox(box, WGS84)
+        found = geographic_bbox(box, crs)
     except ValueError:
         return None
     return round(found.xmin, 9), round(found.ymin, 9), round(found.xmax, 9), round(found.ymax, 9)

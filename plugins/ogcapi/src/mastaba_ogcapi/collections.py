@@ -37,14 +37,12 @@ def meeting(
         edges: west, south, east, north in degrees.
     """
     west, south, east, north = edges
+    # Across the antimeridian, the west is east of the east.
+    parts = [(west, east)] if west <= east else [(west, 180.0), (-180.0, east)]
     found = []
     for item in collections:
         extent = item.layer.geographic_bbox
-        if (
-            extent.xmin <= east
-            and west <= extent.xmax
-            and extent.ymin <= north
-            and south <= extent.ymax
-        ):
+        is_beside = any(extent.xmin <= last and first <= extent.xmax for first, last in parts)
+        if is_beside and extent.ymin <= north and south <= extent.ymax:
             found.append(item)
     return found

@@ -42,13 +42,18 @@ _VARIANTS: Final = 256
 class Collection:
     """One collection: a layer, or one of its values or versions.
 
+    Args:
+        name: in requests; that of the layer or value by default.
+
     Attributes:
         id: identifier of the layer, or the qualified name of the value.
+        name: may lack values that ``id`` has, the defaults, which a request may give beside it.
     """
 
-    def __init__(self, layer: Layer, dataset: Dataset) -> None:
+    def __init__(self, layer: Layer, dataset: Dataset, name: str = "") -> None:
         self.layer = layer
         self.id = layer.key
+        self.name = name or layer.key
         self._dataset = dataset
 
     @cached_property
@@ -238,15 +243,20 @@ class Dataset:
         except (UnknownNameError, NoSuchValueError):
             return None
         whole = self.collections.get(layer.id)
-        return None if whole is None else self.of_layer(layer)
+        return None if whole is None else self.of_layer(layer, name)
 
-    def of_layer(self, layer: Layer) -> Collection:
-        """Return the collection of a published layer, or of one of its values or versions."""
+    def of_layer(self, layer: Layer, name: str = "") -> Collection:
+        """Return the collection of a published layer, or of one of its values or versions.
+
+        Args:
+            name: in a request; that of the value by default.
+        """
         if layer.key == layer.id:
             return self.collections[layer.id]
-        found = self._variants.get(layer.key)
+        name = name or layer.key
+        found = self._variants.get(name)
         if found is None or found.layer is not layer:
-            found = self._variants.add(layer.key, Collection(layer, self))
+            found = self._variants.add(name, Collection(layer, self, name))
         return found
 
     @cached_property

@@ -83,10 +83,10 @@ def _resolved(dataset: Dataset, collection: Collection, request: Request, most: 
     if text is None:
         if other:
             values[_TIME] = _one_interval(other)
-        return catalogue.resolve(collection.id, values, most)
-    found = catalogue.resolve(collection.id, values, most)
+        return catalogue.resolve(collection.name if values else collection.id, values, most)
+    found = catalogue.resolve(collection.name, values, most)
     if other and other != text:
-        same = catalogue.resolve(collection.id, {**values, _TIME: _one_interval(other)}, most)
+        same = catalogue.resolve(collection.name, {**values, _TIME: _one_interval(other)}, most)
         if [one.key for one in same.layers] != [one.key for one in found.layers]:
             raise InvalidParameterError("datetime and subset must mean the same", "datetime")
     return found

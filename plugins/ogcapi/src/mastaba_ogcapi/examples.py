@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final
 
-from mastaba.api.catalogue import WGS84
+from mastaba.api.catalogue import geographic_bbox
 from mastaba.errors import AccessError, SlabFormatError, StorageError
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def _degrees(layer: Layer, box: BoundingBox) -> list[float]:
     """Return the part of a box in the layer: west, south, east, north."""
     box = box.intersection(layer.native_bbox) or layer.native_bbox
     try:
-        box = layer.pyramid.tile_matrix_set.crs.transform_bbox(box, WGS84)
+        box = geographic_bbox(box, layer.pyramid.tile_matrix_set.crs)
     except ValueError:
         box = layer.geographic_bbox
     return [round(edge, 6) for edge in (box.xmin, box.ymin, box.xmax, box.ymax)]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -25,7 +25,13 @@ from mastaba.api.catalogue import (
 from mastaba.api.services import MapSettings
 from mastaba.errors import InvalidParameterError
 from mastaba_ogcapi.params import Interval
-from mastaba_render.api.maps import TURN, GroundBox, across_antimeridian, transformed_box
+from mastaba_render.api.maps import (
+    TURN,
+    GroundBox,
+    across_antimeridian,
+    box_on_ground,
+    transformed_box,
+)
 
 _LONGITUDES: Final = ("lon", "long", "longitude")
 _LATITUDES: Final = ("lat", "latitude")
@@ -56,7 +62,8 @@ def area_of(bbox: BoundingBox, source: CRS, target: CRS, parameter: str) -> Area
     """Return the area in the target CRS that contains a box in the source CRS.
 
     If the transformed box is not finite or not plausible, it is cut to the target CRS's area of
-    use. A box in degrees that reaches beyond 180 is one across the antimeridian.
+    use. A box in degrees that reaches beyond 180 is one across the antimeridian, and so may be one
+    in a projected CRS.
 
     Args:
         source: the target itself if both CRSs are treated as the same.
@@ -70,10 +77,20 @@ def area_of(bbox: BoundingBox, source: CRS, target: CRS, parameter: str) -> Area
     across = _beyond(bbox) if source.is_geographic and not target.is_geographic else None
     if across is not None:
         return _across(across, source, target, parameter)
-    found = transformed_box(bbox, source, target)
+    found = box_on_ground(bbox, source, target)
     if found is None:
         raise _not_transformed(parameter)
-    return Area(_sound(found, parameter), crs=target)
+    return _area(found, target, parameter)
+
+
+def area_across(bbox: BoundingBox, source: CRS, target: CRS, parameter: str) -> Area:
+    """Return the area for a box in degrees whose west is east of its east.
+
+    Args and errors are those of `area_of`.
+    """
+    if not (WORLD.xmin <= bbox.xmax and bbox.xmin <= WORLD.xmax):
+        raise InvalidParameterError(f"{parameter} has a longitude beyond 180 degrees", parameter)
+    return _across(replace(bbox, xmax=bbox.xmax + TURN), source, target, parameter)
 
 
 def extent_in(layers: Iterable[Layer], target: CRS, equivalences: Equivalences) -> BoundingBox:
@@ -272,6 +289,10 @@ def _across(bbox: BoundingBox, source: CRS, target: CRS, parameter: str) -> Area
     found = across_antimeridian(bbox, source, target)
     if found is None:
         raise _not_transformed(parameter)
+    return _area(found, target, parameter)
+
+
+def _area(found: GroundBox, target: CRS, parameter: str) -> Area:
     return Area(_sound(found.box, parameter), found.seam, found.turn, crs=target)
 
 

@@ -12,6 +12,7 @@ from mastaba_ogcapi import params
 from mastaba_ogcapi.dimensions import axis_names
 from mastaba_ogcapi.maparea import (
     Area,
+    area_across,
     area_of,
     centred_area,
     check_pixels,
@@ -143,12 +144,14 @@ class AreaReader:
         self, parameters: Mapping[str, str], intervals: Mapping[str, params.Interval] | None
     ) -> Area:
         if intervals is None:
-            one, two, three, four = params.box(parameters["bbox"], "bbox")
             source = self._source(parameters, "bbox-crs")
+            cyclic = int(source.northing_first) if source.is_geographic else None
+            one, two, three, four = params.box(parameters["bbox"], "bbox", cyclic=cyclic)
             if source.northing_first:
                 one, two, three, four = two, one, four, three
             box = BoundingBox(one, two, three, four)
-            return area_of(box, self._resolved(source), self._crs, "bbox")
+            find = area_across if one > three else area_of
+            return find(box, self._resolved(source), self._crs, "bbox")
         source = self._resolved(self._source(parameters, "subset-crs"))
         return subset_area(intervals, source, self._extent_in(source), self._crs)
 

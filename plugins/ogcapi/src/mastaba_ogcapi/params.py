@@ -73,10 +73,14 @@ def numbers(text: str, name: str, counts: Sequence[int]) -> list[float]:
     return [number(item.strip(), name) for item in texts]
 
 
-def box(text: str, name: str) -> tuple[float, float, float, float]:
+def box(text: str, name: str, *, cyclic: int | None = None) -> tuple[float, float, float, float]:
     """Return the edges of a box in the order given: lower corner, upper corner.
 
     Vertical values are dropped if there are six numbers.
+
+    Args:
+        cyclic: axis of longitudes, 0 or 1, whose minimum may be above its maximum: the box is then
+            across the antimeridian. None if there is none.
 
     Raises:
         InvalidParameterError: not four or six numbers, or a minimum that is not below its
@@ -86,7 +90,10 @@ def box(text: str, name: str) -> tuple[float, float, float, float]:
     if len(values) == 6:
         del values[5], values[2]
     one, two, three, four = values
-    if not (one < three and two < four):
+    if not (
+        (one < three or (cyclic == 0 and one > three))
+        and (two < four or (cyclic == 1 and two > four))
+    ):
         raise InvalidParameterError(f"{name} must have each minimum below its maximum", name)
     return one, two, three, four
 

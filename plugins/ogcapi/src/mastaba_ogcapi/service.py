@@ -321,7 +321,7 @@ class OGCAPIService(Service):
         return _secured(response, document.media_type, _OF_API)
 
     def _filtered_collections(self, request: Request) -> Response:
-        edges = params.box(request.query["bbox"], "bbox")
+        edges = params.box(request.query["bbox"], "bbox", cyclic=0)
         found = meeting(self._dataset.collections.values(), edges)
         resource = collections_resource(self._dataset, found)
         document = _document(resource, document_kind(request, _kinds(resource)))

@@ -13,6 +13,7 @@ from mastaba.api.services import Service
 from mastaba.api.web import printable, problem
 from mastaba.errors import UnknownNameError, UnknownPathError, public_message
 from mastaba_ows.errors import MethodNotAllowedError, status_of
+from mastaba_ows.links import link
 from mastaba_ows.offers import zooms
 from mastaba_provenance import asked
 from mastaba_provenance.dates import span_of_row
@@ -163,13 +164,14 @@ class ProvenanceService(Service):
         layer = self._layer(first, request) if first else None
         if is_post and name != "at":
             raise MethodNotAllowedError("only points can be sent")
-        if layer is None or name not in self._forms:
+        if layer is None or (rest and name not in self._forms):
             raise UnknownPathError("there is nothing at this path")
-        request.name_operation("document" if name == "attribution.json" else name.partition(".")[0])
+        is_document = name in ("", "attribution.json")
+        request.name_operation("document" if is_document else name.partition(".")[0])
         known = self._known(layer)
         if known is None:
             raise UnknownNameError(f"the layer {layer.id} knows no sources", "layer")
-        response = self._forms[name](request, layer, known)
+        response = self._forms[name](request, layer, known) if rest else self._start(request, layer)
         if layer.cache_control and not is_post:
             response.headers.append(("Cache-Control", layer.cache_control))
         return response
@@ -251,6 +253,21 @@ class ProvenanceService(Service):
 
     def _is_known(self, layer: Layer) -> bool:
         return self.tables.table_of(layer, self.site.catalogue) is not None
+
+    def _start(self, request: Request, layer: Layer) -> Response:
+        """Return the addresses of what is known of a layer."""
+        href = f"{self.settings.endpoint_uri}/{quote(layer.key, '')}"
+        point = f"{href}/at?lon={{lon}}&lat={{lat}}"
+        links = [
+            link(href, "self", _JSON, layer.title),
+            link(f"{href}/sources", "sources", _JSON, "Sources"),
+            link(f"{href}/sources.geojson", "sources", _GEOJSON, "Sources"),
+            link(f"{href}/sources.csv", "sources", "text/csv", "Sources"),
+            link(f"{href}/view", "view", _JSON, "Sources of a view"),
+            link(f"{href}/attribution.json", "attribution", _JSON, "Groups of sources"),
+            link(point, "item", _JSON, "Source of a pixel", templated=True),
+        ]
+        return _answer({**_head(layer), "title": layer.title, "links": links}, request)
 
     def _at(self, request: Request, layer: Layer, known: _Layer) -> Response:
         if request.method == "POST":

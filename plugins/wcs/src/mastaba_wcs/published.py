@@ -144,7 +144,8 @@ class PublishedCoverages:
         found = self._by_name.get(name)
         if found is not None and not found.layer.dimensions:
             return found
-        values = {} if found is None else requested_values(parameters, found.layer.dimensions)
+        base = self._base(name)
+        values = {} if base is None else requested_values(parameters, base.layer.dimensions)
         unknown = NoSuchCoverageError(f"there is no coverage {printable(name)}", name)
         try:
             catalogue = self._site.catalogue
@@ -166,8 +167,14 @@ class PublishedCoverages:
 
     def dimensions(self, name: str) -> frozenset[str]:
         """Return the names of the dimensions of a coverage; none if it is unknown."""
-        found = self._by_name.get(name)
+        found = self._base(name)
         return frozenset(() if found is None else (one.name for one in found.layer.dimensions))
+
+    def _base(self, name: str) -> PublishedCoverage | None:
+        """Return a coverage by its name, which may have values, or by the identifier of it."""
+        return self._by_name.get(name) or self._by_name.get(
+            name.partition("~")[0].partition(";")[0]
+        )
 
 
 def is_offered(layer: Layer) -> bool:

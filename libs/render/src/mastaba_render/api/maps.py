@@ -5,7 +5,7 @@ from mastaba_render.cost import map_cost
 from mastaba_render.encoded_map import EncodedMap, as_data, as_picture, coloured, finish_for
 from mastaba_render.engine import Renderer
 from mastaba_render.extent import is_plausible, tiles_around, transformed_box, turn_of
-from mastaba_render.ground import TURN, GroundBox, across_antimeridian
+from mastaba_render.ground import TURN, GroundBox, across_antimeridian, box_on_ground
 from mastaba_render.layer_map import PreparedMap, SideBySide, Sources
 from mastaba_render.legend_palette import legend_palette, legend_unit
 from mastaba_render.map_request import Background, MapImage, MapLayer, MapRequest, Mask, Pixels
@@ -44,6 +44,7 @@ __all__ = [
     "across_antimeridian",
     "as_data",
     "as_picture",
+    "box_on_ground",
     "cache_control",
     "coloured",
     "drawn_keys",

@@ -63,6 +63,7 @@ from mastaba_elevation.edr.table import table
 from mastaba_elevation.edr.trajectory import heights_along
 from mastaba_elevation.edr.written import coverage_pieces, feature_pieces, table_pieces
 from mastaba_elevation.facades.native import statistics_wanted
+from mastaba_elevation.queries.ground import TURN
 from mastaba_elevation.queries.polygons import Ring
 from mastaba_elevation.queries.sampling import SamplingOptions, resolutions
 from mastaba_elevation.queries.taps import METHODS
@@ -172,7 +173,8 @@ class Edr(Facade):
         chosen = list(self.context.datasets.values())
         if parameters.values.get("bbox"):
             box = q.box_of(parameters, WGS84)
-            chosen = [item for item in chosen if item.extent.intersection(box) is not None]
+            turns = [replace(box, xmin=box.xmin + x, xmax=box.xmax + x) for x in (-TURN, 0.0, TURN)]
+            chosen = [item for item in chosen if any(map(item.extent.intersection, turns))]
         if self._temporal:
             times = [interval_of(self.context, item) for item in chosen]
             chosen = [
@@ -225,12 +227,16 @@ class Edr(Facade):
             return self._statistics(request, parameters, found, area)
         if name in (POSITION, TRAJECTORY):
             points = self._points(parameters, found, name)
-            times = [_instant_of(one) for one in at]
-            if len(at) > 1 and len(points.x) == 1 and None not in times:
+            by_time: dict[float | None, Dataset] = {}
+            for one in at:
+                # Of a range of another dimension, a time has the first value.
+                by_time.setdefault(_instant_of(one), one)
+            if len(by_time) > 1 and len(points.x) == 1 and None not in by_time:
                 others = [
-                    self._points(parameters, replace(found, dataset=one), name) for one in at[1:]
+                    self._points(parameters, replace(found, dataset=one), name)
+                    for one in list(by_time.values())[1:]
                 ]
-                points = series([points, *others], times)
+                points = series([points, *others], list(by_time))
             return self._written(request, points, form)
         return self._grid(request, parameters, found, name, form)
 

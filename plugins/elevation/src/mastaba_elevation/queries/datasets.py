@@ -46,6 +46,8 @@ class Dataset:
         nodata_height: height for holes where a format knows no nodata.
         described: what is known of the vertical CRS of the first layer, for answers.
         crs: codes of the CRSs of requests, the native one of the first layer first.
+        name: of a value in a request. It may lack values that ``id`` has, the defaults, which the
+            request may give beside it; empty for other datasets.
     """
 
     id: str
@@ -61,6 +63,7 @@ class Dataset:
     nodata_height: float = 0.0
     keywords: tuple[str, ...] = ()
     attributions: tuple[tuple[str, str], ...] = field(default=())
+    name: str = ""
 
     @property
     def vertical(self) -> Vertical:
@@ -105,7 +108,8 @@ class Datasets(Mapping[str, Dataset]):
         own: settings of the service.
         section: name of the service in services.json.
         are_optional: whether the stacks are settings of another service, which reports their
-            errors. Layers that this service does not publish are left out of them.
+            errors. Layers that this service does not publish are left out of them, as are those
+            that a view or a virtual service does not show.
 
     Raises:
         ConfigurationError: a named stack cannot be used; contains all reasons.
@@ -134,7 +138,7 @@ class Datasets(Mapping[str, Dataset]):
             stack = self._stack(entry, f"$.{section}.datasets[{number}]", found)
             if stack is not None:
                 found[stack.id] = stack
-        if are_optional:
+        if are_optional or site.main is not None:
             del self._faults[known:]
         if self._faults:
             raise ConfigurationError(self._faults)
@@ -181,7 +185,8 @@ class Datasets(Mapping[str, Dataset]):
         whole = self._found.get(layer.id)
         if whole is None or layer.id not in self._single:
             return self.named(identifier, parameter)
-        return replace(whole, id=layer.key, layers=(HeightLayer(layer, self._site),))
+        shown = (HeightLayer(layer, self._site),)
+        return replace(whole, id=layer.key, layers=shown, name=identifier)
 
     def at(self, dataset: Dataset, values: Mapping[str, str], most: int = 1) -> list[Dataset]:
         """Return a dataset at the values of dimensions, newest first.
@@ -198,7 +203,8 @@ class Datasets(Mapping[str, Dataset]):
             return [dataset]
         catalogue = self._site.catalogue
         found = []
-        for layer in catalogue.resolve(several[0].layer.key, values, most).layers:
+        name = dataset.name if values and dataset.name else several[0].layer.key
+        for layer in catalogue.resolve(name, values, most).layers:
             members = []
             for item, vertical in zip(dataset.layers, dataset.verticals, strict=True):
                 shown = layer if item is several[0] else item.layer
@@ -210,7 +216,8 @@ class Datasets(Mapping[str, Dataset]):
                 height = item if shown is item.layer else HeightLayer(shown, self._site)
                 members.append((height, vertical))
             layers, verticals = zip(*members, strict=True)
-            found.append(replace(dataset, layers=layers, verticals=verticals))
+            shown_id = layer.key if dataset.name else dataset.id
+            found.append(replace(dataset, id=shown_id, layers=layers, verticals=verticals))
         return found
 
     def default(self, dataset: Dataset) -> Dataset:

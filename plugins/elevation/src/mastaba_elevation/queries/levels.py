@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
-from mastaba.api.catalogue import WGS84, BoundingBox
+from mastaba.api.catalogue import BoundingBox, geographic_bbox
 from mastaba.api.containers import may_retry
 from mastaba.api.web import check_wanted
 from mastaba.errors import ObjectChangedError
@@ -374,7 +374,7 @@ class HeightLayer:
         # A box between posts has none.
         if not self.is_of_posts or west > east or south > north:
             return whole
-        posts = self.crs.transform_bbox(BoundingBox(west, south, east, north), WGS84)
+        posts = geographic_bbox(BoundingBox(west, south, east, north), self.crs)
         return posts.intersection(whole) or whole
 
     @cached_property

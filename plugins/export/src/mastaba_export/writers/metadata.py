@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mastaba.api.catalogue import WGS84, WORLD, BoundingBox
+from mastaba.api.catalogue import WGS84, BoundingBox, geographic_bbox
 from mastaba_ows.offers import credits_of
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def _tiles_box(plan: ExportPlan, level: ExportLevel) -> BoundingBox | None:
     """Return the box of the tiles of a level in degrees; None if it has none."""
     box = level.matrix.bbox_of(level.selection.limits)
     try:
-        return plan.tile_matrix_set.crs.transform_bbox(box, WGS84).intersection(WORLD)
+        return geographic_bbox(box, plan.tile_matrix_set.crs)
     except ValueError:
         return None
 
