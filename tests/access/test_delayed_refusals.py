@@ -216,8 +216,8 @@ def test_a_flood_waits_and_tiles_do_not(tmp_path: Path) -> None:
         while time.monotonic() - begun < 3:
             assert get(steady, key) == 200
         seconds = time.monotonic() - begun
-        # 200 a second, and those that wait at the end.
-        assert sum(map(len, found)) - before <= 200 * seconds + 100
+        # 200 a second, and what clients had not counted yet.
+        assert sum(map(len, found)) - before <= 200 * seconds + 200
         workers = server.children()
         server.send(signal.SIGHUP)
         wait_until(lambda: not set(workers) & set(server.children()))

@@ -304,11 +304,7 @@ class GuardedTileTable(TileTable):
                 return None
         rates = None if self._gate is None else self._gate.rates
         place = guarded.service, guarded.virtual
-        if (
-            rates is not None
-            and visit is not None
-            and not rates.take(visit.grant, headers, group, *place)
-        ):
+        if not (rates is None or visit is None or rates.take(visit.grant, headers, group, *place)):
             return None  # it is refused again, and reported, on the general path
         response = None
         state = self._scoreboard.begin()
