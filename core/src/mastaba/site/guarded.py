@@ -303,9 +303,11 @@ class GuardedTileTable(TileTable):
             if accepted and not group.accepts(accepted):
                 return None
         rates = None if self._gate is None else self._gate.rates
-        place = guarded.service, guarded.virtual
-        if not (rates is None or visit is None or rates.take(visit.grant, headers, group, *place)):
-            return None  # it is refused again, and reported, on the general path
+        service, virtual = guarded.service, guarded.virtual
+        if rates is not None and visit is not None:
+            is_left = rates.take(visit.grant, headers, group, service, virtual)
+            if not is_left:
+                return None  # it is refused again, and reported, on the general path
         response = None
         state = self._scoreboard.begin()
         try:
@@ -318,7 +320,7 @@ class GuardedTileTable(TileTable):
             response.headers = decided.all_headers(response, headers)
             for meter in self._meters:
                 grant = None if visit is None else visit.grant
-                meter.tile(grant, group, response, *place, (row, column))
+                meter.tile(grant, group, response, service, virtual, (row, column))
         return response
 
     def forget(self) -> None:
@@ -340,12 +342,10 @@ class GuardedTileTable(TileTable):
         if response is not None and (self._meters or rates is not None):
             service, _ = self._find_main(path)
             name, virtual = service.name if service else "", self._application.virtual_of(path)
-            if (
-                rates is not None
-                and grant is not None
-                and not rates.take(grant, headers, None, name, virtual)
-            ):
-                return None
+            if rates is not None and grant is not None:
+                is_left = rates.take(grant, headers, None, name, virtual)
+                if not is_left:
+                    return None
             for meter in self._meters:
                 meter.tile(grant, None, response, name, virtual)
         return response
