@@ -3,7 +3,8 @@
 A client with a key requests tiles at a steady rate: in turns alone, beside wrong keys from one
 address, and beside wrong keys from many (`benchmarks.flood`). Flood and servers share the
 processors. So another turn shows the wrong keys to a second server on the same machine: what tiles
-take longer beside that one is the machine's, not the server's. The memory of a worker is counted
+take longer beside that one is the machine's, not the server's. What is answered of the wrong keys
+is in the table: the server lets answers wait when they are many. The memory of a worker is counted
 from a flood of tiles, before any wrong key.
 """
 
@@ -43,6 +44,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.attack", description=__doc__)
     parser.add_argument(
         "--rate", type=int, default=10_000, help="wrong keys a second (%(default)d)"
+    )
+    parser.add_argument(
+        "--connections", type=int, default=64, help="of the wrong keys (%(default)d)"
     )
     parser.add_argument("--tiles", type=int, default=100, help="tiles a second (%(default)d)")
     parser.add_argument("--rounds", type=int, default=8, help="turns of each (%(default)d)")
@@ -99,6 +103,7 @@ def _measure(folder: Path, options: argparse.Namespace) -> None:
     finally:
         target.stop()
         other.stop()
+    print(f"{options.rate:,} a second, over {options.connections:,} connections")
     titles = ("wrong/s", "flood CPU", "server CPU", "p50 ms", "p95 ms", "p99 ms", "p95 ratio")
     print(f"{'':<21}" + "".join(f"{title:>11}" for title in titles))
     for name, found in tiles.items():
@@ -144,12 +149,15 @@ def _flood(
 ) -> Iterator[Shares]:
     """Send requests at the rate of the attack, or none; the shares are known afterwards."""
     found: Shares = {}
-    if requests is None:
-        yield found
-        return
     assert attacked.pid is not None
+    if requests is None:
+        begun, before = time.monotonic(), cpu_seconds(attacked.pid)
+        yield found
+        found["server"] = (cpu_seconds(attacked.pid) - before) / (time.monotonic() - begun)
+        return
     command = [sys.executable, "-m", "benchmarks.flood", str(urlsplit(attacked.address).port)]
     command += [str(requests), f"--rate={options.rate}", f"--seconds={options.seconds + 1}"]
+    command += [f"--connections={options.connections}"]
     before = cpu_seconds(attacked.pid)
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
         time.sleep(0.7)

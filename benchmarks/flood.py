@@ -2,7 +2,8 @@
 
 It takes little of the processor, so that the measured server has the rest. Requests are bytes made
 beforehand. They leave at random moments with an even mean rate, like those of many independent
-clients, over connections in turn. Responses are discarded.
+clients, over connections in turn. A connection that waits for its response is left out. One that
+the server closes after a response is replaced. Responses are discarded.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ import json
 import random
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
 _SET_TIMER_SLACK: Final = 29
 """Of prctl(2): the kernel otherwise wakes a process up to 50 us late."""
 _RESPONSE: Final = 1 << 16
+_LAST: Final = b"\r\nConnection: close\r\n"
 
 
 def main() -> int:
@@ -33,42 +35,50 @@ def main() -> int:
     parser.add_argument("--connections", type=int, default=64)
     options = parser.parse_args()
     requests = [text.encode() for text in json.loads(options.file.read_text("utf-8"))]
-    sockets = [
-        socket.create_connection(("127.0.0.1", options.port)) for _ in range(options.connections)
-    ]
-    for sock in sockets:
+
+    def connect() -> socket.socket:
+        sock = socket.create_connection(("127.0.0.1", options.port))
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.setblocking(False)
+        return sock
+
     ctypes.CDLL(None).prctl(_SET_TIMER_SLACK, 1)
-    answered = _flood(sockets, requests, options.rate, options.seconds)
+    answered = _flood(connect, options.connections, requests, options.rate, options.seconds)
     rate, share = answered / options.seconds, time.process_time() / options.seconds
     print(json.dumps({"rate": rate, "processor": share}))
     return 0
 
 
 def _flood(
-    sockets: Sequence[socket.socket], requests: Sequence[bytes], rate: float, seconds: float
+    connect: Callable[[], socket.socket],
+    connections: int,
+    requests: Sequence[bytes],
+    rate: float,
+    seconds: float,
 ) -> int:
     """Send requests; return how many were answered.
 
     A connection whose response has not arrived is left out, with its request.
 
     Raises:
-        ConnectionError: the server has closed a connection.
+        ConnectionError: the server has closed a connection without a response that says so.
     """
     chance, response = random.Random(7), bytearray(_RESPONSE)
     gaps = itertools.cycle([chance.expovariate(rate) for _ in range(10_007)])
-    waiting = dict.fromkeys(sockets, False)
+    sockets = [connect() for _ in range(connections)]
+    waiting = [False] * connections
     due = time.perf_counter()
     end, answered = due + seconds, 0
-    for sock, request, gap in zip(itertools.cycle(sockets), itertools.cycle(requests), gaps):
+    turns = itertools.cycle(range(connections))
+    for number, request, gap in zip(turns, itertools.cycle(requests), gaps):
         due += gap
         if due > end:
             return answered
         pause = due - time.perf_counter()
         if pause > 0:
             time.sleep(pause)
-        if waiting[sock]:
+        sock = sockets[number]
+        if waiting[number]:
             try:
                 size = sock.recv_into(response)
             except BlockingIOError:
@@ -76,8 +86,11 @@ def _flood(
             if not size:
                 raise ConnectionError("the server has closed a connection")
             answered += 1
+            if response.find(_LAST, 0, size) >= 0:
+                sock.close()
+                sock = sockets[number] = connect()
         sock.send(request)
-        waiting[sock] = True
+        waiting[number] = True
     return answered
 
 

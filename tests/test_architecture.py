@@ -376,6 +376,8 @@ def test_keys_that_a_request_gets_contain_a_dot() -> None:
     keys: set[str] = set()
     for path in paths:
         for node in walked(parsed(path)):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in ("read_once", "readable"):
+                keys.add(ast.unparse(node.args[1]))
             if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
                 continue
             for target in node.targets if isinstance(node, ast.Assign) else [node.target]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from tests.tiny import tiny_installation
 from werkzeug.test import Client
 
 from mastaba.api.tools import Application, create_application
+from mastaba.api.web import Request
 from mastaba_access.commands.access import _explain
 from mastaba_access.naming import named_layers
 
@@ -188,6 +191,54 @@ def test_layers_in_bodies_have_the_rates_of_layers(open_with: Open) -> None:
     assert post("/wmts", **xml).status_code == 429
     assert post("/wmts", data=form | {"LAYER": "RGB_JPG"}).status_code == 429
     assert post("/wmts", data=form).status_code == 400
+
+
+class Broken(BytesIO):
+    """The body of a client that has hung up."""
+
+    def readinto(self, _: Any) -> int:
+        raise OSError("the connection is broken")
+
+
+@pytest.mark.parametrize(
+    ("path", "read"),
+    [
+        ("/wms", "mastaba_wms.post.parameters"),
+        ("/wmts", "mastaba_wmts.post.as_kvp"),
+        ("/wcs", "mastaba_wcs.post.parameters"),
+    ],
+)
+def test_bodies_are_read_once(
+    open_with: Open, tmp_path: Path, path: str, read: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also those with mistakes, which rates and service see."""
+    what = {"abilities": ["maps", "tiles", "coverages"], "layers": ["RGB_JPG"]}
+    open_with({"name": "all", "what": what, "per": "address", "rate": 1e-3, "burst": 2})
+    services = tmp_path / "i" / "services.json"
+    section = {"enabled": True, "endpoint_uri": "http://localhost/wcs", "root_path": "/wcs"}
+    services.write_text(json.dumps(json.loads(services.read_text()) | {"wcs": section}))
+    application = create_application(str(tmp_path / "i" / "server.json"))
+    module, _, name = read.rpartition(".")
+    original, calls = getattr(importlib.import_module(module), name), []
+
+    def counted(request: Any) -> Any:
+        calls.append(request)
+        return original(request)
+
+    monkeypatch.setattr(read, counted)
+    client, address = Client(application), {"REMOTE_ADDR": "127.0.0.1"}
+    for data in ("<damaged", "<Other/>", "service=none"):
+        calls.clear()
+        kind = "text/xml" if data.startswith("<") else "application/x-www-form-urlencoded"
+        found = client.post(path, data=data, content_type=kind, environ_overrides=address)
+        assert found.status_code in (400, 501)
+        assert len(calls) == 1
+    environ = {**address, "wsgi.input": Broken(b"x"), "CONTENT_LENGTH": "5"}
+    gone = client.open(path, method="POST", environ_overrides=environ)
+    assert gone.status_code == 499
+    service = application.site.services[path[1:]]
+    request = Request("POST", "", "", {"wsgi.input": Broken(b"x"), "CONTENT_LENGTH": "5"})
+    assert service.ability_of(request) == ""
 
 
 @pytest.mark.parametrize("effect", [{"deny": {}}, {"deny": {"as": "lock"}}])

@@ -77,6 +77,9 @@ class Taken:
     def forget(self, _connection: Any) -> None:
         pass
 
+    def delay(self, _connection: Any, _seconds: float) -> bool:
+        return True
+
     def aside(self, _connection: Any) -> Any:
         return nullcontext()
 

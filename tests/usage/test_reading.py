@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 from PIL import Image
 from tests.key_gate import KeyGate, Rights
+from tests.series import series_installation
 from tests.support.memory import peak_of, small_pieces
 from tests.tiny import tiny_installation
 from werkzeug.test import Client
@@ -19,6 +20,7 @@ from mastaba.api.access import GRANT, Grant, Principal
 from mastaba.api.services import Site
 from mastaba.api.web import OPERATION, Request, Response
 from mastaba.commands.main import main
+from mastaba.errors import UnknownCredentialError
 from mastaba.services.views import Views
 from mastaba.wsgi import create_application
 from mastaba_usage.blocks import Block
@@ -300,6 +302,37 @@ def test_what_a_service_has_read_of_a_body_counts(server_json: Path, site: Site)
     cost = site.services["wms"].cost(Request("GET", "", given, {}))
     assert cost > 1
     assert (row["ability"], row["cost"]) == ("maps", cost)
+
+
+def test_names_of_values_count_as_their_layer(tmp_path: Path) -> None:
+    usage = {"enabled": True, "endpoint_uri": "http://localhost/usage", "root_path": "/usage"}
+    path = series_installation(
+        tmp_path,
+        names="OLD_{time}",
+        services=["wms", "wmts", "tms", "ogcapi"],
+        services_overrides={"usage": usage},
+        server_overrides={"plugins": {"usage": {"directory": str(tmp_path / "usage")}}},
+    )
+    client = Client(create_application(str(path)))
+    box = "CRS=EPSG:3857&BBOX=0,0,9,9&WIDTH=9&HEIGHT=9&FORMAT=image/png&STYLES="
+    wms = f"/wms?SERVICE=WMS&VERSION=1.3.0&REQUEST=GetMap&{box}&LAYERS="
+    assert client.get(f"{wms}OLD_1950").status_code == 200
+    assert client.get(f"{wms}OLD_1800").status_code == 400
+    assert client.get(f"{wms}ORTHO,OLD_1975").status_code == 400  # two values of one layer
+    assert client.get("/tms/1.0.0/OLD_1950").status_code == 200
+    refused = {GRANT: UnknownCredentialError("the credential is unknown")}
+    client.get(f"{wms}OLD_1950", environ_overrides=refused)
+    found = {
+        (row["service"], row["layer"], row["status"]): row["hits"]
+        for row in rows(str(tmp_path / "usage"))
+    }
+    assert found == {
+        ("wms", "ORTHO", "ok"): 1,
+        ("wms", "ORTHO", "error"): 1,
+        ("wms", "unknown", "error"): 1,
+        ("tms", "ORTHO", "ok"): 1,
+        ("wms", "unknown", "refused"): 1,
+    }
 
 
 def test_keys_have_their_labels(

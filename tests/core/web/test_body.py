@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mastaba.errors import RequestTooLargeError
+from mastaba.errors import ClientGoneError, RequestTooLargeError
 from mastaba_server.web.request import MAX_BODY, Request
 
 
@@ -43,6 +43,15 @@ def test_body_without_a_usable_length_is_empty(declared: str | None) -> None:
     # Reading on could wait for ever: the stream of a keep-alive connection does not end.
     environ = {} if declared is None else {"CONTENT_LENGTH": declared}
     assert make_request(b"0123", **environ).body() == b""
+
+
+def test_a_client_that_has_gone() -> None:
+    class Broken(io.BytesIO):
+        def readinto(self, _: Any) -> int:
+            raise OSError("the connection is broken")
+
+    with pytest.raises(ClientGoneError):
+        make_request(b"0123", Broken, CONTENT_LENGTH="10").body()
 
 
 def test_chunked_body_is_read_to_its_end() -> None:

@@ -169,6 +169,10 @@ class ViewApplication(SiteApplication):
         report.headers += refusal_headers(error, report.status, self.site.gate, environ)
         return report
 
+    def headers_of_tiles(self, service: Service) -> AllHeaders:
+        """Return what completes the headers of stored tiles, which contain no addresses."""
+        return partial(super()._all_headers, self._cors[service.name])
+
     def _all_headers(
         self, cors: CrossOrigin | None, response: Response, environ: Mapping[str, Any]
     ) -> Headers:
@@ -251,6 +255,7 @@ class GuardedTileTable(TileTable):
         self._site = site
         self._application = application
         self._meters = meters
+        self._gate = site.gate
         self._vary = () if site.gate is None else site.gate.vary
         self._main = Routes(site.services.values())
         self._decided: dict[str, dict[Known, Known | None]] = {}
@@ -282,6 +287,7 @@ class GuardedTileTable(TileTable):
             found = self._find_path(path)
         if found is None:
             return self._visited_document(path, query, headers, visit)
+        guarded: Any  # a _Guarded: to assert that would cost a call for each tile
         guarded, row, column = found
         try:
             decided = self._decided[tag][guarded]
@@ -296,13 +302,12 @@ class GuardedTileTable(TileTable):
             accepted = headers.get("HTTP_ACCEPT")
             if accepted and not group.accepts(accepted):
                 return None
-        rates = None if self._site.gate is None else self._site.gate.rates
+        rates = None if self._gate is None else self._gate.rates
+        service, virtual = guarded.service, guarded.virtual
         if rates is not None and visit is not None:
-            assert isinstance(guarded, _Guarded)
-            # What is refused here is refused again, and reported, on the general path.
-            place = guarded.service, guarded.virtual
-            if not rates.take(visit.grant, headers, group, *place):
-                return None
+            is_left = rates.take(visit.grant, headers, group, service, virtual)
+            if not is_left:
+                return None  # it is refused again, and reported, on the general path
         response = None
         state = self._scoreboard.begin()
         try:
@@ -313,12 +318,9 @@ class GuardedTileTable(TileTable):
             if visit is not None and visit.is_private:
                 secure(response, visit, self._vary, is_document=False)
             response.headers = decided.all_headers(response, headers)
-            if self._meters:
-                assert isinstance(guarded, _Guarded)
+            for meter in self._meters:
                 grant = None if visit is None else visit.grant
-                for meter in self._meters:
-                    name, virtual = guarded.service, guarded.virtual
-                    meter.tile(grant, group, response, name, virtual, (row, column))
+                meter.tile(grant, group, response, service, virtual, (row, column))
         return response
 
     def forget(self) -> None:
@@ -336,16 +338,14 @@ class GuardedTileTable(TileTable):
         if visit is not None:
             sent = {**headers, VISIT: visit, DOCUMENT: None, ADDRESSES: visit.addresses}
         response = self._document(path, query, sent, tag)
-        rates = None if self._site.gate is None else self._site.gate.rates
+        rates = None if self._gate is None else self._gate.rates
         if response is not None and (self._meters or rates is not None):
             service, _ = self._find_main(path)
             name, virtual = service.name if service else "", self._application.virtual_of(path)
-            if (
-                rates is not None
-                and grant is not None
-                and not rates.take(grant, headers, None, name, virtual)
-            ):
-                return None
+            if rates is not None and grant is not None:
+                is_left = rates.take(grant, headers, None, name, virtual)
+                if not is_left:
+                    return None
             for meter in self._meters:
                 meter.tile(grant, None, response, name, virtual)
         return response
@@ -406,9 +406,9 @@ class GuardedTileTable(TileTable):
                 and view.catalogue.settings == main.catalogue.settings
                 and same == before
             ):
-                decided = Known(found.group, application.headers_of(service))
+                decided = Known(found.group, application.headers_of_tiles(service))
             else:
-                decided = self._own(found, service, application.headers_of(service))
+                decided = self._own(found, service, application.headers_of_tiles(service))
         self._decided.setdefault(tag, {})[found] = decided
         return decided
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from mastaba.api.web import parse_query
+from mastaba.api.web import Request, parse_query
+from mastaba.errors import ClientGoneError, RequestError
 
 if TYPE_CHECKING:
     from mastaba_ows.xml import Element
@@ -12,8 +14,43 @@ if TYPE_CHECKING:
 FORM: Final = "application/x-www-form-urlencoded"
 """Media type of a form."""
 
+_T = TypeVar("_T")
+
 _MAX_ELEMENTS: Final = 1000
 _MAX_DEPTH: Final = 32
+
+
+def read_once(request: Request, key: str, read: Callable[[Request], _T]) -> _T:
+    """Return what is read from a request, which its WSGI environment keeps under a key.
+
+    Raises the errors of the function, also if it was called by `readable`.
+    """
+    environ = request.environ
+    found: _T | None = environ.get(key)
+    if found is None:
+        fault: Exception | None = environ.pop(_fault_of(key), None)
+        if fault is not None:
+            raise fault
+        found = environ[key] = read(request)
+    return found
+
+
+def readable(request: Request, key: str, read: Callable[[Request], _T]) -> _T | None:
+    """Return the same, or None if the request is invalid or its client has gone."""
+    environ, fault = request.environ, _fault_of(key)
+    if fault in environ:
+        return None
+    try:
+        return read_once(request, key, read)
+    except (RequestError, ClientGoneError) as error:
+        # Its frames know the environment: a cycle, which only the garbage collector would end.
+        error.__cause__ = error.__context__ = None
+        environ[fault] = error.with_traceback(None)
+        return None
+
+
+def _fault_of(key: str) -> str:
+    return f"{key}.fault"
 
 
 def form_parameters(body: bytes) -> dict[str, str]:

@@ -120,7 +120,12 @@ class AccessError(RequestError):
         challenges: values of WWW-Authenticate; those of the gate if empty.
         retry_after: seconds after which another attempt makes sense, or None.
         headers: further headers of the response.
+
+    Attributes:
+        delay: seconds for which the answer should wait, so that trying takes long.
     """
+
+    delay: float = 0.0
 
     def __init__(
         self,

@@ -34,6 +34,13 @@ class Client(Protocol):
     def is_gone(self) -> bool:
         """Return whether the client no longer waits for the response."""
 
+    def delay(self, seconds: float) -> None:
+        """Send the response only after so many seconds, without a thread, and read nothing before.
+
+        At most a second counts. It is sent at once if too many wait or the server stops, and if the
+        application calls ``write``.
+        """
+
     def aside(self) -> AbstractContextManager[None]:
         """Let another thread answer requests instead of the calling one, which takes long."""
 

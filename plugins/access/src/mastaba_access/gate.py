@@ -145,6 +145,11 @@ class RulesGate(Gate):
         """A number that a change of rules or credentials raises in all processes."""
         return self._epoch[0]
 
+    @property
+    def epochs(self) -> Sequence[int]:
+        """The memory of the epoch; see `Gate.epochs`."""
+        return self._epoch
+
     def client_address(self, headers: Mapping[str, Any]) -> str:
         """Return the address of the client; empty if it is unknown."""
         return self._fronts.client_address(headers)

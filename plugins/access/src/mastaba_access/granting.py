@@ -9,11 +9,12 @@ from itertools import chain
 from typing import Any, Final
 
 from mastaba.api.access import PEER, Form, Grant, Identifier, Principal, Shown
-from mastaba.errors import RestrictedCredentialError, UnknownCredentialError
+from mastaba.errors import AccessError, RestrictedCredentialError, UnknownCredentialError
 from mastaba_access.classes import ClassGrant, RulesInUse
 from mastaba_access.conditions import host_of, matches_address, matches_host
 from mastaba_access.decisions import AccessClass
 from mastaba_access.identifiers.fronts import Fronts
+from mastaba_access.identifiers.pace import Pace
 from mastaba_access.identifiers.refusals import FormerCredentialError
 from mastaba_access.identifiers.shared import Failures
 from mastaba_access.identifiers.signed import COOKIE
@@ -23,6 +24,8 @@ from mastaba_access.rules.who import ANONYMOUS, Visit
 LONGEST: Final = 3600.0
 """Seconds after which a grant is made again."""
 _NO_LAYERS: Final = Layers({})
+_DELAYED: Final = (401, 429)
+"""Statuses of answers to those who may be guessing, which wait if there are many."""
 
 
 class Grants:
@@ -56,6 +59,7 @@ class Grants:
         self.enabled = [one for one in identifiers.values() if getattr(one, "is_enabled", True)]
         self._fronts = fronts
         self._failures = failures
+        self._pace = Pace()
         self._services = services
         self._plain_words = PLAIN_ABILITIES.intersection(chain(*services.values()))
         self._forms = {form for one in self.enabled for form in one.forms}
@@ -82,8 +86,10 @@ class Grants:
             identifiers = [item for item in self.enabled if one.form in item.forms]
             try:
                 return self._granted(one, identifiers, headers, address, epoch)
-            except UnknownCredentialError as error:
-                if one.form is Form.COOKIE:
+            except AccessError as error:
+                if error.status in _DELAYED:
+                    error.delay = self._pace.wait()
+                if one.form is Form.COOKIE and isinstance(error, UnknownCredentialError):
                     # The browser would show it with each request, also for a new session.
                     ended = f"{self.cookie}=; Path=/; Max-Age=0; Secure; HttpOnly; SameSite=Lax"
                     error.headers = (*error.headers, ("Set-Cookie", ended))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -12,7 +12,7 @@ from mastaba.api.web import Request
 from mastaba.errors import MastabaError
 from mastaba_usage.blocks import SHIFT, name_of
 from mastaba_usage.cells import HEAT_SUFFIX, Cell
-from mastaba_usage.naming import named
+from mastaba_usage.naming import Known, named
 from mastaba_usage.process import Counters, counters
 
 if TYPE_CHECKING:
@@ -111,6 +111,9 @@ class UsageMeter:
             key, label = grant.principal.account, grant.principal.owner.label
         path, query = environ.get("PATH_INFO", ""), environ.get("QUERY_STRING", "")
         seen = layers_seen(self._site, getattr(grant, "tag", ""), virtual)
+        if isinstance(grant, Exception):
+            # Wrong credentials, of which there may be many, are not worth the time.
+            seen = seen._replace(tables={})
         layers, level = named(path, query, seen)
         ability, cost = "", 0
         if service:
@@ -129,7 +132,7 @@ class UsageMeter:
             file.use(file.number(first._replace(layer=layer)))
 
 
-def layers_seen(site: Site, tag: str, virtual: str) -> Container[str]:
+def layers_seen(site: Site, tag: str, virtual: str) -> Known:
     """Return the layers that a class of clients sees.
 
     Others count as unknown: clients read their own usage, which must not tell them that a layer
@@ -140,10 +143,11 @@ def layers_seen(site: Site, tag: str, virtual: str) -> Container[str]:
         virtual: name of the virtual service; empty for the main services.
     """
     try:
-        return site.view(tag, virtual).catalogue.layers
+        catalogue = site.view(tag, virtual).catalogue
     except (MastabaError, KeyError):
         # The rules or the virtual services have changed since it was answered.
-        return ()
+        return Known((), {})
+    return Known(catalogue.layers, catalogue.variants)
 
 
 def use_of(site: Site, tag: str, virtual: str, service: str, request: Request) -> tuple[str, int]:

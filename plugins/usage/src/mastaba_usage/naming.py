@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container
-from typing import Final
+from collections.abc import Container, Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import parse_qsl
+
+if TYPE_CHECKING:
+    from mastaba.api.dimensions import VariantTable
 
 UNKNOWN: Final = "unknown"
 """In place of a layer that does not exist."""
@@ -25,7 +28,30 @@ _DOCUMENTS: Final = frozenset({"json", "geojson", "csv"})
 """Extensions of documents that have the name of a layer."""
 
 
-def named(path: str, query: str, layers: Container[str]) -> tuple[list[str], str]:
+class Known(NamedTuple):
+    """Layers that exist for somebody.
+
+    Attributes:
+        layers: identifiers.
+        tables: of their values, which may have names of their own, by identifier.
+    """
+
+    layers: Container[str]
+    tables: Mapping[str, VariantTable]
+
+    def layer_of(self, name: str) -> str:
+        """Return the layer that a name means; empty for none."""
+        if name in self.layers:
+            return name
+        identifier = _OF_VARIANT.split(name, maxsplit=1)[0]
+        if identifier in self.layers:
+            return identifier
+        name = name.partition("~")[0]
+        tables = self.tables.items() if name else ()
+        return next((key for key, table in tables if table.named(name) is not None), "")
+
+
+def named(path: str, query: str, known: Known) -> tuple[list[str], str]:
     """Return the layers that an address names, and the level.
 
     They are in parameters with the usual names, or else the first part of the path that is a layer,
@@ -34,27 +60,19 @@ def named(path: str, query: str, layers: Container[str]) -> tuple[list[str], str
     Args:
         path: decoded, one character per byte.
         query: still percent-encoded.
-        layers: those that exist.
+        known: those that exist.
     """
     query = query[:_LONGEST_QUERY]
     names = {name.lower(): value for name, value in parse_qsl(query)} if query else {}
     for name in _LAYERS:
         if names.get(name):
             listed = dict.fromkeys(names[name].split(","))
-            known = dict.fromkeys(_layer_of(one, layers) or UNKNOWN for one in listed)
-            level = "" if UNKNOWN in known else names.get(_LEVEL, "")
-            return list(known)[:_MOST_LAYERS], level
+            found = dict.fromkeys(known.layer_of(one) or UNKNOWN for one in listed)
+            level = "" if UNKNOWN in found else names.get(_LEVEL, "")
+            return list(found)[:_MOST_LAYERS], level
     parts = path.encode("latin-1", "replace").decode(errors="replace").split("/")
     name, _, extension = parts[-1].rpartition(".")
     for part in (*parts, name if extension in _DOCUMENTS else ""):
-        if found := _layer_of(part, layers):
-            return [found], ""
+        if layer := known.layer_of(part):
+            return [layer], ""
     return [], ""
-
-
-def _layer_of(name: str, layers: Container[str]) -> str:
-    """Return the layer that a name means; empty for none."""
-    if name in layers:
-        return name
-    name = _OF_VARIANT.split(name, maxsplit=1)[0]
-    return name if name in layers else ""

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from mastaba.api.services import RootEntry, Service, ServiceSettings, Site
 from mastaba.api.web import Request, Response
-from mastaba.errors import RequestError, UnknownPathError, UnsupportedOperationError
+from mastaba.errors import UnknownPathError, UnsupportedOperationError
 from mastaba_coverage import LIMITS_SCHEMA, coverage_limits
+from mastaba_ows.post import read_once, readable
 from mastaba_wcs import post
 from mastaba_wcs.errors import error_response
 from mastaba_wcs.parameters import Operation, Parameters, operation, query_parameters
@@ -74,18 +75,15 @@ class WCSService(Service):
         )
 
     def ability_of(self, request: Request) -> str:
-        parameters: Mapping[str, str]
-        try:
-            parameters = self._parameters(request)
-        except RequestError:
-            parameters = request.query
+        found = readable(request, _PARAMETERS, _read)
+        parameters: Mapping[str, str] = request.query if found is None else found
         is_coverage = parameters.get("request", "").lower() == Operation.GET_COVERAGE.lower()
         return "coverages" if is_coverage else ""
 
     def respond(self, request: Request) -> Response:
         if request.path:
             raise UnknownPathError("there is nothing at this path")
-        parameters = self._parameters(request)
+        parameters = read_once(request, _PARAMETERS, _read)
         wanted = operation(parameters)
         request.name_operation(wanted.lower())
         if wanted is Operation.GET_CAPABILITIES:
@@ -99,14 +97,6 @@ class WCSService(Service):
             raise UnsupportedOperationError("version 1.0.0 is offered by GET only", "REQUEST")
         return self._get_coverage.respond_100(request, parameters)
 
-    def _parameters(self, request: Request) -> Parameters:
-        found: Parameters | None = request.environ.get(_PARAMETERS)
-        if found is None:
-            is_post = request.method == "POST"
-            found = post.parameters(request) if is_post else query_parameters(request.query_string)
-            request.environ[_PARAMETERS] = found
-        return found
-
     def error_response(self, error: Exception, request: Request) -> Response:
         parameters: Mapping[str, str] = request.environ.get(_PARAMETERS, request.query)
         return error_response(error, named_version(parameters))
@@ -115,3 +105,9 @@ class WCSService(Service):
         count = len(self._published.all)
         layers = len(self.published_layers())
         return (f"wcs offers {count} of {layers} raster layers",)
+
+
+def _read(request: Request) -> Parameters:
+    if request.method == "POST":
+        return post.parameters(request)
+    return query_parameters(request.query_string)

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from mastaba.api.services import RootEntry, Service, ServiceSettings, Site
 from mastaba.api.web import Request, Response
 from mastaba.errors import AccessError, RequestError, UnknownPathError, public_message
+from mastaba_ows.post import read_once, readable
 from mastaba_render.api.crs import CRSOffer
 from mastaba_wms import cost, params, post
 from mastaba_wms.dimensions import LayerNames
@@ -147,17 +148,13 @@ class WMSService(Service):
     def _parameters(self, request: Request) -> Mapping[str, str]:
         if request.method != "POST":
             return request.query
-        found: Mapping[str, str] | None = request.environ.get(_PARAMETERS)
-        if found is None:
-            found = request.environ[_PARAMETERS] = post.parameters(request)
-        return found
+        return read_once(request, _PARAMETERS, post.parameters)
 
     def _known_parameters(self, request: Request) -> Mapping[str, str]:
         """Return the parameters of a request; those of its address if its body is invalid."""
-        try:
-            return self._parameters(request)
-        except RequestError:
+        if request.method != "POST":
             return request.query
+        return readable(request, _PARAMETERS, post.parameters) or request.query
 
     def error_response(self, error: Exception, request: Request) -> Response:
         parameters: Mapping[str, str] = request.environ.get(_PARAMETERS, request.query)

@@ -9,8 +9,9 @@ from mastaba.api.catalogue import Layer
 from mastaba.api.services import RootEntry, Service, ServiceSettings, Site
 from mastaba.api.tiles import TilePaths, TileQueries
 from mastaba.api.web import Request, Response, preferred_media_type
-from mastaba.errors import NotAcceptableError, RequestError, UnknownPathError
+from mastaba.errors import NotAcceptableError, UnknownPathError
 from mastaba_ows.errors import MethodNotAllowedError
+from mastaba_ows.post import read_once, readable
 from mastaba_wmts import params, post, rest
 from mastaba_wmts.errors import error_response
 from mastaba_wmts.getfeatureinfo import GetFeatureInfo
@@ -94,23 +95,18 @@ class WMTSService(Service):
             if rest.tile_request(path, dimensions_of) is not None:
                 return "tiles"
             return "info" if rest.feature_info_request(path, dimensions_of) is not None else ""
-        try:
-            query = _as_kvp(request).query
-        except RequestError:
-            return ""
+        found = _readable(request)
+        query = {} if found is None else found.query
         return _ABILITIES.get(query.get("request", "").lower(), "")
 
     def query_of(self, request: Request) -> str | None:
-        try:
-            return _as_kvp(request).query_string
-        except RequestError:
-            return request.query_string
+        return (_readable(request) or request).query_string
 
     def respond(self, request: Request) -> Response:
         if request.path:
             return self._by_path(request)
         if request.method == "POST":
-            request = _as_kvp(request)
+            request = read_once(request, _KVP, post.as_kvp)
         parameters = request.query
         operation = params.operation(parameters)
         request.name_operation(operation.lower())
@@ -164,11 +160,6 @@ class WMTSService(Service):
         raise UnknownPathError("there is nothing at this path")
 
 
-def _as_kvp(request: Request) -> Request:
-    """Return a KVP request, also one that was sent by POST; see `post.as_kvp`."""
-    if request.method != "POST":
-        return request
-    found: Request | None = request.environ.get(_KVP)
-    if found is None:
-        found = request.environ[_KVP] = post.as_kvp(request)
-    return found
+def _readable(request: Request) -> Request | None:
+    """Return a KVP request, also one that was sent by POST; None if that is invalid."""
+    return request if request.method != "POST" else readable(request, _KVP, post.as_kvp)

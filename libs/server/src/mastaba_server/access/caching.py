@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 from mastaba_server.access.door import Visit
 from mastaba_server.web.response import Response
 
+_OF_CACHES: Final = len("cache-control")
+_OF_TYPE: Final = len("content-type")
 _NEVER_PRIVATE: Final = ("public", "s-maxage", "stale-if-error", "private")
 
 
@@ -23,23 +26,21 @@ def secure(response: Response, visit: Visit, vary: Sequence[str], *, is_document
     wanted: str | None = None
     is_page = False
     others = []
-    # One pass: this runs for each tile of a restricted view.
+    # One pass, and few calls: this runs for each tile of a restricted view.
     for item in headers:
-        name = item[0].lower()
-        if name == "cache-control":
+        size = len(item[0])
+        if size == _OF_CACHES and item[0].lower() == "cache-control":
             given = item[1]
             continue
         others.append(item)
-        if name == "content-type":
+        if size == _OF_TYPE and item[0].lower() == "content-type":
             is_page = item[1].startswith("text/html")
     if response.status >= 400:
         wanted = "no-store"
     elif is_document and not visit.is_anonymous:
         wanted = "private, no-cache"
     elif visit.is_private:
-        parts = [] if given is None else [part.strip() for part in given.split(",")]
-        kept = [one for one in parts if not one.lower().startswith(_NEVER_PRIVATE)]
-        wanted = ", ".join(["private", *kept])
+        wanted = _private(given)
     if wanted is not None:
         headers[:] = [*others, ("Cache-Control", wanted)]
     if vary and (is_document or not visit.is_shared):
@@ -47,3 +48,11 @@ def secure(response: Response, visit: Visit, vary: Sequence[str], *, is_document
     if is_page:
         headers[:] = [one for one in headers if one[0].lower() != "referrer-policy"]
         headers.append(("Referrer-Policy", "no-referrer"))
+
+
+@lru_cache(maxsize=64)
+def _private(given: str | None) -> str:
+    """Return the Cache-Control of an answer for one client, for that of others."""
+    parts = [] if given is None else [part.strip() for part in given.split(",")]
+    kept = [one for one in parts if not one.lower().startswith(_NEVER_PRIVATE)]
+    return ", ".join(["private", *kept])

@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from mastaba_server.access.gate import Gate
 from mastaba_server.access.principal import GRANT, PEER, Form, Grant, Shown
+from mastaba_server.access.refusals import let_wait
 from mastaba_server.errors import AccessError
 from mastaba_server.web.credentials import (
     Addresses,
@@ -105,13 +106,13 @@ class Door:
         self, find: Callable[[str, str, Mapping[str, Any], Visit], Response | None]
     ) -> Callable[[str, str, Mapping[str, Any]], Response | None]:
         """Wrap what answers quickly; requests that are not certainly granted have no answer."""
-        roots, names, keys, epoch_of = self._roots, self._names, self._keys, self._gate
+        roots, names, keys, epochs = self._roots, self._names, self._keys, self._gate.epochs
         by_path, by_query = self._by_path, self._by_query
 
         def wrapped(path: str, query: str, headers: Mapping[str, Any]) -> Response | None:
-            at = path.find("/~")
             visit: Visit | None
-            if at >= 0:
+            if "/~" in path:
+                at = path.find("/~")
                 if path[:at] not in roots:
                     return None
                 end = path.find("/", at + 2)
@@ -139,11 +140,12 @@ class Door:
                     if visit is None or name in padded:
                         return None
                     query = padded[1:]
-            sent = headers.get("REQUEST_URI")
-            if visit is None or (sent and "%" in sent.partition("?")[0]):
+            if visit is None or (
+                "REQUEST_URI" in headers and "%" in headers["REQUEST_URI"].partition("?")[0]
+            ):
                 return None
             grant = visit.grant
-            if grant.epoch != epoch_of.epoch or grant.ends < time():
+            if grant.epoch != epochs[0] or grant.ends < time():
                 return None
             if grant.narrow is not None:
                 try:
@@ -177,6 +179,7 @@ class Door:
         except AccessError as error:
             # Its frames know the environment: a cycle, which only the garbage collector would end.
             environ[GRANT] = error.with_traceback(None)
+            let_wait(error, environ)
         except Exception as error:  # noqa: BLE001 - reported by the addressed service
             environ[GRANT] = error
         environ[VISIT] = visit
@@ -185,7 +188,9 @@ class Door:
             environ["SCRIPT_NAME"], environ["PATH_INFO"], environ[IN_PATH] = "", below, True
         environ["QUERY_STRING"] = kept
         for key in self._removed:
-            environ.pop(key, None)
+            # Few of them are there, and a call takes longer.
+            if key in environ:
+                del environ[key]  # noqa: RUF051
         environ[PEER] = environ.get("REMOTE_ADDR") or ""
         environ["REMOTE_ADDR"] = address
 
@@ -207,17 +212,23 @@ class Door:
 
     def _shown(self, text: str, values: list[str], environ: Mapping[str, Any]) -> list[Shown]:
         """Return the credentials of a request, in the order in which they decide."""
-        found = [(Form.PATH, text), *((Form.QUERY, value) for value in values)]
-        scheme, _, rest = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
-        if scheme.lower() in (Form.BEARER, Form.BASIC):
-            found.append((Form(scheme.lower()), rest.strip()))
-        found += [(Form.HEADER, environ.get(key, "")) for key in self._gate.header_keys]
-        if self._gate.cookie and environ["REQUEST_METHOD"] in ("GET", "HEAD"):
-            for item in environ.get("HTTP_COOKIE", "").split(";"):
+        found = [Shown(Form.PATH, text)] if text else []
+        for value in values:
+            found.append(Shown(Form.QUERY, value))
+        if authorization := environ.get("HTTP_AUTHORIZATION"):
+            scheme, _, rest = authorization.partition(" ")
+            if scheme.lower() in (Form.BEARER, Form.BASIC) and (rest := rest.strip()):
+                found.append(Shown(Form(scheme.lower()), rest))
+        for key in self._gate.header_keys:
+            if sent := environ.get(key):
+                found.append(Shown(Form.HEADER, sent))
+        cookie = self._gate.cookie
+        if cookie and "HTTP_COOKIE" in environ and environ["REQUEST_METHOD"] in ("GET", "HEAD"):
+            for item in environ["HTTP_COOKIE"].split(";"):
                 name, _, value = item.strip().partition("=")
-                if name == self._gate.cookie:
-                    found.append((Form.COOKIE, value))
-        return [Shown(form, one) for form, one in found if one]
+                if name == cookie and value:
+                    found.append(Shown(Form.COOKIE, value))
+        return found
 
     def _visit_of(
         self, shown: tuple[Shown, ...], headers: Mapping[str, Any], address: str

@@ -135,6 +135,19 @@ class Operation(NamedTuple):
     run: Callable[[Any, str, Any], Any]
 
 
+class _Epochs(Sequence[int]):
+    """The epoch of a gate that does not say where it is kept."""
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+
+    def __len__(self) -> int:
+        return 1
+
+    def __getitem__(self, _: Any) -> Any:
+        return self._gate.epoch
+
+
 class Gate(ABC):
     """Decides who a client is, and what it sees. The hook ``access_gate`` provides one.
 
@@ -163,6 +176,11 @@ class Gate(ABC):
     secret: bytes = b""
     rates: Rates | None = None
     origins: tuple[str, ...] = ()
+
+    @property
+    def epochs(self) -> Sequence[int]:
+        """The epoch as the first of a sequence: where it is kept, which is read for each tile."""
+        return _Epochs(self)
 
     @property
     @abstractmethod

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from mastaba_server.access.gate import Gate
-from mastaba_server.messages import Headers
+from mastaba_server.messages import CLIENT, Client, Headers
 
 
 def shown_challenges(challenges: Iterable[str], headers: Mapping[str, Any]) -> tuple[str, ...]:
@@ -43,3 +43,11 @@ def refusal_headers(
     if retry_after is not None:
         found.append(("Retry-After", str(retry_after)))
     return found + list(getattr(error, "headers", ()))
+
+
+def let_wait(error: Exception, environ: Mapping[str, Any]) -> None:
+    """Let the answer to a refused request wait, if the error says so and the transport can."""
+    seconds: float = getattr(error, "delay", 0.0)
+    client: Client | None = environ.get(CLIENT)
+    if seconds > 0 and client is not None:
+        client.delay(seconds)

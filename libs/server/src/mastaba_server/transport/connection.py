@@ -92,6 +92,13 @@ class Owner(Protocol):
     def forget(self, connection: Connection) -> None:
         """Forget a connection that is about to close its socket."""
 
+    def delay(self, connection: Connection, seconds: float) -> bool:
+        """Let the next answer of a connection wait: it sets ``is_delayed`` until that is over.
+
+        Returns:
+            False if too many answers wait: it is sent at once.
+        """
+
     def aside(self, connection: Connection) -> AbstractContextManager[None]:
         """Serve without the calling thread meanwhile: its request takes long."""
 
@@ -127,6 +134,7 @@ class Connection(ABC):
         output: data that does not fit into the socket.
         deadline: time (monotonic clock) at which `expire` must be called.
         closing: the connection is closed after the present response.
+        is_delayed: the present answer waits, and nothing is read meanwhile.
         ending: input is discarded from now on; after the present response, the connection is
             closed as soon as the client has closed its side.
     """
@@ -144,6 +152,7 @@ class Connection(ABC):
         self.output: Pieces = []
         self.deadline = NEVER
         self.closing = False
+        self.is_delayed = False
         self.ending = False
         self._unfinished: Resumable | None = None
         self._is_wide = False
@@ -178,6 +187,9 @@ class Connection(ABC):
         """Do all that can be done now. Connection errors close it and do not propagate."""
         try:
             if self.output:
+                # A client that has sent its end may still read.
+                if self.is_delayed and not self.hangup:
+                    return
                 self._flush()
             reading = self.owner.reading
             while self.open and not self.output:
@@ -239,6 +251,8 @@ class Connection(ABC):
             DisconnectedError: the connection broke.
         """
         self._unfinished = None
+        if self._is_kept(buffers):
+            return
         self._send(buffers, _BEFORE_END if self.closing or self.ending else _DONTWAIT)
         if self.output:
             self._expect_progress()
@@ -254,6 +268,8 @@ class Connection(ABC):
             DisconnectedError: the connection broke.
         """
         self._unfinished = response
+        if self._is_kept(buffers):
+            return
         self._send(buffers)
         if self.output:
             self._expect_progress()
@@ -264,6 +280,7 @@ class Connection(ABC):
         Raises:
             DisconnectedError: the connection broke, or the receiver stalled for too long.
         """
+        self.is_delayed = False
         self._send(buffers)
         if not self.output:
             return
@@ -289,6 +306,14 @@ class Connection(ABC):
         poll.register(self.descriptor, select.POLLRDHUP)
         if poll.poll(0):
             self.hangup = True
+
+    def _is_kept(self, buffers: Pieces) -> bool:
+        """Keep the beginning of an answer that waits; return whether it does."""
+        if self.is_delayed:
+            self.output = buffers
+            self.deadline = NEVER
+            return True
+        return False
 
     def _send(self, buffers: Pieces, flags: int = _DONTWAIT) -> bool:
         """Send what the socket accepts, keep the rest; return whether it accepted anything."""
@@ -319,6 +344,7 @@ class Connection(ABC):
 
     def _flush(self) -> None:
         """Send what was kept; then process the input received meanwhile."""
+        self.is_delayed = False
         while self.output:
             output, self.output = self.output, []
             if not self._send(output):

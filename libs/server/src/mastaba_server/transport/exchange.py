@@ -132,6 +132,14 @@ class Exchange(ABC):
         """Let another thread replace the calling one; see `mastaba_server.messages.Client`."""
         return self.connection.owner.aside(self.connection)
 
+    def delay(self, seconds: float) -> None:
+        """Let the answer wait; see `mastaba_server.messages.Client`."""
+        if not self.connection.owner.delay(self.connection, seconds):
+            self.part()
+
+    def part(self) -> None:  # noqa: B027 - that of a front server goes on
+        """End the connection with this response, if it is that of a single client."""
+
     def start_response(
         self,
         status: str,

@@ -217,6 +217,13 @@ class HTTPConnection(Connection):
             exchange.refusal = status
             self._finish_with(exchange)
 
+    def end_with(self, exchange: HTTPExchange) -> None:
+        """Close the connection after the response to an exchange that is being answered."""
+        exchange.keep = False
+        self._is_last = True
+        self._arriving = None
+        self._ready.clear()
+
     def _finish_with(self, exchange: HTTPExchange) -> None:
         """Answer an exchange, then close the connection."""
         exchange.keep = False
@@ -337,6 +344,9 @@ class HTTPExchange(Exchange):
             return None
         path, _, query = target.decode("latin-1").partition("?")
         return None if "%" in path else (path, query, self.params)
+
+    def part(self) -> None:
+        self.connection.end_with(self)
 
     def environ(self) -> dict[str, Any]:
         target = self.target.decode("latin-1")

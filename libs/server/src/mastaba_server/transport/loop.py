@@ -34,11 +34,14 @@ from mastaba_server.processes.handover import Gate, Handover
 from mastaba_server.processes.signals import STOP_SIGNALS, woken_by
 from mastaba_server.transport.acceptor import Acceptor
 from mastaba_server.transport.connection import NEVER, Connection, Limits
+from mastaba_server.transport.delays import DelayedAnswers
 
 logger = logging.getLogger(__name__)
 
 _READ = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLET
 _WRITE = select.EPOLLOUT | select.EPOLLET
+# While its answer waits, a client can only hang up: what else it sends wakes no thread.
+_DELAYED = select.EPOLLRDHUP | select.EPOLLET
 _HANGUP = select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
 _RETIRE_SIGNAL = signal.SIGUSR1
 # Events that a thread takes at a time if it is the only one.
@@ -136,6 +139,7 @@ class Server:
         # Connections with a deadline.
         self._watched: set[Connection] = set()
         self._next_sweep = 0.0
+        self._delays = DelayedAnswers()
         self._lock = threading.Lock()
         self._here = threading.local()
         self._still_serving = 1
@@ -270,6 +274,12 @@ class Server:
             del self._connections[connection.descriptor]
             self._acceptor.closed()
         self._watched.discard(connection)
+        if connection in self._delays.waiting:
+            self._delays.discard(connection)
+
+    def delay(self, connection: Connection, seconds: float) -> bool:
+        """Let the next answer of a connection wait, unless the server stops; see `Owner.delay`."""
+        return self.draining or self._delays.add(connection, seconds)
 
     # Calls would cost as much as the work for a request.
     def _work(self, awaits_stop: bool = True) -> None:  # noqa: C901, PLR0912
@@ -281,10 +291,11 @@ class Server:
         # A thread must not hold events that another thread could serve.
         batch = _BATCH if self._threads == 1 else 1
         events_left = self._events
+        delayed = self._delays.waiting
         while True:
             if self._active > self._threads:
                 self._park()
-            timeout: float | None = _GLANCE
+            timeout = _GLANCE
             if self.draining:
                 if awaits_stop:
                     awaits_stop = False
@@ -296,9 +307,14 @@ class Server:
             if self._watched:
                 self._sweep()
             try:
+                if delayed:
+                    for connection in self._delays.due(all_of_them=self.draining):
+                        self._serve(connection)
                 if not events_left:
                     # Shared: if this thread steps aside, others take what is left.
-                    events_left.extend(poll(timeout, batch))
+                    events_left.extend(
+                        self._delays.poll(poll, timeout, batch) if delayed else poll(timeout, batch)
+                    )
                     if not events_left and acceptor.accepting:
                         self._welcome(acceptor.take())
                 while events_left:
@@ -307,11 +323,11 @@ class Server:
                     except IndexError:
                         break  # another thread has taken the last one
                     answered, started = self._answered, perf_counter()
-                    connection = connections.get(descriptor)
-                    if connection is not None:
+                    found = connections.get(descriptor)
+                    if found is not None:
                         if events & _HANGUP:
-                            connection.hear_hangup()
-                        self._serve(connection)
+                            found.hear_hangup()
+                        self._serve(found)
                     elif descriptor in acceptor.sources:
                         self._welcome(acceptor.arrived(descriptor))
                     elif descriptor == self._end:
@@ -368,7 +384,9 @@ class Server:
         if connection.idle and (self.retiring or (stopping and connection.answered)):
             self._release(connection)
         if connection.open:
-            wanted = _WRITE if connection.output else _READ
+            wanted = _READ
+            if connection.output:
+                wanted = _DELAYED if connection.is_delayed else _WRITE
             if connection.registered != wanted:
                 self._register(connection, wanted)
             if connection.deadline != NEVER:

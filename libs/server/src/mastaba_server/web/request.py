@@ -5,7 +5,7 @@ from __future__ import annotations
 from io import BytesIO
 from typing import Any, Final
 
-from mastaba_server.errors import RequestTooLargeError
+from mastaba_server.errors import ClientGoneError, RequestTooLargeError
 from mastaba_server.web.text import decode
 
 MAX_BODY: Final = 1024 * 1024
@@ -72,6 +72,7 @@ class Request:
 
         Raises:
             RequestTooLargeError: its declared or actual length exceeds 1 MiB.
+            ClientGoneError: it cannot be read to its end.
         """
         length = self.content_length
         if length is not None and length > MAX_BODY:
@@ -82,10 +83,14 @@ class Request:
         if length is None and not self.environ.get("wsgi.input_terminated"):
             return b""
         # Loaded on first use: most requests have no body.
+        from werkzeug.exceptions import ClientDisconnected
         from werkzeug.wsgi import LimitedStream
 
         limit = MAX_BODY + 1 if length is None else length
-        body = LimitedStream(stream, limit, is_max=True).exhaust()
+        try:
+            body = LimitedStream(stream, limit, is_max=True).exhaust()
+        except ClientDisconnected as error:
+            raise ClientGoneError("the client has hung up") from error
         # Rates read it before the service does, which reports what is wrong with it.
         self.environ["wsgi.input"] = BytesIO(body)
         if len(body) > MAX_BODY:

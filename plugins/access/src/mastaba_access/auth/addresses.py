@@ -51,10 +51,12 @@ def taken_apart(
         if not path.startswith(prefix) or path[len(prefix) : len(prefix) + 1] not in ("", "/"):
             raise _refused()
         path = path[len(prefix) :]
-    try:
-        decoded = unquote_to_bytes(path).decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise _refused() from error
+    decoded = path
+    if "%" in path:
+        try:
+            decoded = unquote_to_bytes(path).decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise _refused() from error
     if not decoded.startswith("/") or "#" in target or is_ambiguous(decoded, path):
         raise _refused()
     segment, decoded = without_segment(decoded, roots)

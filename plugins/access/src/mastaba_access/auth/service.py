@@ -28,7 +28,7 @@ from mastaba_access.identifiers.issuers import issuer_of
 from mastaba_access.identifiers.signed import COOKIE, secrets_of
 from mastaba_access.identifiers.tokens import InvalidScopeError, Token, sign
 from mastaba_access.keystore.record import instant
-from mastaba_server.access.refusals import refusal_headers
+from mastaba_server.access.refusals import let_wait, refusal_headers
 from mastaba_server.log import audit
 from mastaba_server.threads.recent import Recent
 
@@ -202,6 +202,7 @@ class AuthService(Service):
 
     def _refusal(self, error: AccessError | OverloadedError, request: Request) -> Response:
         """Return a refusal in a form that the front server passes on."""
+        let_wait(error, request.environ)
         response = self.error_response(error, request)
         response.headers += refusal_headers(error, response.status, self.site.gate, request.environ)
         if not self._knows_statuses and response.status not in (401, 403):

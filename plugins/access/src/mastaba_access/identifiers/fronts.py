@@ -102,6 +102,8 @@ class Fronts:
         first, second = headers.get(FORWARDED_FOR), headers.get(FORWARDED)
         if (first is None and second is None) or not self._is_trusted(peer):
             return peer
+        if second is None and first and is_ipv4(first):
+            return str(first)
         found = set()
         for number, text in enumerate((first, second)):
             if not text:

@@ -80,6 +80,7 @@ class Lease:
 
     def __init__(self, buckets: Buckets, name: str, rate: float, burst: float) -> None:
         self._buckets = buckets
+        self._clock = buckets.clock
         self._name = name
         self._rate = rate
         self._burst = burst
@@ -94,13 +95,12 @@ class Lease:
         A cost above the burst counts as the burst.
         """
         with self._lock:
-            cost = min(cost, self._burst)
-            now = self._buckets.clock()
+            now = self._clock()
             if cost <= self._left and now < self._ends:
                 self._left -= cost
                 return 0.0
             self._ends = now + LONGEST_LEASE
-            return self._exchange(cost)
+            return self._exchange(min(cost, self._burst))
 
     def give(self, cost: float) -> None:
         """Give back a cost that was taken just now."""

@@ -126,6 +126,8 @@ class SpentRates:
             if len(limited.kept) >= _MOST_KEPT:
                 limited.kept.clear()
             limited.kept[key] = sources
+        if len(sources) == 1 and (lease := sources[0].lease) is not None:
+            return not lease.take(1)
         return not sources or self._take(sources, limited, headers, 1) is None
 
     def give_back(self, *, is_last: bool = False) -> None:
