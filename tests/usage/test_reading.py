@@ -106,6 +106,13 @@ def rows(directory: str) -> Rows:
     return list(database.sums("0000-00-00", "9999-99-99", columns))
 
 
+def test_what_adds_up_runs_on_while_nothing_changes(site: Site) -> None:
+    """The supervisor asks each second, and replaces processes whose functions are others."""
+    service = site.services["usage"]
+    assert len(service.companions()) == 1
+    assert service.companions() == service.companions()
+
+
 def test_a_map_counts_once_and_uses_each_of_its_layers(counted: Callable[..., Rows]) -> None:
     found = counted("/wms?SERVICE=WMS&REQUEST=GetMap&LAYERS=RGB_PNG,nowhere,RGB_PNG", status=400)
     assert [(row["layer"], row["hits"], row["bytes"], row["uses"]) for row in found] == [
