@@ -84,6 +84,7 @@ class Tileserver(Facade):
         self.context.queries.check_count(len(points))
         longitudes, latitudes, zooms = _coordinates(points)
         heights = np.full(len(points), np.nan)
+        budget = self.context.queries.budget()
         # One read for each zoom: the level depends on it.
         for zoom in sorted(set(zooms)):
             here = np.array([number for number, other in enumerate(zooms) if other == zoom])
@@ -91,7 +92,8 @@ class Tileserver(Facade):
             options = SamplingOptions(
                 dataset.interpolation, _metres(self._zoom(dataset, zoom), float(y.mean()))
             )
-            heights[here] = self.context.queries.points(dataset, x, y, WGS84, options).heights
+            found = self.context.queries.points(dataset, x, y, WGS84, options, budget)
+            heights[here] = found.heights
         return json_response(request, rounded(heights, self.context.settings.decimals))
 
     def _zoom(self, dataset: Dataset, zoom: int) -> int:
