@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
@@ -169,6 +170,12 @@ def _remove(
     # an earlier one. The start of the names of their documents represents an empty root then.
     own = (f"{name}_{one.number}" for one in gone if one.number > 1)
     roots = list(dict.fromkeys([*read_roots(store, name), *(one.root for one in gone), *own]))
+    for root in roots:
+        # All that is below it, and not needed, will be removed.
+        if re.fullmatch(rf"{re.escape(name)}(_[0-9]+)?", str(root)) is None:
+            raise VerificationError(
+                f"{name}.versions.json is damaged: {root!r} is no root of this pyramid; remove it"
+            )
     needed = _needed(store, name, kept) if roots else set()
     history.write(store, name)
     if not roots:
