@@ -351,8 +351,7 @@ class GuardedTileTable(TileTable):
         return response
 
     def _find_main(self, path: str) -> tuple[Service | None, str]:
-        segments = path.split("/")
-        # Clients choose the number of segments, and each root has all before its last one.
+        segments = path.split("/")  # as many as a client chooses
         for depth in self._application.depths:
             root = "/".join(segments[: depth + 1])
             if root in self._virtual:
