@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import random
 import signal
+import sqlite3
 import struct
+import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +21,7 @@ from mastaba.errors import AccessError, ConfigurationError, UnknownCredentialErr
 from mastaba_access.gate import RulesGate
 from mastaba_access.keystore.form import new_id, new_key
 from mastaba_access.rates import buckets as buckets_module
+from mastaba_access.rates import quotas as quotas_module
 from mastaba_access.rates.buckets import Buckets, Lease
 from mastaba_access.rates.quotas import Quotas, period_at
 
@@ -218,6 +222,22 @@ def test_a_database_that_fails_refuses_nobody(
     assert len(caplog.records) == 1
     with pytest.raises(OSError, match="file is not a database"):
         Quotas(str(file))
+
+
+def test_a_database_that_others_hold_does_not_hold_up_each_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quotas_module, "_PATIENCE", 0)
+    file = tmp_path / "q.sqlite"
+    lease = Quotas(str(file), Clock()).lease("a", 10, "day")
+    with closing(sqlite3.connect(file, isolation_level=None)) as holder:
+        holder.execute("BEGIN IMMEDIATE")
+        assert lease.take(5) == 0
+    # Nobody holds it any more, but it is not asked again for a while.
+    assert [lease.take(5) for _ in range(5)] == [0] * 5
+    later = time.monotonic() + 11
+    monkeypatch.setattr(quotas_module.time, "monotonic", lambda: later)
+    assert [lease.take(5) > 0 for _ in range(3)] == [False, False, True]
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,8 @@ from tests.build.test_updates import FIRST, OPTIONS, SIDE, write_sheet
 from tests.fork_server import ForkServer
 
 from mastaba.api.catalogue import digest_of
-from mastaba_build.errors import LockedError, OutputError, PlanError
+from mastaba.commands.main import main
+from mastaba_build.errors import LockedError, OutputError, PlanError, VerificationError
 from mastaba_build.output.destination import Destination
 from mastaba_build.output.history import History, Note
 from mastaba_build.output.lock import locked
@@ -274,6 +275,32 @@ def test_prune_keeps_what_is_pinned_or_was_published_lately(
     assert document(tmp_path, "map.history.json")["versions"]["2"]["state"] == "withdrawn"
     assert not (tmp_path / "out/map_2.json").exists()
     assert read_payloads(descriptor) == payloads[4]
+
+
+def test_damaged_documents_remove_nothing_and_are_reported(
+    few: Path,
+    tmp_path: Path,
+    plan_of: PlanOf,
+    build_of: Build,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    build_of(few, **CHEAP)
+    store = store_of(tmp_path)
+    write_sheet(few, 0, seed=1)
+    updated(plan_of(few, **CHEAP))
+    victim = tmp_path / "victim/file"
+    victim.parent.mkdir()
+    victim.touch()
+    listed = document(tmp_path, "map.versions.json")
+    for root in ("../victim", "..", "", "other", 5):
+        (tmp_path / "out/map.versions.json").write_text(json.dumps(listed | {"roots": [root]}))
+        with pytest.raises(VerificationError, match=r"map\.versions\.json is damaged"):
+            prune(store, "map", 1, linked_days=0)
+    assert victim.exists()
+    (tmp_path / "out/map.versions.json").write_text(json.dumps(listed))
+    (tmp_path / "out/map.pins.json").write_text("[" * 200_000)
+    assert main(["pyramid", "log", "map", "--output", str(tmp_path / "out")]) == 4
+    assert "nested too deeply" in capsys.readouterr().err
 
 
 def test_a_join_pins_its_sources(

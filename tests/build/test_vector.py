@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import sqlite3
 import subprocess
 import zlib
@@ -21,10 +22,11 @@ from werkzeug.test import Client
 from mastaba.wsgi import create_application
 from mastaba_build.commands.server import write_server
 from mastaba_build.config.configuration import configuration_of
-from mastaba_build.errors import PlanError
+from mastaba_build.errors import PlanError, SourceError
 from mastaba_build.plan.plan import Plan
 from mastaba_build.vector import features as features_module
 from mastaba_build.vector.formats import is_features
+from mastaba_build.vector.pmtiles import PMTiles
 from mastaba_build.work.build import build
 from mastaba_build.work.plans import plan_of
 from mastaba_build.work.reports import Reports
@@ -485,6 +487,18 @@ def test_an_archive_that_changes_is_named(
     errors = StringIO()
     assert not build(plan, Reports(StringIO(), errors))
     assert "map.mbtiles: has changed since the start" in errors.getvalue()
+
+
+def test_an_archive_that_becomes_shorter_is_named(tiles: Tiles, tmp_path: Path) -> None:
+    """A page of a mapped file that does not exist any more would end the process."""
+    source = write_pmtiles(tmp_path / "map.pmtiles", tiles, metadata())
+    archive = PMTiles(source)
+    (first, *_) = archive.all_tiles()
+    assert first.data
+    os.truncate(source, 200)
+    with pytest.raises(SourceError, match=r"map\.pmtiles: is truncated"):
+        list(archive.all_tiles())
+    archive.close()
 
 
 def test_images_in_mbtiles_are_read_by_gdal(tmp_path: Path, plan_for: Callable[..., Plan]) -> None:

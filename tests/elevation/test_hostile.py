@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import random
 import resource
+import tracemalloc
 from typing import Any
 
 import pytest
-from tests.elevation.conftest import post
+from tests.elevation.conftest import Open, post
 from werkzeug.test import Client
 
 MIB = 1024 * 1024
@@ -117,6 +118,46 @@ def test_hostile_bodies_are_answered_in_bounded_memory(warm: Client) -> None:
             assert response.content_type.partition(";")[0] in ("application/json", "text/plain")
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     assert (after - before) * 1024 < 256 * MIB
+
+
+@pytest.mark.parametrize(
+    "coordinates", [["x" * 5000, *[""] * 5000], [[1, 2], ["x" * 5000, 3], *[[4, 5]] * 2500]]
+)
+def test_texts_among_coordinates_take_no_memory(warm: Client, coordinates: list[Any]) -> None:
+    """An array of texts has the length of the longest one for each: here 100 MB."""
+    tracemalloc.start()
+    try:
+        response = post(warm, f"{NATIVE}/points", geometry("MultiPoint", coordinates))
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert response.status_code == 400
+    assert most < 8 * MIB
+
+
+def test_a_geometry_has_a_limit_of_parts(client: Client) -> None:
+    ring = [[1, 2], [3, 4], [5, 2], [1, 2]]
+    response = post(client, f"{NATIVE}/statistics", geometry("MultiPolygon", [[ring]] * 10_001))
+    assert response.status_code == 413
+    text = ",".join(["((1 2,3 4,5 2,1 2))"] * 10_001)
+    response = post(client, f"{BASE}/area", {"coords": f"MULTIPOLYGON({text})"})
+    assert response.status_code == 413
+
+
+def test_locations_are_counted_before_they_are_read(client: Client) -> None:
+    for locations in ("x,y|" * 6000, "enc:" + "!" * 80_000):
+        response = post(client, "/elevation/v1/world", {"locations": locations})
+        assert response.status_code == 400
+        assert b"more than" in response.data
+
+
+def test_points_of_several_zooms_share_the_limit_of_tiles(open_with: Open) -> None:
+    points = [{"lon": 20.5, "lat": 10.25, "z": zoom} for zoom in (25, 0)]
+    for most, status in ((8, 200), (1, 413)):
+        client = open_with({"limits": {"tiles": most}, "facades": {"tileserver": True}})
+        for some, expected in ((points[:1], 200), (points[1:], 200), (points, status)):
+            response = post(client, "/elevation/data/world/elevation", {"points": some})
+            assert response.status_code == expected
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -127,6 +128,7 @@ def test_outside_selects_nothing() -> None:
     [
         {"bbox": [0.0, 10.0, 10.0, 0.0]},
         {"bbox": [5000.0, 0.0, 6000.0, 10.0]},
+        {"bbox": [10**400, 0.0, 6000.0, 10.0]},
         {"bbox": [10.0, 0.0, 0.0, 10.0], "crs": "EPSG:3857"},
         {"bbox": [0.0, 0.0, 1.0, 1.0], "crs": "EPSG:999999"},
         {"area": {"type": "Point", "coordinates": [0, 0]}},
@@ -214,3 +216,16 @@ def test_a_box_in_a_projected_crs_around_a_pole_or_across_the_antimeridian() -> 
     same = area({"bbox": [-2e7, 0, 3e7, 1], "crs": "EPSG:3857"})
     assert same is not None
     assert same.boxes == (BoundingBox(-2e7, 0, 3e7, 1),)
+
+
+@pytest.mark.parametrize("inputs", [{"levels": [1] * 20_000}, {"bbox": [""] * 20_000}])
+def test_many_wrong_elements_take_little_memory(inputs: dict[str, Any]) -> None:
+    """An error of each of them would take 1 kB."""
+    tracemalloc.start()
+    try:
+        with pytest.raises(InvalidRequestError, match=next(iter(inputs))):
+            ExportRequest.from_inputs({"layer": "a", **inputs})
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 1024**2

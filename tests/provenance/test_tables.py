@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import random
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.tiny import tiny_installation
 
 from mastaba.api.catalogue import BoundingBox
 from mastaba.api.storages import ResourcePath
+from mastaba.commands.main import main
 from mastaba_provenance import tables
 from mastaba_provenance.tables import SourceTable, SourceTables, box_of
 
@@ -81,3 +84,21 @@ def test_rows_near_boxes_are_those_whose_boxes_meet_them() -> None:
 
 def test_a_table_without_sources_has_none_near() -> None:
     assert list(table_of([]).near([BoundingBox(-180, -90, 180, 90)])) == []
+
+
+@pytest.mark.parametrize("text", ["", '{"sources": [', "[]", "1", '{"sources": [{}]}', "[" * 9999])
+def test_a_damaged_table_is_found_by_check(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    server_json = tiny_installation(tmp_path)
+    services = tmp_path / "services.json"
+    section = {"enabled": True, "endpoint_uri": "http://localhost/p", "root_path": "/p"}
+    services.write_text(json.dumps(json.loads(services.read_text()) | {"provenance": section}))
+    table = tmp_path / "a.sources.json"
+    table.write_text(text)
+    layer = next((tmp_path / "layers").glob("RGB_PNG.json"))
+    layer.write_text(json.dumps(json.loads(layer.read_text()) | {"provenance": str(table)}))
+    assert main(["check", "-f", str(server_json)]) == 1
+    shown = capsys.readouterr().out
+    assert "layer RGB_PNG: $.provenance" in shown
+    assert "the table of sources cannot be used" in shown

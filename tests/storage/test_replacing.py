@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import resource
+import signal
 import stat
 from pathlib import Path
 
 import pytest
 
 from mastaba.api.storages import replaced_file
+from mastaba_storage.replacing import write_whole
 
 
 def test_readers_see_the_former_file_until_the_new_one_is_complete(tmp_path: Path) -> None:
@@ -62,3 +65,38 @@ def test_a_relative_path_is_one_of_the_working_directory(
 def test_a_missing_directory_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError), replaced_file(str(tmp_path / "none" / "a")):
         pass
+
+
+def test_files_of_commands_are_whole_and_have_usual_permissions(tmp_path: Path) -> None:
+    path, link = tmp_path / "a", tmp_path / "link"
+    link.symlink_to("a")
+    before = os.umask(0o027)
+    try:
+        write_whole(str(link), b"one")
+        assert stat.S_IMODE(path.stat().st_mode) == 0o640
+        path.chmod(0o644)
+        write_whole(str(path), b"two")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644
+    assert link.is_symlink()
+    assert link.read_bytes() == b"two"
+    write_whole(os.devnull, b"three")
+    assert sorted(os.listdir(tmp_path)) == ["a", "link"]
+
+
+def test_a_full_disk_leaves_the_former_file(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    write_whole(str(path), b"former")
+    pid = os.fork()
+    if pid == 0:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+        try:
+            write_whole(str(path), bytes(5000))
+        except OSError:
+            os._exit(0)
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert path.read_bytes() == b"former"
+    assert os.listdir(tmp_path) == ["a"]

@@ -239,10 +239,24 @@ def test_bad_lines_are_counted_and_stop_nothing(
     bad = ["\n", "x" * 200_000 + "\n", '1 - - [x] "GET / HTTP/1.1" 200 1\n']
     bad += [line("relative"), line(TILE, time="99/Nov/2026:21:18:26 +0000")]
     bad += [line(TILE, time="24/Xyz/2026:21:18:26 +0000")]
+    bad += [line(TILE, time="01/Jan/0001:00:18:26 +0100"), line(TILE, size=10**20)]
+    bad += [line(TILE, time="31/Dec/9999:23:18:26 -0100")]
     text = "".join([*bad, line(TILE), line(f"/tms/{'%ff' * 50}/~x?%zz&&=&a=%")])
     found = imported(tmp_path / "log", text, counter, database)
     assert (found.lines, found.bad) == (2, len(bad))
     assert sum(hits for hits, _ in sums(database, "service").values()) == 2
+
+
+@pytest.mark.parametrize("size", ["9" * 20, "-5", "1.5", "x"])
+def test_sizes_of_cloudfront_are_numbers(
+    tmp_path: Path, counter: LogCounter, database: Database, size: str
+) -> None:
+    names = "date sc-bytes c-ip cs-method cs-uri-stem sc-status cs-uri-query"
+    rows = [["2026-11-24", one, "192.0.2.1", "GET", TILE, "200", "-"] for one in (size, "7")]
+    text = "".join([f"#Fields: {names}\n", *("\t".join(row) + "\n" for row in rows)])
+    found = imported(tmp_path / "log", text, counter, database, "cloudfront")
+    assert (found.lines, found.bad) == (1, 1)
+    assert sums(database, "service") == {("tms",): (1, 7)}
 
 
 def test_a_file_counts_once_and_what_is_added_counts(

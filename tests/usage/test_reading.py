@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
+from types import FrameType
 from typing import Any, NamedTuple
 
 import pytest
@@ -106,6 +108,13 @@ def rows(directory: str) -> Rows:
     roll_up(Path(directory), database)
     columns = ("service", "virtual", "layer", "level", "ability", "key", "label", "status")
     return list(database.sums("0000-00-00", "9999-99-99", columns))
+
+
+def test_what_adds_up_runs_on_while_nothing_changes(site: Site) -> None:
+    """The supervisor asks each second, and replaces processes whose functions are others."""
+    service = site.services["usage"]
+    assert len(service.companions()) == 1
+    assert service.companions() == service.companions()
 
 
 def test_a_map_counts_once_and_uses_each_of_its_layers(counted: Callable[..., Rows]) -> None:
@@ -483,6 +492,24 @@ def test_tiles_of_the_table_come_with_their_place(server_json: Path, site: Site)
     roll_up(directory, database)
     (block,) = database.blocks("0000-00-00", "9999-99-99", "RGB_JPG")
     assert block == ("3", 0, 0, 10)
+
+
+@pytest.mark.parametrize("segment", ["/", "/a", "/tms"])
+def test_long_paths_are_looked_up_in_few_steps(segment: str, server_json: Path) -> None:
+    """Clients choose the number of segments: the work must not grow with its square."""
+    application = create_application(str(server_json))
+    joined: list[str] = []
+
+    def note(frame: FrameType, event: str, called: Any) -> None:
+        if event == "c_call" and called.__name__ == "join":
+            joined.append(frame.f_code.co_name)
+
+    sys.setprofile(note)
+    try:
+        application.stored_tile(segment * 3000, "", {})
+    finally:
+        sys.setprofile(None)
+    assert len(joined) < 50
 
 
 def test_the_last_day_is_shown_by_five_minutes(

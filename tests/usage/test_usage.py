@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import os
 import random
 import signal
 import sqlite3
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +154,62 @@ def test_cells_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert any(cell.layer == OTHER and cell.key.startswith("k") for cell in found)
     assert Cell("wms", layer=OTHER, key=OTHER) in found
     assert file.is_full
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """Return the folder of a file system of 1 MiB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.mount(b"tmpfs", os.fsencode(folder), b"tmpfs", 0, b"size=1m"):
+        pytest.skip(f"no file system can be mounted here: {os.strerror(ctypes.get_errno())}")
+    try:
+        yield folder
+    finally:
+        libc.umount2(os.fsencode(folder), 2)
+
+
+def test_a_full_disk_ends_no_process(small_disk: Path) -> None:
+    """To write a page of a mapped file that the disk has no room for would be SIGBUS."""
+    pid = os.fork()
+    if pid == 0:
+        file = CellFile(small_disk, DAY)
+        (small_disk / "filler").write_bytes(bytes(600_000))
+        for number in range(5000):
+            file.add(file.number(Cell("wms", layer=f"L{number}")), 1)
+        os._exit(0 if file.is_full else 3)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    (path,) = small_disk.glob("*.cells")
+    found = dict(read_cells(path))
+    assert sum(counts.hits for counts in found.values()) == 5000
+    assert found[Cell(OTHER)].hits
+    with contextlib.suppress(OSError), (small_disk / "filler").open("ab", buffering=0) as filler:
+        while filler.write(bytes(4096)):
+            pass
+    assert process.Counters(small_disk).file() is None
+    assert [one.name for one in small_disk.iterdir() if one.suffix == ".part"] == []
+
+
+def test_a_damaged_database_is_reported(tmp_path: Path, database: Database) -> None:
+    count(tmp_path, *((Cell("wms", layer=f"L{number}"), 1) for number in range(500)))
+    roll_up(tmp_path, database)
+    with sqlite3.connect(database.path) as opened:
+        opened.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    data = bytearray(database.path.read_bytes())
+    # All pages but the first one, which says what the file is and which tables it has.
+    data[8192:] = b"\xff" * (len(data) - 8192)
+    database.path.write_bytes(data)
+    for call in (
+        lambda: database.forget("one"),
+        lambda: database.retire(DAY, 0),
+        database.logs,
+        lambda: database.blocks(*EVER, "L1"),
+        lambda: sums(database, "layer"),
+        lambda: roll_up(tmp_path, database),
+    ):
+        with pytest.raises(UsageError, match="cannot be used"):
+            call()
 
 
 def test_counters_are_written_to_the_disk_while_they_are_open(

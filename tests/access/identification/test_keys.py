@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import threading
 import time
 import zlib
 from dataclasses import replace
@@ -17,8 +18,13 @@ from tests.access.identification.conftest import Credentials
 from mastaba.api.access import Form, Shown
 from mastaba.errors import ConfigurationError, OverloadedError, UnknownCredentialError
 from mastaba_access.identifiers.keys import KeyIdentifier
-from mastaba_access.keystore.errors import InvalidKeyRecordError, KeyStoreError
+from mastaba_access.keystore.errors import (
+    InvalidKeyRecordError,
+    KeyStoreError,
+    RevokedKeyError,
+)
 from mastaba_access.keystore.form import digest_of_key, id_of, new_id, new_key
+from mastaba_access.keystore.management import create_key, revoke_key, rotate_key
 from mastaba_access.keystore.opening import open_keys
 from mastaba_access.keystore.record import KeySecret, duration_of, record_from, seconds_of
 
@@ -225,6 +231,51 @@ def test_files_are_stores(tmp_path: Path, name: str) -> None:
     assert reader.has_changed()
     (event,) = reader.new_events()
     assert (event.key, event.what) == (key[3:11], "revoked")
+
+
+@pytest.mark.parametrize("name", ["keys.json", "keys/", "keys.sqlite"])
+def test_stores_that_change_at_the_same_time_lose_no_key(tmp_path: Path, name: str) -> None:
+    path = f"{tmp_path}/{name}"
+    create_key(open_keys(path, create=True), {})
+    stores = [open_keys(path) for _ in range(3)]
+    made = [create_key(store, {})[1].id for store in stores * 2]
+    revoke_key(stores[0], made[-1])
+    rotate_key(stores[1], made[0], "0s")
+    with pytest.raises(RevokedKeyError):
+        rotate_key(stores[2], made[-1], "0s")
+    found = {record.id: record for record in open_keys(path).records()}
+    assert found.keys() > {*made}
+    assert [key for key, record in found.items() if record.revoked is not None] == [made[-1]]
+
+
+@pytest.mark.parametrize("name", ["keys.json", "keys/", "keys.sqlite"])
+def test_what_changes_a_key_waits_for_others(tmp_path: Path, name: str) -> None:
+    path = f"{tmp_path}/{name}"
+    one, other = open_keys(path, create=True), open_keys(path, create=True)
+    _, record = create_key(one, {})
+    with one.changing():
+        found = one.find(record.id)
+        thread = threading.Thread(target=revoke_key, args=(other, record.id))
+        thread.start()
+        assert found is not None
+        one.save([replace(found, label="A")], "changed")
+    thread.join()
+    after = open_keys(path).find(record.id)
+    assert after is not None
+    assert after.revoked is not None
+    assert after.label == "A"
+
+
+@pytest.mark.parametrize("damage", ['{"keys": [', ""])
+def test_a_damaged_file_is_not_replaced(tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "keys.json"
+    store = open_keys(str(path), create=True)
+    _, record = create_key(store, {})
+    path.write_text(damage)
+    for change in (lambda: create_key(store, {}), lambda: revoke_key(store, record.id)):
+        with pytest.raises(KeyStoreError):
+            change()
+    assert path.read_text() == damage
 
 
 def test_a_mounted_secret_is_a_store(tmp_path: Path) -> None:

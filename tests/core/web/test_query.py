@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import random
+import tracemalloc
+from urllib.parse import unquote_plus
+
 import pytest
 
 from mastaba_server.web.request import Request, parse_query
@@ -90,3 +94,25 @@ def test_client_text_is_echoed_without_control_characters() -> None:
 def test_media_type_of_a_body_is_without_parameters(header: str | None, media_type: str) -> None:
     environ = {} if header is None else {"CONTENT_TYPE": header}
     assert Request("POST", "", "", environ).media_type == media_type
+
+
+def test_long_texts_are_decoded_as_short_ones() -> None:
+    dice = random.Random(5)
+    words = ["%", "%4", "%41", "%c3%a9", "%C3", "%e2%82", "%ff", "a", "é", "€", "+", "%2B", "%zz"]
+    for _ in range(200):
+        text = "".join(dice.choices([*words, "%ED%A0%80", "%80", "%00", "%%41", "&"], k=3000))
+        assert len(text) > 4096
+        sent = text.encode().decode("latin-1")
+        assert decode(sent) == unquote_plus(text)
+
+
+@pytest.mark.parametrize("part", ["%", "%41", "a%", "%41a", "é%"])
+def test_long_texts_take_little_memory(part: str) -> None:
+    text = part * (1024**2 // len(part))
+    tracemalloc.start()
+    try:
+        decode(text)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 10 * 1024**2

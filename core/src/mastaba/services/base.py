@@ -254,7 +254,7 @@ class Service(ABC):
     def companions(self) -> Sequence[Callable[[], None]]:
         """Return functions that run beside the workers, each in a process, until SIGTERM arrives.
 
-        After each change of the site, those of the new instance follow.
+        Asked each second: functions that do not equal (``==``) those before take their place.
         """
         return ()
 

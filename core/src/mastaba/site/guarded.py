@@ -52,7 +52,7 @@ class GuardedApplication:
             for root in (one.root_path, *(item.root_path for item in one.services.values()))
         }
         self.roots = site.roots
-        self._depths = sorted({path.count("/") for path in self.roots}, reverse=True)
+        self.depths = sorted({path.count("/") for path in self.roots}, reverse=True)
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
         path = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
@@ -74,7 +74,7 @@ class GuardedApplication:
         """Return the virtual service that answers a path; empty for the main services."""
         if self._virtual:
             segments = path.split("/")
-            for depth in self._depths:
+            for depth in self.depths:
                 root = "/".join(segments[: depth + 1])
                 if root in self.roots:
                     return self._virtual.get(root, "")
@@ -351,9 +351,9 @@ class GuardedTileTable(TileTable):
         return response
 
     def _find_main(self, path: str) -> tuple[Service | None, str]:
-        segments = path.split("/")
-        for end in range(len(segments), 0, -1):
-            root = "/".join(segments[:end])
+        segments = path.split("/")  # as many as a client chooses
+        for depth in self._application.depths:
+            root = "/".join(segments[: depth + 1])
             if root in self._virtual:
                 main, _ = self._virtual[root]
                 service, _ = self._main.find(main)

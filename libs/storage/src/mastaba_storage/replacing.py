@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -30,3 +31,27 @@ def replaced_file(path: str) -> Iterator[BinaryIO]:
         with suppress(OSError):
             os.unlink(temporary)
         raise
+
+
+def write_whole(path: str, data: bytes) -> None:
+    """Write a file of a command: with the usual permissions, whole or not at all.
+
+    Links are followed. Pipes and devices are written as they are.
+
+    Raises:
+        OSError: it cannot be written; the former file stays.
+    """
+    path = os.path.realpath(path)
+    if os.path.exists(path) and not os.path.isfile(path):
+        with open(path, "wb") as stream:
+            stream.write(data)
+        return
+    try:
+        mode = stat.S_IMODE(os.stat(path).st_mode)
+    except FileNotFoundError:
+        mask = os.umask(0)
+        os.umask(mask)
+        mode = 0o666 & ~mask
+    with replaced_file(path) as stream:
+        stream.write(data)
+        os.fchmod(stream.fileno(), mode)

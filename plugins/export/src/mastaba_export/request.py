@@ -39,6 +39,8 @@ _ONLY: Final = {
     "dedup": frozenset({"pmtiles", "mbtiles"}),
 }
 """Inputs that only some formats have."""
+_MOST: Final = 64
+"""Elements of a list; no input may have more."""
 _LONGEST_MESSAGE: Final = 500
 
 
@@ -77,7 +79,12 @@ class ExportRequest:
         Raises:
             InvalidRequestError: inputs are wrong, or exclude each other; the message names all.
         """
-        errors = list(Draft202012Validator(export_schema()).iter_errors(dict(inputs)))
+        # Each element of a list that is too long could have an error of its own.
+        checked = {
+            key: value[: _MOST + 1] if isinstance(value, list) else value
+            for key, value in inputs.items()
+        }
+        errors = list(Draft202012Validator(export_schema()).iter_errors(checked))
         if errors:
             places = ["/".join(map(str, error.instance_path)) for error in errors]
             texts = [
@@ -122,7 +129,7 @@ class ExportRequest:
     def _check(self) -> None:
         if self.bbox is not None and self.area is not None:
             raise InvalidRequestError("bbox and area exclude each other", "area")
-        if self.bbox is not None and not all(map(math.isfinite, self.bbox)):
+        if self.bbox is not None and not all(map(_is_finite, self.bbox)):
             raise InvalidRequestError("bbox: a coordinate is not a finite number", "bbox")
         if self.levels and self.zoom is not None:
             raise InvalidRequestError("levels and zoom exclude each other", "zoom")
@@ -141,6 +148,13 @@ class ExportRequest:
             raise InvalidRequestError(
                 f"{self.format} contains what is stored; remove style, tms and tile_format", "style"
             )
+
+
+def _is_finite(number: float) -> bool:
+    try:
+        return math.isfinite(number)
+    except OverflowError:  # an integer of hundreds of digits
+        return False
 
 
 @cache

@@ -9,9 +9,10 @@ from urllib.parse import quote
 import numpy as np
 
 from mastaba.api.catalogue import WGS84
+from mastaba.api.documents import Fault, Severity
 from mastaba.api.services import Service
 from mastaba.api.web import printable, problem
-from mastaba.errors import UnknownNameError, UnknownPathError, public_message
+from mastaba.errors import MastabaError, UnknownNameError, UnknownPathError, public_message
 from mastaba_ows.errors import MethodNotAllowedError, status_of
 from mastaba_ows.links import link
 from mastaba_ows.offers import zooms
@@ -138,6 +139,16 @@ class ProvenanceService(Service):
             "sources.csv": self._sources,
             "attribution.json": self._attribution,
         }
+
+    def findings(self) -> Iterator[Fault]:
+        """Return which tables cannot be used, for ``mastaba check``."""
+        for layer in self._layers.values():
+            try:
+                self.tables.checked(layer, self.site.catalogue)
+            except (MastabaError, ValueError) as error:
+                reason = f"the table of sources cannot be used: {error}"
+                remedy = "write it again with mastaba pyramid provenance, or set the key to false"
+                yield Fault(Severity.ERROR, f"layer {layer.id}", f"$.{KEY}", reason, remedy)
 
     def cost(self, request: Request) -> int:
         if request.method == "POST":

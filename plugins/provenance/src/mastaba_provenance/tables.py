@@ -82,6 +82,19 @@ class SourceTables:
             OverloadedError: it cannot be used.
             StorageError: it cannot be read.
         """
+        try:
+            found = self.checked(layer, catalogue)
+        except ValueError as error:
+            # Each map reads it again.
+            if layer.key not in self._failing:
+                self._failing.add(layer.key)
+                logger.error("the table of sources of %s cannot be used: %s", layer.key, error)
+            raise OverloadedError("the sources cannot be read at the moment") from None
+        self._failing.discard(layer.key)
+        return found
+
+    def checked(self, layer: Layer, catalogue: Catalogue) -> SourceTable | None:
+        """Return the table of a layer as `table_of`, but raise ValueError if it cannot be used."""
         own = layer.own.get(KEY)
         if own is False:
             return None
@@ -96,13 +109,8 @@ class SourceTables:
         if known is None:
             try:
                 found = _read(key[0], paths, catalogue.storages)
-            except (ValueError, KeyError, TypeError, RecursionError) as error:
-                # Each map reads it again.
-                if layer.key not in self._failing:
-                    self._failing.add(layer.key)
-                    logger.error("the table of sources of %s cannot be used: %s", layer.key, error)
-                raise OverloadedError("the sources cannot be read at the moment") from None
-            self._failing.discard(layer.key)
+            except (KeyError, TypeError, RecursionError) as error:
+                raise ValueError(f"{type(error).__name__}: {error}") from error
             known = self._known.add(key, (found,), 0 if found is None else found.size)
         return known[0]
 

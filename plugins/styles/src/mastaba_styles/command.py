@@ -46,6 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     if find_spec("fontTools") is None:
         return failed("install mastaba-styles[fonts], which reads font files", name=_NAME)
+    from mastaba_storage.replacing import write_whole
     from mastaba_styles.fonts import made_ranges
 
     try:
@@ -55,7 +56,8 @@ def run(arguments: argparse.Namespace) -> int:
                 folder = arguments.to / name.replace("/", "_").replace(",", "_").lstrip(".")
                 folder.mkdir(parents=True, exist_ok=True)
                 for first, data in ranges.items():
-                    (folder / f"{first}-{first + 255}.pbf").write_bytes(data)
+                    # A server may read it meanwhile.
+                    write_whole(str(folder / f"{first}-{first + 255}.pbf"), data)
                 print(escaped(f"{folder}: {len(ranges)} ranges"))
     except (OSError, ValueError, StorageError) as error:
         return failed(error, name=_NAME)

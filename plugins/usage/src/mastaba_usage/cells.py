@@ -12,6 +12,7 @@ last one, and its cell is empty.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import mmap
@@ -39,6 +40,12 @@ _COUNTERS: Final = MOST_CELLS * 8 * _WORDS
 _DIRECTORY: Final = 8 * 1024**2
 _SIZE: Final = _HEADER + _COUNTERS + _DIRECTORY
 _ENTRY: Final = struct.Struct("<II")
+_PLACES: Final = ((0, _HEADER + _COUNTERS), (_HEADER + _COUNTERS, _SIZE))
+"""Begin and end of what grows: the counters, with the header, and the directory."""
+_STEP: Final = 64 * 1024
+"""Bytes by which each of them grows."""
+_WITHOUT: Final = (errno.EOPNOTSUPP, errno.EINVAL)
+"""Errors of file systems that cannot reserve room."""
 _KEPT: Final = 4096
 """Cells that are left for names without layers."""
 _LONGEST: Final = 100
@@ -88,7 +95,7 @@ class Counts(NamedTuple):
 class CellFile:
     """The counters of this process for one day. Its methods may be called in several threads.
 
-    A lock on the file shows that its process lives.
+    A lock on the file shows that its process lives. On a full disk, there are no further cells.
 
     Args:
         directory: of all files.
@@ -97,6 +104,9 @@ class CellFile:
 
     Attributes:
         is_full: whether a cell was replaced by one of `OTHER`.
+
+    Raises:
+        OSError: the file cannot be made.
     """
 
     def __init__(self, directory: Path, day: str, suffix: str = SUFFIX) -> None:
@@ -105,6 +115,7 @@ class CellFile:
         self._lock = threading.Lock()
         self._numbers: dict[Cell, int] = {}
         self._end = 0
+        self._reserved = [begin for begin, _ in _PLACES]
         self.is_full = False
         # Under another name first, so that nobody reads it before it is locked.
         path = directory / f"{day}-{self.pid}-{secrets.token_hex(6)}{suffix}"
@@ -113,6 +124,8 @@ class CellFile:
         try:
             fcntl.flock(self._fd, fcntl.LOCK_SH)
             os.ftruncate(self._fd, _SIZE)
+            for place, (begin, _) in enumerate(_PLACES):
+                self._reserve(place, begin + 1)
             self._map = mmap.mmap(self._fd, _SIZE)
             self._map[: len(_MAGIC)] = _MAGIC
             part.rename(path)
@@ -185,16 +198,38 @@ class CellFile:
             return 0
         name = json.dumps([part[:_LONGEST] for part in cell]).encode()
         length = _ENTRY.size + len(name)
-        if self._end + length > _DIRECTORY:
+        start = _HEADER + _COUNTERS + self._end
+        try:
+            if self._end + length > _DIRECTORY:
+                raise OSError(errno.ENOSPC, "the directory is full")
+            self._reserve(0, _HEADER + (count + 1) * _WORDS * 8)
+            self._reserve(1, start + length)
+        except OSError:
             self.is_full = True
             return 0
-        start = _HEADER + _COUNTERS + self._end
         self._map[start + _ENTRY.size : start + length] = name
         # Last, so that a reader sees whole names only.
         self._map[start : start + _ENTRY.size] = _ENTRY.pack(len(name), zlib.crc32(name))
         self._end += length
         self._numbers[cell] = count
         return count
+
+    def _reserve(self, place: int, end: int) -> None:
+        """Get room on the disk up to an offset: to write a mapped page without it ends the process.
+
+        Raises:
+            OSError: the disk is full.
+        """
+        reserved = self._reserved[place]
+        if end <= reserved:
+            return
+        end = min(end + _STEP, _PLACES[place][1])
+        try:
+            os.posix_fallocate(self._fd, reserved, end - reserved)
+        except OSError as error:
+            if error.errno not in _WITHOUT:
+                raise
+        self._reserved[place] = end
 
     def _placed(self, cell: Cell) -> int:
         self.is_full = True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -84,8 +84,7 @@ class Database:
         directory: of the database.
         node: name of this node, for `merge`.
 
-    Raises:
-        UsageError: it cannot be opened, or is of another version.
+    Every method raises `UsageError` if the database is of another version, or cannot be used.
     """
 
     def __init__(self, directory: Path, node: str = "") -> None:
@@ -101,9 +100,8 @@ class Database:
             now: Unix seconds, for the slot of 5 minutes.
         """
         slot = int(now // SLOT * SLOT)
-        with closing(self._open()) as db, db:
-            # Two processes may add at a time, during a reload: one waits for the other.
-            db.execute("BEGIN IMMEDIATE")
+        # Two processes may add at a time, during a reload: one waits for the other.
+        with self._changing() as db:
             names = _Names(db)
             for cell, grown in _grown(db, file, cells):
                 cell = names.known(cell)
@@ -121,8 +119,7 @@ class Database:
             file: its name.
             day: of its counters.
         """
-        with closing(self._open()) as db, db:
-            db.execute("BEGIN IMMEDIATE")
+        with self._changing() as db:
             for cell, grown in _grown(db, file, cells):
                 place = place_of(cell)
                 if place is not None:
@@ -185,16 +182,12 @@ class Database:
         return self._rows(query, (int(first), int(last), key, key))
 
     def _rows(self, query: str, given: Sequence[Any]) -> list[Any]:
-        with closing(self._open()) as db:
-            try:
-                return db.execute(query, given).fetchall()
-            except sqlite3.Error as error:
-                raise self._unusable(error) from error
+        with self._reading() as db:
+            return db.execute(query, given).fetchall()
 
     def logs(self) -> dict[str, int]:
         """Return what was read of the logs of front servers: bytes, by their digest."""
-        with closing(self._open()) as db:
-            return dict(db.execute("SELECT digest, size FROM log"))
+        return dict(self._rows("SELECT digest, size FROM log", ()))
 
     def count_log(
         self,
@@ -212,8 +205,7 @@ class Database:
         Raises:
             UsageError: another log was added meanwhile.
         """
-        with closing(self._open()) as db, db:
-            db.execute("BEGIN IMMEDIATE")
+        with self._changing() as db:
             if dict(db.execute("SELECT digest, size FROM log")) != known:
                 raise UsageError("another import is running; import the file again")
             names = _Names(db)
@@ -234,8 +226,7 @@ class Database:
             files: those that exist.
         """
         there = set(files)
-        with closing(self._open()) as db, db:
-            db.execute("BEGIN IMMEDIATE")
+        with self._changing() as db:
             for (file,) in db.execute("SELECT DISTINCT file FROM position").fetchall():
                 if file not in there:
                     db.execute("DELETE FROM position WHERE file = ?", (file,))
@@ -283,13 +274,10 @@ class Database:
         query += f" WHERE {' AND '.join(conditions)}"
         if by:
             query += f" GROUP BY {grouped} ORDER BY {grouped}"
-        with closing(self._open()) as db:
+        with self._reading() as db:
             db.row_factory = sqlite3.Row
-            try:
-                for row in db.execute(query, (first, last, *where.values())):
-                    yield dict(row)
-            except sqlite3.Error as error:
-                raise self._unusable(error) from error
+            for row in db.execute(query, (first, last, *where.values())):
+                yield dict(row)
 
     def merge(self, other: Path) -> None:
         """Take over the days of other nodes; days that are there already are replaced.
@@ -334,17 +322,33 @@ class Database:
         Returns:
             Number of rows that had it.
         """
-        with closing(self._open()) as db, db:
-            db.execute("BEGIN IMMEDIATE")
+        with self._changing() as db:
             db.execute("INSERT OR IGNORE INTO forgotten VALUES (?)", (key,))
             return _forget(db, key)
 
     def retire(self, first_day: str, first_slot: float) -> None:
         """Remove what is older than a day, and slots older than a time in Unix seconds."""
-        with closing(self._open()) as db, db:
+        with self._changing() as db:
             for table in ("day", "front", "log", "heat"):
                 db.execute(f"DELETE FROM {table} WHERE day < ?", (first_day,))  # noqa: S608
             db.execute("DELETE FROM slot WHERE start < ?", (int(first_slot),))
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        """Open the database. Errors of SQLite in the context become `UsageError`."""
+        with closing(self._open()) as db:
+            try:
+                yield db
+            # The latter: a number does not fit into a column.
+            except (sqlite3.Error, OverflowError) as error:
+                raise self._unusable(error) from error
+
+    @contextmanager
+    def _changing(self) -> Iterator[sqlite3.Connection]:
+        """Begin a transaction, which an error ends without any change; see `_reading`."""
+        with self._reading() as db, db:
+            db.execute("BEGIN IMMEDIATE")
+            yield db
 
     def _open(self) -> sqlite3.Connection:
         try:
@@ -369,7 +373,7 @@ class Database:
             raise
         return db
 
-    def _unusable(self, error: sqlite3.Error) -> UsageError:
+    def _unusable(self, error: Exception) -> UsageError:
         return UsageError(f"the database {self.path.name} cannot be used: {error}")
 
 

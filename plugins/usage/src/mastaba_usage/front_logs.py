@@ -10,12 +10,15 @@ from typing import Final, NamedTuple, Protocol
 
 LONGEST: Final = 65_536
 """Bytes of a line; a longer one cannot be read."""
+DIGITS: Final = 15
+"""Of the bytes of an answer; sums of longer numbers would not fit into the database."""
 
+_SIZE: Final = re.compile(rf"[0-9]{{1,{DIGITS}}}")
 _COMBINED: Final = re.compile(
     r"(?P<client>\S+) \S+ (?P<user>.+?) "
     r"\[(?P<time>\d\d/[A-Z][a-z][a-z]/\d{4}:\d\d:\d\d:\d\d [+-]\d{4})\] "
-    r'"(?P<method>[A-Z]+) (?P<target>[^ "]+)(?: HTTP/[\d.]+)?" (?P<status>\d{3}) (?P<size>\d+|-)'
-    r"(?: |$)",
+    r'"(?P<method>[A-Z]+) (?P<target>[^ "]+)(?: HTTP/[\d.]+)?" (?P<status>\d{3}) '
+    rf"(?P<size>\d{{1,{DIGITS}}}|-)(?: |$)",
     re.ASCII,
 )
 _MONTHS: Final = "JanFebMarAprMayJunJulAugSepOctNovDec"
@@ -113,6 +116,8 @@ class CloudFront:
         day = datetime.strptime(day, "%Y-%m-%d").replace(tzinfo=UTC).date().isoformat()
         if not path.startswith("/"):
             raise ValueError("not the address of a request")
+        if _SIZE.fullmatch(size) is None:
+            raise ValueError("not a number of bytes")
         return Line(day, method, path, query, int(status), int(size), client)
 
 
@@ -136,4 +141,7 @@ def _day_of_hour(text: str, offset: str) -> str:
     away = timedelta(hours=int(offset[1:3]), minutes=int(offset[3:]))
     zone = timezone(-away if offset[0] == "-" else away)
     hour = datetime(int(text[7:11]), month, int(text[:2]), int(text[12:14]), tzinfo=zone)
-    return hour.astimezone(UTC).date().isoformat()
+    try:
+        return hour.astimezone(UTC).date().isoformat()
+    except OverflowError:
+        raise ValueError("not a time in the years 1 to 9999") from None

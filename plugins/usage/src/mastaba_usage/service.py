@@ -6,7 +6,6 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, ClassVar, Final
 from urllib.parse import quote
@@ -120,8 +119,11 @@ class UsageService(Service):
         }
 
     def companions(self) -> Sequence[Callable[[], None]]:
-        own = self._own
-        return [partial(run, own.directory, own.database, own.retention)]
+        return [self._add_up]
+
+    def _add_up(self) -> None:
+        """Add up the counters of all workers, in a process of its own."""
+        run(self._own.directory, self._own.database, self._own.retention)
 
     def takes_credential_at(self, path: str) -> bool:
         return True

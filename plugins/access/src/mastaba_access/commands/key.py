@@ -171,11 +171,12 @@ def _import(arguments: argparse.Namespace) -> int:
 
     records = list(keys_in(arguments.source).values())
     store = _opened(arguments, create=True)
-    present = [record.id for record in records if store.find(record.id) is not None]
-    if present and not arguments.replace:
-        names = ", ".join(present[:5])
-        raise KeyStoreError(f"{len(present)} keys exist already ({names}); add --replace")
-    store.save(records, "imported")
+    with store.changing():
+        present = [record.id for record in records if store.find(record.id) is not None]
+        if present and not arguments.replace:
+            names = ", ".join(present[:5])
+            raise KeyStoreError(f"{len(present)} keys exist already ({names}); add --replace")
+        store.save(records, "imported")
     if arguments.json:
         print_json([record.document() for record in records])
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 from mastaba_access.keystore.record import KeyRecord
@@ -45,8 +46,19 @@ class KeyStore(ABC):
         """
 
     @abstractmethod
+    def changing(self) -> AbstractContextManager[None]:
+        """Return a context in which no other thread, process or command changes keys.
+
+        `find` and `records` then return what is stored now. What is saved must be derived from it
+        inside the context: a key that was revoked meanwhile would be accepted again.
+
+        Raises:
+            KeyStoreError: others change keys for too long, or the store cannot be read.
+        """
+
+    @abstractmethod
     def save(self, records: Sequence[KeyRecord], what: str) -> None:
-        """Add or replace keys, all or none of them.
+        """Add or replace keys, all or none of them. Called in `changing` by what has read keys.
 
         Args:
             records: the keys.

@@ -9,12 +9,12 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from typing import Any, Final
 
 from mastaba_access.keystore.base import KeyEvent, KeyStore
 from mastaba_access.keystore.errors import KeyStoreError
-from mastaba_access.keystore.files import give_to_owner_of_folder, state_of
+from mastaba_access.keystore.files import alone, give_to_owner_of_folder, state_of
 from mastaba_access.keystore.record import KeyRecord, KeySecret, instant
 from mastaba_server.threads.database import DatabaseConnection
 
@@ -98,6 +98,9 @@ class DatabaseKeys(KeyStore):
             rows.append(row)
         if rows:
             yield _record(rows)
+
+    def changing(self) -> AbstractContextManager[None]:
+        return alone(self._path)
 
     def save(self, records: Sequence[KeyRecord], what: str) -> None:
         now = time.time()

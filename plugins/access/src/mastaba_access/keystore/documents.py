@@ -7,14 +7,14 @@ import os
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from mastaba.api.documents import Faults, parse_document, read_local_text
 from mastaba.errors import reason_of
 from mastaba_access.keystore.base import KeyEvent, KeyStore
 from mastaba_access.keystore.errors import InvalidKeyRecordError, KeyStoreError
-from mastaba_access.keystore.files import state_of, write_whole
+from mastaba_access.keystore.files import alone, state_of, write_whole
 from mastaba_access.keystore.form import PREFIX
 from mastaba_access.keystore.record import KeyRecord, record_from
 
@@ -54,6 +54,16 @@ class _DocumentKeys(KeyStore):
     def records(self) -> Iterator[KeyRecord]:
         self._refresh()
         yield from (record for _, record in sorted(self._records.items()))
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        with alone(self._path):
+            signature = self._current_signature()
+            if signature != self._signature:
+                # What is damaged must not be replaced by what was read before.
+                self._records = {} if signature is None else self._read()
+                self._signature = signature
+            yield
 
     def has_changed(self) -> bool:
         signature = self._current_signature()

@@ -26,13 +26,14 @@ def create_key(store: KeyStore, members: Mapping[str, Any]) -> tuple[str, KeyRec
         InvalidKeyRecordError: a member is invalid.
         KeyStoreError: it cannot be saved.
     """
-    ids = (new_id() for _ in range(_TRIES))
-    key_id = next((one for one in ids if store.find(one) is None), None)
-    if key_id is None:
-        raise KeyStoreError("no free id was found")
-    key = new_key(key_id)
-    record = record_from({**members, "key": key}, time.time())
-    store.save([record], "created")
+    with store.changing():
+        ids = (new_id() for _ in range(_TRIES))
+        key_id = next((one for one in ids if store.find(one) is None), None)
+        if key_id is None:
+            raise KeyStoreError("no free id was found")
+        key = new_key(key_id)
+        record = record_from({**members, "key": key}, time.time())
+        store.save([record], "created")
     return key, record
 
 
@@ -63,12 +64,14 @@ def rotate_key(store: KeyStore, key_id: str, overlap: str) -> tuple[str, KeyReco
         RevokedKeyError: the key is revoked.
         KeyStoreError: it cannot be saved.
     """
-    seconds, record = duration_of(overlap), found_key(store, key_id)
-    if record.revoked is not None:
-        raise RevokedKeyError(key_id)
-    key, now = new_key(record.id), time.time()
-    record = record.rotated(KeySecret(digest_of_key(key), now), now, seconds)
-    store.save([record], "rotated")
+    seconds = duration_of(overlap)
+    with store.changing():
+        record = found_key(store, key_id)
+        if record.revoked is not None:
+            raise RevokedKeyError(key_id)
+        key, now = new_key(record.id), time.time()
+        record = record.rotated(KeySecret(digest_of_key(key), now), now, seconds)
+        store.save([record], "rotated")
     return key, record
 
 
@@ -79,10 +82,11 @@ def revoke_key(store: KeyStore, key_id: str) -> KeyRecord:
         UnknownKeyError: there is no key with this id.
         KeyStoreError: it cannot be saved.
     """
-    record = found_key(store, key_id)
-    if record.revoked is None:
-        record = replace(record, revoked=time.time())
-        store.save([record], "revoked")
+    with store.changing():
+        record = found_key(store, key_id)
+        if record.revoked is None:
+            record = replace(record, revoked=time.time())
+            store.save([record], "revoked")
     return record
 
 

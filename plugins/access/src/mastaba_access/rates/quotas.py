@@ -26,6 +26,8 @@ _CLOSED: Final = 5.0
 _MOST_LEASES: Final = 16_384
 _PATIENCE: Final = 2.0
 """Seconds that a request waits for other processes."""
+_PAUSE: Final = 10.0
+"""Seconds in which a database that cannot be used is not asked again: all requests would wait."""
 _SILENCE: Final = 60.0
 """Seconds between two lines about a database that cannot be used."""
 
@@ -117,7 +119,7 @@ class Quotas:
         self.clock = clock
         self._path = path
         self._leases: PerProcess[dict[str, QuotaLease]] = PerProcess(dict)
-        self._silent_until = 0.0
+        self._silent_until = self._paused_until = 0.0
         self._db: PerProcess[sqlite3.Connection] = PerProcess(self._open)
         self._lock = PerProcess(threading.Lock)
         try:
@@ -171,24 +173,37 @@ class Quotas:
             Cost that is leased; 0 if there is not enough; None if the database cannot be used.
         """
         salted = hashlib.blake2b(name.encode("utf-8", "surrogatepass"), key=self._salt)
-        key = salted.digest()[:16], period[0]
+        with self._lock.get():
+            if time.monotonic() < self._paused_until:
+                return None
+            try:
+                return self._exchanged(salted.digest()[:16], period, limit, returned, asked)
+            except sqlite3.Error as error:
+                self._paused_until = time.monotonic() + _PAUSE
+                if self.clock() >= self._silent_until:
+                    self._silent_until = self.clock() + _SILENCE
+                    logger.error("quotas are not counted: %s", error)
+                return None
+
+    def _exchanged(
+        self,
+        name: bytes,
+        period: tuple[str, float],
+        limit: int,
+        returned: int,
+        asked: tuple[int, int],
+    ) -> int:
         least, wanted = asked
-        try:
-            with self._lock.get(), self._db.get() as db:
-                db.execute("BEGIN IMMEDIATE")
-                query = "SELECT cost FROM spent WHERE name = ? AND period = ?"
-                (spent,) = db.execute(query, key).fetchone() or (0,)
-                spent = max(0, spent - returned)
-                taken = min(limit - spent, wanted) if limit - spent >= least else 0
-                db.execute(
-                    "INSERT OR REPLACE INTO spent VALUES (?, ?, ?, ?)",
-                    (*key, int(period[1]), spent + taken),
-                )
-        except sqlite3.Error as error:
-            if self.clock() >= self._silent_until:
-                self._silent_until = self.clock() + _SILENCE
-                logger.error("quotas are not counted: %s", error)
-            return None
+        with self._db.get() as db:
+            db.execute("BEGIN IMMEDIATE")
+            query = "SELECT cost FROM spent WHERE name = ? AND period = ?"
+            (spent,) = db.execute(query, (name, period[0])).fetchone() or (0,)
+            spent = max(0, spent - returned)
+            taken = min(limit - spent, wanted) if limit - spent >= least else 0
+            db.execute(
+                "INSERT OR REPLACE INTO spent VALUES (?, ?, ?, ?)",
+                (name, period[0], int(period[1]), spent + taken),
+            )
         return taken
 
     def _open(self) -> sqlite3.Connection:

@@ -150,10 +150,11 @@ def _check(store: OutputStore, arguments: argparse.Namespace) -> None:
 def _style(store: OutputStore, arguments: argparse.Namespace) -> None:
     from mastaba_build.pyramid.provenance import read_table
     from mastaba_build.pyramid.provenance_styles import style_of
+    from mastaba_storage.replacing import write_whole
 
     document = style_of(read_table(store, arguments.name), arguments.name, arguments.by)
     text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
     if arguments.file is None:
         sys.stdout.write(text)
     else:
-        arguments.file.write_text(text, "utf-8")
+        write_whole(str(arguments.file), text.encode())

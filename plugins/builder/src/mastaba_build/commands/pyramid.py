@@ -194,7 +194,7 @@ def _with_output(actions: Any, name: str, run: Any, text: str) -> ArgumentParser
 
 def _run(arguments: argparse.Namespace) -> int:
     from mastaba.api.commands import failed
-    from mastaba_build.errors import BuildError
+    from mastaba_build.errors import BuildError, VerificationError
     from mastaba_build.output.destination import Destination
 
     try:
@@ -203,6 +203,9 @@ def _run(arguments: argparse.Namespace) -> int:
             status: int | None = arguments.act(store, arguments)
     except BuildError as error:
         return failed(*str(error).splitlines(), status=error.status, name=_NAME)
+    except RecursionError:
+        text = "a document of the pyramid is damaged: it is nested too deeply"
+        return failed(text, status=VerificationError.status, name=_NAME)
     except KeyboardInterrupt:
         return failed("interrupted; run the same command again", status=_INTERRUPTED, name=_NAME)
     return status or 0

@@ -63,6 +63,7 @@ def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     from mastaba.api.commands import failed
     from mastaba_build.errors import BuildError
+    from mastaba_storage.replacing import write_whole
 
     try:
         document = arguments.act(arguments)
@@ -72,7 +73,7 @@ def _run(arguments: argparse.Namespace) -> int:
         else:
             path = arguments.output / f"{document['id']}.json"
             arguments.output.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, "utf-8")
+            write_whole(str(path), text.encode())
             print(path)
     except (BuildError, OSError) as error:
         return failed(

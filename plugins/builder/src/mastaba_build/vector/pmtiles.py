@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-import mmap
+import os
+import weakref
 import zlib
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
@@ -41,9 +42,10 @@ class PMTiles:
     def __init__(self, path: Path) -> None:
         self._path = path
         try:
-            with path.open("rb") as file:
-                self._bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-            self._header: dict[str, Any] = dict(deserialize_header(self._bytes[:127]))
+            # Not mapped: a file that becomes shorter would end the process (SIGBUS).
+            self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            self._close = weakref.finalize(self, os.close, self._file)
+            self._header: dict[str, Any] = dict(deserialize_header(self._bytes(0, 127)))
         except (OSError, ValueError, IndexError, MagicNumberNotFound) as error:
             if _tile_type(path) == _MLT:
                 raise PlanError(
@@ -92,7 +94,7 @@ class PMTiles:
             yield Tile(zoom, row, column, self._part("tile_data_offset", *place))
 
     def close(self) -> None:
-        self._bytes.close()
+        self._close()
 
     def _entries(self) -> Iterator[tuple[tuple[int, int, int], tuple[int, int]]]:
         """Yield (zoom, column, row) and the place of each tile, in the order of tile numbers."""
@@ -130,10 +132,22 @@ class PMTiles:
 
     def _part(self, section: str, offset: int, length: int) -> bytes:
         start = self._header[section] + offset
-        data = self._bytes[start : start + length]
+        try:
+            data = self._bytes(start, length)
+        except OSError as error:
+            raise SourceError(f"{self._path}: cannot be read: {error.strerror}") from None
         if len(data) < length:
             raise SourceError(f"{self._path}: is truncated: it ends before byte {start + length}")
         return data
+
+    def _bytes(self, start: int, length: int) -> bytes:
+        """Return bytes of the file; fewer at its end, whatever the numbers are. Raises OSError."""
+        end = min(start + length, os.fstat(self._file).st_size)
+        pieces: list[bytes] = []
+        while start < end and (piece := os.pread(self._file, end - start, start)):
+            pieces.append(piece)
+            start += len(piece)
+        return b"".join(pieces)
 
 
 def _tile_type(path: Path) -> int | None:

@@ -6,7 +6,7 @@ import numpy as np
 
 from mastaba.errors import InvalidParameterError
 from mastaba_elevation.errors import TooMuchError
-from mastaba_elevation.facades.polyline import read_polyline
+from mastaba_elevation.facades.polyline import LONGEST, read_polyline
 from mastaba_elevation.queries.ground import Floats
 from mastaba_elevation.web.parameters import Parameters
 from mastaba_ows.parameters import decimal
@@ -24,7 +24,11 @@ def locations_of(parameters: Parameters, name: str, most: int) -> tuple[Floats, 
     text = value.strip() if isinstance(value, str) else parameters.text(name)
     if not text:
         text = parameters.text(name)
-    if "," in text and not text.startswith("enc:"):
+    is_polyline = "," not in text or text.startswith("enc:")
+    # Before the text is read. Those that are close to the limit are counted below.
+    if text.count("|") >= most or (is_polyline and len(text) > most * LONGEST + len("enc:")):
+        raise TooMuchError(f"{name} has more than {most} points")
+    if not is_polyline:
         pairs = text.split("|")
         try:
             if any(pair.count(",") != 1 for pair in pairs):

@@ -9,6 +9,9 @@ import numpy as np
 from mastaba.errors import InvalidParameterError
 from mastaba_elevation.queries.ground import Floats
 
+LONGEST: Final = 14
+"""Characters of a point."""
+
 _PRECISION: Final = 1e5
 
 

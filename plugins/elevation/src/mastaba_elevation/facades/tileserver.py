@@ -85,6 +85,7 @@ class Tileserver(Facade):
         self.context.queries.check_count(len(points))
         longitudes, latitudes, zooms = _coordinates(points)
         heights = np.full(len(points), np.nan)
+        budget = self.context.queries.budget()
         # One read for each level: it depends on the zoom and the latitude of a point.
         groups: dict[tuple[int, ...], list[int]] = {}
         known = {zoom: self._zoom(dataset, zoom) for zoom in set(zooms)}
@@ -93,7 +94,8 @@ class Tileserver(Facade):
         for levels, here in groups.items():
             options = SamplingOptions(dataset.interpolation, levels=levels)
             x, y = longitudes[here], latitudes[here]
-            heights[here] = self.context.queries.points(dataset, x, y, WGS84, options).heights
+            found = self.context.queries.points(dataset, x, y, WGS84, options, budget)
+            heights[here] = found.heights
         return json_response(request, rounded(heights, self.context.settings.decimals))
 
     def _zoom(self, dataset: Dataset, zoom: int) -> int:

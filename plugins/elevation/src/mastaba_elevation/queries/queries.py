@@ -97,9 +97,18 @@ class Queries:
         self._equivalences = site.catalogue.settings.equivalences
 
     def points(
-        self, dataset: Dataset, x: Floats, y: Floats, crs: CRS, options: SamplingOptions
+        self,
+        dataset: Dataset,
+        x: Floats,
+        y: Floats,
+        crs: CRS,
+        options: SamplingOptions,
+        budget: Budget | None = None,
     ) -> Samples:
         """Return the heights of points, x before y.
+
+        Args:
+            budget: of a request that asks several times; by default one of its own.
 
         Raises:
             TooMuchError: there are too many points, or they need too many tiles.
@@ -107,7 +116,7 @@ class Queries:
         """
         self.check_count(len(x))
         with self._admitted(dataset, len(x)):
-            return self._sample(dataset, x, y, crs, options)
+            return self._sample(dataset, x, y, crs, options, budget)
 
     def check_count(self, count: int) -> None:
         """Refuse too many points.
@@ -154,7 +163,7 @@ class Queries:
             TooMuchError: the area is too large or too complicated.
             SlabFormatError, StorageError: the data cannot be read.
         """
-        pixels, budget = self.limits.pixels, self._budget()
+        pixels, budget = self.limits.pixels, self.budget()
         for found in affordable(
             dataset, rings, crs, self._equivalences, budget, pixels, resolution
         ):
@@ -189,7 +198,7 @@ class Queries:
             return None
         if not whole:
             box = part
-        rings, budget = [ring_of(box)], self._budget()
+        rings, budget = [ring_of(box)], self.budget()
         found: Footprint | None = None
         for found in footprints(dataset, rings, crs, self._equivalences):
             if found.pixels <= most and budget.fits(found.tiles, found.level.tile_size):
@@ -235,7 +244,7 @@ class Queries:
             TooMuchError: too many tiles are needed.
             SlabFormatError, StorageError: the data cannot be read.
         """
-        budget = self._budget(_PER_CHUNK)
+        budget = self.budget(_PER_CHUNK)
         options = SamplingOptions(method, grid.resolution)
         members = None
         if rings is not None:
@@ -256,7 +265,8 @@ class Queries:
         more = count * _PER_HEIGHT
         return self._admitted(dataset, count, min(count, CHUNK), more)
 
-    def _budget(self, factor: int = 1) -> Budget:
+    def budget(self, factor: int = 1) -> Budget:
+        """Return what one query may read, or a multiple of it."""
         return Budget(self.limits.tiles * factor, self.limits.size * factor)
 
     def _sample(
@@ -268,7 +278,7 @@ class Queries:
         options: SamplingOptions,
         budget: Budget | None = None,
     ) -> Samples:
-        return sample(dataset, x, y, crs, options, budget or self._budget(), self._equivalences)
+        return sample(dataset, x, y, crs, options, budget or self.budget(), self._equivalences)
 
     def _sample_line(
         self, dataset: Dataset, crs: CRS, method: str, x: Floats, y: Floats

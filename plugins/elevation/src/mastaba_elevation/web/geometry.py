@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
 
 from mastaba.errors import InvalidParameterError
+from mastaba_elevation.errors import TooMuchError
 from mastaba_elevation.queries.ground import Floats
 from mastaba_elevation.queries.polygons import closed
 
@@ -25,6 +27,9 @@ _DEPTHS: Final = {
     "MultiPolygon": 3,
 }
 _LEAST: Final = {"LineString": 2, "MultiLineString": 2, "Polygon": 3, "MultiPolygon": 3}
+MOST_PARTS: Final = 10_000
+"""Lines, rings or bracketed points of a geometry."""
+
 _LARGEST: Final = 1e10
 """CRS units. No CRS has larger coordinates, and arithmetic overflows beyond 1e150."""
 
@@ -89,6 +94,7 @@ def read_geojson(document: Any, parameter: str = "geometry") -> Geometry:
 
     Raises:
         InvalidParameterError: it is neither, or its type is not supported.
+        TooMuchError: it has too many parts.
     """
     if isinstance(document, dict) and document.get("type") == "Feature":
         document = document.get("geometry")
@@ -101,6 +107,8 @@ def read_geojson(document: Any, parameter: str = "geometry") -> Geometry:
             parts = [parts]
         for _ in range(_DEPTHS[kind] - 1):
             parts = [part for nested in parts for part in _list(nested)]
+        if len(parts) > MOST_PARTS:
+            raise TooMuchError(f"{parameter} has more than {MOST_PARTS} lines or rings")
         arrays = [_points(part) for part in parts]
     except (TypeError, ValueError, OverflowError):
         message = f"{parameter} has coordinates that are not those of a {kind}"
@@ -115,7 +123,11 @@ def _list(value: Any) -> list[Any]:
 
 
 def _points(value: Any) -> Floats:
-    points = np.asarray(_list(value))
-    if points.dtype.kind not in "if" or points.ndim != 2 or not 2 <= points.shape[1] <= 4:
+    positions = _list(value)
+    # Checked first: an array of texts takes the size of the longest one for each of them.
+    if {*map(type, positions)} - {list} or {*map(type, chain(*positions))} - {int, float}:
         raise ValueError("not a list of positions")
-    return points.astype(np.float64)
+    points = np.array(positions, np.float64)
+    if points.ndim != 2 or not 2 <= points.shape[1] <= 4:
+        raise ValueError("not a list of positions")
+    return points

@@ -10,7 +10,7 @@ import numpy as np
 from mastaba.errors import InvalidParameterError
 from mastaba_elevation.errors import TooMuchError
 from mastaba_elevation.queries.ground import Floats
-from mastaba_elevation.web.geometry import Geometry
+from mastaba_elevation.web.geometry import MOST_PARTS, Geometry
 
 _DEPTHS: Final = {
     "POINT": ("Point", 1),
@@ -41,6 +41,9 @@ def read_wkt(text: str, parameter: str = "coords") -> Geometry:  # noqa: C901, P
 
     if text.count(",") > _MOST_POINTS:
         raise TooMuchError(f"{parameter} has more than {_MOST_POINTS} points")
+    # A polygon has one more, and the text another one.
+    if text.count("(") > 2 * MOST_PARTS:
+        raise TooMuchError(f"{parameter} has more than {MOST_PARTS} parts")
     start = text.find("(")
     words = text[:start].upper().split() if 0 < start <= _LONGEST_HEAD else []
     if len(words) not in (1, 2):
