@@ -152,11 +152,11 @@ def test_locations_are_counted_before_they_are_read(client: Client) -> None:
 
 
 def test_points_of_several_zooms_share_the_limit_of_tiles(open_with: Open) -> None:
-    points = [{"lon": 20.5, "lat": 10.25, "z": zoom} for zoom in (25, 0)]
+    points = [{"lon": 5.61830, "lat": 46.46190, "z": zoom} for zoom in (25, 0)]
     for most, status in ((8, 200), (1, 413)):
         client = open_with({"limits": {"tiles": most}, "facades": {"tileserver": True}})
         for some, expected in ((points[:1], 200), (points[1:], 200), (points, status)):
-            response = post(client, "/elevation/data/world/elevation", {"points": some})
+            response = post(client, "/elevation/data/alps/elevation", {"points": some})
             assert response.status_code == expected
 
 
