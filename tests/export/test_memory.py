@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from tests.support.memory import peak_of
 
-from mastaba_export.writers import pmtiles
+from mastaba_export.journal import Journal
+from mastaba_export.writers import dedup, pmtiles
+from mastaba_export.writers.dedup import Seen
 from mastaba_export.writers.entry_file import EntryFile
 
 COUNT = 400_000
@@ -48,3 +50,47 @@ def test_entries_in_another_order_are_sorted(entries: EntryFile) -> None:
     read = pmtiles._sorted(entries.read())
     assert read(0, 3)["number"].tolist() == [3, 4, 7]
     entries.close()
+
+
+def test_payloads_that_were_seen_take_little_memory(tmp_path: Path) -> None:
+    count = 60_000
+    with Journal(tmp_path / "journal") as journal:
+
+        def made() -> Seen:
+            found = Seen(journal, everything=True)
+            for number in range(count):
+                digest, place = found.find(b"%d" % number)
+                assert place is None
+                found.add(digest, len(b"%d" % number), 40_000 * number)
+                if number % 1000 == 999:
+                    found.sync()
+            return found
+
+        seen, peak = peak_of(made)
+        # One block for 262,144 of them. Dicts of tuples took 270 bytes for each.
+        assert peak < 16 << 20
+        again = Seen(journal, everything=True)
+        again.restore()
+        for number in range(0, count, 7):
+            payload = b"%d" % number
+            for one in (seen, again):
+                assert one.find(payload)[1] == 40_000 * number
+                assert one.find(payload + b" ")[1] is None
+
+
+def test_no_more_payloads_are_remembered_than_there_is_room_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dedup, "_MOST", 5)
+    with Journal(tmp_path / "journal") as journal:
+        seen = Seen(journal, everything=False)
+        for number in range(100):
+            digest, place = seen.find(b"%d" % number)
+            assert place is None
+            seen.add(digest, 2, number)
+        assert [seen.find(b"%d" % n)[1] for n in range(10, 20)] == [None] * 10
+        seen = Seen(journal, everything=False)
+        for number in range(10, 20):
+            seen.add(seen.find(b"%d" % number)[0], 2, number)
+        found = [seen.find(b"%d" % number)[1] for number in range(10, 20)]
+        assert found == [10, 11, 12, 13, 14, *[None] * 5]
