@@ -51,6 +51,9 @@ def main() -> int:
         metavar="MS",
         help="read from a storage by formula that is so far away; 0 for its formula alone",
     )
+    parser.add_argument(
+        "--dedup", choices=("small", "all"), help="hash tiles of any size, or small"
+    )
     parser.add_argument("--verify", action="store_true", help="compare every tile")
     parser.add_argument("--directory", help="of the files; a temporary one by default")
     arguments = parser.parse_args()
@@ -67,7 +70,10 @@ def main() -> int:
             f"{'MiB more':>9} {'MiB':>5} {'reads':>7} {'at most':>7} {'verified':>9}"
         )
         for form in arguments.format or FORMATS:
-            found = in_a_process(server, form, directory, is_verified=arguments.verify)
+            inputs = {"format": form}
+            if arguments.dedup and form in ("pmtiles", "mbtiles"):
+                inputs["dedup"] = arguments.dedup
+            found = in_a_process(server, inputs, directory, is_verified=arguments.verify)
             rate = found["tiles"] / found["seconds"]
             print(
                 f"{form:9} {rate:9,.0f} {rate * arguments.size / 1e6:7,.0f} "
@@ -109,13 +115,13 @@ def written(directory: Path, tiles: int, size: int, latency: int | None) -> Path
 
 
 def in_a_process(
-    server: Path, form: str, directory: Path, *, is_verified: bool = False
+    server: Path, inputs: dict[str, Any], directory: Path, *, is_verified: bool = False
 ) -> dict[str, Any]:
     """Export in a new process; return its figures.
 
     Args:
         server: path of the server.json.
-        form: the format.
+        inputs: of the export, beside the layer.
         directory: for the output, which is removed.
         is_verified: whether each tile is compared with the pyramid afterwards.
 
@@ -127,7 +133,7 @@ def in_a_process(
     context = multiprocessing.get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(
-        target=export, args=(str(server), form, str(directory), sender, is_verified)
+        target=export, args=(str(server), inputs, str(directory), sender, is_verified)
     )
     process.start()
     # If it dies, there is nothing to wait for.
@@ -137,11 +143,14 @@ def in_a_process(
     return found
 
 
-def export(server: str, form: str, directory: str, sender: Any, is_verified: bool) -> None:
+def export(
+    server: str, inputs: dict[str, Any], directory: str, sender: Any, is_verified: bool
+) -> None:
     keep_freed_memory()  # as the command does
     plugins = Plugins(extra={"formula": FormulaPlugin()})
     site = create_application(server, plugins).site
-    request = ExportRequest.from_inputs({"layer": "IMAGES", "format": form})
+    request = ExportRequest.from_inputs({"layer": "IMAGES", **inputs})
+    form = inputs["format"]
     made = plan(request, site)
     out = Path(directory) / f"out-{form}{made.extension}"
     before = peak()

@@ -38,7 +38,6 @@ STATE = {
     "mastaba_elevation.queries.datasets.Datasets": "layers of the configuration",
     "mastaba_coverage.block.TileBlock._indices": "slabs of one download",
     "mastaba_coverage.container_block.ContainerBlock._versions": "versions of one download",
-    "mastaba_export.writers.dedup.Seen._places": "payloads of one export, 262,144 at most",
     "mastaba_usage.addresses.Addresses": "services of the configuration, for one command",
     "mastaba_usage.database._Names._labels": "keys of one roll-up",
     "mastaba_usage.importing.LogCounter": "days and keys of the logs that a command counts",

@@ -420,6 +420,44 @@ def test_m_is_time(client: Client, coords: str) -> None:
     assert times == sorted(times)
 
 
+@pytest.mark.parametrize("more", [{}, {"simplify": "minmax"}, {"simplify": "1"}])
+def test_m_of_several_lines_is_time(client: Client, more: dict[str, str]) -> None:
+    lines = "(6 45 1000000000,7 45 1000000100),(7 45 1000000160,7 46 1000000260,8 46 1000000300)"
+    content = coverage(
+        ask(client, "world", "trajectory", coords=f"MULTILINESTRINGM({lines})", points=50, **more)
+    )
+    assert content["domain"]["domainType"] == "Trajectory"
+    composite = content["domain"]["axes"]["composite"]
+    assert composite["coordinates"] == ["t", "x", "y"]
+    start = datetime.fromtimestamp(1000000000, UTC)
+    points = [
+        (round((datetime.fromisoformat(time) - start).total_seconds()), x, y)
+        for time, x, y in composite["values"]
+    ]
+    times = [time for time, _, _ in points]
+    assert times == sorted(times)
+    # Nothing lies between the end of a line and the beginning of the next one.
+    assert not any(100 < time < 160 for time in times)
+    known = {time: (x, y) for time, x, y in points}
+    assert (known[0], known[300]) == ((6, 45), (8, 46))
+    if not more:
+        assert (known[100], known[160], known[260]) == ((7, 45), (7, 45), (7, 46))
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "(6 45 10,7 45 20),(7 45 15,7 46 30)",
+        "(6 45 10,7 45 20),(7 45 30,7 46 25)",
+        "(6 45 10,7 45 20),(7 45 30,7 45 40)",
+    ],
+    ids=["before the end", "descending", "without length"],
+)
+def test_m_that_does_not_ascend_is_no_time(client: Client, lines: str) -> None:
+    content = coverage(ask(client, "world", "trajectory", coords=f"MULTILINESTRINGM({lines})"))
+    assert content["domain"]["domainType"] == "MultiPoint"
+
+
 @pytest.mark.parametrize("simplify", ["minmax", "50"])
 def test_trajectory_is_simplified(client: Client, simplify: str) -> None:
     line = "LINESTRINGM(900020 6599980 0,900900 6599300 1000)"

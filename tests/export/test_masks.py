@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+import rasterio
+from PIL import Image
 from tests.coverage.ground import SET, TILE, Ground, is_stored
 from tests.coverage.test_masks import (
     MaskedGround,
@@ -18,16 +20,17 @@ from tests.coverage.test_masks import (
     not_halved,
     read_mask,
 )
+from werkzeug.test import Client
 
 from mastaba.api.catalogue import TILE_FORMATS
 from mastaba.wsgi import create_application
-from mastaba_coverage import Coverage, CoverageLimits, CoveragePlan, TiffOptions, extract
+from mastaba_coverage import Cells, Coverage, CoverageLimits, CoveragePlan, TiffOptions, extract
 from mastaba_export import plan as plan_module
 from mastaba_export.errors import DamagedArchiveError, ExportTooLargeError, InvalidRequestError
 from mastaba_export.plan import ExportPlan, plan
 from mastaba_export.request import ExportRequest
 from mastaba_export.run import run
-from mastaba_export.selection import inside_of
+from mastaba_export.selection import cells_inside, inside_of
 from mastaba_export.verify import verify
 from mastaba_render.api.decoding import TileDecoder
 from mastaba_writer.installation import write_installation
@@ -156,6 +159,33 @@ def test_masks_are_clipped_as_the_pixels_are(ground: MaskedGround, tmp_path: Pat
     application.site.close_services()
 
 
+@pytest.mark.parametrize("is_box", [True, False], ids=["box", "polygon"])
+def test_masks_that_are_added_are_estimated(
+    is_box: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Slabs of whose tiles all are selected are cut too, and then they get a slab of masks."""
+    # Only one tile of the layer has a mask of its own.
+    monkeypatch.setattr(
+        "tests.coverage.test_masks.has_mask",
+        lambda level, row, col: (level, row, col) == ("3", 9, 5),
+    )
+    made = MaskedGround(tmp_path / "ground", "TIFF_JPG_UINT8", 3)
+    matrix = made.coverage.finest.matrix
+    size = matrix.cell_size * TILE
+    west, south = matrix.origin_x + 4.2 * size, matrix.origin_y - 23.8 * size
+    east, north = matrix.origin_x + 19.8 * size, matrix.origin_y - 8.2 * size
+    box = [west, south, east, north]
+    ring = [[west, south], [east, south], [east, north], [west, north], [west, south]]
+    area = {"bbox": box} if is_box else {"area": {"type": "Polygon", "coordinates": [ring]}}
+    asked = planned(made, format="pyramid", clip=True, levels=["3"], **area)
+    estimate = asked.estimate()
+    result = run(asked, tmp_path / "LOW.json")
+    masks = sorted((tmp_path / "LOW/MASK").rglob("*.tif"))
+    assert len(masks) == 12
+    assert result.bytes == pytest.approx(estimate["bytes"], rel=0.02)
+    made.close()
+
+
 def test_an_interrupted_export_goes_on_with_its_masks(ground: MaskedGround, tmp_path: Path) -> None:
     made = planned(ground, format="pyramid", bbox=BOX)
     whole = run(made, tmp_path / "WHOLE.json")
@@ -268,54 +298,95 @@ def test_rasters_have_masks_with_the_option(
 
 
 @pytest.mark.parametrize(
-    ("inputs", "advice"),
+    "inputs",
     [
-        ({"format": "cog", "compression": "deflate"}, "use compression none"),
-        ({"format": "cog", "fit": "exact"}, "use compression none"),
-        ({"format": "tif", "bbox": BOX}, "use compression none"),
-        ({"format": "cog", "area": AREA}, "remove area"),
-        ({"format": "tif", "area": AREA, "compression": "none"}, "remove area"),
+        {"format": "cog", "compression": "deflate"},
+        {"format": "cog", "fit": "exact", "compression": "jpeg"},
+        {"format": "tif", "bbox": BOX},
+        {"format": "tif", "bbox": BOX, "compression": "lzw"},
+        {"format": "cog", "area": AREA},
+        {"format": "tif", "area": AREA, "compression": "none"},
     ],
+    ids=lambda inputs: "-".join(key if key in ("bbox", "area") else inputs[key] for key in inputs),
 )
-def test_rasters_that_are_compressed_again_have_no_masks(
-    ground: MaskedGround, inputs: dict[str, Any], advice: str
+def test_rasters_that_are_compressed_again_have_masks(
+    ground: MaskedGround, inputs: dict[str, Any], tmp_path: Path
 ) -> None:
-    with pytest.raises(
-        InvalidRequestError, match=f"copied or not compressed.*: {advice}$"
-    ) as found:
-        planned(ground, mask=True, **inputs)
-    assert found.value.parameter == "mask"
-    if advice != "remove area":
-        planned(ground, mask=True, **{**inputs, "compression": "none"})
+    made = planned(ground, mask=True, **inputs)
+    path = tmp_path / "one.tif"
+    estimate = made.estimate()
+    result = run(made, path)
+    assert made.coverage is not None
+    expected = ground.valid("3", made.coverage.cells)
+    if made.request.area is not None:
+        assert made.area is not None
+        cells = made.coverage.cells
+        matrix = made.coverage.grid.matrix
+        expected &= cells_inside(made.area, matrix, cells.top, cells.left, expected.shape)
+    assert np.array_equal(read_mask(path), expected)
+    assert 0.1 < expected.mean() < 0.6
+    assert result.tiles == verify(made, path, deep=True).compared
+    low, high = estimate["interval"]
+    assert low <= result.bytes <= high
+    plain = planned(ground, **inputs)
+    run(plain, tmp_path / "plain.tif")
+    with rasterio.open(path) as one, rasterio.open(tmp_path / "plain.tif") as other:
+        assert one.shape == other.shape
+        assert np.array_equal(one.read()[:, expected], other.read()[:, expected])
+    if inputs["format"] == "cog":
+        check(path)
+
+
+@pytest.mark.parametrize("inputs", [{"compression": "deflate"}, {"area": AREA}])
+def test_an_interrupted_raster_goes_on_with_its_masks(
+    ground: MaskedGround, inputs: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mastaba_coverage.compressed._PART", 1 << 19)
+    made = planned(ground, format="cog", mask=True, **inputs)
+    run(made, tmp_path / "whole.tif")
+    stops = 0
+    while not run(
+        made, tmp_path / "one.tif", resume=stops > 0, should_stop=_every(3), threads=1
+    ).is_complete:
+        stops += 1
+    assert stops >= 2
+    assert (tmp_path / "one.tif").read_bytes() == (tmp_path / "whole.tif").read_bytes()
+
+
+def test_verification_compares_the_masks_of_compressed_rasters(
+    ground: MaskedGround, tmp_path: Path
+) -> None:
+    made = planned(ground, format="tif", mask=True, compression="deflate", bbox=BOX)
+    path = tmp_path / "one.tif"
+    run(made, path)
+    data = bytearray(path.read_bytes())
+    # The last tile of the mask is the end of the file.
+    data[-100] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(DamagedArchiveError, match="a mask differs"):
+        verify(made, path, deep=True)
 
 
 @pytest.mark.parametrize(
     "inputs",
     [
         {"format": "tif"},
+        {"format": "tif", "compression": "none"},
         {"format": "cog", "levels": ["2"], "bbox": [600256, 6798720, 600896, 6799360]},
+        {"format": "cog"},
     ],
-    ids=["tif", "coarser cog"],
+    ids=["tif", "tif, not compressed", "coarser cog", "cog"],
 )
 def test_masks_of_tiles_that_cannot_be_copied(inputs: dict[str, Any], tmp_path: Path) -> None:
     made = MaskedGround(tmp_path, "TIFF_JPG_UINT8", 3)
     made.write(tile=not_halved)
-    refused = planned(made, mask=True, **inputs)
-    for ask in (refused.estimate, lambda: run(refused, tmp_path / "plain.tif")):
-        with pytest.raises(InvalidRequestError, match="use compression none") as found:
-            ask()
-        assert found.value.parameter == "mask"
-    plain = planned(made, mask=True, compression="none", **inputs)
-    run(plain, tmp_path / "plain.tif")
-    assert plain.coverage is not None
+    asked = planned(made, mask=True, **inputs)
+    assert asked.coverage is not None
+    run(asked, tmp_path / "one.tif")
     level = inputs.get("levels", ["3"])[0]
-    expected = made.valid(level, plain.coverage.cells)
-    assert np.array_equal(read_mask(tmp_path / "plain.tif"), expected)
-    # The finest level of a COG is not compressed then, so it has its masks.
-    cog = planned(made, mask=True, format="cog")
-    run(cog, tmp_path / "cog.tif")
-    assert cog.coverage is not None
-    assert np.array_equal(read_mask(tmp_path / "cog.tif"), made.valid("3", cog.coverage.cells))
+    expected = made.valid(level, asked.coverage.cells)
+    assert np.array_equal(read_mask(tmp_path / "one.tif"), expected)
+    verify(asked, tmp_path / "one.tif", deep=True)
     made.close()
 
 
@@ -328,3 +399,53 @@ def test_layers_without_masks_have_none(tmp_path: Path) -> None:
         planned(made, format="pyramid", mask=True)
     assert not any(level.is_mask for level in planned(made, format="pyramid").levels)
     made.close()
+
+
+@pytest.mark.parametrize("is_masked", [True, False])
+def test_pages_learn_which_downloads_have_masks(is_masked: bool, tmp_path: Path) -> None:
+    switches = {"coverages": True, "export": {"enabled": True}}
+    services: dict[str, Any] = {"ogcapi": {"coverages": True}}
+    services["export"] = {"directory": str(tmp_path / "jobs")}
+    kind = MaskedGround if is_masked else Ground
+    made = kind(tmp_path / "ground", services=services, **switches)
+    site, client = made.application.site, Client(made.application)
+    box = dict(zip(("xmin", "ymin", "xmax", "ymax"), BOX, strict=True))
+    expected = ["cog", "tif"] if is_masked else []
+    found = site.services["ogcapi"].downloads(made.layer)
+    assert [one.format for one in found if "mask" in one.takes] == expected
+    for one in found:
+        address = one.template.format(**box, level="3").removeprefix("http://maps.example")
+        answer = client.get(f"{address}&mask=true", buffered=True)
+        assert answer.status_code == (200 if is_masked else 400)
+    found = site.services["export"].downloads(made.layer)
+    assert [one.format for one in found if "mask" in one.takes] == expected
+    for one in found:
+        if "mask" in one.takes:
+            inputs = {**one.inputs, "bbox": BOX, "crs": "EPSG:2154", "mask": True}
+            assert plan(ExportRequest.from_inputs(inputs), site).estimate()["bytes"] > 0
+    made.close()
+
+
+def test_archives_of_a_cog_with_masks_are_transparent(ground: MaskedGround, tmp_path: Path) -> None:
+    path = tmp_path / "masked.tif"
+    run(planned(ground, format="cog", mask=True), path)
+    server = write_installation(
+        tmp_path / "installation",
+        layers={"cog": {"title": "COG", "styles": [], "pyramids": [{"path": str(path)}]}},
+        tile_matrix_sets={"LAMB": SET},
+        services=["wmts"],
+    )
+    application = create_application(str(server))
+    asked = plan(ExportRequest.from_inputs({"layer": "cog", "format": "dir"}), application.site)
+    run(asked, tmp_path / "tiles")
+    finest = asked.levels[-1].matrix
+    assert finest.id == "3"
+    found = sorted((tmp_path / "tiles" / str(asked.levels[-1].zoom)).rglob("*.webp"))
+    assert len(found) > 200
+    for tile in found:
+        row, col = int(tile.stem), int(tile.parent.name)
+        cells = Cells(row * TILE, (row + 1) * TILE, col * TILE, (col + 1) * TILE)
+        with Image.open(tile) as image:
+            alpha = np.asarray(image.convert("RGBA"))[:, :, 3]
+        assert np.array_equal(alpha > 0, ground.valid("3", cells))
+    application.site.close_services()

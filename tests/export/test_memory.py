@@ -6,10 +6,22 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks.export import written
+from benchmarks.formula import SLAB, FormulaPlugin
 from tests.support.memory import peak_of
 
-from mastaba_export.writers import pmtiles
+from mastaba.plugins.manager import Plugins
+from mastaba.wsgi import create_application
+from mastaba_export import run as run_module
+from mastaba_export.journal import Journal
+from mastaba_export.plan import Unit, plan
+from mastaba_export.request import ExportRequest
+from mastaba_export.run import run
+from mastaba_export.sources import Batch
+from mastaba_export.writers import dedup, pmtiles
+from mastaba_export.writers.dedup import Seen
 from mastaba_export.writers.entry_file import EntryFile
+from mastaba_export.writers.pmtiles import PMTilesWriter
 
 COUNT = 400_000
 """Entries, each of 24 bytes."""
@@ -48,3 +60,77 @@ def test_entries_in_another_order_are_sorted(entries: EntryFile) -> None:
     read = pmtiles._sorted(entries.read())
     assert read(0, 3)["number"].tolist() == [3, 4, 7]
     entries.close()
+
+
+def test_payloads_that_were_seen_take_little_memory(tmp_path: Path) -> None:
+    count = 60_000
+    with Journal(tmp_path / "journal") as journal:
+
+        def made() -> Seen:
+            found = Seen(journal, everything=True)
+            for number in range(count):
+                digest, place = found.find(b"%d" % number)
+                assert place is None
+                found.add(digest, len(b"%d" % number), 40_000 * number)
+                if number % 1000 == 999:
+                    found.sync()
+            return found
+
+        seen, peak = peak_of(made)
+        # One block for 262,144 of them. Dicts of tuples took 270 bytes for each.
+        assert peak < 16 << 20
+        again = Seen(journal, everything=True)
+        again.restore()
+        for number in range(0, count, 7):
+            payload = b"%d" % number
+            for one in (seen, again):
+                assert one.find(payload)[1] == 40_000 * number
+                assert one.find(payload + b" ")[1] is None
+
+
+def test_no_more_payloads_are_remembered_than_there_is_room_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dedup, "_MOST", 5)
+    with Journal(tmp_path / "journal") as journal:
+        seen = Seen(journal, everything=False)
+        for number in range(100):
+            digest, place = seen.find(b"%d" % number)
+            assert place is None
+            seen.add(digest, 2, number)
+        assert [seen.find(b"%d" % n)[1] for n in range(10, 20)] == [None] * 10
+        seen = Seen(journal, everything=False)
+        for number in range(10, 20):
+            seen.add(seen.find(b"%d" % number)[0], 2, number)
+        found = [seen.find(b"%d" % number)[1] for number in range(10, 20)]
+        assert found == [10, 11, 12, 13, 14, *[None] * 5]
+
+
+@pytest.mark.parametrize(("slabs", "most"), [(1, 1), (2, 2), (50, 4)])
+def test_few_large_slabs_are_read_at_a_time(
+    slabs: int, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While one is read, several times its bytes are held."""
+    size = 500
+    monkeypatch.setattr(run_module, "_READING", slabs * SLAB**2 * size)
+    monkeypatch.setattr(run_module, "_MOST_AHEAD", 4)
+    monkeypatch.setattr(run_module, "_FURTHER", 1)
+    found: list[int] = []
+    reading: list[Unit] = []
+    fetch = PMTilesWriter.fetch
+
+    def counted(self: PMTilesWriter, unit: Unit) -> Batch:
+        reading.append(unit)
+        found.append(len(reading))
+        try:
+            return fetch(self, unit)
+        finally:
+            reading.remove(unit)
+
+    monkeypatch.setattr(PMTilesWriter, "fetch", counted)
+    server = written(tmp_path, 40 * SLAB**2, size, 5)
+    site = create_application(str(server), Plugins(extra={"formula": FormulaPlugin()})).site
+    made = plan(ExportRequest.from_inputs({"layer": "IMAGES", "format": "pmtiles"}), site)
+    assert run(made, tmp_path / "out.pmtiles").tiles >= 40 * SLAB**2 - SLAB**2
+    assert max(found) <= most
+    site.close_services()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
+import rasterio
+from tests.history.test_values import write_history
 from tests.ogcapi.conftest import OpenClient, ReadPixels
 from tests.series import colour_of, series_installation
 from werkzeug.test import Client
@@ -185,6 +188,76 @@ def test_coverage(tmp_path: Path, open_client: OpenClient) -> None:
     assert client.get("/ogcapi/collections/ORTHO/coverage?datetime=1066").status_code == 404
     box = client.get('/ogcapi/collections/ORTHO/coverage?bbox=20,40,21,41&subset=time("1950")')
     assert box.headers["OGCAPI-datetime"] == "1950-01-01T00:00:00Z/1950-12-31T23:59:59Z"
+
+
+def _colours(client: Client, listed: Any) -> set[tuple[int, ...]]:
+    """Return the colours of the files of a list of parts."""
+    found = set()
+    for feature in listed.json["features"]:
+        address = feature["properties"]["href"].removeprefix("http://localhost")
+        with rasterio.open(io.BytesIO(client.get(address).data)) as file:
+            found |= set(map(tuple, file.read().reshape(3, -1).T.tolist()))
+    return found
+
+
+def test_parts_of_a_coverage_are_those_of_the_value(
+    tmp_path: Path, open_client: OpenClient
+) -> None:
+    sections = {"ogcapi": {"coverages": {"limits": {"tiles": 1}}}}
+    path = series_installation(
+        tmp_path, services=("ogcapi", "history"), services_overrides=sections, coverages=True
+    )
+    versions = []
+    for number in (0, 2):
+        descriptor = tmp_path / f"pyramids/value_{number}.json"
+        versions.append(write_history(descriptor, 3, "new"))
+        descriptor.with_name(f"value_{number}_2.json").write_text(descriptor.read_text())
+    client = open_client(path)
+    parts = "/ogcapi/collections/{}/coverage/parts"
+    cases = [
+        ("ORTHO", "datetime=1950", 0),
+        ("ORTHO", 'subset=time("1975")', 1),
+        ("ORTHO", "datetime=../1980", 1),
+        ("ORTHO", "", 2),
+        ("ORTHO;time=1950", "", 0),
+        (f"ORTHO;time=1950~{versions[0]}", "", 0),
+        (f"ORTHO~{versions[1]}", "", 2),
+    ]
+    # In both directions: what is kept of one value is not that of another one.
+    for name, query, position in (*cases, *cases[::-1]):
+        listed = client.get(f"{parts.format(quote(name))}?{query}")
+        assert listed.status_code == 200, listed.text
+        year = ("1950", "1975", "2023")[position]
+        assert listed.headers["OGCAPI-datetime"].startswith(year), name
+        assert _colours(client, listed) == {colour_of(position)}, (name, query)
+        texts = client.get(f"{parts.format(quote(name))}?f=txt&{query}").text.split()
+        assert texts == [feature["properties"]["href"] for feature in listed.json["features"]]
+        # Programs that follow the links get the same list.
+        (own,) = [link["href"] for link in listed.json["links"] if link["rel"] == "self"]
+        assert client.get(own.removeprefix("http://localhost")).json == listed.json
+        is_version = listed.headers.get("Cache-Control") == "max-age=86400"
+        assert is_version is ("~" in name)
+    refused = client.get("/ogcapi/collections/ORTHO/coverage?datetime=1950")
+    assert refused.status_code == 413
+    assert _colours(client, client.get(refused.json["parts"].removeprefix("http://localhost"))) == {
+        colour_of(0)
+    }
+
+
+@pytest.mark.parametrize("document", ["coverage/parts", "coverage/domainset", "schema"])
+def test_documents_of_a_coverage_without_the_value(
+    tmp_path: Path, open_client: OpenClient, document: str
+) -> None:
+    sections = {"ogcapi": {"coverages": True}}
+    client = open_client(
+        series_installation(
+            tmp_path, services=("ogcapi",), services_overrides=sections, coverages=True
+        )
+    )
+    address = f"/ogcapi/collections/ORTHO/{document}"
+    assert client.get(f"{address}?datetime=1950").status_code == 200
+    assert client.get(f"{address}?datetime=1066").status_code == 404
+    assert client.get(f"{address}?datetime=yesterday").status_code == 400
 
 
 def test_many_values_are_listed_in_pages(

@@ -14,7 +14,9 @@ from tests.export.service.conftest import Exports
 import mastaba
 from mastaba.errors import ConfigurationError, StorageUnavailableError
 from mastaba.plugins.manager import Plugins
-from mastaba_export.jobs.queue import Queue
+from mastaba_export import object_store
+from mastaba_export.jobs import worker
+from mastaba_export.jobs.job import State
 from mastaba_export.jobs.refusals import QueueError
 from mastaba_storage.environment import Environment
 
@@ -106,30 +108,80 @@ def test_a_worker_that_died_after_the_upload(exports: Exports, bucket: Bucket) -
     assert bucket.stat(f"results/{job[-32:]}/{file.name}").version == version
 
 
-@pytest.mark.parametrize("is_begun", [True, False], ids=["parts begun", "parts removed"])
-def test_a_job_on_a_full_disk_goes_on_after_the_store_was_silent(
-    exports: Exports, bucket: Bucket, is_begun: bool, monkeypatch: pytest.MonkeyPatch
+def full(*_: object) -> Any:
+    raise QueueError("the disk is full") from OSError(errno.ENOSPC, "No space left")
+
+
+def silent(*_: object) -> Any:
+    raise StorageUnavailableError("the store does not answer")
+
+
+@pytest.mark.parametrize("form", ["pmtiles", "mbtiles", "dir"])
+@pytest.mark.parametrize("has_parts", [True, False])
+def test_a_full_disk_gets_room_while_the_store_does_not_answer(
+    exports: Exports, form: str, has_parts: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*_: object) -> bool:
-        raise QueueError("the disk is full") from OSError(errno.ENOSPC, "No space left")
-
     monkeypatch.setenv("OBJECT_WRITE_ATTEMPTS", "1")
-
-    def silent(*_: object) -> Any:
-        raise StorageUnavailableError("the store does not answer")
-
-    job = exports.ordered(LAYER)
+    monkeypatch.setattr(worker, "_PAUSE", 0.0)
+    if not has_parts:
+        monkeypatch.setattr(Bucket, "most_parts", 0)
+    job = exports.ordered({"layer": "RGB_PNG", "format": form})
     folder = Path(exports.settings.directory, "jobs", job[-32:])
     with monkeypatch.context() as broken:
-        broken.setattr(Queue, "progress", full)
-        broken.setattr(Bucket, "list", silent)
-        if is_begun:
-            broken.setattr(Bucket, "abandon_parts", silent)
+        # The last moment: all is written, but not yet one object.
+        broken.setattr(object_store.Upload, "complete", full)
+        for name in ("list", "abandon_parts"):
+            broken.setattr(Bucket, name, silent)
         with pytest.raises(QueueError):
             exports.worker.run_one()
-    # What is written, and the journal that says so, remain together.
-    ends = {one.name.removeprefix("RGB_PNG.pmtiles") for one in folder.iterdir()}
-    assert (".part" in ends) is (".journal" in ends) is is_begun
+        journals = [one.name for one in folder.iterdir() if ".journal" in one.name]
+        assert {one.name for one in folder.iterdir()} == {"lock", *journals}
+        assert sum(one.stat().st_size for one in folder.iterdir()) < 100_000
+        # The next worker waits for the store, if it has parts there.
+        running = exports.queue.job(job[-32:])
+        assert running is not None
+        assert exports.queue.give_back(running)
+        if has_parts:
+            assert exports.worker.run_one()
+            waiting = exports.queue.job(job[-32:])
+            assert waiting is not None
+            assert (waiting.state, waiting.attempts) == (State.ACCEPTED, 1)
+    assert exports.worker.run_one()
+    assert exports.client.get(job).get_json()["status"] == "successful"
+    plain = exports.done({"layer": "RGB_PNG", "format": form})
+    assert (
+        exports.client.get(exports.file(job)).data == exports.client.get(exports.file(plain)).data
+    )
+    # Parts that nobody will complete are removed.
+    assert not any(one.is_dir() for one in Path(Bucket.root, "ours").iterdir())
+
+
+@pytest.mark.parametrize("is_there", [True, False], ids=["there", "not there"])
+def test_files_are_removed_while_an_object_is_completed(
+    exports: Exports, bucket: Bucket, is_there: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer of the store is lost: whether the object is complete is known later."""
+    monkeypatch.setenv("OBJECT_WRITE_ATTEMPTS", "1")
+    job = exports.ordered(LAYER)
+    complete, abandon = object_store.Upload.complete, Bucket.abandon_parts
+
+    def lost(upload: object_store.Upload) -> int:
+        if is_there:
+            with monkeypatch.context() as working:
+                working.setattr(Bucket, "abandon_parts", abandon)
+                complete(upload)
+        else:
+            upload._journal.commit({"completing": True})
+        return full()
+
+    with monkeypatch.context() as broken:
+        broken.setattr(object_store.Upload, "complete", lost)
+        broken.setattr(Bucket, "list", silent)
+        broken.setattr(Bucket, "abandon_parts", silent)
+        with pytest.raises(QueueError):
+            exports.worker.run_one()
+    folder = Path(exports.settings.directory, "jobs", job[-32:])
+    assert {one.name for one in folder.iterdir()} == {"lock", "RGB_PNG.pmtiles.journal"}
     running = exports.queue.job(job[-32:])
     assert running is not None
     assert exports.queue.give_back(running)

@@ -68,7 +68,7 @@ class Download:
         process: otherwise, address of an OGC API process with the inputs ``bbox`` and ``crs``.
         inputs: its other inputs.
         takes: what else it takes: ``area`` (polygons instead of ``bbox``), ``levels`` (any number
-            of them) or ``level`` (one).
+            of them) or ``level`` (one), ``mask`` (true, also as a parameter of the address).
     """
 
     format: str

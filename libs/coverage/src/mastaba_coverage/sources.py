@@ -147,15 +147,23 @@ class BitTiles(TileSource):
     Args:
         pixels: tiles of 8-bit pixels with one channel.
         width: pixels of a row of a tile.
+
+    Attributes:
+        pixels: as given.
     """
 
     def __init__(self, pixels: PixelTiles, width: int) -> None:
-        self._pixels = pixels
+        self.pixels = pixels
         self.sizes = pixels.sizes // width * -(-width // 8)
 
     def tiles(self, first: int, stop: int) -> Iterator[bytes]:
-        for pixels in self._pixels.blocks(first, stop):
-            yield b"" if pixels is None else np.packbits(pixels[:, :, 0], axis=1).tobytes()
+        for pixels in self.pixels.blocks(first, stop):
+            yield b"" if pixels is None else packed(pixels)
+
+
+def packed(pixels: Pixels) -> bytes:
+    """Return one bit for each pixel, of shape (rows, columns, 1): whether it is not 0."""
+    return np.packbits(pixels[:, :, 0], axis=1).tobytes()
 
 
 class StoredCells(NamedTuple):

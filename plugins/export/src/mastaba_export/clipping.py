@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from mastaba_export.selection import cells_inside, inside_of
+from mastaba_export.selection import cells_inside, crossed, edges_of, inside_of
 from mastaba_render.api.decoding import TileDecoder
 from mastaba_writer.tile_encoder import encode_tile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mastaba.api.catalogue import Pyramid, TileMatrix
+    from mastaba.api.catalogue import Pyramid, TileLimits, TileMatrix
     from mastaba_export.selection import Area
 
 WITH_ALPHA = (2, 4)
+NO_DATA = (0,)
+"""Value of the cells of masks without data."""
 
 
 class Clip:
@@ -38,6 +41,14 @@ class Clip:
         self._decoder = TileDecoder(pyramid.format, raster.channels, *size)
         self._has_alpha = raster.channels in WITH_ALPHA
         self._nodata = raster.nodata
+
+    def crossed(self, block: TileLimits) -> npt.NDArray[np.bool_]:
+        """Return which tiles of a block have something outside, about; shape (rows, columns)."""
+        return crossed(self._edges, block)
+
+    @cached_property
+    def _edges(self) -> npt.NDArray[np.float64]:
+        return edges_of(self._area, self._matrix)
 
     def __call__(self, row: int, column: int, payload: bytes) -> bytes:
         """Return a tile without what is outside; the same bytes if nothing is.

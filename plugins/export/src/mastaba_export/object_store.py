@@ -41,6 +41,7 @@ _WAIT: Final = 5
 _KEEP_SIZE, _PUNCH_HOLE = 1, 2
 """Flags of fallocate(2)."""
 _STATE: Final = "upload"
+_COMPLETING: Final = "completing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +220,7 @@ class Upload:
             ExportTooLargeError: it is too large for the storage.
             WriteError: the storage cannot be used.
         """
-        if "completing" in self._journal.state():
+        if is_completing(self._journal.state()):
             # The process may have died after the object was completed.
             there = self._size_there()
             if there is not None and (
@@ -232,14 +233,14 @@ class Upload:
         if self._id:
             count = -(-size // self._size)
             self._upload(range(count), size)
-            self._journal.commit({"completing": True})
+            self._journal.commit({_COMPLETING: True})
             tags = [self._tags[number] for number in range(count)]
             key = self._target.key
             self._attempt(lambda: self._storage.complete_parts(key, self._id, tags))
         else:
             self._check_size(size)
             data = self._part.read_bytes()
-            self._journal.commit({"completing": True})
+            self._journal.commit({_COMPLETING: True})
             self._attempt(lambda: self._storage.write(self._target.key, data))
         if self._size_there() != size:
             raise WriteError(f"{self._target} does not have the {size:,} bytes that were written")
@@ -332,6 +333,11 @@ def upload(target: ObjectTarget, path: Path) -> int:
 def is_uploaded(state: Mapping[str, Any]) -> bool:
     """Return whether the export with this state in its journal becomes an object."""
     return _STATE in state
+
+
+def is_completing(state: Mapping[str, Any]) -> bool:
+    """Return whether the object with this state in its journal may be complete."""
+    return _COMPLETING in state
 
 
 def abandon(target: ObjectTarget, part: Path, journal: Journal) -> None:

@@ -30,7 +30,7 @@ from mastaba_coverage import (
     with_origin,
 )
 from mastaba_export.area import area_of
-from mastaba_export.clipping import WITH_ALPHA, CellClip
+from mastaba_export.clipping import NO_DATA, WITH_ALPHA, CellClip
 from mastaba_export.container_tiles import ContainerTiles
 from mastaba_export.errors import ExportTooLargeError, InvalidRequestError
 from mastaba_export.formats import EXTENSIONS, MEDIA_TYPES, TileKind, kind_of, zooms_of
@@ -57,7 +57,6 @@ _SAMPLED: Final = 64
 """Tiles of a level that are compressed for an estimate."""
 _CLIPPED: Final = 16
 """The same if they are clipped to polygons, which takes longer."""
-_WITH_MASKS: Final = "only tiles that are copied or not compressed have masks"
 _COVERAGE_LIMITS: Final = CoverageLimits(stream_bytes=1 << 50, tiles=1 << 26, indices=MOST_BLOCKS)
 
 
@@ -168,7 +167,6 @@ class ExportPlan:
 
         Raises:
             ExportTooLargeError: it has too many tiles.
-            InvalidRequestError: the tiles cannot be copied, so they cannot have masks.
             SlabFormatError, StorageError: an index cannot be read.
             MastabaError: the sources cannot be read.
         """
@@ -180,17 +178,13 @@ class ExportPlan:
             coverage = found.coverage
             has_alpha = len(coverage.fields) in WITH_ALPHA
             clip = CellClip(self.area, coverage.nodata, has_alpha=has_alpha)
-            return CompressedFile(found, _COVERAGE_LIMITS, clip)
+            clip_mask = CellClip(self.area, NO_DATA, has_alpha=False)
+            return CompressedFile(found, _COVERAGE_LIMITS, clip, clip_mask)
         if found.is_addressable:
             try:
                 return extract(found, _COVERAGE_LIMITS)
             except NotCopyableError:
                 found = found.without_copies()
-        if found.has_mask:
-            raise InvalidRequestError(
-                f"the stored tiles cannot be copied, and {_WITH_MASKS}: use compression none",
-                "mask",
-            )
         return CompressedFile(found, _COVERAGE_LIMITS)
 
     def estimate(self, threads: int = 16) -> Estimate:
@@ -199,7 +193,7 @@ class ExportPlan:
         Slab indices are read, all of them or a sample; see `mastaba_export.sizes`.
 
         Raises:
-            ExportTooLargeError, InvalidRequestError: as `file`.
+            ExportTooLargeError: as `file`.
             SlabFormatError, StorageError: an index cannot be read.
         """
         if self.coverage is None:
@@ -480,21 +474,7 @@ def _coverage_plan(request: ExportRequest, layer: Layer, site: Site) -> ExportPl
         else:
             made = CoveragePlan.exact(coverage, grid, cells, coverage.fields, tiff)
         if request.mask:
-            made = _masked(made, request)
+            made = masked(made)
     except InvalidParameterError as error:
         raise InvalidRequestError(str(error), error.parameter) from None
     return ExportPlan(request, layer, tile_matrix_set, None, (), made, area, site)
-
-
-def _masked(made: CoveragePlan, request: ExportRequest) -> CoveragePlan:
-    """Return the plan of a raster with the stored masks.
-
-    Raises:
-        InvalidRequestError: the tiles are compressed again.
-        InvalidParameterError: the layer has no masks.
-    """
-    if not made.is_addressable or request.area is not None:
-        # Tiles at the border of polygons are compressed whatever the request says.
-        advice = "use compression none" if request.area is None else "remove area"
-        raise InvalidRequestError(f"{_WITH_MASKS}: {advice}", "mask")
-    return masked(made)

@@ -46,6 +46,8 @@ _MOST_AHEAD: Final = 3
 """Units that are read while one is written."""
 _FURTHER: Final = 4
 """Times as many are read from a storage behind a network, as long as they are small."""
+_READING: Final = 32 * 1024 * 1024
+"""Bytes of units that are being read: about three times as much memory is held meanwhile."""
 _LEAST_FREE: Final = 256 * 1024 * 1024
 """Bytes of the file system that stay free."""
 _STATS: Final = 16
@@ -343,7 +345,9 @@ class _Run:
         pool = ThreadPoolExecutor(max(self._threads, most), "mastaba-export")
         try:
             while True:
-                for another in islice(units, max(ahead - len(waiting), 0)):
+                reading = sum(not future.done() for _, future in waiting)
+                room = min(ahead - len(waiting), max(_READING // largest, 1) - reading)
+                for another in islice(units, max(room, 0)):
                     waiting.append((another, pool.submit(self._writer.fetch, another)))
                 if not waiting:
                     return

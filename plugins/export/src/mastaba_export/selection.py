@@ -155,6 +155,36 @@ def inside_of(area: Area, matrix: TileMatrix, row: int, column: int) -> npt.NDAr
     return cells_inside(area, matrix, row * shape[0], column * shape[1], shape)
 
 
+def edges_of(area: Area, matrix: TileMatrix) -> npt.NDArray[np.float64]:
+    """Return the edges of an area in tiles from the upper left corner of a matrix.
+
+    Returns:
+        shape (n, 4): x and y of the beginning, then of the end.
+    """
+    corners = [
+        np.array([(a, b), (c, b), (c, d), (a, d), (a, b)])
+        for a, b, c, d in ((box.xmin, box.ymin, box.xmax, box.ymax) for box in area.boxes)
+    ]
+    rings = [_in_tiles(ring, matrix) for part in (corners, *area.polygons) for ring in part]
+    return np.concatenate([np.empty((0, 4)), *(np.hstack([one[:-1], one[1:]]) for one in rings)])
+
+
+def crossed(edges: npt.NDArray[np.float64], block: TileLimits) -> npt.NDArray[np.bool_]:
+    """Return which tiles of a block edges pass.
+
+    Args:
+        edges: as `edges_of` returns them.
+
+    Returns:
+        shape (rows, columns).
+    """
+    shape = block.max_row + 1 - block.min_row, block.max_col + 1 - block.min_col
+    found = edges - np.array([block.min_col, block.min_row] * 2)
+    low, high = np.minimum(found[:, :2], found[:, 2:]), np.maximum(found[:, :2], found[:, 2:])
+    near = found[((high >= 0) & (low <= shape[::-1])).all(axis=1)]
+    return _touched(shape, near, _pieces(near, shape[0]))
+
+
 def around(polygons: Iterable[Iterable[Ring]]) -> BoundingBox | None:
     """Return the box around polygons; None if there are none."""
     rings = [ring for one in polygons for ring in one]

@@ -268,12 +268,16 @@ class ClippedMasks(StoredTiles):
     full: bytes = b""
 
     def sizes(self, row: int, column: int) -> list[int]:
-        """Return the bytes of the masks of a slab, about: some tiles at its border are not cut."""
+        """Return the bytes of the masks of a slab, about: an edge may cut no pixel off."""
         found = StoredTiles.sizes(self, row, column)
-        assert self.image is not None
-        if self.image.is_whole(row, column):
+        assert self.clip is not None
+        block = self._block(row, column)
+        crossed = self.clip.crossed(block)
+        if not crossed.any():
             return found
-        return found + [len(self.full)] * len(self._missing(row, column))
+        missing = self._missing(row, column)
+        cut = [one for one in missing if crossed[one[0] - block.min_row, one[1] - block.min_col]]
+        return found + [len(self.full)] * len(cut)
 
     def _read(self, row: int, column: int) -> Batch:
         assert self.clip is not None

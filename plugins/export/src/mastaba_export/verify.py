@@ -7,6 +7,7 @@ import sqlite3
 import struct
 import zlib
 from contextlib import closing
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
 
@@ -100,9 +101,11 @@ def _verify_compressed(
         try:
             for number in numbers:
                 if number in chosen:
+                    masks = whole.masks(number)
                     for pixels in whole.pixels(number):
                         sizes.append(0 if pixels is None else _check_next(file, pixels, whole))
                         compared += pixels is not None
+                        sizes += [_check_mask(file, mask) for mask in islice(masks, 1)]
                     continue
                 for is_there in whole.present(number):
                     size = struct.unpack("<I", file.read(4))[0] if is_there else 0
@@ -127,6 +130,14 @@ def _check_next(file: BinaryIO, pixels: npt.NDArray[Any], whole: CompressedFile)
     if file.read(4) != tile[-4:]:
         raise DamagedArchiveError("what follows a tile is wrong")
     return size
+
+
+def _check_mask(file: BinaryIO, mask: bytes) -> int:
+    """Check the tile of a mask at the position of a file; return its size."""
+    found = struct.pack("<I", len(mask)), mask, mask[-4:].rjust(4, b"\0")
+    if mask and file.read(len(mask) + 8) != b"".join(found):
+        raise DamagedArchiveError("a mask differs from the layer")
+    return len(mask)
 
 
 def _compare(plan: ExportPlan, archive: Archive, *, deep: bool) -> Verified:

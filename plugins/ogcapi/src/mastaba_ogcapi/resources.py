@@ -45,6 +45,17 @@ if TYPE_CHECKING:
 
 Content = dict[str, Any]
 
+OF_COVERAGES: Final = (
+    *(
+        ["coverage"],
+        ["schema"],
+        ["coverage", "domainset"],
+        ["coverage", "rangetype"],
+        ["coverage", "parts"],
+    ),
+)
+"""Paths of documents about a coverage, below its collection."""
+
 
 class Representation(NamedTuple):
     """One representation of a document.
@@ -101,7 +112,7 @@ def find_resource(dataset: Dataset, path: list[str]) -> Resource:
             return collections_resource(dataset, dataset.collections.values())
         case ["collections", identifier]:
             return collection_resource(dataset, identifier)
-        case ["collections", identifier, *rest] if rest in _OF_COVERAGES:
+        case ["collections", identifier, *rest] if rest in OF_COVERAGES:
             return _of_coverage(dataset, dataset.collection(identifier), rest)
         case ["collections", identifier, "styles"]:
             found = dataset.collection(identifier)
@@ -260,15 +271,6 @@ def _json_text(content: Content) -> str:
     return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
 
 
-_OF_COVERAGES: Final = (
-    *(
-        ["coverage"],
-        ["schema"],
-        ["coverage", "domainset"],
-        ["coverage", "rangetype"],
-        ["coverage", "parts"],
-    ),
-)
 _COLLECTIONS: Final = ("Collections", "/collections")
 _STYLES: Final = ("Styles", "/styles")
 _SETS: Final = ("Tile matrix sets", "/tileMatrixSets")

@@ -14,18 +14,20 @@ from mastaba.api.web import Document, Request, Response, preferred_language
 from mastaba.errors import InvalidParameterError
 from mastaba_ogcapi import params
 from mastaba_ogcapi.collections import meeting
+from mastaba_ogcapi.coverages.choice import chosen_coverage
 from mastaba_ogcapi.coverages.documents import coverage_downloads
 from mastaba_ogcapi.coverages.getcoverage import GetCoverage
 from mastaba_ogcapi.coverages.parts import has_parts, parts_path
 from mastaba_ogcapi.coverages.settings import LAYER_SCHEMA, SETTINGS_SCHEMA, SWITCH
 from mastaba_ogcapi.dataset import Dataset
-from mastaba_ogcapi.dimensions import count_of_coordinates, most_values
+from mastaba_ogcapi.dimensions import count_of_coordinates, datetime_header, most_values
 from mastaba_ogcapi.errors import error_response
 from mastaba_ogcapi.getmap import GetMap
 from mastaba_ogcapi.gettile import GetTile
 from mastaba_ogcapi.links import collection_address
 from mastaba_ogcapi.negotiation import LANGUAGES, document_kind
 from mastaba_ogcapi.resources import (
+    OF_COVERAGES,
     Resource,
     api_resource,
     collection_resource,
@@ -263,21 +265,45 @@ class OGCAPIService(Service):
             found = self._further_values(request, path[1])
             if found is not None:
                 return found
-        if "~" in request.path:
-            return self._version(request, path)
-        kinds = self._kinds.get(request.path)
+        if path[:1] == ["collections"] and path[2:] in OF_COVERAGES:
+            return self._of_coverage(request, path)
+        return self._made(request, path) if "~" in request.path else self._kept(request, path)
+
+    def _of_coverage(self, request: Request, path: list[str]) -> Response:
+        """Return a document about the coverage of a collection, or of the value that is meant."""
+        found, _ = chosen_coverage(self._dataset, path[1], request)
+        path = ["collections", found.id, *path[2:]]
+        make = self._kept if found.id == found.layer.id else self._made
+        response = make(request, path)
+        response.headers = [*response.headers, *datetime_header((found.layer,))]
+        return response
+
+    def _kept(self, request: Request, path: list[str]) -> Response:
+        """Return a document of a published resource, which is made once."""
+        address = "/".join(path)
+        kinds = self._kinds.get(address)
         if kinds is None:
             # Unknown paths are not cached, so the published resources limit the cache.
             kinds = _kinds(find_resource(self._dataset, path))
-            _remember(self._kinds, request.path, kinds)
+            _remember(self._kinds, address, kinds)
         kind = document_kind(request, kinds)
-        key = (request.path, kind)
+        key = (address, kind)
         document = self._documents.get(key)
         if document is None:
             document = _document(find_resource(self._dataset, path), kind)
             # Two threads may build it at the same time; both results are equal.
             _remember(self._documents, key, document)
         return _secured(document.respond(request), document.media_type)
+
+    def _made(self, request: Request, path: list[str]) -> Response:
+        """Return a document of a version or value, of which there may be many."""
+        resource = find_resource(self._dataset, path)
+        document = _document(resource, document_kind(request, _kinds(resource)))
+        response = _secured(document.respond(request), document.media_type)
+        if any("~" in part for part in path):
+            # A version never changes.
+            response.headers.append(("Cache-Control", "max-age=86400"))
+        return response
 
     def _further_values(self, request: Request, identifier: str) -> Response | None:
         """Return a collection with values of its dimensions that are not listed first.
@@ -293,14 +319,6 @@ class OGCAPIService(Service):
         resource = collection_resource(self._dataset, identifier, offset)
         document = _document(resource, document_kind(request, _kinds(resource)))
         return _secured(document.respond(request), document.media_type)
-
-    def _version(self, request: Request, path: list[str]) -> Response:
-        """Return a document of a version, of which there may be many."""
-        resource = find_resource(self._dataset, path)
-        document = _document(resource, document_kind(request, _kinds(resource)))
-        response = _secured(document.respond(request), document.media_type)
-        response.headers.append(("Cache-Control", "max-age=86400"))
-        return response
 
     def _definition(self, request: Request) -> Response:
         name, lang = request.query.get("collection"), preferred_language(request, LANGUAGES)

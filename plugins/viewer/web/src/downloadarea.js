@@ -46,6 +46,7 @@ export class DownloadArea {
     this.page = page;
     this.element = byId("download-area");
     this.question = new AbortController();
+    this.isMasked = false;
     this.element.addEventListener("keydown", ({ key }) => key === "Escape" && this.close());
   }
 
@@ -113,7 +114,8 @@ export class DownloadArea {
   }
 
   get selection() {
-    return { box: this.box, area: this.polygon, crs: this.set.crs, levels: this.levelIds };
+    const mask = this.takes("mask") && this.isMasked;
+    return { box: this.box, area: this.polygon, crs: this.set.crs, levels: this.levelIds, mask };
   }
 
   // The area
@@ -260,7 +262,7 @@ export class DownloadArea {
       <h2 id="download-heading">${t("download-area")}</h2>
       ${layers.length > 1 ? choice("layer", layers.map(({ title }) => title), layers.indexOf(layer), chooseLayer) : ""}
       ${this.areaContent()} ${this.formatContent()}
-      ${this.levelContent(choice)}
+      ${this.levelContent(choice)} ${this.maskContent()}
       <p class="facts-line" id="download-estimate" role="status" aria-busy=${Boolean(this.isAsking)}>${this.message}</p>
       <p class="buttons">
         ${
@@ -341,6 +343,20 @@ export class DownloadArea {
     if (this.takes("level")) return choice("level-one", texts, this.levels[1], choose(1));
     if (!this.takes("levels")) return "";
     return html`${choice("level-from", texts, this.levels[0], choose(0))} ${choice("level-to", texts, this.levels[1], choose(1))}`;
+  }
+
+  maskContent() {
+    if (!this.takes("mask")) return "";
+    const choose = ({ target }) => {
+      this.isMasked = target.checked;
+      this.change();
+    };
+    return html`
+      <div class="field">
+        <label for="download-mask">${t("with-mask")}</label>
+        <span class="check"><input type="checkbox" id="download-mask" autocomplete="off" .checked=${this.isMasked} @change=${choose} /></span>
+      </div>
+    `;
   }
 
   jobContent({ status, result, failure }) {

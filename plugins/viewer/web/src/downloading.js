@@ -56,16 +56,17 @@ const rounded = (value) => Number(value.toPrecision(DIGITS));
  *
  * @param box in the CRS; an area (GeoJSON in the CRS) replaces it if the process takes one
  * @param levels identifiers; none for all
+ * @param mask whether the file also says which cells have data
  */
-export function inputsOf({ inputs, takes = [] }, { box, area, crs, levels }) {
+export function inputsOf({ inputs, takes = [] }, { box, area, crs, levels, mask }) {
   const place = area && takes.includes("area") ? { area } : { bbox: box.map(rounded) };
-  return { ...inputs, ...place, crs, ...(levels.length && { levels }) };
+  return { ...inputs, ...place, crs, ...(levels.length && { levels }), ...(mask && { mask }) };
 }
 
 /** Return the address of a file that needs no job. */
-export function addressOf({ template }, { box: [xmin, ymin, xmax, ymax], levels: [level] }) {
+export function addressOf({ template }, { box: [xmin, ymin, xmax, ymax], levels: [level], mask }) {
   const values = { xmin, ymin, xmax, ymax };
-  return template.replace(/\{(\w+)\}/g, (_, name) =>
+  return `${template}${mask ? "&mask=true" : ""}`.replace(/\{(\w+)\}/g, (_, name) =>
     name === "level" ? encodeURIComponent(level) : rounded(values[name]),
   );
 }

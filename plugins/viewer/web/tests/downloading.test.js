@@ -18,6 +18,13 @@ test("the address of a file has the box and the level", () => {
   assert.equal(addressOf({ template }, selection), "/c?subset=E(1.1:3),N(2:4)&level=a%2Fb");
 });
 
+test("a mask is an input of a job, and a parameter of an address", () => {
+  const masked = { ...selection, levels: [], mask: true };
+  assert.equal(inputsOf({ inputs: {} }, masked).mask, true);
+  assert.equal(addressOf({ template: "/c?x={xmin}" }, masked), "/c?x=1.1&mask=true");
+  assert.equal("mask" in inputsOf({ inputs: {} }, { ...masked, mask: false }), false);
+});
+
 test("sizes and times for reading", () => {
   assert.deepEqual([0, 999, 1000, 123_456_789, 5e16].map(sizeText), ["0 B", "999 B", "1.0 kB", "123 MB", "50.0 PB"]);
   assert.deepEqual([0.1, 89, 600, 9000].map(timeText), ["1 s", "89 s", "10 min", "2.5 h"]);

@@ -58,25 +58,34 @@ def heights_along(
     samples = queries.points(
         found.dataset, x, y, found.crs, SamplingOptions(method, affordable=True)
     )
-    profile = Profile(x, y, distances, samples)
+    profile = Profile(x, y, distances, samples, _times(geometry.measures, lines, along))
     if simplify == MINMAX:
         profile = with_peaks(profile, max(count, 2))
     elif simplify:
         profile = simplified(profile, float(simplify))
-    times = _times(geometry.measures, lines, starts, profile.distances)
-    return profile.x, profile.y, profile.samples, profile.distances, times
+    return profile.x, profile.y, profile.samples, profile.distances, profile.times
 
 
-def _times(
-    measures: Floats | None, lines: list[Line], starts: Floats, distances: Floats
-) -> Floats | None:
-    """Return the time at each distance; None without ascending M values."""
+def _times(measures: Floats | None, lines: list[Line], along: list[Floats]) -> Floats | None:
+    """Return the time of each point; None without ascending M values.
+
+    A line may begin when the one before it ends, or later.
+
+    Args:
+        measures: of the vertices of all lines, in Unix seconds.
+        along: distances of the points of each line from its beginning.
+    """
     if measures is None:
         return None
     if np.abs(measures).max() > _LAST_INSTANT:
         raise InvalidParameterError("an M value is not a time in Unix seconds", "coords")
-    known = np.concatenate(
-        [line.distances(line.x, line.y) + start for line, start in zip(lines, starts, strict=False)]
-    )
-    ascending = (np.diff(measures) > 0).all() and (np.diff(known) > 0).all()
-    return np.interp(distances, known, measures) if ascending else None
+    if (np.diff(measures) < 0).any():
+        return None
+    ends = np.cumsum([len(line.x) for line in lines])[:-1]
+    found = []
+    for line, times, distances in zip(lines, np.split(measures, ends), along, strict=True):
+        known = line.distances(line.x, line.y)
+        if not ((np.diff(times) > 0).all() and (np.diff(known) > 0).all()):
+            return None
+        found.append(np.interp(distances, known, times))
+    return np.concatenate(found)

@@ -33,18 +33,21 @@ class Profile:
     Attributes:
         x, y, distances: shape (n,).
         samples: their heights.
+        times: Unix seconds, shape (n,), or None.
     """
 
     x: Floats
     y: Floats
     distances: Floats
     samples: Samples
+    times: Floats | None = None
 
     def only(self, chosen: npt.NDArray[np.int64]) -> Profile:
         """Return some of the points."""
         found = self.samples
         samples = Samples(found.heights[chosen], found.layers[chosen], found.levels[chosen])
-        return Profile(self.x[chosen], self.y[chosen], self.distances[chosen], samples)
+        times = None if self.times is None else self.times[chosen]
+        return Profile(self.x[chosen], self.y[chosen], self.distances[chosen], samples, times)
 
 
 def finest_step(dataset: Dataset, line: Line) -> float:

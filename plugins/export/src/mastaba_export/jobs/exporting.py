@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from mastaba_export.errors import ExportTooLargeError, InvalidRequestError
+from mastaba.errors import StorageUnavailableError
+from mastaba_export.errors import ExportTooLargeError, InvalidRequestError, WriteError
 from mastaba_export.formats import file_name
 from mastaba_export.jobs.job import Job, ResultFile
 from mastaba_export.jobs.packing import pack
@@ -15,7 +16,7 @@ from mastaba_export.jobs.refusals import DiskFullError
 from mastaba_export.jobs.settings import SWITCH, JobSettings, is_offered
 from mastaba_export.jobs.worker import LostError, Perform, Report, StoppedError
 from mastaba_export.journal import Journal
-from mastaba_export.object_store import is_uploaded, upload
+from mastaba_export.object_store import is_completing, is_uploaded, upload
 from mastaba_export.output import discard
 from mastaba_export.plan import plan
 from mastaba_export.request import ExportRequest
@@ -79,6 +80,7 @@ def exporting(site: Site, settings: JobSettings) -> Perform:
         target = None if store is None else store.target(job.id, name)
         if not is_packed:
             _begin_anew_elsewhere(path, job, remote, is_object=store is not None)
+        _begin_anew_if_lost(path, job, store, is_packed=is_packed)
         size = _size(path, job, store)
         if size is None:
             watched = _Watched(report, settings.limits.max_bytes, job)
@@ -154,6 +156,33 @@ def _begin_anew_elsewhere(
             discard(path, None if remote is None else remote.target(job.id, path.name))
     elif is_object and not known.exists():
         path.unlink(missing_ok=True)
+
+
+def _begin_anew_if_lost(
+    path: Path, job: Job, remote: RemoteResults | None, *, is_packed: bool
+) -> None:
+    """Remove what an earlier attempt has uploaded if its file here was removed to make room.
+
+    Raises:
+        StorageError: the object store cannot be used now.
+    """
+    known = path.with_name(f"{path.name}.journal")
+    part = path if is_packed else path.with_name(f"{path.name}.part")
+    if part.exists() or not known.exists():
+        return
+    with Journal(known) as journal:
+        state = journal.state()
+    if remote is None:
+        is_complete = path.exists()
+    else:
+        is_complete = is_completing(state) and remote.size(job.id, path.name) is not None
+    if is_complete or not state:
+        return
+    try:
+        discard(path, None if remote is None else remote.target(job.id, path.name))
+    except WriteError as error:
+        # It is tried again, as if the data could not be read.
+        raise StorageUnavailableError(str(error)) from error
 
 
 def _size(path: Path, job: Job, remote: RemoteResults | None) -> int | None:

@@ -94,19 +94,17 @@ class Results:
             os.close(descriptor)
         return False
 
-    def remove(self, identifier: str, *, is_final: bool = True) -> None:
+    def remove(self, identifier: str) -> None:
         """Remove the files of a job. Who reads one of them can read it to its end.
 
-        Args:
-            is_final: whether no worker will continue the job. Its files then do not wait for an
-                object store that does not answer.
+        Files here do not wait for an object store that does not answer. Journals do: they say what
+        is to be removed from it.
         """
         path = self.path(identifier)
         if self.is_left_to_workers:
             return
         if self._remove_objects is not None:
-            if is_final:
-                _remove_files(path)
+            _remove_files(path)
             try:
                 self._remove_objects(identifier, path)
             except (MastabaError, OSError) as error:

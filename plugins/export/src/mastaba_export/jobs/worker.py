@@ -152,7 +152,7 @@ class Worker:
                     # How the job ended cannot be noted. Another worker continues it, or begins it
                     # again: a full disk gets room for the queue first.
                     if _is_of_full_disk(error):
-                        self._results.remove(job.id, is_final=False)
+                        self._results.remove(job.id)
                     raise
                 except Exception as error:  # noqa: BLE001 - whatever it is, the job has failed
                     self._fail(job, error)

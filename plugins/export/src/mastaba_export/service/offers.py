@@ -32,6 +32,7 @@ def offers(process: Process, layer: Layer, address: str, site: Site) -> Iterator
         address: address of the process.
         site: has the encoders.
     """
+    readers = site.catalogue.readers_of(layer).values()
     for format in process.formats:
         if format in PACKED:
             # For programs, not for a page.
@@ -39,6 +40,8 @@ def offers(process: Process, layer: Layer, address: str, site: Site) -> Iterator
         inputs = _inputs(ExportRequest(layer.id, format=format), layer, site)
         if inputs is not None:
             takes = _TAKES.get(format, ("area", "levels"))
+            if format in COVERAGES and all(reader.masks is not None for reader in readers):
+                takes = (*takes, "mask")
             yield Download(
                 format, file_name(layer.id, format), process=address, inputs=inputs, takes=takes
             )

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _PART: Final = 16 * 1024 * 1024
 """Bytes of a unit of work."""
 _ENTRY: Final = np.dtype([("size", "<u4"), ("checksum", "<u4")])
-"""A tile that is written: its bytes, 0 if it is left out, and their CRC-32."""
+"""A tile that is written, also of a mask: its bytes, 0 if it is left out, and their CRC-32."""
 _CHECKED: Final = 64 * 1024 * 1024
 """Bytes before the end of an interrupted output that are compared with their checksums."""
 _CHANGED: Final = "the data changed while it was exported; remove the output and export it again"
@@ -124,7 +124,8 @@ class CompressedWriter(FileWriter):
             data, sizes = self._whole.part(unit.row)
         except ObjectChangedError:
             raise DataChangedError(_CHANGED) from None
-        return Batch((), UNKNOWN, len(data), sum(map(bool, sizes)), len(data), data)
+        count = sum(map(bool, sizes[:: 1 + self._whole.plan.has_mask]))
+        return Batch((), UNKNOWN, len(data), count, len(data), data)
 
     def add(self, unit: Unit, batch: Batch) -> None:
         assert batch.whole is not None

@@ -113,9 +113,11 @@ def coverage_downloads(dataset: Dataset, collection: Collection) -> list[Downloa
     part = _part(collection.layer.pyramid.tile_matrix_set.crs, "{xmin}:{xmax}", "{ymin}:{ymax}")
     exact = f"{href}?f=geotiff&compression=none&level={{level}}&{part}"
     name = f"{collection.id}.tif"
+    readers = dataset.site.catalogue.readers_of(collection.layer).values()
+    mask = () if any(reader.masks is None for reader in readers) else ("mask",)
     return [
-        Download("cog", name, f"{href}?f=cog&{part}"),
-        Download("tif", name, exact, takes=("level",)),
+        Download("cog", name, f"{href}?f=cog&{part}", takes=mask),
+        Download("tif", name, exact, takes=("level", *mask)),
     ]
 
 
