@@ -97,6 +97,15 @@ def test_tables_are_those_of_vector_layers_and_tilestats() -> None:
     assert (attribute.name, attribute.count, attribute.maximum) == ("lanes", 2, 4.0)
 
 
+def test_metadata_have_at_most_64_levels() -> None:
+    def nested(levels: int) -> bytes:
+        return b'{"a":' + b"[" * (levels - 1) + b"]" * (levels - 1) + b"}"
+
+    assert parsed_metadata(nested(64)).keys() == {"a"}
+    with pytest.raises(ContainerFormatError, match="its metadata is nested deeper than 64 levels"):
+        parsed_metadata(nested(65))
+
+
 @pytest.mark.parametrize(
     "data", [b"[]", b"{", b'{"a":' + b"[" * 70 + b"]" * 70 + b"}", b"[" * 2_000_000, b"\xff"]
 )

@@ -39,3 +39,11 @@ def test_unknown_fields_are_passed_over() -> None:
 def test_other_bytes_are_refused(payload: bytes) -> None:
     with pytest.raises(SlabFormatError):
         check_vector_tile(payload)
+
+
+@pytest.mark.parametrize(
+    "payload", [gzip.compress(TILE) + b"\0", gzip.compress(TILE)[:-1], b"\x1f\x8b\x08" + bytes(20)]
+)
+def test_what_is_not_one_stream_of_gzip_is_refused(payload: bytes) -> None:
+    with pytest.raises(SlabFormatError, match=r"^a vector tile cannot be read: the data is not"):
+        check_vector_tile(payload)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import os
 import random
+import re
+import shutil
 import signal
 import sqlite3
 import time
@@ -277,6 +279,38 @@ def test_what_is_compressed_is_kept(
     assert b"\x78\xda" in whole[head + len(done) :]
     monkeypatch.undo()
     verify(made, path, deep=True)
+
+
+@pytest.mark.parametrize(
+    ("format", "name", "other"),
+    [
+        ("dir", "a.part", None),
+        ("dir", "a.part", b"a file"),
+        ("pyramid", "a", None),
+        ("pyramid", "a", b"a file"),
+        ("mbtiles", "a.mbtiles.part", None),
+        ("pmtiles", "a.pmtiles.part", None),
+    ],
+)
+def test_an_output_that_is_gone_is_not_resumed(
+    site: Site, tmp_path: Path, format: str, name: str, other: bytes | None
+) -> None:
+    """Nor is a directory that is a file now."""
+    made = planned(site, "IMAGES", format, levels=["5"])
+    path = tmp_path / f"a{made.extension}"
+    assert not run(made, path, should_stop=lambda: True).is_complete
+    first = tmp_path / name
+    if first.is_dir():
+        shutil.rmtree(first)
+    else:
+        first.unlink()
+    if other is not None:
+        first.write_bytes(other)
+    message = f"^{re.escape(name)} of the interrupted export is missing; remove its journal"
+    with pytest.raises(DestinationError, match=message):
+        run(made, path, resume=True)
+    assert (first.read_bytes() if first.exists() else None) == other
+    assert not path.exists()
 
 
 @pytest.mark.sampled

@@ -105,7 +105,15 @@ def test_what_was_published_at_many_instants(client: Client, current: str) -> No
 
 
 @pytest.mark.parametrize(
-    "text", ["yesterday", "2026-02-30", "Thu, 32 Jan 2026 12:00:00 GMT", "", "2" * 10000]
+    "text",
+    [
+        "yesterday",
+        "2026-02-30",
+        "Thu, 32 Jan 2026 12:00:00 GMT",
+        "Mon, 01 Mar 2026 12:00:00 GMT",  # a Sunday
+        "",
+        "2" * 10000,
+    ],
 )
 def test_malformed_instants_are_client_errors(client: Client, text: str) -> None:
     for headers, query in (({"Accept-Datetime": text}, {}), ({}, {"datetime": text})):

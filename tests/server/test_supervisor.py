@@ -45,8 +45,11 @@ def say(text):
 workers = int(sys.argv[2])
 options = eval(sys.argv[3])
 constants = options.pop("constants", {})
-for module in (supervisor, watching):
-    vars(module).update(constants)
+for name, value in constants.items():
+    owners = [module for module in (supervisor, watching) if hasattr(module, name)]
+    assert owners, name
+    for module in owners:
+        setattr(module, name, value)
 generation = 0
 
 class Report(logging.Handler):

@@ -63,6 +63,10 @@ def parsed_object(
     """Return an object of JSON that is nested at most 64 levels deep.
 
     Args:
+        data: the document.
+        most_bytes: of the document.
+        most_values: at all levels. They are counted before the document is parsed: the bytes
+            ``,``, ``[`` and ``{``, also those in texts.
         constant: called with NaN and infinities, which JSON does not have; by default they become
             numbers.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mastaba.errors import SlabFormatError
+from mastaba.errors import ContainerFormatError, SlabFormatError
 from mastaba_containers.inflating import GZIP, coding_of, inflated
 from mastaba_containers.protobuf import fields
 
@@ -18,13 +18,13 @@ def check_vector_tile(payload: bytes) -> int:
     Raises:
         SlabFormatError: it is not a Mapbox Vector Tile, or is truncated.
     """
-    if coding_of(payload) == GZIP:
-        payload = inflated(payload, _MAX_SIZE)
     try:
+        if coding_of(payload) == GZIP:
+            payload = inflated(payload, _MAX_SIZE)
         layers = sum(
             number == _LAYERS and type(value) is bytes for number, value in fields(payload)
         )
-    except ValueError as error:
+    except (ContainerFormatError, ValueError) as error:
         raise SlabFormatError(f"a vector tile cannot be read: {error}") from None
     if not layers:
         raise SlabFormatError("a vector tile has no layer")

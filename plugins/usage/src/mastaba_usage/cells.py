@@ -83,7 +83,7 @@ class Counts(NamedTuple):
         hits: answers.
         size: bytes of their bodies.
         cost: of the requests; see `mastaba.api.services.Service.cost`.
-        uses: answers in which the layer was one of several.
+        uses: requests off the fast path that name the layer, alone or among others.
     """
 
     hits: int

@@ -80,7 +80,8 @@ class Client:
         self._threads = threading.local()
         self._lock = threading.Lock()
         self._not_before = 0.0
-        # By scheme: a service may redirect to HTTPS, but to no other host.
+        # By scheme: redirects and templates stay on the host (`redirect_of`, `wmts._template`), but
+        # may change to HTTPS.
         self._clients: dict[str, HTTPClient] = {}
         self._headers = {"Accept-Encoding": "identity", "User-Agent": _AGENT}
         if address.authorization:

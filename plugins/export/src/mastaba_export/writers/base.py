@@ -35,17 +35,19 @@ class Writer(ABC):
 
     Attributes:
         plan, part, journal: as given.
-        begun: what is there from the start of an export on.
+        first_made: what is there from the start of an export on.
+        makes_directory: whether that is a directory.
         kept_from: first byte of the output that is still on the disk; those before are uploaded.
         should_stop: asked by `finish` if it takes long.
     """
 
     kept_from = 0
+    makes_directory = False
     should_stop: Callable[[], bool] | None = None
 
     def __init__(self, plan: ExportPlan, part: Path, journal: Journal) -> None:
         self.plan = plan
-        self.part = self.begun = part
+        self.part = self.first_made = part
         self.journal = journal
 
     @abstractmethod
@@ -58,10 +60,11 @@ class Writer(ABC):
         Raises:
             DestinationError: the output is not as it was.
         """
-        if not self.begun.exists():
+        made = self.first_made
+        if not (made.is_dir() if self.makes_directory else made.exists()):
             raise DestinationError(
-                f"{self.begun.name} of the interrupted export is missing; remove its journal and "
-                "begin again"
+                f"{made.name} of the interrupted export is missing; remove its journal and begin "
+                "again"
             )
 
     @property

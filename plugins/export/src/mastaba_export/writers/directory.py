@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 class DirectoryWriter(Writer):
     """Writes a directory, in which every tile is a file."""
 
+    makes_directory = True
+
     def __init__(self, plan: ExportPlan, part: Path, journal: Journal) -> None:
         super().__init__(plan, part, journal)
         self._made: str | None = None

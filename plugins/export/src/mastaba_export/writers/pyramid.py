@@ -30,10 +30,12 @@ _PATH_DEPTH: Final = 2
 class PyramidWriter(Writer):
     """Writes the descriptor NAME.json, slabs in NAME/, and documents beside it."""
 
+    makes_directory = True
+
     def __init__(self, plan: ExportPlan, part: Path, journal: Journal) -> None:
         super().__init__(plan, part, journal)
         self.name = part.name.removesuffix(".part").removesuffix(".json")
-        self._slabs = self.begun = part.with_name(self.name)
+        self._slabs = self.first_made = part.with_name(self.name)
         self._written: list[Path] = []
 
     def start(self) -> None:
