@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 _ASIDE: Final = frozenset(("info", "legend"))
 """Abilities for which alone a layer is not listed."""
 
+OF_HEIGHTS: Final = frozenset(("heights", "terrain"))
+"""Abilities whose services have limits of queries of heights."""
+
 STYLE: Final = "style"
 """Key of the descriptors of layers with style sheets."""
 
@@ -204,6 +207,9 @@ class ViewMaker:
             )
             for name, service in classes.items()
             if any(word not in PLAIN_ABILITIES for word in service.abilities)
+        }
+        self._of_heights = {
+            name for name, service in classes.items() if OF_HEIGHTS.intersection(service.abilities)
         }
         # The first service that shows a layer also says how those do that have no abilities.
         self._anywhere: dict[str, Shown] = {}
@@ -523,7 +529,12 @@ class ViewMaker:
         return replace(settings, map=replace(base.map, **changes)) if changes else settings
 
     def _query_limits(self, shown: Iterable[Shown], service: str) -> dict[str, Any]:
-        """Return the limits of queries of heights of a service if they are smaller than its own."""
+        """Return the limits of queries of heights of a service if they are smaller than its own.
+
+        Limits of the same names, such as those of downloads, are about something else.
+        """
+        if service not in self._of_heights:
+            return {}
         settings = self._catalogue.services.get(service)
         limits = dict(settings.own.get("limits", {})) if settings is not None else {}
         sizes = _limit_of(shown).sizes
