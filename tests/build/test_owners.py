@@ -67,7 +67,8 @@ def test_a_gap_in_a_member_shows_what_is_below(paints: bool) -> None:
     lower, upper = (1, (0, 4, 0, 4), None), (2, (0, 2, 0, 4), np.eye(2, 4, dtype=bool))
     for member, area, where in (lower, upper) if paints else (upper, lower):
         owners.note(member, area, where)
-    places = np.arange(4)[:, np.newaxis] + 0.5, np.arange(4)[np.newaxis] + 0.5
+    middle = np.arange(4, dtype=np.float64) + 0.5
+    places = middle[:, np.newaxis], middle[np.newaxis]
     found = owners.at(places, (0, 4, 0, 4), np.ones((4, 4), bool))
     assert found.tolist() == [[2, 1, 1, 1], [1, 2, 1, 1], [1, 1, 1, 1], [1, 1, 1, 1]]
     assert owners.only((2, 4, 0, 4)) == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -84,8 +83,11 @@ class Owners:
         if placement.fields is None or self._members is not None:
             return self.at(centres(placement), window, valid)
         known, down, across = self._of_blocks(placement)
-        found: Numbers = known[down[:, np.newaxis], across[np.newaxis]]
-        for rows, columns in _open_blocks(known, down, across):
+        found: Numbers = known.take(down, 0).take(across, 1)
+        unknown = known == 0
+        if unknown.any():
+            # Most seams are nearly straight: few blocks in one direction.
+            rows, columns = _around(unknown, 1, down), _around(unknown, 0, across)
             places = centres(placement, rows, columns)
             found[rows, columns] = self.at(places, window, valid[rows, columns])
         return found
@@ -144,16 +146,16 @@ def _ends(field: Floats) -> tuple[Floats, Floats]:
     return np.minimum(low[:, :-1], low[:, 1:]), np.maximum(high[:, :-1], high[:, 1:])
 
 
-def _open_blocks(
-    known: Numbers, down: npt.NDArray[np.int64], across: npt.NDArray[np.int64]
-) -> Iterator[tuple[slice, slice]]:
-    """Yield the rows and columns of pixels around the unknown blocks of each row of blocks."""
-    for row in np.flatnonzero((known == 0).any(axis=1)).tolist():
-        blocks = np.flatnonzero(known[row] == 0)
-        top, bottom = np.searchsorted(down, (row, row + 1)).tolist()
-        left, right = np.searchsorted(across, (blocks[0], blocks[-1] + 1)).tolist()
-        if top < bottom and left < right:
-            yield slice(top, bottom), slice(left, right)
+def _around(unknown: Mask, axis: int, blocks: npt.NDArray[np.int64]) -> slice:
+    """Return the rows or columns of pixels around unknown blocks.
+
+    Args:
+        axis: the other one.
+        blocks: the block of each row or column.
+    """
+    some = np.flatnonzero(unknown.any(axis=axis))
+    first, last = np.searchsorted(blocks, (some[0], some[-1] + 1)).tolist()
+    return slice(first, last)
 
 
 def centres(
