@@ -55,6 +55,7 @@ PLANTED: dict[str, tuple[list[dict[str, Any]], str]] = {
     "an area elsewhere": ([rule(limit={"area": "far"}), OPEN], FAR),
     "masked vectors": ([rule(limit={"area": "world"}), OPEN], "vector tiles that the edge"),
     "pixels of tiles": ([rule(**of(services="tms"), limit={"pixels": 9}), OPEN], "limits maps"),
+    "tiles of maps": ([rule(**of(services="wms"), limit={"tiles": 9}), OPEN], "queries of heights"),
     "a format of nothing": ([rule(limit={"formats": FORMATS}), OPEN], "in the format image/heic"),
 }
 

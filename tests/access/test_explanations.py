@@ -21,6 +21,7 @@ from mastaba.errors import MastabaError
 from mastaba_access.explanation import explain, explained, matrix, principal_named
 from mastaba_access.gate import RulesGate
 from mastaba_access.rules.who import Visit
+from mastaba_access.views import ViewMaker, layers_of
 
 
 def compare(seed: int, triples: int, folder: Path) -> None:
@@ -243,6 +244,8 @@ def test_limits_of_sizes_are_shown_where_they_apply(tmp_path: Path) -> None:
     services = {
         "elevation": {"enabled": True, "limits": limits},
         "terrain": {"enabled": True, "limits": {"tiles": 100}},
+        # Tiles of an answer, which no rule limits.
+        "wcs": {"enabled": True, "limits": {"tiles": 100}},
     }
     application = everything(tmp_path, Credentials(tmp_path), document, services=services)
     gate = application.site.gate
@@ -259,6 +262,10 @@ def test_limits_of_sizes_are_shown_where_they_apply(tmp_path: Path) -> None:
     for place in (("wmts", "tiles"), ("wmts", "info"), ("ogcapi", "tiles"), ("wms", "legend")):
         assert shown[place] == ""
     assert shown["viewer", "pages"] == shown["tms", "tiles"] == ""
+    whole = application.site.views.whole("")
+    maker = ViewMaker(gate.class_of(visit, 2e9), layers_of(whole.catalogue), whole, "", {})
+    for name, tiles in (("elevation", 4), ("terrain", 4), ("wcs", 100)):
+        assert maker.view(name).services[name].own["limits"]["tiles"] == tiles
 
 
 def enable_feature_info(installation: Path) -> None:

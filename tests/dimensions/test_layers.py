@@ -35,6 +35,7 @@ from mastaba.errors import (
 )
 from mastaba.model.digest import digest_of
 from mastaba.model.layer import Layer
+from mastaba.model.tile_matrix_set import TileLimits
 from mastaba.plugins.manager import Plugins
 from mastaba.services.change import Action, Change, layer_changes
 from mastaba.site.updates import SiteUpdates
@@ -171,6 +172,27 @@ def test_the_extent_of_a_stack_is_that_of_its_finest_levels(tmp_path: Path) -> N
     rows.append({"at": {"time": "1900"}, "path": path.name, "levels": {"0": [0, 0, 0, 0]}})
     found = loaded(with_stack(tmp_path, rows)).layers["ORTHO"]
     assert found.native_bbox.xmin < level.matrix.bbox_of(level.limits).xmin
+
+
+def test_tiles_of_a_level_count_only_for_variants_without_a_finer_one(tmp_path: Path) -> None:
+    """The tile above a finer level is larger than its data."""
+    levels = {
+        "1950": {"2": [1, 1, 1, 1], "3": [2, 2, 3, 3]},
+        "1960": {"2": [1, 1, 3, 3]},
+        "2023": {"2": [1, 1, 2, 2], "3": [2, 3, 4, 5]},
+    }
+    rows = []
+    for year, limits in levels.items():
+        path = write_value(tmp_path, f"ortho_{year}", (1, 2, 3))
+        rows.append({"at": {"time": year}, "path": path.name, "levels": limits})
+    found = loaded(with_stack(tmp_path, rows)).layers["ORTHO"]
+    assert found.tile_limits == {"2": TileLimits(1, 1, 1, 3), "3": TileLimits(2, 3, 3, 5)}
+    matrices = found.pyramid.tile_matrix_set.matrices
+    boxes = [
+        matrices["3"].bbox_of(TileLimits(2, 3, 3, 5)),
+        matrices["2"].bbox_of(TileLimits(1, 1, 3, 3)),
+    ]
+    assert found.native_bbox == boxes[0].union(boxes[1])
 
 
 class Shelf(Storage):

@@ -10,6 +10,8 @@ import mapbox_vector_tile  # type: ignore[import-untyped]
 import numpy as np
 import numpy.typing as npt
 import pytest
+from pyproj import Geod, Transformer
+from shapely import Polygon
 from werkzeug.test import Client
 
 from mastaba_writer.installation import layer_document, write_installation
@@ -17,8 +19,10 @@ from mastaba_writer.pyramids import LevelPlan, write_pyramid
 from mastaba_writer.tile_matrix_sets import web_mercator
 
 OUTSIDE = [[-80, 30], [-79.9, 30], [-79.9, 30.1], [-80, 30.1], [-80, 30]]
-CELL = 40075016.68557849 / 256 / 2**2 * np.cos(np.radians(30))
+CELLS_OF_2 = 40075016.68557849 / 256 / 2**2
+CELL = CELLS_OF_2 * np.cos(np.radians(30))
 """Metres, of level 2 at the latitude of the area."""
+CRS84 = Transformer.from_crs("OGC:CRS84", "EPSG:3857", always_xy=True)
 
 
 def tile(level: str, row: int, col: int) -> npt.NDArray[np.float32]:
@@ -72,6 +76,69 @@ def ask(client: Client, route: str, geometry: dict[str, Any]) -> dict[str, Any]:
 def test_statistics_come_from_the_level_that_has_tiles(client: Client) -> None:
     found = ask(client, "statistics", {"type": "Polygon", "coordinates": [OUTSIDE]})["statistics"]
     assert (found["level"], found["mean"]) == ("2", pytest.approx(200))
+
+
+def box(west: float, south: float, east: float, north: float) -> list[list[float]]:
+    return [[west, south], [east, south], [east, north], [west, north], [west, south]]
+
+
+ACROSS = box(2, 35, 5, 36)
+"""Level 8 has tiles from 2.81 to 5.62 degrees east, and from 34.3 to 36.6 degrees north."""
+WITHIN = box(3, 35, 5, 36)
+
+
+@pytest.mark.parametrize(("ring", "level"), [(ACROSS, "2"), (WITHIN, "8")])
+def test_statistics_come_from_the_finest_level_that_covers_the_area(
+    client: Client, ring: list[list[float]], level: str
+) -> None:
+    body = {"dataset": "P", "geometry": {"type": "Polygon", "coordinates": [ring]}}
+    found = client.post("/elevation/statistics", json=body).json["statistics"]
+    assert (found["level"], found["mean"]) == (level, pytest.approx(100 * int(level)))
+    assert found["valid"] == pytest.approx(1)
+    ground = Geod(ellps="WGS84").geometry_area_perimeter(Polygon(ring))[0]
+    assert found["area"] == pytest.approx(ground, rel=0.01)
+    fine = client.post("/elevation/statistics", json={**body, "resolution": 500}).json["statistics"]
+    assert (fine["level"], fine["count"]) == (level, found["count"])
+
+
+@pytest.mark.parametrize(
+    ("ring", "level"),
+    [
+        # Level 12 has the upper left corner of level 9, as far as 2.988 degrees east.
+        ([[2.9, 36.5], [2.95, 36.5], [4, 40], [2.9, 36.5]], "12"),
+        ([[2.9, 36.5], [3.5, 36.5], [2.9, 36.55], [2.9, 36.5]], "9"),
+        (box(2, 30, 6, 40), "9"),
+    ],
+)
+def test_an_area_beyond_the_layer_needs_only_what_the_layer_has(
+    client: Client, ring: list[list[float]], level: str
+) -> None:
+    """The triangle leaves level 12 where level 9 ends too, though the box around it does not."""
+    body = {"dataset": "SLOPE", "geometry": {"type": "Polygon", "coordinates": [ring]}}
+    found = client.post("/elevation/statistics", json=body).json["statistics"]
+    assert found["level"] == level
+
+
+@pytest.mark.parametrize(
+    ("west", "level", "cell"), [(2, "2", CELLS_OF_2), (3, "8", CELLS_OF_2 / 64)]
+)
+@pytest.mark.parametrize("query", ["area", "cube"])
+def test_grids_have_the_cells_of_the_level_that_covers_the_area(
+    client: Client, query: str, west: float, level: str, cell: float
+) -> None:
+    x, y = CRS84.transform([west, 5], [35, 36])
+    corners = f"{x[0]},{y[0]},{x[1]},{y[1]}"
+    ring = ",".join(f"{east} {north}" for east, north in box(x[0], y[0], x[1], y[1]))
+    asked = {"area": {"coords": f"POLYGON(({ring}))"}, "cube": {"bbox": corners}}[query]
+    response = client.get(
+        f"/elevation/edr/collections/P/{query}", query_string={**asked, "crs": "EPSG:3857"}
+    )
+    assert response.status_code == 200, response.text
+    axis = response.json["domain"]["axes"]["x"]
+    step = (axis["stop"] - axis["start"]) / (axis["num"] - 1)
+    assert step == pytest.approx(cell)
+    assert abs(axis["start"] - x[0]) <= step
+    assert set(response.json["ranges"]["elevation"]["values"]) == {100 * int(level)}
 
 
 def test_profiles_come_from_the_level_that_has_tiles(client: Client) -> None:

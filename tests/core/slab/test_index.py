@@ -46,19 +46,28 @@ def test_tile_of_size_0_is_absent_regardless_of_its_offset() -> None:
     assert [index.tile(0), index.tile(1)] == [None, None]
 
 
-def test_index_of_tiles_in_order_takes_half_the_memory() -> None:
+def test_index_of_tiles_in_order_takes_less_memory() -> None:
     tiles = [b"a" * 5, None, b"b" * 16, None]
     slab = build_slab(tiles, format="TIFF_PBF_MVT")
     in_order = make_index(slab, 4)
     shared = make_index(make_slab([2080] * 4, [5] * 4), 4)
-    assert in_order.nbytes == 4 * 5
+    assert in_order.nbytes == 3 * 5
     assert shared.nbytes == 8 * 4
 
     assert [in_order.tile(number) is None for number in range(4)] == [False, True, False, True]
     assert [shared.tile(number) for number in range(4)] == [(2080, 5)] * 4
 
 
-def test_index_in_half_the_memory_contains_every_tile() -> None:
+@pytest.mark.parametrize(("size", "width"), [(0x10000, 3), (0x120000, 4), (0x3FFFFF0, 4)])
+def test_index_of_a_large_slab_contains_every_tile(size: int, width: int) -> None:
+    places = [(2176 + number * size, size - number) for number in range(15)]
+    offsets, sizes = zip(*places, strict=True)
+    index = make_index(make_slab([*offsets, 0], [*sizes, 0]), 16)
+    assert index.nbytes == width * 17
+    assert index.tiles(range(16)) == [*places, None]
+
+
+def test_index_in_less_memory_contains_every_tile() -> None:
     chooser = random.Random(1)
     for count in (2, 16, 256, 2000):
         lengths = [chooser.choice([0, 1, 15, 16, 17, 700]) for _ in range(count)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from sys import intern
 from typing import ClassVar
 
 from mastaba_storage.base import Storage
@@ -40,7 +41,8 @@ class TileIndex(ABC):
         self.version = version
         self.modified = modified
         self.expires = 0.0
-        self.identity = storage.full_name, key, version
+        # Interned: there are many indices of one storage.
+        self.identity = intern(storage.full_name), key, version
 
     @property
     def name(self) -> str:

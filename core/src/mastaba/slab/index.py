@@ -34,7 +34,7 @@ class SlabIndex(TileIndex):
     """
 
     word: ClassVar[str] = "slab"
-    __slots__ = ("_is_packed", "_table")
+    __slots__ = ("_table", "_width")
 
     def __init__(
         self,
@@ -62,11 +62,11 @@ class SlabIndex(TileIndex):
         table = data[HEADER_SIZE : index_length(tile_count)]
         packed = _packed(table, tile_count) if tile_count <= _MOST_PACKED else b""
         self._table = packed or table
-        self._is_packed = bool(packed)
+        self._width = len(packed) // (tile_count + 1)  # bytes of a number; 0 if not packed
 
     @property
     def nbytes(self) -> int:
-        """Bytes of offsets and sizes, half as many if they are packed."""
+        """Bytes of offsets and sizes, half as many or less if they are packed."""
         return len(self._table)
 
     def tile(self, number: int) -> tuple[int, int] | None:
@@ -75,9 +75,13 @@ class SlabIndex(TileIndex):
         Raises:
             SlabFormatError: the entry is invalid.
         """
-        table = self._table
-        if self._is_packed:
-            begin, following = _PAIR(table, 4 * number)
+        table, width = self._table, self._width
+        if width:
+            if width == 3:
+                pair = int.from_bytes(table[3 * number : 3 * number + 6], "little")
+                begin, following = pair & 0xFFFFFF, pair >> 24
+            else:
+                begin, following = _PAIR(table, 4 * number)
             offset = begin & ~15
             size = (following & ~15) - (begin & 15) - offset
             return (offset, size) if size else None
@@ -98,10 +102,10 @@ class SlabIndex(TileIndex):
 def _packed(table: bytes, tile_count: int) -> bytes:
     """Return an index in half the bytes, if the tiles are stored as by the reference program.
 
-    That is in the order of their numbers, each at the next multiple of 16. The result has a 32-bit
-    number for each tile: its offset, plus the 0 to 15 bytes between its end and the next tile; and
-    a last number, the end of all. It is empty if an entry is invalid, or tiles are stored
-    otherwise.
+    That is in the order of their numbers, each at the next multiple of 16. The result has a number
+    for each tile: its offset, plus the 0 to 15 bytes between its end and the next tile; and a last
+    number, the end of all. Numbers have 3 bytes in slabs below 16 MiB, else 4. The result is empty
+    if an entry is invalid, or tiles are stored otherwise.
     """
     numbers = Struct(f"<{tile_count}I")
     offsets, sizes = numbers.unpack_from(table), numbers.unpack_from(table, 4 * tile_count)
@@ -118,6 +122,11 @@ def _packed(table: bytes, tile_count: int) -> bytes:
             place = (begin + size + 15) & ~15
         packed.append(place - size)
     try:
-        return Struct(f"<{tile_count + 1}I").pack(*packed, place)
+        found = Struct(f"<{tile_count + 1}I").pack(*packed, place)
     except error:
         return b""  # a damaged index, with an end beyond 4 GiB
+    if place >= 1 << 24:
+        return found
+    short = bytearray(3 * tile_count + 3)
+    short[::3], short[1::3], short[2::3] = found[::4], found[1::4], found[2::4]
+    return bytes(short)

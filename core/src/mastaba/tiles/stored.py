@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
@@ -59,9 +60,8 @@ class TilePublisher:
     # There may be one for each level of each of many variants, which share what they can: memory
     # that many tiles need stays in the caches of the processor.
     __slots__ = (
-        *("_all_limits", "_coding", "_deliver", "_etag_suffix", "_fields", "_inline", "_is_coded"),
-        *("_is_remote", "_keys", "_level", "_limits", "_may_be_gzip", "_missing_status"),
-        *("_palette", "_requires_coding", "_type_of", "layer", "reader"),
+        *("_all_limits", "_deliver", "_etag_suffix", "_form", "_keys", "_level", "_limits"),
+        *("_palette", "_type_of", "layer", "reader"),
     )
 
     def __init__(
@@ -69,26 +69,25 @@ class TilePublisher:
     ) -> None:
         self.layer = layer
         self.reader = reader
-        self._is_remote = reader.storage.is_remote
         tile_format = layer.pyramid.format
-        self._missing_status = layer.missing_tile_status or missing_status
         self._limits = reader.level.limits
         # Further tiles, which other variants of the layer have, are missing in this one.
         self._all_limits = layer.tile_limits.get(reader.level.matrix.id, self._limits)
-        self._coding = reader.coding or tile_format.content_encoding
-        self._is_coded = bool(reader.coding)
-        self._requires_coding = reader.requires_coding
-        self._may_be_gzip = tile_format.is_vector and not self._is_coded
         # A palette is inserted only into one-channel PNG.
         self._palette = style.palette if style and layer.pyramid.takes_palettes else None
         self._deliver, self._etag_suffix = _delivery(layer, reader, self._palette)
         self._type_of = None if self._palette else reader.type_of
-        self._fields, self._inline = _shared_fields(
+        self._form = _shared_form(
+            tile_format.media_type if self._type_of is None else None,
             tile_format.media_type,
             (not self._palette and layer.stored_cache_control) or layer.cache_control,
             layer.headers,
-            has_type=self._type_of is None,
-            varies=bool(self._coding) or self._may_be_gzip,
+            reader.coding or tile_format.content_encoding,
+            layer.missing_tile_status or missing_status,
+            is_remote=reader.storage.is_remote,
+            is_coded=bool(reader.coding),
+            requires_coding=reader.requires_coding,
+            may_be_gzip=tile_format.is_vector and not reader.coding,
         )
         self._keys = _shared_keys(layer.surrogate_keys, layer.key)
         name = reader.level.matrix.id
@@ -118,12 +117,12 @@ class TilePublisher:
                 return self._missing()
             raise environ[FAILURE]
         reader = self.reader
-        expect = reader.expect if self._is_remote else reader.locate
+        expect = reader.expect if self._form.is_remote else reader.locate
         tile = expect(tile_row, tile_col)
         if tile is None:
             return self._missing()
         environ[TILE] = tile
-        disposition = self._inline
+        disposition = self._form.inline
         if "filename" in request.query_string.lower() and (name := request.query.get("filename")):
             media_type = self.layer.pyramid.format.media_type
             disposition = ("Content-Disposition", content_disposition(media_type, name))
@@ -174,22 +173,23 @@ class TilePublisher:
         ):
             return None
         reader = self.reader
-        locate = reader.known if self._is_remote else reader.locate
+        locate = reader.known if self._form.is_remote else reader.locate
         tile = locate(tile_row, tile_col)
-        return None if tile is None else self._response(tile, headers, self._inline)
+        return None if tile is None else self._response(tile, headers, self._form.inline)
 
     def _response(
         self, tile: StoredTile, headers: Mapping[str, Any], disposition: tuple[str, str]
     ) -> Response:
         """Return a tile, or 304. Raises `ObjectNotFoundError` and the errors of `respond`."""
-        if self._may_be_gzip:
+        form = self._form
+        if form.may_be_gzip:
             # Only the content shows whether this tile is gzip.
             decode = not accepts_coding(headers, "gzip")
         else:
-            decode = self._coding is not None and not _takes(headers, self._coding)
-            if decode and self._requires_coding:
+            decode = form.coding is not None and not _takes(headers, form.coding)
+            if decode and form.requires_coding:
                 raise NotAcceptableError(
-                    f"this tile is only sent in the content coding {self._coding}",
+                    f"this tile is only sent in the content coding {form.coding}",
                     headers=[("Vary", "Accept-Encoding")],
                 )
         # Nodes that read different descriptors have different ETags, even for equal slabs.
@@ -206,20 +206,20 @@ class TilePublisher:
         if self._type_of is not None:
             media_type = self._type_of(body)
             fields.append(("Content-Type", media_type))
-            if disposition is self._inline:
+            if disposition is form.inline:
                 disposition = ("Content-Disposition", content_disposition(media_type))
-        elif self._deliver and not tile.is_delivered and (decode or not self._is_coded):
+        elif self._deliver and not tile.is_delivered and (decode or not form.is_coded):
             body = _converted(tile, body, self._deliver)
         fields.append(disposition)
-        if self._may_be_gzip:
+        if form.may_be_gzip:
             if body.startswith(_GZIP_MAGIC):
                 if decode:
                     body = _inflated(tile, body, zlib.MAX_WBITS + 16, _MAX_VECTOR_TILE)
                 else:
                     fields.append(("Content-Encoding", "gzip"))
-        elif self._coding and not decode:
-            fields.append(("Content-Encoding", self._coding))
-        elif decode and not self._is_coded:
+        elif form.coding and not decode:
+            fields.append(("Content-Encoding", form.coding))
+        elif decode and not form.is_coded:
             # Four channels of four bytes.
             matrix = self.reader.level.matrix
             largest = 16 * matrix.tile_width * matrix.tile_height
@@ -227,7 +227,7 @@ class TilePublisher:
         return Response(200, fields, body)
 
     def _validators(self, tile: StoredTile, suffix: str) -> Headers:
-        fields = [*self._fields]
+        fields = [*self._form.fields]
         version = tile.version
         if version is not None:
             fields.append(("ETag", f'"{version}{suffix}"'))
@@ -240,14 +240,14 @@ class TilePublisher:
         return fields
 
     def _missing(self) -> Response:
-        headers = self.layer.missing_headers
-        if self._missing_status == 404:
+        headers, status = self.layer.missing_headers, self._form.missing_status
+        if status == 404:
             raise TileNotFoundError("no tile is stored here", headers)
-        if self._missing_status != 200:
-            return Response(self._missing_status, [*headers])
+        if status != 200:
+            return Response(status, [*headers])
         matrix = self.reader.level.matrix
         blank: Response = drawing.load("tiles.missing").missing_tile(
-            self._missing_status, self.layer, matrix, self._palette
+            status, self.layer, matrix, self._palette
         )
         blank.headers += headers
         return blank
@@ -310,28 +310,44 @@ def _is_fresh(headers: Mapping[str, Any], tile: StoredTile, fields: Headers) -> 
     return not_modified_since(headers.get("HTTP_IF_MODIFIED_SINCE"), tile.modified)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Form:
+    """What many publishers share: headers, the first ones of all tiles, and how tiles are coded."""
+
+    fields: tuple[tuple[str, str], ...]
+    inline: tuple[str, str]
+    coding: str | None
+    missing_status: int
+    is_remote: bool
+    is_coded: bool
+    requires_coding: bool
+    may_be_gzip: bool
+
+
 @lru_cache(maxsize=_MOST_SHARED)
-def _shared_fields(
-    media_type: str,
+def _shared_form(
+    media_type: str | None,
+    format_type: str,
     cache_control: str | None,
     headers: tuple[tuple[str, str], ...],
-    *,
-    has_type: bool,
-    varies: bool,
-) -> tuple[tuple[tuple[str, str], ...], tuple[str, str]]:
-    """Return the headers that all tiles of some publishers have, and Content-Disposition.
+    coding: str | None,
+    missing_status: int,
+    **flags: bool,
+) -> _Form:
+    """Return the form of the tiles of some publishers.
 
     Args:
+        media_type: of all tiles; None if each has its own. A 304 has none then: caches would store
+            it.
         headers: of the layer.
-        has_type: whether all tiles have the media type. If each tile has its own, a 304 has none:
-            caches would store it.
     """
-    fields = [("Content-Type", media_type)] if has_type else []
+    fields = [("Content-Type", media_type)] if media_type else []
     if cache_control:
         fields.append(("Cache-Control", cache_control))
-    if varies:
+    if coding or flags["may_be_gzip"]:
         fields.append(("Vary", "Accept-Encoding"))
-    return (*fields, *headers), ("Content-Disposition", content_disposition(media_type))
+    inline = ("Content-Disposition", content_disposition(format_type))
+    return _Form((*fields, *headers), inline, coding, missing_status, **flags)
 
 
 @lru_cache(maxsize=_MOST_SHARED)

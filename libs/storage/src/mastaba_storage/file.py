@@ -6,8 +6,8 @@ import errno
 import os
 import stat
 import threading
-from collections import OrderedDict
 from contextlib import suppress
+from itertools import islice
 from time import monotonic, time
 from typing import ClassVar, Final, Self
 
@@ -27,6 +27,8 @@ _ATTEMPTS: Final = 3
 """Attempts to read a file that is being written."""
 _TRUSTED: Final = 0.1
 """Seconds in which a file that was found unchanged is not examined again."""
+_PARTS: Final = 256
+"""Of the files that may be open, one of so many parts is closed at a time."""
 _CALM: Final = 2.0
 """Seconds since its last change after which a file is trusted at all: it is not being written."""
 
@@ -99,7 +101,8 @@ class FileStorage(Storage):
     def __init__(self, container: str = "", open_files: int | None = None) -> None:
         super().__init__(container)
         self._open_files = open_files
-        self._files: OrderedDict[str, OpenFile] = OrderedDict()
+        # In the order in which they were opened. An OrderedDict takes 85 bytes more for each.
+        self._files: dict[str, OpenFile] = {}
         self._latest = threading.local()
         self._lock = threading.Lock()
         if open_files is None:
@@ -172,7 +175,7 @@ class FileStorage(Storage):
     def close_surplus(self) -> None:
         """Close the files that were opened first, if more are open than may stay open."""
         with self._lock:
-            self._evict()
+            self._evict(self._most)
 
     def _own(self, key: str, version: str) -> OpenFile | None:
         """Return the file that this thread opened last, if it is this version.
@@ -189,14 +192,20 @@ class FileStorage(Storage):
         with self._lock:
             self._files.pop(key, None)
             self._files[key] = file
-            self._evict()
+            most = self._most
+            if len(self._files) > most:
+                # Some at a time: the first one of a dictionary is behind those removed before.
+                self._evict(most - most // _PARTS)
         return file
 
-    def _evict(self) -> None:
+    @property
+    def _most(self) -> int:
         # Asked each time: a server raises its limit of descriptors after its first reads.
-        most = self._open_files or DESCRIPTORS.most_files
-        while len(self._files) > most:
-            self._files.popitem(last=False)
+        return self._open_files or DESCRIPTORS.most_files
+
+    def _evict(self, most: int) -> None:
+        for key in list(islice(self._files, max(0, len(self._files) - most))):
+            del self._files[key]
 
     def _opened(self, key: str) -> OpenFile:
         try:

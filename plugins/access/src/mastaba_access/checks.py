@@ -20,13 +20,14 @@ from mastaba_access.rules.rates import Per, Rate
 from mastaba_access.rules.ruleset import Effect, Rule, RuleSet, own_rules
 from mastaba_access.rules.what import PLAIN_ABILITIES, Layers, What
 from mastaba_access.rules.who import ANONYMOUS, Alternatives, Visit
-from mastaba_access.shown import STYLE, layers_of
+from mastaba_access.shown import OF_HEIGHTS, STYLE, layers_of
 
 if TYPE_CHECKING:
     from mastaba_access.keystore.record import KeyRecord
 
 _UNUSED: Final = 180 * 86400.0
 _MAP_NUMBERS: Final = ("pixels", "width", "height", "layers")
+_QUERY_NUMBERS: Final = ("points", "tiles")
 
 ServiceAbility = tuple[str, str, str]
 """Service, virtual service and ability; an empty one of services without abilities."""
@@ -217,6 +218,11 @@ class _Check:
             for name in _MAP_NUMBERS:
                 if getattr(limit, name) is not None:
                     reason = "it limits maps and coverages, which the rule is not about"
+                    yield self._warn(f"{at}.{name}", reason, "remove it, or name such services")
+        if not abilities & OF_HEIGHTS:
+            for name in _QUERY_NUMBERS:
+                if getattr(limit, name) is not None:
+                    reason = "it limits queries of heights, which the rule is not about"
                     yield self._warn(f"{at}.{name}", reason, "remove it, or name such services")
         if limit.formats is not None:
             offered = {media_type(one) for one in self._site.catalogue.settings.map.formats}

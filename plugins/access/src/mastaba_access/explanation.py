@@ -19,8 +19,8 @@ from mastaba_access.rules.limits import Limit
 from mastaba_access.rules.ruleset import Rule, RuleSet
 from mastaba_access.rules.what import PLAIN_ABILITIES, Layers
 from mastaba_access.rules.who import ANONYMOUS, Visit
+from mastaba_access.shown import OF_HEIGHTS, layers_of
 from mastaba_access.shown import Shown as ShownLayer
-from mastaba_access.shown import layers_of
 from mastaba_access.views import ViewMaker
 from mastaba_server.web.credentials import is_ambiguous, without_segment
 
@@ -344,8 +344,11 @@ def limit_of(maker: ViewMaker, site: Site, service: str) -> Limit:
     Those of maps need maps or coverages, those of queries an own limit that they lower.
     """
     found, settings = maker.limit_of(service), site.catalogue.services.get(service)
-    has_maps = {"maps", "coverages"}.intersection(abilities_of(site, service))
-    of_queries = set(settings.own.get("limits", ())) if settings else set()
+    abilities = abilities_of(site, service)
+    has_maps = {"maps", "coverages"}.intersection(abilities)
+    of_queries: set[str] = set()
+    if settings is not None and OF_HEIGHTS.intersection(abilities):
+        of_queries.update(settings.own.get("limits", ()))
     names = {"points", "tiles"} & of_queries | (_MAP_SIZES if has_maps else set())
     others: dict[str, Any] = dict.fromkeys(found.sizes.keys() - names)
     return replace(found, **others)

@@ -16,6 +16,9 @@ from mastaba_access.rules.what import PLAIN_ABILITIES, Layers
 ASIDE: Final = frozenset(("info", "legend"))
 """Abilities for which alone a layer is not listed."""
 
+OF_HEIGHTS: Final = frozenset(("heights", "terrain"))
+"""Abilities whose services have limits of queries of heights."""
+
 STYLE: Final = "style"
 """Key of the descriptors of layers with style sheets."""
 

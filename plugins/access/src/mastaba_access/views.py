@@ -29,7 +29,15 @@ from mastaba_access.rules.limits import (
 )
 from mastaba_access.rules.ruleset import Effect, Rule
 from mastaba_access.rules.what import PLAIN_ABILITIES, Layers
-from mastaba_access.shown import ASIDE, STYLE, Shown, kinds_of, limit_of_all, shown_layers
+from mastaba_access.shown import (
+    ASIDE,
+    OF_HEIGHTS,
+    STYLE,
+    Shown,
+    kinds_of,
+    limit_of_all,
+    shown_layers,
+)
 from mastaba_server.threads.recent import Recent
 
 if TYPE_CHECKING:
@@ -86,6 +94,9 @@ class ViewMaker:
             )
             for name, service in classes.items()
             if any(word not in PLAIN_ABILITIES for word in service.abilities)
+        }
+        self._of_heights = {
+            name for name, service in classes.items() if OF_HEIGHTS.intersection(service.abilities)
         }
         # The first service that shows a layer also says how those do that have no abilities.
         self._anywhere: dict[str, Shown] = {}
@@ -406,7 +417,12 @@ class ViewMaker:
         return replace(settings, map=replace(base.map, **changes)) if changes else settings
 
     def _query_limits(self, shown: Iterable[Shown], service: str) -> dict[str, Any]:
-        """Return the limits of queries of heights of a service if they are smaller than its own."""
+        """Return the limits of queries of heights of a service if they are smaller than its own.
+
+        Limits of the same names, such as those of downloads, are about something else.
+        """
+        if service not in self._of_heights:
+            return {}
         settings = self._catalogue.services.get(service)
         limits = dict(settings.own.get("limits", {})) if settings is not None else {}
         sizes = limit_of_all(shown).sizes

@@ -8,17 +8,10 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
-from functools import partial, reduce
-from types import MappingProxyType
+from functools import partial
 from typing import Any, Final
 
-from mastaba.api.catalogue import (
-    Layer,
-    TileLimits,
-    digest_of,
-    geographic_bbox,
-    pyramid_bbox,
-)
+from mastaba.api.catalogue import Layer, digest_of, geographic_bbox, pyramid_bbox
 from mastaba.api.dimensions import VariantSource
 from mastaba.api.documents import UnusableError
 from mastaba.errors import (
@@ -27,6 +20,8 @@ from mastaba.errors import (
     NoSuchValueError,
     OverloadedError,
 )
+from mastaba_dimensions.extent import widened
+from mastaba_dimensions.listing import Row
 from mastaba_server.threads.recent import Recent
 
 logger = logging.getLogger("mastaba")
@@ -115,11 +110,9 @@ class Opener:
         crs = layer.pyramid.tile_matrix_set.crs
         return replace(layer, native_bbox=native, geographic_bbox=geographic_bbox(native, crs))
 
-    def widened(
-        self, layer: Layer, limits: Mapping[str, TileLimits], sets: Iterable[frozenset[str]]
-    ) -> Layer:
-        """Return a layer with the extent of all variants; see the function of this name."""
-        return widened(layer, limits, sets, self._bbox)
+    def widened(self, layer: Layer, rows: Iterable[Row]) -> Layer:
+        """Return a layer with the extent of variants; see the function of this name."""
+        return widened(layer, rows, self._bbox)
 
     def get(self, variant: Variant, refresh: Callable[[str], Any] | None, depth: int = 0) -> Layer:
         """Return an open variant.
@@ -283,56 +276,3 @@ class Renewal:
 
 def _unavailable() -> OverloadedError:
     return OverloadedError("this value of the layer cannot be read at the moment", retry_after=1)
-
-
-def united(one: TileLimits, other: TileLimits) -> TileLimits:
-    """Return the smallest limits around both."""
-    return TileLimits(
-        min(one.min_row, other.min_row),
-        max(one.max_row, other.max_row),
-        min(one.min_col, other.min_col),
-        max(one.max_col, other.max_col),
-    )
-
-
-def widened(
-    layer: Layer,
-    limits: Mapping[str, TileLimits],
-    sets: Iterable[frozenset[str]],
-    bbox: Mapping[str, float] | None,
-) -> Layer:
-    """Return a layer whose documents show the extent of all variants.
-
-    Args:
-        limits: of all variants together, by tile matrix identifier.
-        sets: the different sets of tile matrix identifiers that variants have.
-        bbox: that the descriptor sets for the layer.
-    """
-    pyramid = layer.pyramid
-    known = pyramid.tile_matrix_set.matrices
-    own = {name: level.limits for name, level in pyramid.levels.items()}
-    found: dict[str, TileLimits] = {}
-    for name in sorted({*own, *limits} & known.keys(), key=lambda one: -known[one].cell_size):
-        whole = reduce(united, [of[name] for of in (own, limits) if name in of])
-        within = known[name].limits_of(layer.native_bbox) if bbox else known[name].all_tiles
-        clipped = None if within is None else whole.intersection(within)
-        if clipped is not None:
-            found[name] = clipped
-    layer = replace(layer, tile_limits=MappingProxyType(found))
-    if bbox:
-        return layer
-    native = layer.native_bbox
-    finest = {
-        min(names, key=lambda name: known[name].cell_size)
-        for one in sets
-        if (names := one & found.keys())
-    }
-    # As in the box of one pyramid, coarser levels count only if they have more tiles than needed.
-    for name, tiles in reversed(found.items()):
-        needed = known[name].limits_of(native)
-        if name in finest or needed is None or needed.intersection(tiles) != tiles:
-            native = native.union(known[name].bbox_of(tiles))
-    if native == layer.native_bbox:
-        return layer
-    geographic = geographic_bbox(native, pyramid.tile_matrix_set.crs)
-    return replace(layer, native_bbox=native, geographic_bbox=geographic)

@@ -16,13 +16,14 @@ from mastaba.api.dimensions import NO_VALUE, Resolved, VariantSource, VariantTab
 from mastaba.errors import MastabaError, NoSuchValueError
 from mastaba_dimensions.declared import Declared, declared
 from mastaba_dimensions.documented import documented, is_irregular
+from mastaba_dimensions.extent import widened
 from mastaba_dimensions.listing import Row, rows_of, stack_of
-from mastaba_dimensions.opening import Opener, ReplacedError, Variant, widened
+from mastaba_dimensions.opening import Opener, ReplacedError, Variant
 from mastaba_dimensions.pixels import ranges_of
 from mastaba_dimensions.previous import PreviousTiles
 from mastaba_dimensions.schema import LAYER_SCHEMA
 from mastaba_dimensions.search import Choice, chosen
-from mastaba_dimensions.table import Numbers, ValueTable, limits_of, sets_of_levels, time_of
+from mastaba_dimensions.table import Numbers, ValueTable, time_of
 from mastaba_dimensions.watching import Watch
 from mastaba_documents.times import interval_of, parse_time
 from mastaba_ows.dimensions import DimensionValues, Note
@@ -92,9 +93,7 @@ class Series(VariantTable):
             default = self._variant(position)
             layer = replace(layer, at=default.at, interval=default.interval)
             _check_default(default, source)
-        rows = self._table.rows
-        limits, bbox = limits_of(rows), source.document.get("bbox")
-        return widened(layer, limits, sets_of_levels(rows), bbox) if limits else layer
+        return widened(layer, self.listing, source.document.get("bbox"))
 
     def moved(self, loader: Any) -> Series:
         other = copy(self)
@@ -189,10 +188,7 @@ class Series(VariantTable):
             tile_limits=MappingProxyType({}),
             generation=digest_of(whole.generation, [row["at"] for row in self.listing]),
         )
-        limits = limits_of(table.rows)
-        if limits:
-            layer = self.opener.widened(layer, limits, sets_of_levels(table.rows))
-        return layer, opened.readers
+        return self.opener.widened(layer, self.listing), opened.readers
 
     @property
     def listing(self) -> list[Row]:

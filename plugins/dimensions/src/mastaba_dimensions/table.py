@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final
 
-from mastaba.api.catalogue import TileLimits
 from mastaba.api.dimensions import VariantSource
 from mastaba_dimensions.axes import Axis, NumberAxis, TextAxis, TimeAxis, Value
 from mastaba_dimensions.declared import Declared
@@ -207,26 +206,6 @@ def time_of(text: str) -> Time | None:
     if not slash or one is None:
         return one
     return None if other is None or other.end <= one.start else Time(one.start, other.end, None)
-
-
-def limits_of(rows: Iterable[tuple[Numbers, Row]]) -> dict[str, TileLimits]:
-    """Return the tile limits of all variants together; none if a variant does not say them."""
-    known: dict[str, list[Sequence[int]]] = {}
-    for _, row in rows:
-        if not row.get("levels"):
-            return {}
-        for name, limits in row["levels"].items():
-            known.setdefault(name, []).append(limits)
-    found = {}
-    for name, listed in known.items():
-        first_row, last_row, first_col, last_col = zip(*listed, strict=True)
-        found[name] = TileLimits(min(first_row), max(last_row), min(first_col), max(last_col))
-    return found
-
-
-def sets_of_levels(rows: Iterable[tuple[Numbers, Row]]) -> set[frozenset[str]]:
-    """Return the different sets of levels that variants have, where these say them."""
-    return {frozenset(row["levels"]) for _, row in rows if row.get("levels")}
 
 
 _PARSERS: Final[Mapping[str, Callable[[str], object]]] = {

@@ -15,7 +15,7 @@ from mastaba_build.harvest.grids import Grid, Span, TileGrid
 from mastaba_build.harvest.pictures import Picture
 from mastaba_build.harvest.plan import HarvestPlan
 from mastaba_build.harvest.wms import MapService
-from mastaba_build.pixels.numbering import Numbers
+from mastaba_build.pixels.owners import Numbers
 from mastaba_build.plan.plan import SlabKey
 from mastaba_build.samples import Raster
 

@@ -11,7 +11,8 @@ import numpy.typing as npt
 from mastaba.api.catalogue import TileMatrix
 from mastaba_build.errors import SourceError
 from mastaba_build.output.storage import OutputStore
-from mastaba_build.pixels.numbering import Numbering, Numbers, Owners
+from mastaba_build.pixels.numbering import Numbering
+from mastaba_build.pixels.owners import Numbers, Owners
 from mastaba_build.pixels.placement import Placement, Rectangle, Row
 from mastaba_build.pixels.placer import Placer
 from mastaba_build.pixels.reading import Reader

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from isal import isal_zlib
 
 from mastaba_build.output.numbers import NumberedSlab, Share
-from mastaba_build.pixels.numbering import Numbers
+from mastaba_build.pixels.owners import Numbers
 from mastaba_build.plan.names import SOURCE_FORMAT
 from mastaba_build.samples import Mask, Raster
 from mastaba_writer.slab_writer import SlabAssembler

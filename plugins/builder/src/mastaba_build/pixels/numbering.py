@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import accumulate
 from math import ceil
-from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +16,7 @@ from rasterio.features import rasterize
 from rasterio.transform import Affine
 
 from mastaba.api.catalogue import BoundingBox, TileMatrix
+from mastaba_build.pixels.owners import Numbers, Owners, centres
 from mastaba_build.pixels.placement import Placement, Rectangle
 from mastaba_build.pixels.reading import Reader
 from mastaba_build.plan.plan import Plan
@@ -25,26 +25,10 @@ from mastaba_build.samples import Mask, Raster
 from mastaba_build.sources.groups import Group
 from mastaba_render.api.resampling import radius_of
 
-Numbers = npt.NDArray[np.unsignedinteger[Any]]
-Floats = npt.NDArray[np.float64]
-
 _LARGEST_WINDOW = 1 << 22
 """Source pixels whose owners are found at a time, for one output pixel at least."""
 OPAQUE = 128
 """Alpha from which on a pixel hides the sources below it."""
-
-
-class Owners(NamedTuple):
-    """Which member of a group each source pixel comes from.
-
-    Attributes:
-        members: shape (rows, columns), positions of members from 1; 0 for pixels without data.
-        row, column: of the first pixel.
-    """
-
-    members: Numbers
-    row: int
-    column: int
 
 
 class Numbering:
@@ -88,9 +72,8 @@ class Numbering:
             return self._reader.read(source, window, factor), int(near[0]) + 1
         if not self._reader.is_direct(source, factor):
             return self._reader.read(source, window, factor), None
-        members = np.zeros((bottom - top, right - left), self._dtype)
-        raster = self._reader.read(source, window, factor, members)
-        return raster, Owners(members, top, left)
+        owners = Owners(window, self._dtype, paints=self._has_alpha)
+        return self._reader.read(source, window, factor, owners), owners
 
     def add(
         self,
@@ -145,19 +128,12 @@ class Numbering:
         near = self._near(source, placement, window)
         if len(near) == 1:
             return start + int(near[0])
-        members = None
-        if owners is not None:
-            top, left = window[0] - owners.row, window[2] - owners.column
-            members = owners.members[
-                top : top + window[1] - window[0], left : left + window[3] - window[2]
-            ]
-            first = int(members[0, 0])
-            if first and first == members[-1, -1] and (members == first).all():
-                return start + first - 1
-        if members is None:
+        if owners is None:
             found = self._from_files(group, placement, valid)
+        elif member := owners.only(window):
+            return start + member - 1
         else:
-            found = _at(Owners(members, window[0], window[2]), _centres(placement), valid)
+            found = owners.of(placement, window, valid)
         # The last resort: a valid pixel without a valid source pixel around it.
         found[(found == 0) & valid] = int(near[-1]) + 1 if len(near) else 1
         return found + found.dtype.type(start - 1)
@@ -169,7 +145,7 @@ class Numbering:
 
     def _from_files(self, group: int, placement: Placement, valid: Mask) -> Numbers:
         """Return the members of the pixels of a part from full source pixels, read for this."""
-        centres = np.stack(np.broadcast_arrays(*_centres(placement)))
+        places = np.stack(np.broadcast_arrays(*centres(placement)))
         ratio = max(placement.ratios)
         reach = placement.factor * (ceil(radius_of(placement.kernel, ratio)) + 1)
         result = np.zeros(valid.shape, self._dtype)
@@ -179,7 +155,7 @@ class Numbering:
             part = np.s_[top:bottom, left:right]
             if not valid[part].any():
                 continue
-            inside = centres[:, top:bottom, left:right]
+            inside = places[:, top:bottom, left:right]
             some = inside[:, valid[part]]
             low = np.floor(some.min(axis=1)).astype(int) - reach
             high = np.floor(some.max(axis=1)).astype(int) + reach + 1
@@ -193,10 +169,9 @@ class Numbering:
                     blocks += [(top, bottom, left, middle), (top, bottom, middle, right)]
                 continue
             window = int(low[0]), int(high[0]), int(low[1]), int(high[1])
-            members = np.zeros((window[1] - window[0], window[3] - window[2]), self._dtype)
-            self._reader.own(self._plan.groups[group], window, members)
-            owners = Owners(members, window[0], window[2])
-            result[part] = _at(owners, (inside[0], inside[1]), valid[part])
+            owners = Owners(window, self._dtype, paints=self._has_alpha)
+            self._reader.own(self._plan.groups[group], window, owners)
+            result[part] = owners.at((inside[0], inside[1]), window, valid[part])
         return result
 
     def add_polygons(self, matrix: TileMatrix, tile_row: int, first: int) -> None:
@@ -265,83 +240,3 @@ def _burnt(
     shapes = [(provenance.polygons[one].geometry, number) for number, one in enumerate(shown, 1)]
     found: npt.NDArray[np.int32] = rasterize(shapes, shape, transform=transform, dtype="int32")
     return found
-
-
-def _centres(placement: Placement) -> tuple[Floats, Floats]:
-    """Return rows and columns of the centres of the pixels of a part, in full source pixels.
-
-    Returns:
-        arrays that broadcast to the shape of the part; the first source pixel is from 0 to 1.
-    """
-    low, high, first, last = placement.part
-    if placement.fields is None:
-        found = placement.down[:, np.newaxis], placement.across[np.newaxis]
-        return (found[0] + 0.5) * placement.factor, (found[1] + 0.5) * placement.factor
-    before, share = _between(placement.across, np.arange(first, last, dtype=float))
-    above, weight = _between(placement.down, np.arange(low, high, dtype=float))
-    weight = weight[:, np.newaxis]
-    centres = []
-    for field in placement.fields[::-1]:
-        lines = field[above] * (1 - weight) + field[above + 1] * weight
-        found, other = lines.take(before, 1), lines.take(before + 1, 1)
-        # In place: a build spends much of its time with these arrays.
-        found *= 1 - share
-        other *= share
-        found += other
-        found += 0.5
-        found *= placement.factor
-        centres.append(found)
-    return centres[0], centres[1]
-
-
-def _between(points: Floats, places: Floats) -> tuple[npt.NDArray[np.int64], Floats]:
-    """Return the last grid point before each place, and the part of the way to the next one."""
-    before = np.clip(np.searchsorted(points, places, "right") - 1, 0, len(points) - 2)
-    return before, (places - points[before]) / (points[before + 1] - points[before])
-
-
-def _at(owners: Owners, centres: tuple[Floats, Floats], valid: Mask) -> Numbers:
-    """Return the members at some places; 0 only where none is near.
-
-    Where the source pixel at the centre has no data, it is the member of the nearest one that has,
-    of equally near ones the upper, then the left one.
-
-    Args:
-        centres: from `_centres`.
-        valid: the places that are looked up again.
-    """
-    members = owners.members
-    height, width = members.shape
-    rows, columns = centres[0] - owners.row, centres[1] - owners.column
-    # Positions beyond the border are those of the nearest source pixel; unknown ones are not valid.
-    row = _within(rows, height - 1) * width
-    found: Numbers = members.ravel().take(row + _within(columns, width - 1))
-    rows, columns = np.broadcast_to(rows, valid.shape), np.broadcast_to(columns, valid.shape)
-    for i, j in np.argwhere((found == 0) & valid):
-        if np.isfinite(rows[i, j]) and np.isfinite(columns[i, j]):
-            found[i, j] = _nearest(members, rows[i, j], columns[i, j])
-    return found
-
-
-def _within(places: Floats, last: int) -> npt.NDArray[np.int32]:
-    """Return the pixels around places, 0 for unknown ones."""
-    found = np.fmax(places, 0)
-    return np.fmin(found, last, out=found).astype(np.int32)
-
-
-def _nearest(members: Numbers, row: float, column: float) -> int:
-    """Return the member of the source pixel with data whose centre is nearest; 0 without any."""
-    reach = 4
-    while True:
-        top, left = max(0, int(row) - reach), max(0, int(column) - reach)
-        part = members[top : int(row) + reach + 1, left : int(column) + reach + 1]
-        rows, columns = np.nonzero(part)
-        if len(rows):
-            distances = (rows + top + 0.5 - row) ** 2 + (columns + left + 0.5 - column) ** 2
-            # In the order of rows, so the first one of equal ones is the upper, then the left one.
-            best = int(np.argmin(np.round(distances, 9)))
-            if distances[best] <= (reach - 1) ** 2 or part.shape == members.shape:
-                return int(part[rows[best], columns[best]])
-        if part.shape == members.shape:
-            return 0
-        reach *= 4

@@ -16,6 +16,7 @@ from mastaba_build.errors import SourceError
 from mastaba_build.output.storage import OutputStore
 from mastaba_build.pixels.conversion import converted, nodata_mask, palette_of
 from mastaba_build.pixels.edges import Outside, has_outside, outside, read_outside, write_outside
+from mastaba_build.pixels.owners import Owners
 from mastaba_build.pixels.placement import Rectangle
 from mastaba_build.samples import Mask, PixelType, Raster, fill, paste
 from mastaba_build.sources.groups import Group, Member, overview_of
@@ -67,21 +68,21 @@ class Reader:
         self._open.clear()
 
     def read(
-        self, group: Group, window: Rectangle, factor: int, members: Any | None = None
+        self, group: Group, window: Rectangle, factor: int, owners: Owners | None = None
     ) -> Raster:
         """Return source cells of ``factor`` x ``factor`` pixels.
 
         Args:
             window: cells; those outside all members are not valid.
-            members: if `is_direct`, an array of zeros, shape (rows, columns). It gets the position,
-                from 1, of the member that each pixel with data comes from.
+            owners: of the window, if `is_direct`; they are told which members its pixels with data
+                come from.
 
         Raises:
             SourceError: a source cannot be read or has changed.
         """
         group, factor = self._overview(group, factor)
         if factor == 1:
-            return self._read(group, window, members)
+            return self._read(group, window, owners)
         top, bottom, left, right = window
         result = self._type.blank(bottom - top, right - left)
         # Cells far outside the group would be read for nothing.
@@ -119,13 +120,13 @@ class Reader:
         found: list[int] = self._near(group, window).tolist()
         return found
 
-    def own(self, group: Group, window: Rectangle, members: Any) -> None:
+    def own(self, group: Group, window: Rectangle, owners: Owners) -> None:
         """Find the members that pixels come from, without overviews; as in `read`.
 
         Raises:
             SourceError: a source cannot be read or has changed.
         """
-        self._read(group, window, members)
+        self._read(group, window, owners)
 
     def _overview(self, group: Group, factor: int) -> tuple[Group, int]:
         """Return the coarsest overviews of a group from which cells can be made, and their factor.
@@ -146,12 +147,12 @@ class Reader:
             self._turns[group] = group.closed_turn
         return self._turns[group]
 
-    def _read(self, group: Group, window: Rectangle, members: Any | None = None) -> Raster:
+    def _read(self, group: Group, window: Rectangle, owners: Owners | None = None) -> Raster:
         """Return pixels of a group; the columns of one around the earth go on after its end."""
         top, bottom, left, right = window
         turn = self._turn(group)
         if not turn or (left >= 0 and right <= group.width):
-            return self._composed(group, window, members)
+            return self._composed(group, window, owners)
         canvas = self._type.blank(bottom - top, right - left)
         column = left
         while column < right:
@@ -159,17 +160,19 @@ class Reader:
             first = column if is_inside else column % turn
             last = min(group.width if is_inside else turn, first + right - column)
             place = np.s_[:, column - left : column - left + last - first]
-            own = None if members is None else members[place]
-            part = self._composed(group, (top, bottom, first, last), own)
+            part = self._composed(group, (top, bottom, first, last), owners, column - first)
             canvas.samples[place], canvas.valid[place] = part
             column += last - first
         return canvas
 
-    def _composed(self, group: Group, window: Rectangle, owners: Any | None = None) -> Raster:
+    def _composed(
+        self, group: Group, window: Rectangle, owners: Owners | None = None, shift: int = 0
+    ) -> Raster:
         """Return pixels of a group from its members; those outside it are not valid.
 
         Args:
-            owners: ``members`` of `read`.
+            owners: as in `read`.
+            shift: columns from the window to that of the owners.
         """
         top, bottom, left, right = window
         shape = bottom - top, right - left
@@ -182,6 +185,7 @@ class Reader:
             columns = max(left, member.column), min(right, member.column + source.width)
             part = np.s_[rows[0] - top : rows[1] - top, columns[0] - left : columns[1] - left]
             place = Raster(canvas.samples[part], canvas.valid[part])
+            owned = *rows, columns[0] + shift, columns[1] + shift
             if not self._has_alpha and place.valid.all():
                 continue
             area = Window(
@@ -195,14 +199,12 @@ class Reader:
                 self._bands(source, bands, area, out=np.moveaxis(place.samples, -1, 0))
                 place.valid[...] = True
                 if owners is not None:
-                    where = self._is_visible(place) if self._has_alpha else True
-                    np.copyto(owners[part], number + 1, where=where)
+                    shown = self._is_visible(place) if self._has_alpha else None
+                    owners.note(number + 1, owned, shown)
                 continue
             raster = self._converted(source, area)
             if owners is not None:
-                shown = self._is_visible(raster)
-                where = shown if self._has_alpha else shown & ~place.valid
-                np.copyto(owners[part], number + 1, where=where)
+                owners.note(number + 1, owned, self._is_visible(raster))
             if self._has_alpha:
                 paste(place, raster, 0, 0, has_alpha=True)
             else:

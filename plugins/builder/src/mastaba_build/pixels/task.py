@@ -17,7 +17,7 @@ from mastaba_build.output.numbers import NumberedSlab
 from mastaba_build.output.storage import OutputStore, Written
 from mastaba_build.pixels.drawing import Drawer
 from mastaba_build.pixels.number_slabs import NumberSlab, NumberTiles
-from mastaba_build.pixels.numbering import Numbers
+from mastaba_build.pixels.owners import Numbers
 from mastaba_build.pixels.quarters import Quarter, has_quarter, read_quarter, write_quarter
 from mastaba_build.pixels.stored import stored_rows
 from mastaba_build.plan.levels import Level

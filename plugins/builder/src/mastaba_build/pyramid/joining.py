@@ -17,7 +17,8 @@ from mastaba_build.config.configuration import Configuration
 from mastaba_build.errors import PlanError
 from mastaba_build.output.source_records import SlabPosition
 from mastaba_build.output.storage import OutputStore
-from mastaba_build.pixels.numbering import OPAQUE, Numbers
+from mastaba_build.pixels.numbering import OPAQUE
+from mastaba_build.pixels.owners import Numbers
 from mastaba_build.pixels.stored import SlabTiles, stored_rows
 from mastaba_build.pixels.task import SlabResult
 from mastaba_build.plan.fingerprints import Fingerprints

@@ -17,7 +17,8 @@ from mastaba_build.output.numbers import NumberedSlab, SourceKey
 from mastaba_build.output.source_records import SUMS
 from mastaba_build.output.storage import OutputStore
 from mastaba_build.pixels.number_slabs import NumberSlab, NumberTiles
-from mastaba_build.pixels.numbering import Numbers, burnt
+from mastaba_build.pixels.numbering import burnt
+from mastaba_build.pixels.owners import Numbers
 from mastaba_build.pixels.stored import stored_rows
 from mastaba_build.pixels.task import SlabResult, tiles_with_data
 from mastaba_build.plan.names import SOURCE, slab_key

@@ -18,6 +18,7 @@ from mastaba_elevation.queries.polygons import (
     Edges,
     Outline,
     Ring,
+    meets,
     pieces_of,
     simplest,
 )
@@ -48,6 +49,7 @@ class Footprint:
         window: top, bottom, left and right in pixels; inside the limits if the layer is alone,
             but for what is between two copies of them in a set around the Earth.
         is_alone: whether the dataset has no other layer.
+        is_whole: whether the limits of the level contain all that the layer has in the polygon.
     """
 
     number: int
@@ -58,6 +60,7 @@ class Footprint:
     tiles: int
     window: tuple[int, int, int, int]
     is_alone: bool
+    is_whole: bool
 
     @property
     def pixels(self) -> int:
@@ -94,11 +97,23 @@ def footprints(
 ) -> Iterator[Footprint]:
     """Yield the footprints of a polygon, layer by layer, from the finest level to the coarsest.
 
-    Only those with a part inside the limits.
+    Of each layer, those of the levels that have all that the layer has in the polygon. If there is
+    none, those with a part inside the limits.
 
     Args:
         rings: in CRS units, closed. A ring across the antimeridian goes on beyond ±180.
     """
+    known: dict[int, list[Footprint]] = {}
+    for found in _footprints(dataset, rings, crs, equivalences):
+        known.setdefault(found.number, []).append(found)
+    for of_layer in known.values():
+        yield from [one for one in of_layer if one.is_whole] or of_layer
+
+
+def _footprints(
+    dataset: Dataset, rings: Sequence[Ring], crs: CRS, equivalences: Equivalences
+) -> Iterator[Footprint]:
+    """Yield the footprints of `footprints`, also of levels that have only a part."""
     whole = Outline.of(rings)
     for number, layer in enumerate(dataset.layers):
         same = equivalences.equal(crs.code, layer.crs.code)
@@ -106,7 +121,8 @@ def footprints(
         if outline is None:
             continue
         for level in layer.levels:
-            points = _on_level(outline, level, unwrap=not same).points
+            pixels = _on_level(outline, level, unwrap=not same)
+            points = pixels.points
             low, high = points.min(axis=0), points.max(axis=0)
             if max(np.abs(low).max(), np.abs(high).max()) > _FAR:
                 break
@@ -120,7 +136,12 @@ def footprints(
             # Another layer may have heights outside the limits of this one.
             is_alone = len(dataset.layers) == 1
             part = window if is_alone else box
-            yield Footprint(number, layer, level, outline, not same, tiles, part, is_alone)
+            is_whole = not any(
+                meets(pixels.edges, *one) for one in level.beyond(layer.box, left, right)
+            )
+            yield Footprint(
+                number, layer, level, outline, not same, tiles, part, is_alone, is_whole
+            )
 
 
 def affordable(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
-from mastaba.api.catalogue import BoundingBox, geographic_bbox
+from mastaba.api.catalogue import BoundingBox, geographic_bbox, pyramid_bbox
 from mastaba.api.containers import may_retry
 from mastaba.api.web import check_wanted
 from mastaba.errors import ObjectChangedError
@@ -29,6 +29,8 @@ from mastaba_elevation.queries.taps import (
 from mastaba_render.api.maps import LevelPixels, Sources, tiles_around
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from mastaba.api.catalogue import CRS, Layer
     from mastaba.api.services import Site
 
@@ -288,6 +290,39 @@ class HeightLevel:
         tiles = across * (-(-bottom // height) - top // height)
         return tiles, (top, bottom, parts[0][0], parts[-1][1])
 
+    def beyond(
+        self, box: BoundingBox, left: int, right: int
+    ) -> Iterator[tuple[float, float, float, float]]:
+        """Yield the parts of a box where the level has no tiles: left, top, right, bottom, pixels.
+
+        Args:
+            box: units of the CRS of the level.
+            left, right: columns between which the parts are wanted that are there after full turns.
+        """
+        columns, rows = self.line(np.array([box.xmin, box.xmax]), np.array([box.ymax, box.ymin]))
+        (west, east), (north, south) = columns.tolist(), rows.tolist()
+        turn = self.turn
+        parts = [
+            (west, north, east, min(south, self._top)),
+            (west, max(north, self._bottom), east, south),
+        ]
+        if not turn or self._right - self._left < turn:
+            parts += [
+                (west, north, min(east, self._left), south),
+                (max(west, self._right), north, east, south),
+            ]
+        for first, top, last, bottom in parts:
+            if last - first <= _ON_EDGE or bottom - top <= _ON_EDGE:
+                continue
+            copies = range(1)
+            if turn:
+                end = min(right, left + turn)
+                copies = range(
+                    math.floor((left - last) / turn), math.ceil((end - first) / turn) + 1
+                )
+            for copy in copies:
+                yield first + copy * turn, top, last + copy * turn, bottom
+
     def has_columns(self, columns: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
         """Return whether columns of pixels are inside the limits, or inside after full turns."""
         beside = columns - self._left
@@ -376,6 +411,13 @@ class HeightLayer:
             return whole
         posts = geographic_bbox(BoundingBox(west, south, east, north), self.crs)
         return posts.intersection(whole) or whole
+
+    @cached_property
+    def box(self) -> BoundingBox:
+        """Box around the data of its pyramid, units of `crs`."""
+        whole = self.layer.native_bbox
+        # That of a variant is the box of all variants.
+        return pyramid_bbox(self.layer.pyramid).intersection(whole) or whole
 
     @cached_property
     def limits(self) -> BoundingBox:

@@ -136,6 +136,29 @@ def simplest(edges: Edges) -> Edges:
     return np.asarray(ordered[np.sort(first[counts % 2 == 1])])
 
 
+def meets(edges: Edges, left: float, top: float, right: float, bottom: float) -> bool:
+    """Return whether a polygon has a part inside a rectangle (even-odd rule)."""
+    x0, y0, x1, y1 = edges.T
+    # The shares of each edge at which it enters and leaves the rectangle.
+    enter, leave = np.zeros(len(edges)), np.ones(len(edges))
+    for start, end, low, high in ((x0, x1, left, right), (y0, y1, top, bottom)):
+        step = end - start
+        outside = (start <= low) | (start >= high)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            first, last = (low - start) / step, (high - start) / step
+        along = step == 0
+        enter = np.fmax(enter, np.where(along, np.where(outside, 2.0, 0.0), np.fmin(first, last)))
+        leave = np.fmin(leave, np.where(along, 1.0, np.fmax(first, last)))
+    if (enter < leave).any():
+        return True
+    # No edge is inside, so all of the rectangle is in the polygon, or nothing.
+    x, y = (left + right) / 2, (top + bottom) / 2
+    crossing = edges[(y0 > y) != (y1 > y)]
+    x0, y0, x1, y1 = crossing.T
+    beyond = x0 + (y - y0) / (y1 - y0) * (x1 - x0) > x
+    return bool(np.count_nonzero(beyond) % 2)
+
+
 def pieces_of(edges: Edges, top: int, bottom: int) -> int:
     """Return how many rows of a window the edges cross, each for itself."""
     low, high = _rows(edges, top, bottom)
