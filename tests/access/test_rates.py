@@ -240,6 +240,29 @@ def test_a_database_that_others_hold_does_not_hold_up_each_request(
     assert [lease.take(5) > 0 for _ in range(3)] == [False, False, True]
 
 
+def test_what_a_database_leased_is_given_back_when_it_works_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quotas_module, "_PATIENCE", 0)
+    clock = Clock()
+    file = tmp_path / "q.sqlite"
+    quotas = Quotas(str(file), clock)
+    lease = quotas.lease("a", 2560, "day")
+    assert lease.take(1) == 0
+    clock.now += 10
+    with closing(sqlite3.connect(file, isolation_level=None)) as holder:
+        holder.execute("BEGIN IMMEDIATE")
+        quotas.give_back()
+        # More than is leased is not counted, and takes nothing from the lease.
+        assert lease.take(100) == 0
+        holder.execute("COMMIT")
+        # It is not asked again for a while, but at the end of the process.
+        quotas.give_back()
+        assert holder.execute("SELECT cost FROM spent").fetchone() == (10,)
+        quotas.give_back(is_last=True)
+        assert holder.execute("SELECT cost FROM spent").fetchone() == (1,)
+
+
 @pytest.mark.parametrize(
     ("period", "at", "name", "length"),
     [

@@ -67,6 +67,7 @@ def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:
         store.read("a/b")
 
 
+@pytest.mark.thorough
 def test_a_full_disk_leaves_the_old_file(tmp_path: Path) -> None:
     store = OutputStore.of_directory(tmp_path)
     store.write("a", b"old")

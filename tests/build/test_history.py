@@ -292,11 +292,21 @@ def test_damaged_documents_remove_nothing_and_are_reported(
     victim.parent.mkdir()
     victim.touch()
     listed = document(tmp_path, "map.versions.json")
-    for root in ("../victim", "..", "", "other", 5):
-        (tmp_path / "out/map.versions.json").write_text(json.dumps(listed | {"roots": [root]}))
+    other = plan_of(few, **{**CHEAP, "format": "png"})
+    first = listed["versions"][0]
+    for damage in (
+        *({"roots": [root]} for root in ("../victim", "..", "", "other", 5, [])),
+        *({"roots": roots} for roots in (5, None, {"map": 1})),
+        *({"versions": [first | {"number": number}]} for number in ("2", None, True, 1.0)),
+        *({"versions": versions} for versions in (5, [5], [{}], [first | {"root": 5}])),
+    ):
+        (tmp_path / "out/map.versions.json").write_text(json.dumps(listed | damage))
         with pytest.raises(VerificationError, match=r"map\.versions\.json is damaged"):
             prune(store, "map", 1, linked_days=0)
+        with pytest.raises(VerificationError, match=r"map\.versions\.json is damaged"):
+            build(other, Reports(StringIO(), StringIO()), replace=True)
     assert victim.exists()
+    assert (tmp_path / "out/map.json").exists()
     (tmp_path / "out/map.versions.json").write_text(json.dumps(listed))
     (tmp_path / "out/map.pins.json").write_text("[" * 200_000)
     assert main(["pyramid", "log", "map", "--output", str(tmp_path / "out")]) == 4

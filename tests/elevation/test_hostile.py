@@ -12,6 +12,11 @@ import pytest
 from tests.elevation.conftest import Open, post
 from werkzeug.test import Client
 
+from mastaba_elevation.errors import TooMuchError
+from mastaba_elevation.facades.locations import locations_of
+from mastaba_elevation.web.parameters import Parameters
+from mastaba_elevation.web.wkt import read_wkt
+
 MIB = 1024 * 1024
 BASE = "/elevation/edr/collections/world"
 NATIVE = "/elevation"
@@ -142,6 +147,27 @@ def test_a_geometry_has_a_limit_of_parts(client: Client) -> None:
     text = ",".join(["((1 2,3 4,5 2,1 2))"] * 10_001)
     response = post(client, f"{BASE}/area", {"coords": f"MULTIPOLYGON({text})"})
     assert response.status_code == 413
+
+
+def test_well_known_text_has_the_limits_of_geojson() -> None:
+    rings = ",".join(["((1 2,3 4,5 2,1 2))"] * 10_000)
+    assert len(read_wkt(f"MULTIPOLYGON({rings})").parts) == 10_000
+    rings = ",".join(["(1 2,3 4,5 2,1 2)"] * 10_001)
+    for text in (f"POLYGON({rings})", f"MULTILINESTRING({rings})", f"MULTIPOLYGON(({rings}))"):
+        with pytest.raises(TooMuchError, match="10000 lines or rings"):
+            read_wkt(text)
+    points = ",".join(["(1 2)"] * 20_001)
+    assert len(read_wkt(f"MULTIPOINT({points})").x) == 20_001
+    with pytest.raises(TooMuchError, match="100000 points"):
+        read_wkt("MULTIPOINT(" + ",".join(["(1 2)"] * 100_001) + ")")
+
+
+def test_a_polyline_contains_the_character_between_locations() -> None:
+    settings = {"locations": "enc:" + "|@|@" * 60}
+    latitudes, _ = locations_of(Parameters(settings), "locations", 100)
+    assert len(latitudes) == 60
+    with pytest.raises(TooMuchError):
+        locations_of(Parameters(settings), "locations", 59)
 
 
 def test_locations_are_counted_before_they_are_read(client: Client) -> None:

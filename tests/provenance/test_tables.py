@@ -86,19 +86,24 @@ def test_a_table_without_sources_has_none_near() -> None:
     assert list(table_of([]).near([BoundingBox(-180, -90, 180, 90)])) == []
 
 
-@pytest.mark.parametrize("text", ["", '{"sources": [', "[]", "1", '{"sources": [{}]}', "[" * 9999])
+@pytest.mark.parametrize(
+    "text", ["", '{"sources": [', "[]", "1", '{"sources": [{}]}', "[" * 9999, None]
+)
 def test_a_damaged_table_is_found_by_check(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str | None
 ) -> None:
     server_json = tiny_installation(tmp_path)
     services = tmp_path / "services.json"
     section = {"enabled": True, "endpoint_uri": "http://localhost/p", "root_path": "/p"}
     services.write_text(json.dumps(json.loads(services.read_text()) | {"provenance": section}))
     table = tmp_path / "a.sources.json"
-    table.write_text(text)
+    # A directory stands for a storage that cannot be read.
+    table.mkdir() if text is None else table.write_text(text)
     layer = next((tmp_path / "layers").glob("RGB_PNG.json"))
     layer.write_text(json.dumps(json.loads(layer.read_text()) | {"provenance": str(table)}))
     assert main(["check", "-f", str(server_json)]) == 1
     shown = capsys.readouterr().out
     assert "layer RGB_PNG: $.provenance" in shown
     assert "the table of sources cannot be used" in shown
+    assert ("write it again" in shown) == (text is not None)
+    assert ("make sure that its storage can be read" in shown) == (text is None)

@@ -6,6 +6,8 @@ import os
 import resource
 import signal
 import stat
+import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -85,6 +87,53 @@ def test_files_of_commands_are_whole_and_have_usual_permissions(tmp_path: Path) 
     assert sorted(os.listdir(tmp_path)) == ["a", "link"]
 
 
+def test_a_pipe_of_a_command_is_written() -> None:
+    """The path of /dev/stdout leads to a pipe, which has none."""
+    reading, writing = os.pipe()
+    write_whole(f"/proc/self/fd/{writing}", b"whole")
+    os.close(writing)
+    with open(reading, "rb") as stream:
+        assert stream.read() == b"whole"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only the superuser gives files away")
+def test_the_owner_of_a_file_stays(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"former")
+    path.chmod(0o640)
+    os.chown(path, 65534, 12345)
+    write_whole(str(path), b"new")
+    found = path.stat()
+    assert (found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)) == (65534, 12345, 0o640)
+
+
+def test_a_file_in_a_folder_that_cannot_be_written_is_written_in_place() -> None:
+    # Other users cannot reach the folders of pytest.
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "a")
+        path.write_bytes(b"former and longer")
+        path.chmod(0o666)
+        os.chmod(folder, 0o555)
+        pid = os.fork()
+        if pid == 0:
+            status = 1
+            try:
+                if os.geteuid() == 0:
+                    os.setuid(65534)
+                write_whole(str(path), b"new")
+                with suppress(PermissionError):
+                    write_whole(f"{folder}/b", b"new")
+                    os._exit(2)
+                status = 0
+            finally:
+                os._exit(status)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        os.chmod(folder, 0o755)
+        assert path.read_bytes() == b"new"
+        assert os.listdir(folder) == ["a"]
+
+
+@pytest.mark.thorough
 def test_a_full_disk_leaves_the_former_file(tmp_path: Path) -> None:
     path = tmp_path / "a"
     write_whole(str(path), b"former")

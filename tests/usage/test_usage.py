@@ -9,9 +9,10 @@ import random
 import signal
 import sqlite3
 import time
-from collections import Counter
+from collections import Counter, namedtuple
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ from mastaba_usage import cells, process
 from mastaba_usage.cells import OTHER, Cell, CellFile, is_closed, read_cells
 from mastaba_usage.database import REMOVED, Database
 from mastaba_usage.errors import UsageError
-from mastaba_usage.meter import outcome
+from mastaba_usage.meter import UsageMeter, outcome
 from mastaba_usage.roll_up import roll_up
 
 DAY = "2026-11-24"
@@ -170,6 +171,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         libc.umount2(os.fsencode(folder), 2)
 
 
+@pytest.mark.thorough
 def test_a_full_disk_ends_no_process(small_disk: Path) -> None:
     """To write a page of a mapped file that the disk has no room for would be SIGBUS."""
     pid = os.fork()
@@ -188,6 +190,47 @@ def test_a_full_disk_ends_no_process(small_disk: Path) -> None:
         while filler.write(bytes(4096)):
             pass
     assert process.Counters(small_disk).file() is None
+
+
+@pytest.mark.thorough
+def test_what_is_new_has_cells_of_its_own_once_the_disk_has_room_again(
+    small_disk: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    Group = namedtuple("Group", "layer level")
+    now = 1_000_000.0
+    monkeypatch.setattr(process.time, "time", lambda: now)
+    meter = UsageMeter(None, small_disk)  # type: ignore[arg-type]
+    answer: Any = SimpleNamespace(status=200, body=b"x")
+    hits = 0
+
+    def count_tile(layer: str) -> None:
+        nonlocal hits
+        hits += 1
+        meter.tile(None, Group(layer, "0"), answer, "wmts", "")
+
+    count_tile("first")
+    filler = small_disk / "filler"
+    with contextlib.suppress(OSError), filler.open("ab", buffering=0) as stream:
+        while stream.write(bytes(4096)):
+            pass
+    for number in range(3000):
+        count_tile(f"L{number}")
+    for _ in range(20):
+        now += 30
+        count_tile("last")
+        count_tile("first")
+    assert len(caplog.records) == 1
+    filler.unlink()
+    now += 60
+    for _ in range(2):
+        count_tile("last")
+    found: Counter[str] = Counter()
+    for path in small_disk.glob("*.cells"):
+        for cell, counts in read_cells(path):
+            found[cell.layer] += counts.hits
+    assert found["last"] == 2
+    assert found["first"] == 21
+    assert found.total() == hits
     assert [one.name for one in small_disk.iterdir() if one.suffix == ".part"] == []
 
 

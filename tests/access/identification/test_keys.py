@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
+import sqlite3
+import stat
 import threading
 import time
 import zlib
+from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +23,7 @@ from tests.access.identification.conftest import Credentials
 from mastaba.api.access import Form, Shown
 from mastaba.errors import ConfigurationError, OverloadedError, UnknownCredentialError
 from mastaba_access.identifiers.keys import KeyIdentifier
+from mastaba_access.keystore.documents import _DocumentKeys
 from mastaba_access.keystore.errors import (
     InvalidKeyRecordError,
     KeyStoreError,
@@ -26,7 +32,13 @@ from mastaba_access.keystore.errors import (
 from mastaba_access.keystore.form import digest_of_key, id_of, new_id, new_key
 from mastaba_access.keystore.management import create_key, revoke_key, rotate_key
 from mastaba_access.keystore.opening import open_keys
-from mastaba_access.keystore.record import KeySecret, duration_of, record_from, seconds_of
+from mastaba_access.keystore.record import (
+    KeyRecord,
+    KeySecret,
+    duration_of,
+    record_from,
+    seconds_of,
+)
 
 FORMS = (Form.PATH, Form.QUERY, Form.HEADER, Form.BEARER)
 # Independent of the code: the alphabet, and the check, as they are documented.
@@ -266,16 +278,150 @@ def test_what_changes_a_key_waits_for_others(tmp_path: Path, name: str) -> None:
     assert after.label == "A"
 
 
-@pytest.mark.parametrize("damage", ['{"keys": [', ""])
+@pytest.mark.parametrize("name", ["keys.json", "keys/"])
+def test_a_thread_that_reads_does_not_undo_what_another_one_changes(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker finds a key while the administration revokes another one."""
+    path = f"{tmp_path}/{name}"
+    _, one = create_key(open_keys(path, create=True), {})
+    worker = open_keys(path)
+    assert isinstance(worker, _DocumentKeys)
+    _, other = create_key(open_keys(path), {})
+    monkeypatch.setattr(worker, "_checked", 0.0)
+    is_read, go_on, parsed = threading.Event(), threading.Event(), worker._read
+
+    def paused() -> Mapping[str, KeyRecord]:
+        found = parsed()
+        if threading.current_thread() is reader:
+            is_read.set()
+            # Or until the change waits for it.
+            go_on.wait(0.5)
+        return found
+
+    monkeypatch.setattr(worker, "_read", paused)
+    reader = threading.Thread(target=worker.find, args=(one.id,))
+    reader.start()
+    is_read.wait()
+    revoke_key(open_keys(path), one.id)
+    with worker.changing():
+        go_on.set()
+        reader.join()
+        found = worker.find(one.id)
+        assert found is not None
+        assert found.revoked is not None
+        worker.save([replace(other, revoked=1.0)], "revoked")
+    for store in (worker, open_keys(path)):
+        assert all(record.revoked is not None for record in store.records())
+
+
+@pytest.mark.parametrize("damage", ['{"keys": [', "", "absent"])
 def test_a_damaged_file_is_not_replaced(tmp_path: Path, damage: str) -> None:
     path = tmp_path / "keys.json"
     store = open_keys(str(path), create=True)
-    _, record = create_key(store, {})
-    path.write_text(damage)
+    key, record = create_key(store, {})
+    former = path.read_text()
+    path.unlink() if damage == "absent" else path.write_text(damage)
     for change in (lambda: create_key(store, {}), lambda: revoke_key(store, record.id)):
         with pytest.raises(KeyStoreError):
             change()
-    assert path.read_text() == damage
+    # Its keys are still accepted.
+    assert store.find(id_of(key) or "") is not None
+    assert path.exists() == (damage != "absent")
+    assert damage == "absent" or path.read_text() == damage
+    path.write_text(former)
+    revoke_key(store, record.id)
+    assert '"revoked"' in path.read_text()
+
+
+def test_an_absent_directory_is_not_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "keys"
+    store = open_keys(f"{path}/", create=True)
+    _, record = create_key(store, {})
+    path.rename(tmp_path / "moved")
+    for change in (lambda: create_key(store, {}), lambda: revoke_key(store, record.id)):
+        with pytest.raises(KeyStoreError):
+            change()
+    assert store.find(record.id) is not None
+    assert not path.exists()
+    (tmp_path / "moved").rename(path)
+    create_key(store, {})
+    assert len([*store.records()]) == 2
+
+
+def test_locks_are_files_that_only_their_owner_opens(tmp_path: Path) -> None:
+    create_key(open_keys(f"{tmp_path}/keys.json", create=True), {})
+    create_key(open_keys(f"{tmp_path}/keys/", create=True), {})
+    locks = [tmp_path / ".keys.json.lock", tmp_path / "keys" / ".lock"]
+    assert [stat.S_IMODE(lock.stat().st_mode) for lock in locks] == [0o600] * 2
+    # Who may only list the folder cannot hold it.
+    folder = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
+    fcntl.flock(folder, fcntl.LOCK_EX)
+    create_key(open_keys(f"{tmp_path}/keys.json"), {})
+    os.close(folder)
+
+
+def test_a_change_that_holds_nothing_is_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = open_keys(f"{tmp_path}/keys.json", create=True)
+    (tmp_path / ".keys.json.lock").mkdir()
+    create_key(store, {})
+    assert "others can change keys at the same time" in caplog.text
+
+
+@pytest.mark.parametrize("name", ["keys.json", "keys/"])
+def test_a_change_of_a_store_is_not_read_again(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_keys(f"{tmp_path}/{name}", create=True)
+    assert isinstance(store, _DocumentKeys)
+    parsed = store._read
+    reads: list[int] = []
+
+    def counted() -> Mapping[str, KeyRecord]:
+        reads.append(1)
+        return parsed()
+
+    monkeypatch.setattr(store, "_read", counted)
+    made = [create_key(store, {})[1].id]
+    reads.clear()
+    made += [create_key(store, {})[1].id for _ in range(2)]
+    revoke_key(store, made[0])
+    assert not reads
+    rotate_key(open_keys(f"{tmp_path}/{name}"), made[1], "0s")
+    revoke_key(store, made[1])
+    assert len(reads) == 1
+    assert {record.id for record in store.records()} == {*made}
+
+
+def test_a_database_is_held_while_keys_are_read_and_saved(tmp_path: Path) -> None:
+    path = f"{tmp_path}/keys.sqlite"
+    store = open_keys(path, create=True)
+    _, record = create_key(store, {})
+    with closing(sqlite3.connect(path, timeout=0)) as other, store.changing():
+        assert store.find(record.id) is not None
+        with pytest.raises(sqlite3.OperationalError, match="locked"):
+            other.execute("DELETE FROM events")
+        # Other threads find keys meanwhile.
+        thread = threading.Thread(target=store.find, args=(record.id,))
+        thread.start()
+        thread.join()
+        store.save([replace(record, revoked=1.0)], "revoked")
+    after = store.find(record.id)
+    assert after is not None
+    assert after.revoked == 1.0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only the superuser gives files away")
+def test_the_superuser_gives_away_only_what_it_has_made(tmp_path: Path) -> None:
+    (tmp_path / "passwords").write_text("x")
+    (tmp_path / "keys").mkdir()
+    os.chown(tmp_path / "keys", 65534, 65534)
+    os.link(tmp_path / "passwords", tmp_path / "keys" / ".keys.json.lock")
+    create_key(open_keys(f"{tmp_path}/keys/keys.json", create=True), {})
+    assert (tmp_path / "passwords").stat().st_uid == 0
+    assert (tmp_path / "keys" / "keys.json").stat().st_uid == 65534
 
 
 def test_a_mounted_secret_is_a_store(tmp_path: Path) -> None:

@@ -196,6 +196,7 @@ def test_static_file_whose_directory_goes_away_does_not_end_a_request(
     assert (directory / "log").read_text().endswith("\tfound\n")
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("own_logging")
 def test_static_log_comes_back_after_the_disk_was_full_and_the_file_removed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -211,6 +212,7 @@ def test_static_log_comes_back_after_the_disk_was_full_and_the_file_removed(
     assert [line.split("\t")[4] for line in path.read_text().splitlines()] == ["back"]
 
 
+@pytest.mark.thorough
 def test_rolling_log_comes_back_after_the_disk_was_full(tmp_path: Path) -> None:
     handler = FileHandler(str(tmp_path / "log"), 60)
     (file,) = tmp_path.iterdir()

@@ -12,7 +12,14 @@ from mastaba.api.catalogue import WGS84
 from mastaba.api.documents import Fault, Severity
 from mastaba.api.services import Service
 from mastaba.api.web import printable, problem
-from mastaba.errors import MastabaError, UnknownNameError, UnknownPathError, public_message
+from mastaba.errors import (
+    MastabaError,
+    ObjectNotFoundError,
+    StorageError,
+    UnknownNameError,
+    UnknownPathError,
+    public_message,
+)
 from mastaba_ows.errors import MethodNotAllowedError, status_of
 from mastaba_ows.links import link
 from mastaba_ows.offers import zooms
@@ -148,6 +155,9 @@ class ProvenanceService(Service):
             except (MastabaError, ValueError) as error:
                 reason = f"the table of sources cannot be used: {error}"
                 remedy = "write it again with mastaba pyramid provenance, or set the key to false"
+                is_absent = isinstance(error, ObjectNotFoundError)
+                if isinstance(error, StorageError) and not is_absent:
+                    remedy = "make sure that its storage can be read"
                 yield Fault(Severity.ERROR, f"layer {layer.id}", f"$.{KEY}", reason, remedy)
 
     def cost(self, request: Request) -> int:

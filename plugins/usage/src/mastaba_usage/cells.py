@@ -15,6 +15,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import json
+import logging
 import mmap
 import os
 import secrets
@@ -24,6 +25,8 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
+
+logger = logging.getLogger("mastaba.usage")
 
 SUFFIX: Final = ".cells"
 HEAT_SUFFIX: Final = ".heat"
@@ -104,6 +107,7 @@ class CellFile:
 
     Attributes:
         is_full: whether a cell was replaced by one of `OTHER`.
+        has_room: whether the disk had room for all cells; if not, another file may have it later.
 
     Raises:
         OSError: the file cannot be made.
@@ -117,6 +121,7 @@ class CellFile:
         self._end = 0
         self._reserved = [begin for begin, _ in _PLACES]
         self.is_full = False
+        self.has_room = True
         # Under another name first, so that nobody reads it before it is locked.
         path = directory / f"{day}-{self.pid}-{secrets.token_hex(6)}{suffix}"
         part = path.with_suffix(".part")
@@ -199,13 +204,17 @@ class CellFile:
         name = json.dumps([part[:_LONGEST] for part in cell]).encode()
         length = _ENTRY.size + len(name)
         start = _HEADER + _COUNTERS + self._end
+        if self._end + length > _DIRECTORY:
+            self.is_full = True
+            return 0
         try:
-            if self._end + length > _DIRECTORY:
-                raise OSError(errno.ENOSPC, "the directory is full")
             self._reserve(0, _HEADER + (count + 1) * _WORDS * 8)
             self._reserve(1, start + length)
-        except OSError:
+        except OSError as error:
             self.is_full = True
+            if self.has_room:
+                logger.error("what is new is counted together: %s", error)
+                self.has_room = False
             return 0
         self._map[start + _ENTRY.size : start + length] = name
         # Last, so that a reader sees whole names only.

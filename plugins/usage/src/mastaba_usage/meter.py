@@ -11,7 +11,7 @@ from mastaba.api.access import GRANT, Grant
 from mastaba.api.web import Request
 from mastaba.errors import MastabaError
 from mastaba_usage.blocks import SHIFT, name_of
-from mastaba_usage.cells import HEAT_SUFFIX, Cell
+from mastaba_usage.cells import HEAT_SUFFIX, Cell, CellFile
 from mastaba_usage.naming import Known, named
 from mastaba_usage.process import Counters, counters
 
@@ -74,10 +74,12 @@ class UsageMeter:
             label = "" if grant is None else grant.principal.owner.label
             status = outcome(response.status)
             cell = Cell(service, virtual, layer, level, ability, key, status, label)
-            number = file.number(cell)
+            number = self._number(file, cell)
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
-            self._known[known] = number
+            # On a full disk, it is asked for again.
+            if file.has_room:
+                self._known[known] = number
         file.add(number, len(response.body))
         if self._heat is not None and place is not None and response.status < 400:
             self._count_block(self._heat, group, *place)
@@ -127,9 +129,15 @@ class UsageMeter:
                 cost = 0
         layer = layers[0] if layers else ""
         first = Cell(service, virtual, layer, level, ability, key, outcome(status), label)
-        file.add(file.number(first), size or 0, cost)
+        file.add(self._number(file, first), size or 0, cost)
         for layer in layers:
-            file.use(file.number(first._replace(layer=layer)))
+            file.use(self._number(file, first._replace(layer=layer)))
+
+    def _number(self, file: CellFile, cell: Cell) -> int:
+        number = file.number(cell)
+        if not file.has_room:
+            self._counters.renew()
+        return number
 
 
 def layers_seen(site: Site, tag: str, virtual: str) -> Known:

@@ -43,7 +43,10 @@ class Counters:
         return self._file
 
     def renew(self) -> None:
-        """Begin another file for the same day: the one in use is full. At most once a minute."""
+        """Begin another file for the same day: the one in use, or its disk, is full.
+
+        At most once a minute. On a full disk, the one in use stays.
+        """
         if time.time() >= self._began + _RENEWED:
             self._until = 0.0
 
@@ -74,7 +77,8 @@ class Counters:
             try:
                 made = CellFile(self._directory, day, self._suffix)
             except OSError as error:
-                logger.error("usage is not counted: %s", error)
+                if self._file is None or self._file.has_room:
+                    logger.error("usage is not counted: %s", error)
                 self._until = now + _AGAIN
                 return
             if self._before is not None:

@@ -9,12 +9,12 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing
+from contextlib import closing, contextmanager
 from typing import Any, Final
 
 from mastaba_access.keystore.base import KeyEvent, KeyStore
 from mastaba_access.keystore.errors import KeyStoreError
-from mastaba_access.keystore.files import alone, give_to_owner_of_folder, state_of
+from mastaba_access.keystore.files import give_to_owner_of_folder, state_of
 from mastaba_access.keystore.record import KeyRecord, KeySecret, instant
 from mastaba_server.threads.database import DatabaseConnection
 
@@ -76,6 +76,7 @@ class DatabaseKeys(KeyStore):
         self._create = create
         self._lock = threading.Lock()
         self._connection = DatabaseConnection(self._open, self._unusable)
+        self._own = threading.local()
         self._uses: dict[str, str] = {}
         self._noted: dict[str, str] = {}
         self._events: Sequence[KeyEvent] = ()
@@ -83,12 +84,12 @@ class DatabaseKeys(KeyStore):
         self._last = self._last_event()
 
     def find(self, key_id: str) -> KeyRecord | None:
-        with self._connection.use() as connection:
+        with self._using() as connection:
             rows = connection.execute(f"{_SELECT} WHERE keys.id = ?", (key_id,)).fetchall()
         return _record(rows) if rows else None
 
     def records(self) -> Iterator[KeyRecord]:
-        with self._connection.use() as connection:
+        with self._using() as connection:
             found = connection.execute(f"{_SELECT} ORDER BY keys.id").fetchall()
         rows: list[Any] = []
         for row in found:
@@ -99,12 +100,32 @@ class DatabaseKeys(KeyStore):
         if rows:
             yield _record(rows)
 
-    def changing(self) -> AbstractContextManager[None]:
-        return alone(self._path)
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        # A connection of its own: other threads find keys meanwhile.
+        changes = DatabaseConnection(self._open, self._unusable)
+        try:
+            with changes.transaction() as connection:
+                self._own.connection = connection
+                yield
+        finally:
+            self._own.connection = None
+            changes.close()
+
+    @contextmanager
+    def _using(self, *, is_change: bool = False) -> Iterator[sqlite3.Connection]:
+        """Return the connection of `changing` in its thread, or the one of the process."""
+        own = getattr(self._own, "connection", None)
+        if own is not None:
+            yield own
+            return
+        common = self._connection
+        with common.transaction() if is_change else common.use() as connection:
+            yield connection
 
     def save(self, records: Sequence[KeyRecord], what: str) -> None:
         now = time.time()
-        with self._connection.transaction() as connection:
+        with self._using(is_change=True) as connection:
             for record in records:
                 connection.execute("DELETE FROM secrets WHERE id = ?", (record.id,))
                 connection.execute(

@@ -14,7 +14,7 @@ from mastaba.api.documents import Faults, parse_document, read_local_text
 from mastaba.errors import reason_of
 from mastaba_access.keystore.base import KeyEvent, KeyStore
 from mastaba_access.keystore.errors import InvalidKeyRecordError, KeyStoreError
-from mastaba_access.keystore.files import alone, state_of, write_whole
+from mastaba_access.keystore.files import alone, state_of, write_private
 from mastaba_access.keystore.form import PREFIX
 from mastaba_access.keystore.record import KeyRecord, record_from
 
@@ -37,13 +37,12 @@ class _DocumentKeys(KeyStore):
 
     def __init__(self, path: str, *, create: bool = False) -> None:
         self._path = path
+        self._may_be_absent = create
         self._lock = threading.Lock()
         self._checked = time.monotonic()
         self._signature = self._current_signature()
         self._polled = self._signature
-        self._records: Mapping[str, KeyRecord] = (
-            {} if create and self._signature is None else self._read()
-        )
+        self._records = self._stored()
         self._reported = self._records
         self._events: Sequence[KeyEvent] = ()
 
@@ -57,11 +56,13 @@ class _DocumentKeys(KeyStore):
 
     @contextmanager
     def changing(self) -> Iterator[None]:
-        with alone(self._path):
+        self._make_folder()
+        # The inner lock also keeps `find` of other threads from replacing what is read here.
+        with alone(self._lock_file()), self._lock:
             signature = self._current_signature()
-            if signature != self._signature:
-                # What is damaged must not be replaced by what was read before.
-                self._records = {} if signature is None else self._read()
+            if signature is None or signature != self._signature:
+                # What is damaged or absent must not be replaced by what was read before.
+                self._records = self._stored()
                 self._signature = signature
             yield
 
@@ -84,17 +85,39 @@ class _DocumentKeys(KeyStore):
         # At most one check per second, so that the cost of a lookup does not depend on files.
         if time.monotonic() - self._checked < _CHECK:
             return
-        with self._lock:
+        # While keys are read again or changed, also by this thread, those in memory are valid.
+        if not self._lock.acquire(blocking=False):
+            return
+        try:
             self._checked = time.monotonic()
             signature = self._current_signature()
-            if signature == self._signature:
-                return
-            try:
-                self._records = self._read()
-            except KeyStoreError:
+            if signature != self._signature:
                 # Keys are not lost because a file is being written. Tried again in a second.
-                return
-            self._signature = signature
+                with suppress(KeyStoreError):
+                    self._records = self._read()
+                    self._signature = signature
+                    self._may_be_absent = False
+        finally:
+            self._lock.release()
+
+    def _stored(self) -> Mapping[str, KeyRecord]:
+        """Return the keys; none if the store is still to be made. Raises KeyStoreError."""
+        if self._may_be_absent:
+            try:
+                os.stat(self._path)
+            except FileNotFoundError:
+                return {}
+            except OSError as error:
+                raise KeyStoreError(f"{self._path} cannot be read: {reason_of(error)}") from error
+        found = self._read()
+        self._may_be_absent = False
+        return found
+
+    def _make_folder(self) -> None:
+        """Make what contains the lock, if the store is new."""
+
+    def _lock_file(self) -> str:
+        raise NotImplementedError
 
     def _current_signature(self) -> Any:
         raise NotImplementedError
@@ -112,8 +135,14 @@ class FileKeys(_DocumentKeys):
             raise KeyStoreError(f"{self._path}: {reason}")
         found = {**self._records, **{record.id: record for record in records}}
         documents = [found[key].document(secrets=True) for key in sorted(found)]
-        write_whole(self._path, json.dumps({"keys": documents}, indent=2, ensure_ascii=False))
+        text = json.dumps({"keys": documents}, indent=2, ensure_ascii=False)
+        self._signature = write_private(self._path, text)
         self._records = found
+        self._may_be_absent = False
+
+    def _lock_file(self) -> str:
+        folder, name = os.path.split(self._path)
+        return os.path.join(folder, f".{name}.lock")
 
     def _current_signature(self) -> Any:
         return state_of(self._path)
@@ -129,14 +158,26 @@ class DirectoryKeys(_DocumentKeys):
     """
 
     def save(self, records: Sequence[KeyRecord], what: str) -> None:
-        try:
-            os.makedirs(self._path, mode=0o700, exist_ok=True)
-        except OSError as error:
-            raise KeyStoreError(f"{self._path} cannot be written: {reason_of(error)}") from error
+        self._make_folder()
+        states = dict(self._signature or ())
         for record in records:
             text = json.dumps(record.document(secrets=True), indent=2, ensure_ascii=False)
-            write_whole(os.path.join(self._path, f"{record.id}.json"), text)
+            name = f"{record.id}.json"
+            states[name] = write_private(os.path.join(self._path, name), text)
+        self._signature = tuple(sorted(states.items()))
         self._records = {**self._records, **{record.id: record for record in records}}
+        self._may_be_absent = False
+
+    def _make_folder(self) -> None:
+        if self._may_be_absent:
+            try:
+                os.makedirs(self._path, mode=0o700, exist_ok=True)
+            except OSError as error:
+                reason = reason_of(error)
+                raise KeyStoreError(f"{self._path} cannot be written: {reason}") from error
+
+    def _lock_file(self) -> str:
+        return os.path.join(self._path, ".lock")
 
     def _current_signature(self) -> Any:
         try:

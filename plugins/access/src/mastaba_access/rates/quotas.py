@@ -100,8 +100,8 @@ class QuotaLease:
         wanted = max(cost, self._limit // _PARTS) if cost else 0
         period = self._now, self._ends
         found = self._quotas.exchange(self._name, period, self._limit, self._left, (cost, wanted))
-        # A database that fails refuses nobody, but counts nothing either.
-        self._left = cost if found is None else found
+        # A database that fails refuses nobody, but counts nothing either. What it leased is left.
+        self._left = self._left + cost if found is None else found
 
 
 class Quotas:
@@ -149,6 +149,9 @@ class Quotas:
 
     def give_back(self, *, is_last: bool = False) -> None:
         """Give back the leases of this process that are not used. Called about once a second."""
+        if is_last:
+            # Later is too late. If it fails again, the other leases do not wait.
+            self._paused_until = 0.0
         for lease in tuple(self._leases.get().values()):
             lease.give_back(is_last=is_last)
 

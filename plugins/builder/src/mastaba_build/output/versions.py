@@ -9,9 +9,10 @@ descriptors; to publish a version is to replace this one object. `output.history
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from mastaba.api.catalogue import digest_of
 from mastaba_build.errors import PlanError, VerificationError
@@ -24,6 +25,9 @@ DOCUMENTS = (".list", ".build.json", ".json")
 """Ends of the names of the documents of a version; the descriptor is last."""
 FURTHER = (".sources.slabs", "_sources.list", "_sources.json", ".sources.json")
 """Ends of the names of documents that only versions with source numbers have."""
+
+_NUMBER: Final = re.compile("(?:_[0-9]+)?")
+"""What the root of a version has behind the name of its pyramid."""
 
 
 class Version(NamedTuple):
@@ -66,9 +70,14 @@ def read_versions(store: OutputStore, name: str) -> list[Version]:
             raise PlanError(f"{name} does not exist, or has no build record {name}.build.json")
         return [Version(1, record.root, record.plan)]
     try:
-        return [Version(**values) for values in json.loads(data)["versions"]]
+        versions = [Version(**values) for values in json.loads(data)["versions"]]
     except (ValueError, KeyError, TypeError) as error:
-        raise VerificationError(f"{name}.versions.json cannot be used: {error}") from None
+        raise VerificationError(f"{name}.versions.json is damaged: {error}") from None
+    for version in versions:
+        if tuple(map(type, version)) != (int, str, str):
+            reason = f"{list(version)} is not the number, root and plan of a version"
+            raise VerificationError(f"{name}.versions.json is damaged: {reason}")
+    return versions
 
 
 def record_of(store: OutputStore, name: str, version: Version) -> Record:
@@ -135,10 +144,33 @@ def read_roots(store: OutputStore, name: str) -> list[str]:
     """Return the roots of removed versions that still contain slabs of others.
 
     Raises:
-        OutputError: the list of versions cannot be read.
+        VerificationError: the list of versions is damaged.
+        OutputError: it cannot be read.
     """
     data = store.read_if_exists(f"{name}.versions.json")
-    return [] if data is None else list(json.loads(data).get("roots", ()))
+    if data is None:
+        return []
+    try:
+        roots = json.loads(data).get("roots", [])
+    except (ValueError, AttributeError) as error:
+        raise VerificationError(f"{name}.versions.json is damaged: {error}") from None
+    if not isinstance(roots, list):
+        raise VerificationError(f"{name}.versions.json is damaged: `roots` is not a list")
+    check_roots(name, roots)
+    return roots
+
+
+def check_roots(name: str, roots: Sequence[Any]) -> None:
+    """Check that roots are those of versions: all that is below them may be removed.
+
+    Raises:
+        VerificationError: one is not.
+    """
+    for root in roots:
+        end = root.removeprefix(name) if isinstance(root, str) and root.startswith(name) else "."
+        if _NUMBER.fullmatch(end) is None:
+            reason = f"{root!r} is not a root of this pyramid; remove it from `roots`"
+            raise VerificationError(f"{name}.versions.json is damaged: {reason}")
 
 
 def write_versions(

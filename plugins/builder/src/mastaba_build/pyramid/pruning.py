@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
@@ -16,6 +15,7 @@ from mastaba_build.output.versions import (
     DOCUMENTS,
     FURTHER,
     Version,
+    check_roots,
     descriptor_of,
     find_version,
     open_history,
@@ -28,8 +28,6 @@ from mastaba_build.output.versions import (
 from mastaba_build.plan.names import SOURCE, kinds_of, placed_key, recorded_key
 from mastaba_build.pyramid.pins import addressed, pinner_of
 
-_NUMBER: Final = re.compile("(?:_[0-9]+)?")
-"""What the root of a version has behind the name of its pyramid."""
 _LINKED_DAYS: Final = 365
 """Days for which a cache may hold an address of a version that is no longer published."""
 
@@ -172,13 +170,7 @@ def _remove(
     # an earlier one. The start of the names of their documents represents an empty root then.
     own = (f"{name}_{one.number}" for one in gone if one.number > 1)
     roots = list(dict.fromkeys([*read_roots(store, name), *(one.root for one in gone), *own]))
-    for root in roots:
-        # All that is below it, and not needed, will be removed.
-        text = str(root)
-        if not text.startswith(name) or _NUMBER.fullmatch(text.removeprefix(name)) is None:
-            raise VerificationError(
-                f"{name}.versions.json is damaged: {root!r} is no root of this pyramid; remove it"
-            )
+    check_roots(name, roots)
     needed = _needed(store, name, kept) if roots else set()
     history.write(store, name)
     if not roots:

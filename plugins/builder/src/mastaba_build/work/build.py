@@ -22,6 +22,7 @@ from mastaba_build.output.versions import (
     FURTHER,
     Version,
     check_own,
+    check_roots,
     keep_documents,
     open_history,
     publish_version,
@@ -390,8 +391,9 @@ def _remove(store: OutputStore, name: str) -> None:
         versions = read_versions(store, name)
     elif history.versions:
         versions = [Version(1, name, "")]
-    store.delete(f"{name}.json")
     roots = [name, *read_roots(store, name), *(version.root for version in versions)]
+    check_roots(name, roots)
+    store.delete(f"{name}.json")
     for version in versions:
         for end in (*DOCUMENTS, *FURTHER):
             store.delete(f"{name}_{version.number}{end}")

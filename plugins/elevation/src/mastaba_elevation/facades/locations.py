@@ -26,7 +26,9 @@ def locations_of(parameters: Parameters, name: str, most: int) -> tuple[Floats, 
         text = parameters.text(name)
     is_polyline = "," not in text or text.startswith("enc:")
     # Before the text is read. Those that are close to the limit are counted below.
-    if text.count("|") >= most or (is_polyline and len(text) > most * LONGEST + len("enc:")):
+    # A polyline may contain "|".
+    longest = most * LONGEST + len("enc:")
+    if len(text) > longest if is_polyline else text.count("|") >= most:
         raise TooMuchError(f"{name} has more than {most} points")
     if not is_polyline:
         pairs = text.split("|")

@@ -10,7 +10,7 @@ from mastaba.errors import InvalidParameterError
 from mastaba_elevation.queries.ground import Floats
 
 LONGEST: Final = 14
-"""Characters of a point."""
+"""Characters of a point, at most: seven for each of two numbers."""
 
 _PRECISION: Final = 1e5
 

@@ -28,7 +28,7 @@ _DEPTHS: Final = {
 }
 _LEAST: Final = {"LineString": 2, "MultiLineString": 2, "Polygon": 3, "MultiPolygon": 3}
 MOST_PARTS: Final = 10_000
-"""Lines, rings or bracketed points of a geometry."""
+"""Lines or rings of a geometry."""
 
 _LARGEST: Final = 1e10
 """CRS units. No CRS has larger coordinates, and arithmetic overflows beyond 1e150."""

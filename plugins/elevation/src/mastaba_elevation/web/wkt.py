@@ -31,7 +31,7 @@ def read_wkt(text: str, parameter: str = "coords") -> Geometry:  # noqa: C901, P
 
     Raises:
         InvalidParameterError: it is not well-known text of a supported geometry.
-        TooMuchError: it has too many points.
+        TooMuchError: it has too many points or parts.
     """
 
     def invalid(reason: str) -> InvalidParameterError:
@@ -41,9 +41,6 @@ def read_wkt(text: str, parameter: str = "coords") -> Geometry:  # noqa: C901, P
 
     if text.count(",") > _MOST_POINTS:
         raise TooMuchError(f"{parameter} has more than {_MOST_POINTS} points")
-    # A polygon has one more, and the text another one.
-    if text.count("(") > 2 * MOST_PARTS:
-        raise TooMuchError(f"{parameter} has more than {MOST_PARTS} parts")
     start = text.find("(")
     words = text[:start].upper().split() if 0 < start <= _LONGEST_HEAD else []
     if len(words) not in (1, 2):
@@ -57,6 +54,12 @@ def read_wkt(text: str, parameter: str = "coords") -> Geometry:  # noqa: C901, P
     if word not in _DEPTHS or suffix not in _DIMENSIONS:
         raise invalid("the type of geometry is unknown")
     kind, deepest = _DEPTHS[word]
+    # Before the text is divided. Each ring may have a polygon of its own; the text has one more.
+    is_points = kind == "MultiPoint"
+    most, names = (_MOST_POINTS, "points") if is_points else (MOST_PARTS, "lines or rings")
+    too_many = TooMuchError(f"{parameter} has more than {most} {names}")
+    if text.count("(") > 2 * most + 1:
+        raise too_many
     groups: list[Floats] = []
     depth, before = 0, "("
     for piece in _pieces(text[start:]):
@@ -64,7 +67,7 @@ def read_wkt(text: str, parameter: str = "coords") -> Geometry:  # noqa: C901, P
             depth += 1
             if before not in ("(", ",") or (depth == 1 and groups):
                 raise invalid("misplaced bracket")
-            if depth > deepest + (kind == "MultiPoint"):
+            if depth > deepest + is_points:
                 raise invalid("too many brackets")
         elif piece == ")":
             if depth == 0 or before in ("(", ","):
@@ -78,6 +81,8 @@ def read_wkt(text: str, parameter: str = "coords") -> Geometry:  # noqa: C901, P
             if points is None or before != "(" or depth < deepest:
                 raise invalid("a coordinate is not a number")
             groups.append(points)
+            if len(groups) > most:
+                raise too_many
         before = piece
     if depth or not groups:
         raise invalid("a bracket is not closed")
@@ -85,7 +90,7 @@ def read_wkt(text: str, parameter: str = "coords") -> Geometry:  # noqa: C901, P
     if len(sizes) != 1 or sizes.pop() not in _DIMENSIONS[suffix]:
         raise invalid("wrong number of coordinates")
     # The points of a MULTIPOINT may have brackets of their own.
-    parts = [np.concatenate(groups)] if kind == "MultiPoint" else groups
+    parts = [np.concatenate(groups)] if is_points else groups
     return Geometry.of(kind, parts, parameter, measures=suffix in ("M", "ZM"))
 
 
