@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import mapbox_vector_tile  # type: ignore[import-untyped]
@@ -151,6 +152,30 @@ def test_a_plot_that_is_smaller_than_a_pixel_is_not_cut(client: Client, crs: int
     pixel = 360 / 256 / 256
     plot = box(2.8125 - pixel / 10, 35, 2.8125 + pixel / 5, 35.001)
     assert level_of(client, plot, crs) == "2"
+
+
+@pytest.mark.parametrize(
+    ("west", "east", "level"),
+    [
+        *((363, 365, "8"), (362, 365, "2"), (363, 366, "2"), (362.8125, 365.625, "8")),
+        *((-357.1875, -354.375, "8"), (-358, -355, "2")),
+    ],
+)
+def test_limits_are_there_again_after_a_full_turn(
+    client: Client, west: float, east: float, level: str
+) -> None:
+    assert level_of(client, box(west, 35, east, 36), 4326) == level
+
+
+def test_a_part_does_not_answer_because_the_whole_is_too_large() -> None:
+    fine, coarse, other = (
+        SimpleNamespace(number=number, is_whole=is_whole)
+        for number, is_whole in ((0, True), (0, False), (1, False))
+    )
+    levels: Any = [fine, coarse, other]
+    assert list(footprints.covering(levels)) == [fine, other]
+    assert list(footprints.covering(levels, lambda one: one is not fine)) == [other]
+    assert list(footprints.covering(levels[1:])) == [coarse, other]
 
 
 def test_an_area_that_is_too_large_is_refused_before_its_edges_are_looked_at(
