@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import mapbox_vector_tile  # type: ignore[import-untyped]
@@ -14,6 +15,8 @@ from pyproj import Geod, Transformer
 from shapely import Polygon
 from werkzeug.test import Client
 
+from mastaba_elevation.queries import footprints, polygons
+from mastaba_elevation.queries.queries import Limits
 from mastaba_writer.installation import layer_document, write_installation
 from mastaba_writer.pyramids import LevelPlan, write_pyramid
 from mastaba_writer.tile_matrix_sets import web_mercator
@@ -101,6 +104,103 @@ def test_statistics_come_from_the_finest_level_that_covers_the_area(
     assert (fine["level"], fine["count"]) == (level, found["count"])
 
 
+BOTTOM, TOP = np.degrees(np.arctan(np.sinh(np.pi * np.array([26, 28]) / 128))).tolist()
+"""Latitudes of the limits of level 8, which are from 2.8125 to 5.625 degrees east."""
+
+
+def level_of(client: Client, ring: list[list[float]], crs: int, **asked: Any) -> str:
+    """Return the level of statistics in a CRS, of a ring in degrees."""
+    if crs == 3857:
+        ring = [list(CRS84.transform(x, y)) for x, y in ring]
+    geometry = {"type": "Polygon", "coordinates": [ring]}
+    body = {"dataset": "P", "geometry": geometry, "crs": f"EPSG:{crs}", **asked}
+    response = client.post("/elevation/statistics", json=body)
+    assert response.status_code == 200, response.text
+    return str(response.json["statistics"]["level"])
+
+
+@pytest.mark.parametrize("crs", [4326, 3857])
+@pytest.mark.parametrize("digits", [15, 6])
+@pytest.mark.parametrize("beyond", [0, 1e-9, -1e-9])
+@pytest.mark.parametrize("south", [35, BOTTOM])
+def test_rounding_errors_at_the_limits_do_not_change_the_level(
+    client: Client, crs: int, digits: int, beyond: float, south: float
+) -> None:
+    sides = (2.8125 - beyond, south - beyond, 5.625 + beyond, TOP + beyond)
+    ring = box(*(round(side, digits) for side in sides))
+    assert level_of(client, ring, crs) == "8"
+    assert level_of(client, ring, crs, resolution=500) == "8"
+
+
+@pytest.mark.parametrize("crs", [4326, 3857])
+@pytest.mark.parametrize("beyond", [0, 1e-9, -1e-9])
+@pytest.mark.parametrize(
+    ("across", "down", "level"), [(-1, 1, "2"), (1, 1, "2"), (1, -1, "8"), (0.01, -0.01, "8")]
+)
+def test_a_square_at_the_corner_of_the_limits(
+    client: Client, crs: int, beyond: float, across: float, down: float, level: str
+) -> None:
+    """It touches the upper left corner from outside, from above, or from inside."""
+    x, y = 2.8125 + beyond, TOP + beyond
+    ring = box(min(x, x + across), min(y, y + down), max(x, x + across), max(y, y + down))
+    assert level_of(client, ring, crs) == level
+
+
+@pytest.mark.parametrize("crs", [4326, 3857])
+def test_a_plot_that_is_smaller_than_a_pixel_is_not_cut(client: Client, crs: int) -> None:
+    """A third of it is beyond the limits, which is less than half a pixel."""
+    pixel = 360 / 256 / 256
+    plot = box(2.8125 - pixel / 10, 35, 2.8125 + pixel / 5, 35.001)
+    assert level_of(client, plot, crs) == "2"
+
+
+@pytest.mark.parametrize(
+    ("west", "east", "level"),
+    [
+        *((363, 365, "8"), (362, 365, "2"), (363, 366, "2"), (362.8125, 365.625, "8")),
+        *((-357.1875, -354.375, "8"), (-358, -355, "2")),
+    ],
+)
+def test_limits_are_there_again_after_a_full_turn(
+    client: Client, west: float, east: float, level: str
+) -> None:
+    assert level_of(client, box(west, 35, east, 36), 4326) == level
+
+
+def test_a_part_does_not_answer_because_the_whole_is_too_large() -> None:
+    fine, coarse, other = (
+        SimpleNamespace(number=number, is_whole=is_whole)
+        for number, is_whole in ((0, True), (0, False), (1, False))
+    )
+    levels: Any = [fine, coarse, other]
+    assert list(footprints.covering(levels)) == [fine, other]
+    assert list(footprints.covering(levels, lambda one: one is not fine)) == [other]
+    assert list(footprints.covering(levels[1:])) == [coarse, other]
+
+
+def test_an_area_that_is_too_large_is_refused_before_its_edges_are_looked_at(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[int] = []
+
+    def counted(edges: polygons.Edges, *part: float) -> bool:
+        looked.append(len(edges))
+        return polygons.meets(edges, *part)
+
+    monkeypatch.setattr(footprints, "meets", counted)
+    around = np.linspace(0, 2 * np.pi, 2000)
+    ring = np.column_stack([4 + 3 * np.cos(around), 35 + 3 * np.sin(around)])
+    ring[-1] = ring[0]
+    service: Any = client.application.site.services["elevation"]  # type: ignore[union-attr]
+    monkeypatch.setattr(service._native.context.queries, "limits", Limits(pixels=0))
+    geometry = {"type": "Polygon", "coordinates": [ring.tolist()]}
+    asked: dict[str, int]
+    for asked in ({}, {"resolution": 500}):
+        body = {"dataset": "P", "geometry": geometry, **asked}
+        assert client.post("/elevation/statistics", json=body).status_code == 413
+    assert not looked
+
+
 @pytest.mark.parametrize(
     ("ring", "level"),
     [
@@ -139,6 +239,13 @@ def test_grids_have_the_cells_of_the_level_that_covers_the_area(
     assert step == pytest.approx(cell)
     assert abs(axis["start"] - x[0]) <= step
     assert set(response.json["ranges"]["elevation"]["values"]) == {100 * int(level)}
+
+
+def test_grids_in_another_crs_take_each_height_from_the_finest_level(client: Client) -> None:
+    response = client.get("/elevation/edr/collections/P/cube", query_string={"bbox": "2.7,35,5,36"})
+    assert response.status_code == 200, response.text
+    assert response.json["domain"]["axes"]["x"]["num"] == 515
+    assert set(response.json["ranges"]["elevation"]["values"]) == {200, 800}
 
 
 def test_profiles_come_from_the_level_that_has_tiles(client: Client) -> None:

@@ -18,6 +18,7 @@ class TestProvenanceService(ServiceTests):
     layer_settings: ClassVar[dict[str, Any]] = {}
     paths = (
         "",
+        "/RGB_PNG",
         "/RGB_PNG/at?lon=2&lat=48",
         "/RGB_PNG/view?bbox=1,47,3,49",
         "/RGB_PNG/sources",
@@ -28,7 +29,7 @@ class TestProvenanceService(ServiceTests):
     invalid_paths = (
         "/none",
         "/none/at?lon=2&lat=48",
-        "/RGB_PNG",
+        "/RGB_PNG/none",
         "/RGB_PNG/at",
         "/RGB_PNG/view?bbox=1,47,3",
         "/RGB_PNG/sources?limit=1000000",

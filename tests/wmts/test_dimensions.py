@@ -5,9 +5,10 @@ from __future__ import annotations
 import io
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import numpy as np
 import pytest
@@ -238,6 +239,48 @@ def test_values_are_refused(
     for _ in range(2):  # The second time, the tile table has been asked.
         assert fault(tiles.kvp(layer, TIME=text)) == (400, code, ["Time"])
         assert fault(tiles.path(text, layer=layer)) == (restful, code, ["Time"])
+
+
+@pytest.mark.parametrize(
+    ("layer", "count"), [("ORTHO", 3), ("NEAREST", 3), ("EXACT", 3), ("FORECAST", 3)]
+)
+def test_announced_dimensions_are_those_of_requests(
+    tiles: Asker, fault: Fault, layer: str, count: int
+) -> None:
+    """What a conformance suite checks, which knows no more than the capabilities."""
+    element = described(tiles, layer)
+    dimensions = element.findall("{*}Dimension")
+    names = [one.findtext("{*}Identifier") for one in dimensions]
+    template = urlsplit(element.find("{*}ResourceURL[@resourceType='tile']").get("template")).path
+    place = {"style": "normal", "TileMatrixSet": "PM", "TileMatrix": 3, "TileRow": 2, "TileCol": 4}
+
+    def both(*values: str) -> tuple[TestResponse, TestResponse]:
+        asked = dict(zip(names, values, strict=True))
+        return tiles.kvp(layer, **asked), tiles.client.get(template.format(**place, **asked))
+
+    listed = [[value.text for value in one.iterfind("{*}Value")] for one in dimensions]
+    found = {values: both(*values) for values in product(*listed)}
+    statuses = [(kvp.status_code, path.status_code) for kvp, path in found.values()]
+    # Of two dimensions, some pairs may have no tiles.
+    assert statuses.count((200, 200)) == count
+    assert set(statuses) <= ({(200, 200)} if len(names) == 1 else {(200, 200), (400, 404)})
+    tile_of = {values: colour(kvp) for values, (kvp, _) in found.items() if kvp.status_code == 200}
+    assert len(set(tile_of.values())) == count
+    for values, expected in tile_of.items():
+        assert colour(found[values][1]) == expected
+    last = tuple(one.findtext("{*}Default") for one in dimensions)
+    for word in ("default", "current"):
+        for response in both(*[word] * len(names)):
+            if (layer, word) == ("EXACT", "default"):
+                assert fault(response) == (400, "MissingParameterValue", names)
+            else:
+                assert colour(response) == tile_of[last]
+    for number, name in enumerate(names):
+        wrong = (*last[:number], "nonsense", *last[number + 1 :])
+        for response in both(*wrong):
+            assert fault(response) == (400, "InvalidParameterValue", [name])
+    others = dict(zip(names, last, strict=True))
+    assert colour(tiles.kvp(layer, UNKNOWN="1", **others)) == tile_of[last]
 
 
 def test_qualified_names_that_mean_nothing_are_unknown_layers(tiles: Asker, fault: Fault) -> None:

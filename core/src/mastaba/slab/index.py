@@ -100,7 +100,7 @@ class SlabIndex(TileIndex):
 
 
 def _packed(table: bytes, tile_count: int) -> bytes:
-    """Return an index in half the bytes, if the tiles are stored as by the reference program.
+    """Return an index in fewer bytes, if the tiles are stored as by the reference program.
 
     That is in the order of their numbers, each at the next multiple of 16. The result has a number
     for each tile: its offset, plus the 0 to 15 bytes between its end and the next tile; and a last

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,8 @@ Floats = npt.NDArray[np.float64]
 
 _CLOSE = 1e-6
 """Source pixels from the edge of a member within which each pixel is looked up for itself."""
+_FEW: Final = 32
+"""Rectangles in a window up to which blocks of pixels are compared with them, not each pixel."""
 
 
 class Owners:
@@ -34,6 +36,7 @@ class Owners:
         self._paints = paints
         # The uppermost first.
         self._rectangles: list[tuple[int, Rectangle]] = []
+        self._areas: npt.NDArray[np.int64] | None = None
         self._members: Numbers | None = None
 
     def note(self, member: int, area: Rectangle, where: Mask | None) -> None:
@@ -45,6 +48,7 @@ class Owners:
             where: which of them have data of the member; None for all. Those above it hide it.
         """
         if self._members is None and (where is None or bool(where.all())):
+            self._areas = None
             self._rectangles.insert(0 if self._paints else len(self._rectangles), (member, area))
             return
         if self._members is None:
@@ -63,11 +67,9 @@ class Owners:
             first = int(members[0, 0])
             return first if first == members[-1, -1] and (members == first).all() else 0
         top, bottom, left, right = window
-        for member, (first, last, begin, end) in self._rectangles:
+        for member, (first, last, begin, end) in self._near(window)[:1]:
             if first <= top and bottom <= last and begin <= left and right <= end:
                 return member
-            if first < bottom and top < last and begin < right and left < end:
-                return 0
         return 0
 
     def of(self, placement: Placement, window: Rectangle, valid: Mask) -> Numbers:
@@ -82,7 +84,10 @@ class Owners:
         """
         if placement.fields is None or self._members is not None:
             return self.at(centres(placement), window, valid)
-        known, down, across = self._of_blocks(placement)
+        near = self._near(window)
+        if len(near) > _FEW:
+            return self.at(centres(placement), window, valid)
+        known, down, across = self._of_blocks(placement, near)
         found: Numbers = known.take(down, 0).take(across, 1)
         unknown = known == 0
         if unknown.any():
@@ -96,12 +101,24 @@ class Owners:
         """Return what `of` does for pixels with centres at some places, as from `centres`."""
         return _at(self._part(window), (window[0], window[2]), places, valid)
 
+    def _near(self, window: Rectangle) -> list[tuple[int, Rectangle]]:
+        """Return the rectangles that meet a window, the uppermost first."""
+        if self._areas is None:
+            self._areas = np.array([area for _, area in self._rectangles], np.int64).reshape(-1, 4)
+        top, bottom, left, right = window
+        first, last, begin, end = self._areas.T
+        meets = (first < bottom) & (last > top) & (begin < right) & (end > left)
+        return [self._rectangles[number] for number in np.flatnonzero(meets).tolist()]
+
     def _of_blocks(
-        self, placement: Placement
+        self, placement: Placement, near: list[tuple[int, Rectangle]]
     ) -> tuple[Numbers, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Return the members between the points of the grid of a placement; 0 for several.
 
         Positions between points are between those of the points.
+
+        Args:
+            near: from `_near`.
 
         Returns:
             the members, and the block of each row and of each column of pixels.
@@ -111,13 +128,15 @@ class Owners:
         low, high = zip(*ends, strict=True)
         known = np.zeros(low[0].shape, self._dtype)
         is_open = np.ones(known.shape, bool)
-        for member, (top, bottom, left, right) in self._rectangles:
+        for member, (top, bottom, left, right) in near:
             inside, outside = is_open, np.zeros(known.shape, bool)
             for axis, (begin, end) in enumerate(((left, right), (top, bottom))):
                 inside = inside & (low[axis] >= begin + _CLOSE) & (high[axis] <= end - _CLOSE)
                 outside |= (high[axis] < begin - _CLOSE) | (low[axis] > end + _CLOSE)
             known[inside] = member
             is_open &= outside
+            if not is_open.any():
+                break
         first_row, last_row, first, last = placement.part
         down, _ = between(placement.down, np.arange(first_row, last_row, dtype=float))
         across, _ = between(placement.across, np.arange(first, last, dtype=float))
@@ -134,7 +153,7 @@ class Owners:
         """Return the members of a window from the rectangles."""
         top, bottom, left, right = window
         members = np.zeros((bottom - top, right - left), self._dtype)
-        for member, (first, last, begin, end) in reversed(self._rectangles):
+        for member, (first, last, begin, end) in reversed(self._near(window)):
             rows = slice(max(first - top, 0), max(last - top, 0))
             members[rows, max(begin - left, 0) : max(end - left, 0)] = member
         return members

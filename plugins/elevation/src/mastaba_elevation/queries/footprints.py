@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -33,9 +35,15 @@ _EDGE_POINTS: Final = 8192
 """Points that are added to an outline at most; longer edges are approximated."""
 _FAR: Final = 1e9
 """Pixels. A polygon that reaches further is not on the ground."""
+_SLACK: Final = 0.5
+"""Pixels beyond a level that are rounded coordinates, so long as they are few of the polygon."""
+_SMALL: Final = 0.01
+"""Part of the shorter side of a polygon that is few."""
+_ROUNDING: Final = 1e-6
+"""Pixels beyond a level that are rounding errors, however small the polygon is."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(eq=False)
 class Footprint:
     """A polygon on a level.
 
@@ -44,12 +52,13 @@ class Footprint:
         layer: the layer.
         level: one of its levels.
         outline: in CRS units of the layer.
-        unwrap: whether a jump to the other side of the world is a step across the antimeridian.
+        unwrap: whether a jump to the other side of the world is a step across the antimeridian:
+            the polygon comes from another CRS.
+        box: left, top, right and bottom of the outline in pixels, not cut.
         tiles: number of tiles inside the limits that its window touches.
         window: top, bottom, left and right in pixels; inside the limits if the layer is alone,
             but for what is between two copies of them in a set around the Earth.
         is_alone: whether the dataset has no other layer.
-        is_whole: whether the limits of the level contain all that the layer has in the polygon.
     """
 
     number: int
@@ -57,10 +66,10 @@ class Footprint:
     level: HeightLevel
     outline: Outline
     unwrap: bool
+    box: tuple[float, float, float, float]
     tiles: int
     window: tuple[int, int, int, int]
     is_alone: bool
-    is_whole: bool
 
     @property
     def pixels(self) -> int:
@@ -72,10 +81,21 @@ class Footprint:
         """Whether the pixels of the level are posts."""
         return self.layer.is_of_posts and self.level is self.layer.levels[0]
 
-    @property
+    @cached_property
     def edges(self) -> Edges:
         """The edges that count in the even-odd rule, in pixels from the origin of the matrix."""
         return simplest(_on_level(self.outline, self.level, unwrap=self.unwrap).edges)
+
+    @cached_property
+    def is_whole(self) -> bool:
+        """Whether the limits of the level contain all that the layer has in the polygon.
+
+        Half a pixel may be beyond, or a hundredth of the shorter side if that is less.
+        """
+        left, top, right, bottom = self.box
+        slack = max(min(_SLACK, _SMALL * min(right - left, bottom - top)), _ROUNDING)
+        parts = self.level.beyond(self.layer.box, self.box, slack)
+        return not any(meets(self.edges, *part) for part in parts)
 
     @property
     def cell(self) -> float:
@@ -97,23 +117,11 @@ def footprints(
 ) -> Iterator[Footprint]:
     """Yield the footprints of a polygon, layer by layer, from the finest level to the coarsest.
 
-    Of each layer, those of the levels that have all that the layer has in the polygon. If there is
-    none, those with a part inside the limits.
+    They are those with a part inside the limits.
 
     Args:
         rings: in CRS units, closed. A ring across the antimeridian goes on beyond ±180.
     """
-    known: dict[int, list[Footprint]] = {}
-    for found in _footprints(dataset, rings, crs, equivalences):
-        known.setdefault(found.number, []).append(found)
-    for of_layer in known.values():
-        yield from [one for one in of_layer if one.is_whole] or of_layer
-
-
-def _footprints(
-    dataset: Dataset, rings: Sequence[Ring], crs: CRS, equivalences: Equivalences
-) -> Iterator[Footprint]:
-    """Yield the footprints of `footprints`, also of levels that have only a part."""
     whole = Outline.of(rings)
     for number, layer in enumerate(dataset.layers):
         same = equivalences.equal(crs.code, layer.crs.code)
@@ -136,12 +144,33 @@ def _footprints(
             # Another layer may have heights outside the limits of this one.
             is_alone = len(dataset.layers) == 1
             part = window if is_alone else box
-            is_whole = not any(
-                meets(pixels.edges, *one) for one in level.beyond(layer.box, left, right)
-            )
-            yield Footprint(
-                number, layer, level, outline, not same, tiles, part, is_alone, is_whole
-            )
+            around = (float(low[0]), float(low[1]), float(high[0]), float(high[1]))
+            yield Footprint(number, layer, level, outline, not same, around, tiles, part, is_alone)
+
+
+def covering(
+    found: Iterable[Footprint], is_affordable: Callable[[Footprint], bool] | None = None
+) -> Iterator[Footprint]:
+    """Yield, of each layer, the footprints whose levels have all that it has in the polygon.
+
+    If a layer has none, all of its footprints.
+
+    Args:
+        found: from `footprints`.
+        is_affordable: whether to yield a footprint; it is asked first. None for all.
+    """
+    for _, of_layer in groupby(found, lambda one: one.number):
+        parts, refused, has_whole = [], [], False
+        for one in of_layer:
+            if is_affordable is not None and not is_affordable(one):
+                refused.append(one)
+            elif one.is_whole:
+                has_whole = True
+                yield one
+            else:
+                parts.append(one)
+        if parts and not has_whole and not any(one.is_whole for one in refused):
+            yield from parts
 
 
 def affordable(
@@ -163,26 +192,28 @@ def affordable(
     Raises:
         TooMuchError: there is a part inside the limits, but the caller took no footprint.
     """
-    is_known = False
-    for found in _wanted(list(footprints(dataset, rings, crs, equivalences)), resolution):
-        is_known = True
-        if found.pixels <= pixels and budget.fits(found.tiles, found.level.tile_size):
-            top, bottom, _, _ = found.window
-            if pieces_of(found.edges, top, bottom) <= MOST_PIECES:
-                yield found
-        if resolution is not None:
-            break
-    if is_known:
+
+    def is_small(one: Footprint) -> bool:
+        return one.pixels <= pixels and budget.fits(one.tiles, one.level.tile_size)
+
+    def is_affordable(one: Footprint) -> bool:
+        top, bottom, _, _ = one.window
+        return is_small(one) and pieces_of(one.edges, top, bottom) <= MOST_PIECES
+
+    found = list(footprints(dataset, rings, crs, equivalences))
+    if resolution is None:
+        yield from covering(found, is_affordable)
+    elif any(is_small(one) for one in found):
+        yield from filter(is_affordable, _wanted(list(covering(found)), resolution)[:1])
+    if found:
         raise TooMuchError("the area is too large; request a coarser resolution or a smaller area")
 
 
-def _wanted(found: list[Footprint], resolution: float | None) -> list[Footprint]:
+def _wanted(found: list[Footprint], resolution: float) -> list[Footprint]:
     """Return the footprints whose level is fine enough for a resolution, coarsest first.
 
-    Without a resolution, and if all are coarser, all of them.
+    If all are coarser, all of them.
     """
-    if resolution is None:
-        return found
     fitting = [item for item in found if item.level.is_fine_enough(resolution / item.unit)]
     # Of one layer, the first that has any.
     return [item for item in reversed(fitting) if item.number == fitting[0].number] or found

@@ -291,14 +291,16 @@ class HeightLevel:
         return tiles, (top, bottom, parts[0][0], parts[-1][1])
 
     def beyond(
-        self, box: BoundingBox, left: int, right: int
+        self, box: BoundingBox, near: tuple[float, float, float, float], slack: float
     ) -> Iterator[tuple[float, float, float, float]]:
-        """Yield the parts of a box where the level has no tiles: left, top, right, bottom, pixels.
+        """Yield the parts of a box outside the limits: left, top, right, bottom, pixels.
 
         Args:
             box: units of the CRS of the level.
-            left, right: columns between which the parts are wanted that are there after full turns.
+            near: rectangle that the parts meet, if not at first, then after full turns.
+            slack: pixels that are left out on each side of a part; more than 0.
         """
+        left, above, right, below = near
         columns, rows = self.line(np.array([box.xmin, box.xmax]), np.array([box.ymax, box.ymin]))
         (west, east), (north, south) = columns.tolist(), rows.tolist()
         turn = self.turn
@@ -311,14 +313,18 @@ class HeightLevel:
                 (west, north, min(east, self._left), south),
                 (max(west, self._right), north, east, south),
             ]
-        for first, top, last, bottom in parts:
-            if last - first <= _ON_EDGE or bottom - top <= _ON_EDGE:
+        for part in parts:
+            first, top, last, bottom = (
+                side + sign * slack for side, sign in zip(part, (1, 1, -1, -1), strict=True)
+            )
+            if first >= last or top >= bottom or top >= below or bottom <= above:
                 continue
-            copies = range(1)
-            if turn:
+            if not turn:
+                copies = range(first < right and last > left)
+            else:
                 end = min(right, left + turn)
                 copies = range(
-                    math.floor((left - last) / turn), math.ceil((end - first) / turn) + 1
+                    math.floor((left - last) / turn) + 1, math.ceil((end - first) / turn)
                 )
             for copy in copies:
                 yield first + copy * turn, top, last + copy * turn, bottom

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from mastaba.api.catalogue import CRS, BoundingBox
 from mastaba.errors import InvalidParameterError
 from mastaba_elevation.errors import TooMuchError
-from mastaba_elevation.queries.footprints import Footprint, affordable, footprints
+from mastaba_elevation.queries.footprints import Footprint, affordable, covering, footprints
 from mastaba_elevation.queries.grids import CHUNK, Grid, grid_between, grid_over, part_with_data
 from mastaba_elevation.queries.ground import Floats
 from mastaba_elevation.queries.levels import GROUP, Budget
@@ -182,7 +183,9 @@ class Queries:
     ) -> Grid | None:
         """Return the axes of a grid over a box with the cells of an affordable level.
 
-        Never refused for its size: a coarser level is taken, and then larger cells.
+        In the CRS of the layer, the level is one of those that have all that the layer has in the
+        box, if any has. A large box takes a coarser one of them, and then larger cells. In another
+        CRS, heights come from the finest level at each cell, so the level only gives the size.
 
         Args:
             whole: whether the grid covers the box also where no layer may have heights.
@@ -191,7 +194,7 @@ class Queries:
             None where no layer has anything.
 
         Raises:
-            TooMuchError: even the coarsest level needs too many tiles.
+            TooMuchError: even the coarsest of these levels needs too many tiles.
         """
         part = part_with_data(box, crs, dataset.layers, self._equivalences)
         if part is None:
@@ -200,7 +203,11 @@ class Queries:
             box = part
         rings, budget = [ring_of(box)], self.budget()
         found: Footprint | None = None
-        for found in footprints(dataset, rings, crs, self._equivalences):
+        levels = footprints(dataset, rings, crs, self._equivalences)
+        groups = groupby(levels, lambda one: one.unwrap)
+        for found in chain.from_iterable(
+            of_layers if is_moved else covering(of_layers) for is_moved, of_layers in groups
+        ):
             if found.pixels <= most and budget.fits(found.tiles, found.level.tile_size):
                 break
         if found is None:
