@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pyproj
@@ -24,11 +26,13 @@ from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS, transform_points
 from mastaba.model.tile_matrix_set import TileMatrix
 from mastaba_render import positions
-from mastaba_render.extent import tiles_around, transformed_box, turn_of
+from mastaba_render.extent import part_with_data, tiles_around, transformed_box, turn_of
 from mastaba_render.ground import box_on_ground
 from mastaba_render.map_request import MapRequest
 from mastaba_render.positions import other_crs_positions
 from mastaba_render.sampling import GridPositions, Positions
+from mastaba_writer.pyramids import LevelPlan
+from mastaba_writer.tile_matrix_sets import synthetic
 
 NODATA = -99999
 
@@ -400,3 +404,59 @@ def test_projected_box_across_the_antimeridian_goes_the_shorter_way(code: str) -
     beside = box_on_ground(BoundingBox(0.0, 0.0, 1e6, 1e6), PACIFIC, target)
     assert beside is not None
     assert beside.seam is None
+
+
+@pytest.mark.parametrize(
+    ("code", "source", "unit"),
+    [("EPSG:4326", "EPSG:3857", 111319.49), ("EPSG:3857", "EPSG:4326", 1.0)],
+)
+@pytest.mark.parametrize("side", [-1.0, 1.0])
+@pytest.mark.parametrize("beyond", [0.95, 0.98, 1.0])
+def test_box_in_a_set_that_ends_at_the_antimeridian_is_no_belt(
+    code: str, source: str, unit: float, side: float, beyond: float
+) -> None:
+    """Half of the pixel beyond 180 degrees would be on the other side of the Earth."""
+    scale = 1.0 if code == "EPSG:4326" else 111319.4907932736
+    x = sorted((side * 179.0 * scale, side * (180.0 + beyond) * scale))
+    request = MapRequest(
+        (), BoundingBox(x[0], -16 * scale, x[1], -14 * scale), CRS.from_code(code), 100, 100
+    )
+    crs = CRS.from_code(source)
+    edge = 180 * unit
+    matrix = TileMatrix("0", edge - 7 * 256 * unit / 200, edge, unit / 200, 256, 256, 7, 100)
+    found = part_with_data(request, crs, matrix, turn_of(crs))
+    assert found is not None
+    _, part, box = found
+    assert (box.xmax - box.xmin) / part.width == pytest.approx((1 + beyond) * unit / 100, rel=0.02)
+
+
+def test_map_of_a_set_that_ends_at_the_antimeridian_has_the_level_of_its_cells(
+    tmp_path: Path,
+) -> None:
+    document = synthetic(
+        "END",
+        crs="EPSG:3857",
+        origin=(math.pi * 6378137.0 - 512000, -1.4e6),
+        cell_sizes=[8000, 2000, 500],
+        matrix_sizes=[(1, 1), (4, 4), (16, 16)],
+        tile_size=(64, 64),
+    )
+    world = World(tmp_path)
+    levels = [LevelPlan(str(n), 0, 4**n - 1, 0, 4**n - 1) for n in range(3)]
+    world.add(
+        "levels",
+        lambda level, row, col: np.full((64, 64, 1), int(level) + 1, np.float32),
+        document=document,
+        levels=levels,
+        of_position=False,
+    )
+    for east in (180.95, 180.98):
+        image = world.draw("levels", BoundingBox(179, -16, east, -14), "EPSG:4326", (100, 100))
+        assert image.valid is not None
+        assert np.abs(image.pixels[image.valid] - 2.0).max() < 1e-5
+    world.close()
+
+
+@pytest.mark.parametrize("code", ["EPSG:2193", "EPSG:3832", "EPSG:3577", "EPSG:27572", "EPSG:5070"])
+def test_projection_in_which_the_antimeridian_is_a_line_like_others_has_no_turn(code: str) -> None:
+    assert turn_of(CRS.from_code(code)) == math.inf

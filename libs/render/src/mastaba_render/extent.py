@@ -20,7 +20,10 @@ _POINTS_PER_EDGE: Final = 256
 
 # How far a map may plausibly extend beyond the area of use of its CRS, in sizes of that area.
 _PLAUSIBLE: Final = 4.0
+# Relative. The area of use of Mercator is a turn but for the last digits.
 _ROUNDING: Final = 1e-9
+# A shorter turn is the rounding error of a CRS in which the antimeridian is a line like others.
+_SHORTEST_TURN: Final = 1.0
 
 
 def cell_of(request: MapRequest) -> tuple[float, float]:
@@ -65,8 +68,10 @@ def part_with_data(
             return None
         part = part_of(request, window)
         with contextlib.suppress(ValueError):
-            box = request.crs.transform_bbox(part.bbox, source)
-            if box.xmax - box.xmin > turn / 2 and finest.tiles_around(turn):
+            is_closed = finest.tiles_around(turn) > 0
+            inside = part.bbox if is_closed else _moved_inside(part.bbox, area)
+            box = request.crs.transform_bbox(inside, source)
+            if is_closed and box.xmax - box.xmin > turn / 2:
                 box = _shorter_way(box, part, source, turn)
             found = window, part, box
             if _plausible_box(source.code).contains(box):
@@ -87,12 +92,22 @@ def turn_of(crs: CRS) -> float:
 def _turn_of(code: str) -> float:
     x, _ = transform_points(WGS84, CRS.from_code(code), np.array([-180.0, 180.0]), np.zeros(2))
     turn = float(x[1] - x[0])
-    return turn if np.isfinite(turn) and turn > 0 else np.inf
+    return turn if np.isfinite(turn) and turn >= _SHORTEST_TURN else np.inf
 
 
 def tiles_around(matrix: TileMatrix, crs: CRS) -> int:
     """Return the number of tiles in a full turn of the Earth; see `TileMatrix.tiles_around`."""
     return matrix.tiles_around(turn_of(crs))
+
+
+def _moved_inside(box: BoundingBox, area: BoundingBox) -> BoundingBox:
+    """Return a box moved along x by the part of a pixel that is beyond an area.
+
+    Beyond the antimeridian are places on the other side of the Earth, and its box would be a belt.
+    """
+    by = max(area.xmin - box.xmin, 0.0) - max(box.xmax - area.xmax, 0.0)
+    moved = replace(box, xmin=box.xmin + by, xmax=box.xmax + by)
+    return replace(box, xmin=max(moved.xmin, area.xmin), xmax=min(moved.xmax, area.xmax))
 
 
 def _shorter_way(box: BoundingBox, request: MapRequest, source: CRS, turn: float) -> BoundingBox:
