@@ -460,3 +460,50 @@ def test_map_of_a_set_that_ends_at_the_antimeridian_has_the_level_of_its_cells(
 @pytest.mark.parametrize("code", ["EPSG:2193", "EPSG:3832", "EPSG:3577", "EPSG:27572", "EPSG:5070"])
 def test_projection_in_which_the_antimeridian_is_a_line_like_others_has_no_turn(code: str) -> None:
     assert turn_of(CRS.from_code(code)) == math.inf
+
+
+@pytest.mark.parametrize("code", ["EPSG:4326", "EPSG:3857"])
+@pytest.mark.parametrize(
+    ("west", "east"),
+    [(-20037508.34, 20037508.343), (-20037508.343, 20037508.34), (-2.1e7, 2.1e7)],
+)
+def test_world_of_mercator_is_no_sliver(code: str, west: float, east: float) -> None:
+    mercator, target = CRS.from_code("EPSG:3395"), CRS.from_code(code)
+    found = box_on_ground(BoundingBox(west, -1e7, east, 1e7), mercator, target)
+    assert found is not None
+    edges, _ = transform("EPSG:4326", code, np.array([-180.0, 180.0]), np.zeros(2))
+    assert (found.written.xmin, found.written.xmax) == pytest.approx(tuple(edges))
+    assert found.seam is None
+
+
+@pytest.mark.parametrize(("west", "east"), [(2.00375083e7, 2.1e7), (-2.1e7, -2.00375083e7)])
+def test_box_on_one_side_of_the_antimeridian_is_no_belt(west: float, east: float) -> None:
+    mercator, target = CRS.from_code("EPSG:3395"), CRS.from_code("EPSG:4326")
+    shift = 0.0427892 * (1 if west > 0 else -1)
+    box = BoundingBox(west + shift * (west > 0), 0, east + shift * (west < 0), 1e6)
+    found = box_on_ground(box, mercator, target)
+    assert found is not None
+    assert found.box.xmax - found.box.xmin == pytest.approx(8.6461, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("bbox", "west", "east"),
+    [
+        # The pole on a side, and in a corner.
+        (BoundingBox(-1e6, 0.0, 1e6, 1e6), 45.0, -135.0),
+        (BoundingBox(-1e6, 0.0, 0.0, 1e6), 135.0, -135.0),
+        (BoundingBox(-1e6, -1e6, 1e6, 0.0), -135.0, 45.0),
+    ],
+)
+def test_box_with_a_pole_on_its_border(bbox: BoundingBox, west: float, east: float) -> None:
+    found = box_on_ground(bbox, ARCTIC, CRS.from_code("EPSG:4326"))
+    assert found is not None
+    written = found.written
+    assert (written.xmin, written.xmax, written.ymax) == pytest.approx((west, east, 90.0))
+
+
+@pytest.mark.parametrize(("code", "half"), [("EPSG:3408", 9036842.76), ("EPSG:3571", 1e7)])
+def test_box_around_a_pole_with_corners_outside_the_globe(code: str, half: float) -> None:
+    box = BoundingBox(-half, -half, half, half)
+    transformed_box(box, CRS.from_code(code), CRS.from_code("EPSG:3857"))
+    box_on_ground(box, CRS.from_code(code), CRS.from_code("EPSG:4326"))

@@ -9,8 +9,8 @@ from typing import Final
 
 import numpy as np
 
-from mastaba.model.bbox import WORLD, BoundingBox
-from mastaba.model.crs import CRS, WGS84, geographic_bbox, transform_points
+from mastaba.model.bbox import BoundingBox
+from mastaba.model.crs import CRS, WGS84, geographic_bbox, poles_in, transform_points
 from mastaba.model.tile_matrix_set import TileMatrix
 from mastaba_render.map_request import MapRequest
 from mastaba_render.native import Window
@@ -175,20 +175,21 @@ def is_plausible(bbox: BoundingBox, crs: CRS) -> bool:
 
 
 def transformed_box(bbox: BoundingBox, source: CRS, target: CRS) -> BoundingBox | None:
-    """Return the box around a box in another CRS, also around a pole inside it.
+    """Return the box around a box in another CRS, also around a pole in it.
 
     If it is not finite or not plausible, it is cut to the target's area of use.
 
     Returns:
         None if the box cannot be transformed, or does not meet the area of use.
     """
-    latitude = 0.0 if source == target else pole_inside(bbox, source)
-    if latitude and not _is_point(latitude, target.code):
+    poles = () if source == target else poles_in(bbox, source)
+    if any(not _is_point(latitude, target.code) for latitude in poles):
         # The edges of the box do not come near the pole, which is an edge of the target.
-        area: BoundingBox | None = geographic_bbox(bbox, source)
-        if area is not None and not target.is_geographic:
-            area = area.intersection(target.area_of_use)
-        return None if area is None else WGS84.transform_bbox(area, target)
+        with contextlib.suppress(ValueError):
+            area: BoundingBox | None = geographic_bbox(bbox, source)
+            if area is not None and not target.is_geographic:
+                area = area.intersection(target.area_of_use)
+            return None if area is None else WGS84.transform_bbox(area, target)
     try:
         found = source.transform_bbox(bbox, target)
         if is_plausible(found, target):
@@ -201,17 +202,6 @@ def transformed_box(bbox: BoundingBox, source: CRS, target: CRS) -> BoundingBox 
     except ValueError:
         # The implausible box, if any, is the best available.
         return found
-
-
-def pole_inside(bbox: BoundingBox, crs: CRS) -> float:
-    """Return the latitude of the pole inside a box, degrees; 0 if there is none."""
-    if crs.is_geographic:
-        return 0.0
-    try:
-        around = geographic_bbox(bbox, crs)
-    except ValueError:
-        return 0.0
-    return next((edge for edge in (around.ymax, around.ymin) if abs(edge) == WORLD.ymax), 0.0)
 
 
 @lru_cache(maxsize=1024)
