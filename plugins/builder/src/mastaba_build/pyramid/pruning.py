@@ -177,7 +177,7 @@ def _remove(
         text = str(root)
         if not text.startswith(name) or _NUMBER.fullmatch(text.removeprefix(name)) is None:
             raise VerificationError(
-                f"{name}.versions.json is damaged: {root!r} is no root of this pyramid; remove it"
+                f"{name}.versions.json is damaged: {root!r} is not a root of the pyramid; remove it"
             )
     needed = _needed(store, name, kept) if roots else set()
     history.write(store, name)
