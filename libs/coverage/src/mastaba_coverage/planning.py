@@ -395,8 +395,10 @@ class _Planning:
 
     def _check_cells(self, area: GroundBox, columns: int, rows: int) -> None:
         """Refuse cells much smaller than the stored ones."""
+        if self._request.is_fixed:
+            return
         across, down = self._most_cells(area)
-        if not self._request.is_fixed and (columns > across or rows > down):
+        if columns > across or rows > down:
             raise InvalidScalingError("the cells would be less than a quarter of the stored ones")
 
     def _most_cells(self, area: GroundBox) -> tuple[float, float]:
