@@ -435,6 +435,12 @@ NAMES = [
 
 
 @pytest.mark.thorough
+@pytest.mark.parametrize("more", ["", "&f=png"])
+def test_one_cell_larger_than_a_number_of_cells(client: Client, more: str) -> None:
+    response = client.get(f"{COVERAGE}?resolution=1e308{more}")
+    assert response.status_code in (200, 400), response.text
+
+
 def test_hostile_parameters_are_client_errors(ground: Ground, pictures: Ground) -> None:
     source = random.Random(4)
     statuses = set()

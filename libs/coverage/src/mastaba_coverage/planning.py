@@ -409,7 +409,7 @@ class _Planning:
         if area.seam is not None or found is None:
             return math.inf, math.inf
         finest = self._coverage.finest.matrix.cell_size / _FINEST * (1 - _SAME)
-        return math.floor(_width(found.box) / finest), math.floor(_height(found.box) / finest)
+        return _whole(_width(found.box) / finest), _whole(_height(found.box) / finest)
 
     def _image(self, area: GroundBox, columns: int, rows: int) -> DrawnImage:
         layer, maps = self._coverage.layer, self._planner.maps
@@ -453,6 +453,11 @@ def _fields(coverage: Coverage, wanted: tuple[str, ...] | None) -> tuple[str, ..
     if not wanted or len(set(wanted)) < len(wanted):
         raise InvalidParameterError("each field may be requested once, and one at least", "fields")
     return wanted
+
+
+def _whole(cells: float) -> float:
+    # A cell of 1e308 has as many stored ones as a float cannot say.
+    return math.floor(cells) if math.isfinite(cells) else math.inf
 
 
 def _width(box: BoundingBox) -> float:
