@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 from tests.coverage.ground import whole
 
-from mastaba.api.catalogue import CRS, BoundingBox
+from mastaba.api.catalogue import CRS, BoundingBox, geographic_bbox
 from mastaba.wsgi import create_application
 from mastaba_coverage import (
     Coverage,
@@ -22,8 +23,9 @@ from mastaba_coverage import (
     Scaling,
     TiffOptions,
     Trim,
+    planning,
 )
-from mastaba_render.api.maps import MapLayer, MapRequest
+from mastaba_render.api.maps import MapLayer, MapRequest, box_on_ground
 from mastaba_writer.installation import layer_document, write_installation
 from mastaba_writer.pyramids import LevelPlan, write_pyramid
 from mastaba_writer.tile_matrix_sets import synthetic
@@ -222,3 +224,30 @@ def test_an_area_around_a_pole_has_the_rows_of_the_pole(world: World) -> None:
     assert plan.bounds.ymax == pytest.approx(world.origin[1])
     assert values[0, 0] == 0.0
     assert values.shape[1] == 16 * TILE
+
+
+def test_areas_of_clients_do_not_fill_the_cache_of_extents(world: World) -> None:
+    world.extractor.plan(world.coverage, CoverageRequest(DATE_LINE, crs=PACIFIC))
+    before = geographic_bbox.cache_info()
+    for number in range(5):
+        x = Interval(3.2e6 + number, 3.5e6)
+        world.extractor.plan(world.coverage, CoverageRequest(replace(DATE_LINE, x=x), crs=PACIFIC))
+    assert geographic_bbox.cache_info().misses == before.misses
+
+
+def test_cells_of_a_request_with_a_size_of_its_own_are_not_looked_at(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Any size of a fixed answer is allowed, so its area is transformed once."""
+    moved = []
+
+    def counted(box: BoundingBox, source: CRS, target: CRS) -> Any:
+        moved.append(box)
+        return box_on_ground(box, source, target)
+
+    monkeypatch.setattr(planning, "box_on_ground", counted)
+    scaling = Scaling(width=3000, height=2000)
+    world.extractor.plan(
+        world.coverage, CoverageRequest(DATE_LINE, crs=PACIFIC, scaling=scaling, is_fixed=True)
+    )
+    assert moved == []

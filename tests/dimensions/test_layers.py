@@ -431,6 +431,23 @@ def test_a_stack_that_lists_another_generation_is_not_read_by_each_request(
     assert serving.catalogue.resolve("ORTHO", {"time": "1950"}).layer.at == {"time": "1950"}
 
 
+def test_a_value_outside_the_box_of_the_layer_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = write_value(tmp_path, "ortho_1950", (1, 2, 3), levels=[LevelPlan("2", 3, 3, 0, 0)])
+    generation = digest_of(json.loads(path.read_text()))
+    row = {"at": {"time": "1950"}, "path": path.name, "generation": generation}
+    server_json = with_stack(tmp_path, [row])
+    box = {"west": 10, "south": 10, "east": 80, "north": 60}
+    rewrite_layer(tmp_path, "ORTHO", document_of(tmp_path) | {"bbox": box})
+    serving = Serving(server_json)
+    with pytest.raises(OverloadedError):
+        serving.catalogue.resolve("ORTHO", {"time": "1950"})
+    (line,) = [record.message for record in caplog.records if "cannot be opened" in record.message]
+    assert "it contains no tile of level 2" in line
+    assert "another one" not in line
+
+
 def test_one_that_is_open_stays_as_it_is_until_it_is_refreshed(tmp_path: Path) -> None:
     serving = Serving(with_template(tmp_path))
     before = colour(serving.catalogue, "1950")

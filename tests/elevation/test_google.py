@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,9 @@ from tests.elevation.conftest import Open, OpenClient, post, read
 from tests.elevation.world import WORLD, plain_sample
 from werkzeug.test import Client
 
+from mastaba_elevation.queries import queries
+from mastaba_elevation.queries.ground import metres_per_unit
+from mastaba_elevation.queries.sampling import level_for, levels_for
 from mastaba_writer.installation import layer_document, write_installation
 from mastaba_writer.pyramids import LevelPlan, write_pyramid
 from mastaba_writer.tile_matrix_sets import synthetic
@@ -236,6 +241,45 @@ def test_the_height_of_a_point_does_not_depend_on_the_others(
     assert alone == [0, 1, 0, 1]
     points = [{"lon": 10.5, "lat": y, "z": 0} for y in latitudes]
     assert read(post(client, f"{DATA}/levels/elevation", {"points": points})) == alone
+
+
+def test_points_of_many_zooms_wait_for_their_turn_once(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admission = client.application.site.renderer.admission
+    admitted = []
+
+    @contextmanager
+    def counted(cost: int) -> Iterator[None]:
+        with original(cost):
+            admitted.append(cost)
+            yield
+
+    original = admission.map
+    monkeypatch.setattr(admission, "map", counted)
+    monkeypatch.setattr(queries, "_LIGHT", 0)
+    points = [
+        {"lon": lon + 0.5, "lat": lat + 0.5, "z": zoom}
+        for lon in range(-180, 180, 12)
+        for lat in range(-80, 80, 8)
+        for zoom in (0, 1, 2, 3, 25)
+    ]
+    found = read(post(client, f"{DATA}/stack/elevation", {"points": points}))
+    assert len(admitted) == 1
+    for number in range(7, len(points), 97):
+        path = "{z}/{lon}/{lat}".format(**points[number])
+        alone = client.get(f"{DATA}/stack/elevation/{path}")
+        assert found[number] == (read(alone)["elevation"] if alone.status_code == 200 else None)
+
+
+def test_levels_of_many_points_are_those_of_each(datasets: Any) -> None:
+    dice = np.random.default_rng(5)
+    latitudes, resolutions = dice.uniform(-89, 89, 500), 10 ** dice.uniform(0, 6, 500)
+    for layer in datasets["stack"].layers:
+        found = levels_for(layer, latitudes, resolutions).tolist()
+        units = [float(metres_per_unit(layer.crs, latitude)) for latitude in latitudes.tolist()]
+        places = zip(units, resolutions.tolist(), strict=True)
+        assert found == [level_for(layer, unit, resolution) for unit, resolution in places]
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.elevation.conftest import Open, read
 from tests.forked import run
+from werkzeug.test import Client
 
 from mastaba.errors import ConfigurationError
 
@@ -112,3 +113,18 @@ def test_stacks_without_the_layers_that_a_virtual_service_hides(
     query = "dataset=both&crs=EPSG:2154&coords=POINT(900500 6599600)"
     answer = read(client.get(f"/elevation/v/part/points?{query}"))
     assert [point["layer"] for point in answer["results"]] == ["alps"]
+
+
+def test_wrong_stacks_of_a_virtual_service_are_errors(terrain: Open) -> None:
+    """A layer that only the main service has is none."""
+
+    def opened(layers: list[str]) -> Client:
+        own = {"datasets": [{"id": "s", "layers": layers}]}
+        part = {"layers": ["alps"], "services": {"elevation": own}}
+        return terrain({"elevation": {}, "virtual": {"part": part}}, ("elevation",))
+
+    client = opened(["alps", "merc"])
+    assert read(client.get("/elevation/v/part"))["datasets"][0]["id"] == "s"
+    for wrong in (["typo"], ["alps", "typo"]):
+        with pytest.raises(ConfigurationError, match="publishes no layer 'typo'"):
+            opened(wrong).get("/elevation/v/part")

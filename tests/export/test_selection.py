@@ -229,3 +229,17 @@ def test_many_wrong_elements_take_little_memory(inputs: dict[str, Any]) -> None:
     finally:
         tracemalloc.stop()
     assert most < 1024**2
+
+
+def test_a_box_in_a_projected_crs_outside_the_area_of_the_layer_selects_nothing() -> None:
+    """A box without a place is an error."""
+    zealand = {"bbox": [1.5e6, 5.2e6, 1.6e6, 5.3e6], "crs": "EPSG:2193"}
+    nowhere = area(zealand, "EPSG:2154")
+    assert nowhere is not None
+    assert (nowhere.boxes, nowhere.polygons) == ((), ())
+    assert selected(nowhere, WORLD, WORLD.all_tiles) is None
+    antarctic = {"bbox": [-3e5, -3e5, 3e5, 3e5], "crs": "EPSG:3031"}
+    found = area(antarctic, "EPSG:3857")
+    assert tiles(selected(found, WORLD, WORLD.all_tiles)) == set()
+    with pytest.raises(InvalidRequestError, match="cannot be transformed"):
+        area({"bbox": [1e30, 1e30, 2e30, 2e30], "crs": "EPSG:2193"}, "EPSG:2154")

@@ -305,6 +305,30 @@ def test_a_box_around_a_pole_contains_it() -> None:
 @pytest.mark.parametrize(
     ("box", "edges"),
     [
+        # The pole in a corner, on a side, and on a side that is not divided there.
+        ((-1e6, 0.0, 0.0, 1e6), [(135, 77, 180, 90), (-180, 77, -135, 90)]),
+        ((0.0, 0.0, 1e6, 1e6), [(45, 77, 135, 90)]),
+        ((-1e6, -1e6, 0.0, 0.0), [(-135, 77, -45, 90)]),
+        ((-1e6, 0.0, 1e6, 1e6), [(45, 77, 180, 90), (-180, 77, -135, 90)]),
+        ((-1e6, -1e6, 1e6, 0.0), [(-135, 77, 45, 90)]),
+        ((-1e6, -1e6, 0.1e6, 0.0), [(-135, 77, 45, 90)]),
+        ((-1e6, 0.0, 0.1e6, 1e6), [(45, 77, 180, 90), (-180, 77, -135, 90)]),
+    ],
+)
+def test_changes_with_a_pole_on_the_border_do_not_go_around_it(box: Any, edges: Any) -> None:
+    (feature,) = changes._geojson([BoundingBox(*box)], NORTH, [{}])
+    geometry = feature["geometry"]
+    parts = geometry["coordinates"]
+    found = []
+    for (ring,) in [parts] if geometry["type"] == "Polygon" else parts:
+        longitudes, latitudes = zip(*ring, strict=True)
+        found.append((min(longitudes), min(latitudes), max(longitudes), max(latitudes)))
+    assert [pytest.approx(one, abs=0.6) for one in edges] == found
+
+
+@pytest.mark.parametrize(
+    ("box", "edges"),
+    [
         # Around the pole, across the antimeridian, and on both sides of it.
         ((-1e6, -1e6, 1e6, 1e6), [(-180, -90, 180)]),
         ((-1e6, -4e6, 1e6, -2e6), [(153.4, -72, 180), (-180, -72, -153.4)]),

@@ -297,6 +297,46 @@ def test_no_parts_are_listed_where_one_tile_may_be_too_large(tmp_path: Path) -> 
     ground.close()
 
 
+@pytest.mark.parametrize(
+    ("code", "half", "south"), [("EPSG:3408", 9036842.76, 0), ("EPSG:3571", 1e7, -10)]
+)
+def test_parts_around_a_pole_whose_corners_are_outside_the_globe(
+    tmp_path: Path, code: str, half: float, south: float
+) -> None:
+    sets = {
+        "HALF": synthetic(
+            "HALF",
+            crs=code,
+            origin=(-half, half),
+            cell_sizes=[2 * half / 64],
+            matrix_sizes=[(1, 1)],
+            tile_size=(64, 64),
+        )
+    }
+    descriptor = write_pyramid(
+        tmp_path / "pyramids",
+        "ground",
+        tile_matrix_set=sets["HALF"],
+        format="TIFF_RAW_FLOAT32",
+        channels=1,
+        levels=[LevelPlan("0", 0, 0, 0, 0)],
+        tile=lambda level, row, col: np.zeros((64, 64, 1), np.float32),
+    )
+    box = {"west": -180, "south": south, "east": 180, "north": 90}
+    layer = layer_document(descriptor, tile_matrix_sets=sets, coverages=True, bbox=box)
+    server_json = write_installation(
+        tmp_path,
+        layers={"ground": layer},
+        tile_matrix_sets=sets,
+        services=["ogcapi"],
+        services_overrides=section({}),
+    )
+    listed = Reader(create_application(str(server_json))).get(f"{COVERAGE}/parts?f=json")
+    assert listed.status_code == 200
+    (part,) = listed.json["features"]
+    assert part["geometry"]["coordinates"][0][2][1] == pytest.approx(90)
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize(("rows", "status"), [(200, 200), (201, 404)])
 def test_list_of_the_most_parts_takes_little_memory(
@@ -395,6 +435,12 @@ NAMES = [
 
 
 @pytest.mark.thorough
+@pytest.mark.parametrize("more", ["", "&f=png"])
+def test_one_cell_larger_than_a_number_of_cells(client: Client, more: str) -> None:
+    response = client.get(f"{COVERAGE}?resolution=1e308{more}")
+    assert response.status_code in (200, 400), response.text
+
+
 def test_hostile_parameters_are_client_errors(ground: Ground, pictures: Ground) -> None:
     source = random.Random(4)
     statuses = set()

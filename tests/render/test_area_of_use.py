@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pyproj
@@ -24,11 +26,13 @@ from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS, transform_points
 from mastaba.model.tile_matrix_set import TileMatrix
 from mastaba_render import positions
-from mastaba_render.extent import tiles_around, transformed_box, turn_of
+from mastaba_render.extent import part_with_data, tiles_around, transformed_box, turn_of
 from mastaba_render.ground import box_on_ground
 from mastaba_render.map_request import MapRequest
 from mastaba_render.positions import other_crs_positions
 from mastaba_render.sampling import GridPositions, Positions
+from mastaba_writer.pyramids import LevelPlan
+from mastaba_writer.tile_matrix_sets import synthetic
 
 NODATA = -99999
 
@@ -400,3 +404,106 @@ def test_projected_box_across_the_antimeridian_goes_the_shorter_way(code: str) -
     beside = box_on_ground(BoundingBox(0.0, 0.0, 1e6, 1e6), PACIFIC, target)
     assert beside is not None
     assert beside.seam is None
+
+
+@pytest.mark.parametrize(
+    ("code", "source", "unit"),
+    [("EPSG:4326", "EPSG:3857", 111319.49), ("EPSG:3857", "EPSG:4326", 1.0)],
+)
+@pytest.mark.parametrize("side", [-1.0, 1.0])
+@pytest.mark.parametrize("beyond", [0.95, 0.98, 1.0])
+def test_box_in_a_set_that_ends_at_the_antimeridian_is_no_belt(
+    code: str, source: str, unit: float, side: float, beyond: float
+) -> None:
+    """Half of the pixel beyond 180 degrees would be on the other side of the Earth."""
+    scale = 1.0 if code == "EPSG:4326" else 111319.4907932736
+    x = sorted((side * 179.0 * scale, side * (180.0 + beyond) * scale))
+    request = MapRequest(
+        (), BoundingBox(x[0], -16 * scale, x[1], -14 * scale), CRS.from_code(code), 100, 100
+    )
+    crs = CRS.from_code(source)
+    edge = 180 * unit
+    matrix = TileMatrix("0", edge - 7 * 256 * unit / 200, edge, unit / 200, 256, 256, 7, 100)
+    found = part_with_data(request, crs, matrix, turn_of(crs))
+    assert found is not None
+    _, part, box = found
+    assert (box.xmax - box.xmin) / part.width == pytest.approx((1 + beyond) * unit / 100, rel=0.02)
+
+
+def test_map_of_a_set_that_ends_at_the_antimeridian_has_the_level_of_its_cells(
+    tmp_path: Path,
+) -> None:
+    document = synthetic(
+        "END",
+        crs="EPSG:3857",
+        origin=(math.pi * 6378137.0 - 512000, -1.4e6),
+        cell_sizes=[8000, 2000, 500],
+        matrix_sizes=[(1, 1), (4, 4), (16, 16)],
+        tile_size=(64, 64),
+    )
+    world = World(tmp_path)
+    levels = [LevelPlan(str(n), 0, 4**n - 1, 0, 4**n - 1) for n in range(3)]
+    world.add(
+        "levels",
+        lambda level, row, col: np.full((64, 64, 1), int(level) + 1, np.float32),
+        document=document,
+        levels=levels,
+        of_position=False,
+    )
+    for east in (180.95, 180.98):
+        image = world.draw("levels", BoundingBox(179, -16, east, -14), "EPSG:4326", (100, 100))
+        assert image.valid is not None
+        assert np.abs(image.pixels[image.valid] - 2.0).max() < 1e-5
+    world.close()
+
+
+@pytest.mark.parametrize("code", ["EPSG:2193", "EPSG:3832", "EPSG:3577", "EPSG:27572", "EPSG:5070"])
+def test_projection_in_which_the_antimeridian_is_a_line_like_others_has_no_turn(code: str) -> None:
+    assert turn_of(CRS.from_code(code)) == math.inf
+
+
+@pytest.mark.parametrize("code", ["EPSG:4326", "EPSG:3857"])
+@pytest.mark.parametrize(
+    ("west", "east"),
+    [(-20037508.34, 20037508.343), (-20037508.343, 20037508.34), (-2.1e7, 2.1e7)],
+)
+def test_world_of_mercator_is_no_sliver(code: str, west: float, east: float) -> None:
+    mercator, target = CRS.from_code("EPSG:3395"), CRS.from_code(code)
+    found = box_on_ground(BoundingBox(west, -1e7, east, 1e7), mercator, target)
+    assert found is not None
+    edges, _ = transform("EPSG:4326", code, np.array([-180.0, 180.0]), np.zeros(2))
+    assert (found.written.xmin, found.written.xmax) == pytest.approx(tuple(edges))
+    assert found.seam is None
+
+
+@pytest.mark.parametrize(("west", "east"), [(2.00375083e7, 2.1e7), (-2.1e7, -2.00375083e7)])
+def test_box_on_one_side_of_the_antimeridian_is_no_belt(west: float, east: float) -> None:
+    mercator, target = CRS.from_code("EPSG:3395"), CRS.from_code("EPSG:4326")
+    shift = 0.0427892 * (1 if west > 0 else -1)
+    box = BoundingBox(west + shift * (west > 0), 0, east + shift * (west < 0), 1e6)
+    found = box_on_ground(box, mercator, target)
+    assert found is not None
+    assert found.box.xmax - found.box.xmin == pytest.approx(8.6461, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("bbox", "west", "east"),
+    [
+        # The pole on a side, and in a corner.
+        (BoundingBox(-1e6, 0.0, 1e6, 1e6), 45.0, -135.0),
+        (BoundingBox(-1e6, 0.0, 0.0, 1e6), 135.0, -135.0),
+        (BoundingBox(-1e6, -1e6, 1e6, 0.0), -135.0, 45.0),
+    ],
+)
+def test_box_with_a_pole_on_its_border(bbox: BoundingBox, west: float, east: float) -> None:
+    found = box_on_ground(bbox, ARCTIC, CRS.from_code("EPSG:4326"))
+    assert found is not None
+    written = found.written
+    assert (written.xmin, written.xmax, written.ymax) == pytest.approx((west, east, 90.0))
+
+
+@pytest.mark.parametrize(("code", "half"), [("EPSG:3408", 9036842.76), ("EPSG:3571", 1e7)])
+def test_box_around_a_pole_with_corners_outside_the_globe(code: str, half: float) -> None:
+    box = BoundingBox(-half, -half, half, half)
+    transformed_box(box, CRS.from_code(code), CRS.from_code("EPSG:3857"))
+    box_on_ground(box, CRS.from_code(code), CRS.from_code("EPSG:4326"))

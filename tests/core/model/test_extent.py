@@ -10,7 +10,14 @@ import numpy as np
 import pytest
 
 from mastaba.model.bbox import WORLD, BoundingBox
-from mastaba.model.crs import CRS, WGS84, Equivalences, geographic_bbox, transform_points
+from mastaba.model.crs import (
+    CRS,
+    WGS84,
+    Equivalences,
+    geographic_bbox,
+    poles_in,
+    transform_points,
+)
 from mastaba.model.extent import bbox_in, geographic_extent, pyramid_bbox, whole_view
 from mastaba.model.format import TILE_FORMATS
 from mastaba.model.layer import Layer
@@ -151,6 +158,17 @@ def test_geographic_box_around_a_pole_reaches_it() -> None:
     beside = geographic_bbox(BoundingBox(1e6, 1e6, 2e6, 2e6), CRS.from_code("EPSG:3413"))
     assert beside.ymax < 85
     assert beside.xmax - beside.xmin < 90
+
+
+def test_geographic_box_with_a_side_through_a_pole_has_its_latitude() -> None:
+    crs = CRS.from_code("EPSG:3413")
+    side = geographic_bbox(BoundingBox(-1e6, -1e6, 1e6, 0.0), crs)
+    assert side.ymax == 90
+    assert (side.xmin, side.xmax) == pytest.approx((-135, 45))
+    assert geographic_bbox(BoundingBox(-1e6, -1e6, 1e6, 1.0), crs).xmax == 180
+    assert poles_in(BoundingBox(-1e6, 0.0, 1e6, 1e6), crs) == {90.0: False}
+    assert poles_in(BoundingBox(-1e6, -1.0, 1e6, 1e6), crs) == {90.0: True}
+    assert poles_in(BoundingBox(-1e6, 1.0, 1e6, 1e6), crs) == {}
 
 
 def test_extent_of_no_layer_is_none() -> None:

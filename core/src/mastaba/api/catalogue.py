@@ -6,7 +6,15 @@ All objects are immutable and belong to one configuration.
 from mastaba.api._deprecated import former_names
 from mastaba.catalogue import Catalogue
 from mastaba.model.bbox import WORLD, BoundingBox
-from mastaba.model.crs import CRS, CRS84, WGS84, Equivalences, geographic_bbox, transform_points
+from mastaba.model.crs import (
+    CRS,
+    CRS84,
+    WGS84,
+    Equivalences,
+    geographic_bbox,
+    poles_in,
+    transform_points,
+)
 from mastaba.model.digest import digest_of
 from mastaba.model.extent import bbox_in, geographic_extent, pyramid_bbox, whole_view
 from mastaba.model.format import MASK_FORMAT, TILE_FORMATS, Codec, TileFormat
@@ -58,6 +66,7 @@ __all__ = [
     "layer_key",
     "link_to",
     "links",
+    "poles_in",
     "pyramid_bbox",
     "transform_points",
     "whole_view",

@@ -43,6 +43,8 @@ _MAP_KINDS: Final = (
 # Rounding errors of PROJ in degrees. A box that reaches the edge of the world must still do so
 # after a transformation, and an edge on the equator is 0, not 4.35e-13.
 _DEGREE_NOISE: Final = 1e-9
+# CRS units. A pole is on the border of a box if it is no further from it.
+_ON_BORDER: Final = 1e-6
 
 
 class UnknownCRSError(ValueError):
@@ -144,12 +146,24 @@ def geographic_bbox(bbox: BoundingBox, crs: CRS) -> BoundingBox:
 
 
 def _with_poles(geographic: BoundingBox, bbox: BoundingBox, crs: CRS) -> BoundingBox:
-    """Return a geographic box extended to the poles inside ``bbox``, which its edges miss."""
-    for latitude, x, y in () if crs.is_geographic else _poles(crs):
-        if bbox.xmin < x < bbox.xmax and bbox.ymin < y < bbox.ymax:
-            pole = BoundingBox(-180.0, latitude, 180.0, latitude)
-            geographic = geographic.union(pole)
+    """Return a geographic box extended to the poles in ``bbox``, which its edges miss."""
+    for latitude, is_inside in poles_in(bbox, crs).items():
+        west, east = (-180.0, 180.0) if is_inside else (geographic.xmin, geographic.xmax)
+        geographic = geographic.union(BoundingBox(west, latitude, east, latitude))
     return geographic
+
+
+def poles_in(bbox: BoundingBox, crs: CRS) -> dict[float, bool]:
+    """Return the latitudes of the poles in a box, and whether they are inside, not on its border.
+
+    Only poles that are points of the CRS are found, as in stereographic projections.
+    """
+    found = {}
+    for latitude, x, y in () if crs.is_geographic else _poles(crs):
+        depth = min(x - bbox.xmin, bbox.xmax - x, y - bbox.ymin, bbox.ymax - y)
+        if depth >= -_ON_BORDER:
+            found[latitude] = depth > _ON_BORDER
+    return found
 
 
 @lru_cache(maxsize=64)

@@ -16,7 +16,7 @@ from mastaba_render.api.maps import tiles_around, turn_of
 
 _FURTHEST: Final = 1e15
 """Cells. Beyond it, numbers of cells are not exact."""
-_SAME: Final = 1 / 256
+_ALIGNED: Final = 1 / 256
 """Cells by which a box may differ from the cells of a level."""
 _PART: Final = 0.01
 """The part of a cell that is not counted."""
@@ -204,7 +204,7 @@ def cells_of_box(
         left, right = ((x - matrix.origin_x) / size for x in (box.xmin, box.xmax))
         top, bottom = ((matrix.origin_y - y) / size for y in (box.ymax, box.ymin))
         edges = (left, right, top, bottom)
-        if not all(abs(edge - round(edge)) <= _SAME for edge in edges):
+        if not all(abs(edge - round(edge)) <= _ALIGNED for edge in edges):
             continue
         found = Cells(round(top), round(bottom), round(left), round(right))
         if (found.columns, found.rows) == (columns, rows):

@@ -395,8 +395,10 @@ class _Planning:
 
     def _check_cells(self, area: GroundBox, columns: int, rows: int) -> None:
         """Refuse cells much smaller than the stored ones."""
+        if self._request.is_fixed:
+            return
         across, down = self._most_cells(area)
-        if not self._request.is_fixed and (columns > across or rows > down):
+        if columns > across or rows > down:
             raise InvalidScalingError("the cells would be less than a quarter of the stored ones")
 
     def _most_cells(self, area: GroundBox) -> tuple[float, float]:
@@ -407,7 +409,7 @@ class _Planning:
         if area.seam is not None or found is None:
             return math.inf, math.inf
         finest = self._coverage.finest.matrix.cell_size / _FINEST * (1 - _SAME)
-        return math.floor(_width(found.box) / finest), math.floor(_height(found.box) / finest)
+        return _whole(_width(found.box) / finest), _whole(_height(found.box) / finest)
 
     def _image(self, area: GroundBox, columns: int, rows: int) -> DrawnImage:
         layer, maps = self._coverage.layer, self._planner.maps
@@ -451,6 +453,11 @@ def _fields(coverage: Coverage, wanted: tuple[str, ...] | None) -> tuple[str, ..
     if not wanted or len(set(wanted)) < len(wanted):
         raise InvalidParameterError("each field may be requested once, and one at least", "fields")
     return wanted
+
+
+def _whole(cells: float) -> float:
+    # A cell of 1e308 has as many stored ones as a float cannot say.
+    return math.floor(cells) if math.isfinite(cells) else math.inf
 
 
 def _width(box: BoundingBox) -> float:

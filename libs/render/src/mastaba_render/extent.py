@@ -9,8 +9,8 @@ from typing import Final
 
 import numpy as np
 
-from mastaba.model.bbox import WORLD, BoundingBox
-from mastaba.model.crs import CRS, WGS84, geographic_bbox, transform_points
+from mastaba.model.bbox import BoundingBox
+from mastaba.model.crs import CRS, WGS84, geographic_bbox, poles_in, transform_points
 from mastaba.model.tile_matrix_set import TileMatrix
 from mastaba_render.map_request import MapRequest
 from mastaba_render.native import Window
@@ -20,7 +20,10 @@ _POINTS_PER_EDGE: Final = 256
 
 # How far a map may plausibly extend beyond the area of use of its CRS, in sizes of that area.
 _PLAUSIBLE: Final = 4.0
+# Relative. The area of use of Mercator is a turn but for the last digits.
 _ROUNDING: Final = 1e-9
+# A shorter turn is the rounding error of a CRS in which the antimeridian is a line like others.
+_SHORTEST_TURN: Final = 1.0
 
 
 def cell_of(request: MapRequest) -> tuple[float, float]:
@@ -65,8 +68,10 @@ def part_with_data(
             return None
         part = part_of(request, window)
         with contextlib.suppress(ValueError):
-            box = request.crs.transform_bbox(part.bbox, source)
-            if box.xmax - box.xmin > turn / 2 and finest.tiles_around(turn):
+            is_closed = finest.tiles_around(turn) > 0
+            inside = part.bbox if is_closed else _moved_inside(part.bbox, area)
+            box = request.crs.transform_bbox(inside, source)
+            if is_closed and box.xmax - box.xmin > turn / 2:
                 box = _shorter_way(box, part, source, turn)
             found = window, part, box
             if _plausible_box(source.code).contains(box):
@@ -87,12 +92,22 @@ def turn_of(crs: CRS) -> float:
 def _turn_of(code: str) -> float:
     x, _ = transform_points(WGS84, CRS.from_code(code), np.array([-180.0, 180.0]), np.zeros(2))
     turn = float(x[1] - x[0])
-    return turn if np.isfinite(turn) and turn > 0 else np.inf
+    return turn if np.isfinite(turn) and turn >= _SHORTEST_TURN else np.inf
 
 
 def tiles_around(matrix: TileMatrix, crs: CRS) -> int:
     """Return the number of tiles in a full turn of the Earth; see `TileMatrix.tiles_around`."""
     return matrix.tiles_around(turn_of(crs))
+
+
+def _moved_inside(box: BoundingBox, area: BoundingBox) -> BoundingBox:
+    """Return a box moved along x by the part of a pixel that is beyond an area.
+
+    Beyond the antimeridian are places on the other side of the Earth, and its box would be a belt.
+    """
+    by = max(area.xmin - box.xmin, 0.0) - max(box.xmax - area.xmax, 0.0)
+    moved = replace(box, xmin=box.xmin + by, xmax=box.xmax + by)
+    return replace(box, xmin=max(moved.xmin, area.xmin), xmax=min(moved.xmax, area.xmax))
 
 
 def _shorter_way(box: BoundingBox, request: MapRequest, source: CRS, turn: float) -> BoundingBox:
@@ -160,20 +175,21 @@ def is_plausible(bbox: BoundingBox, crs: CRS) -> bool:
 
 
 def transformed_box(bbox: BoundingBox, source: CRS, target: CRS) -> BoundingBox | None:
-    """Return the box around a box in another CRS, also around a pole inside it.
+    """Return the box around a box in another CRS, also around a pole in it.
 
     If it is not finite or not plausible, it is cut to the target's area of use.
 
     Returns:
         None if the box cannot be transformed, or does not meet the area of use.
     """
-    latitude = 0.0 if source == target else pole_inside(bbox, source)
-    if latitude and not _is_point(latitude, target.code):
+    poles = () if source == target else poles_in(bbox, source)
+    if any(not _is_point(latitude, target.code) for latitude in poles):
         # The edges of the box do not come near the pole, which is an edge of the target.
-        area: BoundingBox | None = geographic_bbox(bbox, source)
-        if area is not None and not target.is_geographic:
-            area = area.intersection(target.area_of_use)
-        return None if area is None else WGS84.transform_bbox(area, target)
+        with contextlib.suppress(ValueError):
+            area: BoundingBox | None = geographic_bbox(bbox, source)
+            if area is not None and not target.is_geographic:
+                area = area.intersection(target.area_of_use)
+            return None if area is None else WGS84.transform_bbox(area, target)
     try:
         found = source.transform_bbox(bbox, target)
         if is_plausible(found, target):
@@ -186,17 +202,6 @@ def transformed_box(bbox: BoundingBox, source: CRS, target: CRS) -> BoundingBox 
     except ValueError:
         # The implausible box, if any, is the best available.
         return found
-
-
-def pole_inside(bbox: BoundingBox, crs: CRS) -> float:
-    """Return the latitude of the pole inside a box, degrees; 0 if there is none."""
-    if crs.is_geographic:
-        return 0.0
-    try:
-        around = geographic_bbox(bbox, crs)
-    except ValueError:
-        return 0.0
-    return next((edge for edge in (around.ymax, around.ymin) if abs(edge) == WORLD.ymax), 0.0)
 
 
 @lru_cache(maxsize=1024)

@@ -9,13 +9,17 @@ from typing import Final
 import numpy as np
 
 from mastaba.model.bbox import BoundingBox
-from mastaba.model.crs import CRS, WGS84, transform_points
-from mastaba_render.extent import pole_inside, transformed_box, turn_of
+from mastaba.model.crs import CRS, WGS84, poles_in, transform_points
+from mastaba_render.extent import transformed_box, turn_of
 
 TURN: Final = 360.0
 """Degrees around the Earth."""
 _POINTS: Final = 256
 """Points on each edge of a box."""
+_ROUNDING: Final = 1e-9
+"""Of longitudes, in turns: 4 cm on the equator. Clients round the edges of Mercator."""
+_POLE: Final = 90.0 - 1e-9
+"""Degrees. From here on, the longitude of a point means nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,17 +101,24 @@ def box_on_ground(box: BoundingBox, source: CRS, target: CRS) -> GroundBox | Non
     if found is None:
         return None
     is_belt = not source.is_geographic and found.xmax - found.xmin > turn_of(target) / 2
-    if not is_belt or pole_inside(box, source):
+    if not is_belt or any(poles_in(box, source).values()):
         return GroundBox(found)
     degrees = _unwrapped(box, source)
-    across = None if degrees is None else across_antimeridian(degrees, WGS84, target)
-    return GroundBox(found) if across is None else across
+    if degrees is None:
+        return GroundBox(found)
+    if degrees.xmax > TURN / 2:
+        return across_antimeridian(degrees, WGS84, target) or GroundBox(found)
+    if TURN / 2 in (-degrees.xmin, degrees.xmax):
+        # A rounding error further, the longitude is one on the other side.
+        found = transformed_box(degrees, WGS84, target) or found
+    return GroundBox(found)
 
 
 def _unwrapped(box: BoundingBox, crs: CRS) -> BoundingBox | None:
-    """Return the box of longitudes and latitudes around a box, its east beyond the antimeridian.
+    """Return the box of longitudes and latitudes around a box without a pole inside.
 
-    None if the antimeridian does not divide the box, or a point of its edges has no place.
+    Its east is beyond 180 degrees if the antimeridian divides the box. None if that has no place at
+    a point of its edges.
     """
     x, y = (
         np.linspace(low, high, _POINTS)
@@ -124,10 +135,21 @@ def _unwrapped(box: BoundingBox, crs: CRS) -> BoundingBox | None:
     )
     if not (np.isfinite(longitude).all() and np.isfinite(latitude).all()):
         return None
-    around = np.unwrap(longitude, period=TURN)
-    west, east = float(around.min()), float(around.max())
+    longitude = longitude[np.abs(latitude) < _POLE]
+    steps = (np.diff(longitude, append=longitude[:1]) + TURN / 2) % TURN - TURN / 2
+    # The ring begins after its largest step: the one through a pole goes either way.
+    start = int(np.argmax(np.abs(steps))) + 1
+    around = np.unwrap(np.roll(longitude, -start), period=TURN)
+    west, east = _snapped(float(around.min())), _snapped(float(around.max()))
     shift = TURN * math.floor((west + TURN / 2) / TURN)
     west, east = west - shift, east - shift
-    if not TURN / 2 < east < west + TURN:
-        return None
-    return BoundingBox(west, float(latitude.min()), east, float(latitude.max()))
+    if east >= west + TURN:
+        west, east = -TURN / 2, TURN / 2
+    latitudes = *poles_in(box, crs), float(latitude.min()), float(latitude.max())
+    return BoundingBox(west, min(latitudes), east, max(latitudes))
+
+
+def _snapped(longitude: float) -> float:
+    """Return a longitude; the antimeridian if the difference is a rounding error."""
+    antimeridian = TURN * round(longitude / TURN - 0.5) + TURN / 2
+    return antimeridian if abs(longitude - antimeridian) <= _ROUNDING * TURN else longitude

@@ -32,6 +32,7 @@ _REST: Final = 5.0
 """Seconds for which a variant that cannot be opened is not tried again."""
 _SILENCE: Final = 60.0
 """Seconds between two log lines about the variants of a layer."""
+_OTHER: Final = "its pyramid is another one than the layer lists"
 _DEPTH: Final = 3
 """How often a variant may be replaced while a request waits for it."""
 
@@ -127,8 +128,9 @@ class Opener:
         """
         try:
             return self.listed(variant)
-        except ReplacedError:
-            pass
+        except ReplacedError as replaced:
+            # If it turns out to be as it was listed, this is why it cannot be opened.
+            reason = str(replaced.__cause__ or _OTHER)
         if refresh is None or depth == _DEPTH:
             raise _unavailable()
         with self._lock:
@@ -147,7 +149,7 @@ class Opener:
         # An earlier table may be older than this replacement; the next one then is not.
         if found.stamp == variant.stamp and (is_new or table.opener is self):
             # Otherwise each request would load the layer again.
-            table.opener._rest(found, "its pyramid is another one than the layer lists")
+            table.opener._rest(found, reason)
             raise _unavailable()
         opened: Layer = table.opener.get(found, refresh, depth + 1)
         return opened

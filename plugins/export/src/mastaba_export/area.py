@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from mastaba.api.catalogue import CRS, BoundingBox, transform_points
+from mastaba.api.catalogue import CRS, BoundingBox, geographic_bbox, transform_points
 from mastaba_export.errors import InvalidRequestError
 from mastaba_export.selection import Area
 from mastaba_render.api.maps import box_on_ground
@@ -79,14 +79,26 @@ def _box_area(box: BoundingBox, source: CRS, native: CRS) -> Area:
 
 
 def _projected_boxes(box: BoundingBox, source: CRS, native: CRS) -> tuple[BoundingBox, ...]:
-    """Return what a box in a projected CRS covers: two boxes across the antimeridian."""
+    """Return what a box in a projected CRS covers: two boxes across the antimeridian.
+
+    None if the box does not meet the area of use of the CRS of the layer.
+    """
     found = box_on_ground(box, source, native)
+    if found is None and _is_outside(box, source, native):
+        return ()
     if found is None:
         raise InvalidRequestError(f"bbox: cannot be transformed to {native.code}", "bbox")
     if found.seam is None:
         return (found.box,)
     east = replace(found.box, xmin=found.seam - found.turn, xmax=found.box.xmax - found.turn)
     return replace(found.box, xmax=found.seam), east
+
+
+def _is_outside(box: BoundingBox, source: CRS, native: CRS) -> bool:
+    try:
+        return geographic_bbox(box, source).intersection(native.area_of_use) is None
+    except ValueError:
+        return False
 
 
 def _moved_box(box: BoundingBox, source: CRS, native: CRS) -> BoundingBox | None:

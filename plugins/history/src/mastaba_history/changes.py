@@ -15,6 +15,7 @@ from mastaba.api.catalogue import (
     BoundingBox,
     TileLimits,
     geographic_bbox,
+    poles_in,
     transform_points,
 )
 from mastaba.errors import ObjectNotFoundError
@@ -38,6 +39,8 @@ _STEPS: Final = 4
 """Parts of a side in other CRSs."""
 _TURN: Final = 360.0
 """Degrees around the Earth."""
+_POLE: Final = 90.0 - 1e-9
+"""Degrees. From here on, the longitude of a point means nothing."""
 
 
 class Flags(NamedTuple):
@@ -382,23 +385,33 @@ def _geojson(
                 continue
             ring = np.stack([xs, ys], axis=1).round(9).tolist()
             geometry = {"type": "Polygon", "coordinates": [ring]}
-            if np.abs(beyond - xs).max() > 1:
+            if np.abs(beyond - xs).max() > 1 or poles_in(box, crs):
                 geometry = polygon(_edges(box, crs, beyond, ys))
             yield {"type": "Feature", "geometry": geometry, "properties": dict(properties)}
 
 
 def _edges(box: BoundingBox, crs: CRS, longitude: Any, latitude: Any) -> list[float]:
-    """Return west, south, east and north around a ring that meets the antimeridian.
+    """Return west, south, east and north around a ring that meets the antimeridian or a pole.
 
     Args:
         longitude, latitude: of the ring; longitudes go on beyond the antimeridian.
     """
-    if abs(longitude[-1] - longitude[0]) > 1:
+    import numpy as np
+
+    poles = poles_in(box, crs)
+    if any(poles.values()) or (not poles and abs(longitude[-1] - longitude[0]) > 1):
         # Around a pole.
         whole = geographic_bbox(box, crs)
         return [whole.xmin, round(whole.ymin, 9), whole.xmax, round(whole.ymax, 9)]
+    if poles:
+        # The ring begins after its largest step: the one through the pole goes either way.
+        longitude = longitude[np.abs(latitude) < _POLE]
+        steps = (np.diff(longitude, append=longitude[:1]) + _TURN / 2) % _TURN - _TURN / 2
+        start = int(np.argmax(np.abs(steps))) + 1
+        longitude = np.unwrap(np.roll(longitude, -start), period=_TURN)
     west, east = round(float(longitude.min()), 9), round(float(longitude.max()), 9)
+    south, north = min(*poles, *latitude.tolist()), max(*poles, *latitude.tolist())
     shift = _TURN * ((west + _TURN / 2) // _TURN)
     west, east = west - shift, east - shift
     east = east if east <= _TURN / 2 else east - _TURN
-    return [west, round(float(latitude.min()), 9), east, round(float(latitude.max()), 9)]
+    return [west, round(south, 9), east, round(north, 9)]

@@ -10,8 +10,7 @@ import numpy as np
 from mastaba.api.catalogue import WGS84
 from mastaba.api.web import Response, message
 from mastaba.errors import InvalidParameterError, UnknownNameError, public_message
-from mastaba_elevation.queries.ground import metres_per_unit
-from mastaba_elevation.queries.sampling import SamplingOptions, level_for
+from mastaba_elevation.queries.sampling import SamplingOptions
 from mastaba_elevation.web.facade import Facade, status_of, unknown_path
 from mastaba_elevation.web.numbers import json_document, json_response, number, rounded
 from mastaba_elevation.web.parameters import Parameters, parameters_of
@@ -84,18 +83,10 @@ class Tileserver(Facade):
             raise InvalidParameterError("points is not a list of points", "points")
         self.context.queries.check_count(len(points))
         longitudes, latitudes, zooms = _coordinates(points)
-        heights = np.full(len(points), np.nan)
-        budget = self.context.queries.budget()
-        # One read for each level: it depends on the zoom and the latitude of a point.
-        groups: dict[tuple[int, ...], list[int]] = {}
         known = {zoom: self._zoom(dataset, zoom) for zoom in set(zooms)}
-        for place, (latitude, zoom) in enumerate(zip(latitudes.tolist(), zooms, strict=True)):
-            groups.setdefault(_levels(dataset, latitude, known[zoom]), []).append(place)
-        for levels, here in groups.items():
-            options = SamplingOptions(dataset.interpolation, levels=levels)
-            x, y = longitudes[here], latitudes[here]
-            found = self.context.queries.points(dataset, x, y, WGS84, options, budget)
-            heights[here] = found.heights
+        places = zip(zooms, latitudes.tolist(), strict=True)
+        sizes = np.array([_metres(known[zoom], latitude) for zoom, latitude in places])
+        heights = self.context.queries.at_resolutions(dataset, longitudes, latitudes, sizes)
         return json_response(request, rounded(heights, self.context.settings.decimals))
 
     def _zoom(self, dataset: Dataset, zoom: int) -> int:
@@ -123,15 +114,6 @@ def _coordinates(points: list[Any]) -> tuple[Any, Any, list[int]]:
 
 def _is_whole(text: str) -> bool:
     return text.isascii() and text.isdigit()
-
-
-def _levels(dataset: Dataset, latitude: float, zoom: int) -> tuple[int, ...]:
-    """Return the number of the level of each layer that a zoom reads at a latitude."""
-    resolution = _metres(zoom, latitude)
-    return tuple(
-        level_for(layer, float(metres_per_unit(layer.crs, latitude)), resolution)
-        for layer in dataset.layers
-    )
 
 
 def _metres(zoom: int, latitude: float) -> float:

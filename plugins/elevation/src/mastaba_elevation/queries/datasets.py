@@ -138,7 +138,7 @@ class Datasets(Mapping[str, Dataset]):
             stack = self._stack(entry, f"$.{section}.datasets[{number}]", found)
             if stack is not None:
                 found[stack.id] = stack
-        if are_optional or site.main is not None:
+        if are_optional:
             del self._faults[known:]
         if self._faults:
             raise ConfigurationError(self._faults)
@@ -304,12 +304,18 @@ class Datasets(Mapping[str, Dataset]):
             if name in self._refused:
                 reason = f"the layer {name!r} cannot be used: {self._refused[name]}"
                 self._fault("services.json", at, reason, _REMOVE)
-            elif name not in self._single and name not in self._site.catalogue.missing_layers:
+            elif name not in self._single and not self._is_elsewhere(name):
                 reason = f"the service publishes no layer {name!r}"
                 self._fault("services.json", at, reason, _REMOVE)
         usable = [name for name in names if name in self._single]
         # A layer with an error is reported already, and must not stop the others.
         return self._dataset(identifier, {**entry, "layers": usable}) if usable else None
+
+    def _is_elsewhere(self, name: str) -> bool:
+        """Return whether a layer has an error, or is one that a view does not show."""
+        main = (self._site.main or self._site).catalogue
+        is_hidden = self._site.main is not None and name in main.layers
+        return is_hidden or name in main.missing_layers
 
     def _fault(self, file: str, path: str, reason: str, remedy: str) -> None:
         self._faults.append(Fault(Severity.ERROR, file, path, reason, remedy))

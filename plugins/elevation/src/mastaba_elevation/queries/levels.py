@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from itertools import count
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -146,6 +146,11 @@ class HeightLevel:
     def is_fine_enough(self, resolution: float) -> bool:
         """Return whether its pixels are small enough for a resolution, CRS units."""
         return self._matrix.suits(resolution)
+
+    def are_fine_enough(self, resolutions: Floats) -> Booleans:
+        """Return, for each resolution, what `is_fine_enough` does."""
+        found: Booleans = cast("Any", self._matrix).suits(resolutions)
+        return found
 
     def heights(
         self,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from mastaba.api.catalogue import CRS, BoundingBox
+from mastaba.api.catalogue import CRS, WGS84, BoundingBox
 from mastaba.errors import InvalidParameterError
 from mastaba_elevation.errors import TooMuchError
 from mastaba_elevation.queries.footprints import Footprint, affordable, covering, footprints
@@ -28,7 +28,12 @@ from mastaba_elevation.queries.profile import (
     profile,
     simplified,
 )
-from mastaba_elevation.queries.sampling import Samples, SamplingOptions, sample
+from mastaba_elevation.queries.sampling import (
+    Samples,
+    SamplingOptions,
+    levels_for,
+    sample,
+)
 from mastaba_elevation.queries.statistics import StatisticsOptions, cells_of, statistics
 
 if TYPE_CHECKING:
@@ -104,12 +109,8 @@ class Queries:
         y: Floats,
         crs: CRS,
         options: SamplingOptions,
-        budget: Budget | None = None,
     ) -> Samples:
         """Return the heights of points, x before y.
-
-        Args:
-            budget: of a request that asks several times; by default one of its own.
 
         Raises:
             TooMuchError: there are too many points, or they need too many tiles.
@@ -117,7 +118,37 @@ class Queries:
         """
         self.check_count(len(x))
         with self._admitted(dataset, len(x)):
-            return self._sample(dataset, x, y, crs, options, budget)
+            return self._sample(dataset, x, y, crs, options)
+
+    def at_resolutions(
+        self,
+        dataset: Dataset,
+        longitudes: Floats,
+        latitudes: Floats,
+        resolutions: Floats,
+    ) -> Floats:
+        """Return the heights of points, each from the levels for a resolution of its own.
+
+        They do not depend on each other, and share one budget.
+
+        Args:
+            longitudes, latitudes, resolutions: degrees and metres, shape (n,).
+
+        Raises:
+            TooMuchError, SlabFormatError, StorageError: as for `points`.
+        """
+        self.check_count(len(longitudes))
+        heights = np.full(len(longitudes), np.nan)
+        with self._admitted(dataset, len(longitudes)):
+            budget = self.budget()
+            wanted = [levels_for(layer, latitudes, resolutions) for layer in dataset.layers]
+            groups, group = np.unique(np.stack(wanted, axis=1), axis=0, return_inverse=True)
+            for number, levels in enumerate(groups.tolist()):
+                here = np.flatnonzero(group.reshape(-1) == number)
+                options = SamplingOptions(dataset.interpolation, levels=tuple(levels))
+                x, y = longitudes[here], latitudes[here]
+                heights[here] = self._sample(dataset, x, y, WGS84, options, budget).heights
+        return heights
 
     def check_count(self, count: int) -> None:
         """Refuse too many points.

@@ -160,6 +160,20 @@ def level_for(layer: HeightLayer, unit: float, resolution: float) -> int:
     return max(fitting, default=0)
 
 
+def levels_for(layer: HeightLayer, latitudes: Floats, resolutions: Floats) -> Indices:
+    """Return the number of the level for the resolution at each point, as `level_for` does.
+
+    Args:
+        latitudes: degrees, shape (n,).
+        resolutions: metres, shape (n,).
+    """
+    found = np.zeros(len(resolutions), np.intp)
+    wanted = np.asarray(resolutions / metres_per_unit(layer.crs, latitudes))
+    for number, level in enumerate(layer.levels):
+        found[level.are_fine_enough(wanted)] = number
+    return found
+
+
 def _in_layer(
     layer: HeightLayer,
     x: Floats,

@@ -7,14 +7,19 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-from mastaba.api.catalogue import WGS84, BoundingBox, geographic_bbox, transform_points
+from mastaba.api.catalogue import (
+    WGS84,
+    BoundingBox,
+    geographic_bbox,
+    poles_in,
+    transform_points,
+)
 from mastaba_ogcapi.crs import in_axis_order, resolvable_crs
 from mastaba_ogcapi.links import collection_address
 from mastaba_ows.boxes import bounds, polygon
 from mastaba_ows.links import link
 
 if TYPE_CHECKING:
-    from mastaba.api.catalogue import CRS
     from mastaba_coverage import Cells
     from mastaba_ogcapi.dataset import Collection, Dataset
 
@@ -122,24 +127,21 @@ def _geographic(boxes: Sequence[BoundingBox], collection: Collection) -> Iterato
     y = np.hstack([lower * sides, upper * sides, up, up])
     x, y = transform_points(collection.coverage.crs, WGS84, x, y)
     found = np.stack([x.min(axis=1), y.min(axis=1), x.max(axis=1), y.max(axis=1)], axis=1)
-    poles = _poles(collection.coverage.crs)
     for box, corners in zip(boxes, found.tolist(), strict=True):
-        if any(box.xmin < x < box.xmax and box.ymin < y < box.ymax for x, y in poles):
-            yield geographic_bbox(box, collection.coverage.crs)
-            continue
-        is_known = all(map(math.isfinite, corners))
-        yield BoundingBox(*corners) if is_known else collection.layer.geographic_bbox
+        if not all(map(math.isfinite, corners)):
+            yield collection.layer.geographic_bbox
+        elif poles_in(box, collection.coverage.crs):
+            yield _around_pole(box, collection)
+        else:
+            yield BoundingBox(*corners)
 
 
-def _poles(crs: CRS) -> list[tuple[float, float]]:
-    """Return the positions of the poles in a projected CRS, of each at two longitudes."""
-    import numpy as np
-
-    if crs.is_geographic:
-        return []
-    x, y = np.array([0.0, 180.0, 0.0, 180.0]), np.array([90.0, 90.0, -90.0, -90.0])
-    x, y = transform_points(WGS84, crs, x, y)
-    return list(zip(x.tolist(), y.tolist(), strict=True))
+def _around_pole(box: BoundingBox, collection: Collection) -> BoundingBox:
+    try:
+        return geographic_bbox(box, collection.coverage.crs)
+    except ValueError:
+        # More points of the edges are looked at, one of which has no place.
+        return collection.layer.geographic_bbox
 
 
 def _address(dataset: Dataset, collection: Collection, cells: Cells) -> str:
