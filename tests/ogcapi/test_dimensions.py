@@ -260,6 +260,35 @@ def test_documents_of_a_coverage_without_the_value(
     assert client.get(f"{address}?datetime=yesterday").status_code == 400
 
 
+def test_documents_that_a_collection_without_default_value_links_to(
+    tmp_path: Path, open_client: OpenClient
+) -> None:
+    client = open_client(
+        series_installation(
+            tmp_path,
+            dimensions=({"name": "time", "default": "none"},),
+            services=("ogcapi",),
+            services_overrides={"ogcapi": {"coverages": True}},
+            coverages=True,
+        )
+    )
+    collection = "/ogcapi/collections/ORTHO"
+    links = _read(client, f"{collection}?f=json")["links"]
+    addresses = {link["href"].removeprefix("http://localhost") for link in links}
+    named = {
+        f"{collection}/{one}" for one in ("schema", "coverage/domainset", "coverage/rangetype")
+    }
+    assert named <= addresses
+    for address in (*sorted(named), f"{collection}/coverage/parts"):
+        answer = client.get(address)
+        assert answer.status_code == 200, answer.text
+        own = client.get(f"{address}?datetime=1950")
+        assert own.headers["OGCAPI-datetime"].startswith("1950")
+        assert client.get(f"{address}?datetime=1066").status_code == 404
+    # A file has values of one of them.
+    assert client.get(f"{collection}/coverage").status_code == 400
+
+
 def test_many_values_are_listed_in_pages(
     tmp_path: Path, open_client: OpenClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:

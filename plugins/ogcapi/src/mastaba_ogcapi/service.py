@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from mastaba.api.services import Download, RootEntry, Service, ServiceSettings, Site
 from mastaba.api.tiles import TilePaths
 from mastaba.api.web import Document, Request, Response, preferred_language
-from mastaba.errors import InvalidParameterError
+from mastaba.errors import InvalidParameterError, MissingDimensionError
 from mastaba_ogcapi import params
 from mastaba_ogcapi.collections import meeting
 from mastaba_ogcapi.coverages.choice import chosen_coverage
@@ -271,7 +271,11 @@ class OGCAPIService(Service):
 
     def _of_coverage(self, request: Request, path: list[str]) -> Response:
         """Return a document about the coverage of a collection, or of the value that is meant."""
-        found, _ = chosen_coverage(self._dataset, path[1], request)
+        try:
+            found, _ = chosen_coverage(self._dataset, path[1], request)
+        except MissingDimensionError:
+            # The collection links to these documents: without a default value they are its own.
+            found = self._dataset.collection(path[1])
         path = ["collections", found.id, *path[2:]]
         make = self._kept if found.id == found.layer.id else self._made
         response = make(request, path)
