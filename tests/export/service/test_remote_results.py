@@ -15,8 +15,10 @@ import mastaba
 from mastaba.errors import ConfigurationError, StorageUnavailableError
 from mastaba.plugins.manager import Plugins
 from mastaba_export import object_store
+from mastaba_export.errors import WriteError
 from mastaba_export.jobs import worker
 from mastaba_export.jobs.job import State
+from mastaba_export.jobs.queue import Queue
 from mastaba_export.jobs.refusals import QueueError
 from mastaba_storage.environment import Environment
 
@@ -112,6 +114,10 @@ def full(*_: object) -> Any:
     raise QueueError("the disk is full") from OSError(errno.ENOSPC, "No space left")
 
 
+def unwritten(*_: object) -> Any:
+    raise WriteError("the output cannot be written") from OSError(errno.ENOSPC, "No space left")
+
+
 def silent(*_: object) -> Any:
     raise StorageUnavailableError("the store does not answer")
 
@@ -129,7 +135,8 @@ def test_a_full_disk_gets_room_while_the_store_does_not_answer(
     folder = Path(exports.settings.directory, "jobs", job[-32:])
     with monkeypatch.context() as broken:
         # The last moment: all is written, but not yet one object.
-        broken.setattr(object_store.Upload, "complete", full)
+        broken.setattr(object_store.Upload, "complete", unwritten)
+        broken.setattr(Queue, "fail", full)
         for name in ("list", "abandon_parts"):
             broken.setattr(Bucket, name, silent)
         with pytest.raises(QueueError):
@@ -172,10 +179,11 @@ def test_files_are_removed_while_an_object_is_completed(
                 complete(upload)
         else:
             upload._journal.commit({"completing": True})
-        return full()
+        return unwritten()
 
     with monkeypatch.context() as broken:
         broken.setattr(object_store.Upload, "complete", lost)
+        broken.setattr(Queue, "fail", full)
         broken.setattr(Bucket, "list", silent)
         broken.setattr(Bucket, "abandon_parts", silent)
         with pytest.raises(QueueError):
