@@ -16,10 +16,11 @@ from mastaba.errors import ConfigurationError, StorageUnavailableError
 from mastaba.plugins.manager import Plugins
 from mastaba_export import object_store
 from mastaba_export.errors import WriteError
-from mastaba_export.jobs import worker
+from mastaba_export.jobs import exporting, worker
 from mastaba_export.jobs.job import State
 from mastaba_export.jobs.queue import Queue
 from mastaba_export.jobs.refusals import QueueError
+from mastaba_export.journal import Journal
 from mastaba_storage.environment import Environment
 
 LAYER = {"layer": "RGB_PNG", "format": "pmtiles"}
@@ -196,6 +197,61 @@ def test_files_are_removed_while_an_object_is_completed(
     assert exports.worker.run_one()
     assert exports.client.get(job).get_json()["status"] == "successful"
     assert exports.client.get(exports.file(job)).data.startswith(b"PMTiles")
+
+
+def test_a_zip_file_that_is_complete_is_not_exported_again(
+    exports: Exports, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its file was removed to make room before its journal was."""
+    job = exports.ordered({"layer": "RGB_PNG", "format": "dir"})
+    complete = object_store.Upload.complete
+
+    def lost(upload: object_store.Upload) -> int:
+        complete(upload)
+        return unwritten()
+
+    with monkeypatch.context() as broken:
+        broken.setattr(object_store.Upload, "complete", lost)
+        broken.setattr(Queue, "fail", full)
+        broken.setattr(Bucket, "list", silent)
+        broken.setattr(Bucket, "abandon_parts", silent)
+        with pytest.raises(QueueError):
+            exports.worker.run_one()
+    folder = Path(exports.settings.directory, "jobs", job[-32:])
+    assert {one.name for one in folder.iterdir()} == {"lock", "RGB_PNG.zip.journal"}
+    written = bucket.stat(f"results/{job[-32:]}/RGB_PNG.zip")
+    running = exports.queue.job(job[-32:])
+    assert running is not None
+    assert exports.queue.give_back(running)
+    with monkeypatch.context() as noted:
+        noted.setattr(exporting, "pack", lambda *_: pytest.fail("it is exported again"))
+        assert exports.worker.run_one()
+    done = exports.queue.job(job[-32:])
+    assert done is not None
+    assert (done.state, done.files[0].size) == (State.SUCCESSFUL, written.size)
+    assert {one.name for one in folder.iterdir()} == {"lock"}
+
+
+@pytest.mark.parametrize("is_begun", [True, False])
+def test_a_store_that_cannot_be_opened_is_tried_again(
+    exports: Exports, is_begun: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Swift asks for a token when a container is opened."""
+    monkeypatch.setattr(worker, "_PAUSE", 0.0)
+    job = exports.ordered(LAYER)
+    if is_begun:
+        folder = Path(exports.settings.directory, "jobs", job[-32:])
+        folder.mkdir(parents=True)
+        with Journal(folder / "RGB_PNG.pmtiles.journal") as journal:
+            journal.commit({"completing": True})
+    with monkeypatch.context() as broken:
+        broken.setattr(Bucket, "open", silent)
+        assert exports.worker.run_one()
+    waiting = exports.queue.job(job[-32:])
+    assert waiting is not None
+    assert (waiting.state, waiting.attempts) == (State.ACCEPTED, 1)
+    assert exports.worker.run_one()
+    assert exports.client.get(job).get_json()["status"] == "successful"
 
 
 def test_places_that_cannot_be_written_are_refused(open_exports: Callable[..., Exports]) -> None:
