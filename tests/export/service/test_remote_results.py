@@ -128,7 +128,7 @@ def silent(*_: object) -> Any:
 def test_a_full_disk_gets_room_while_the_store_does_not_answer(
     exports: Exports, form: str, has_parts: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("OBJECT_WRITE_ATTEMPTS", "1")
+    monkeypatch.setenv("MASTABA_OBJECT_WRITE_ATTEMPTS", "1")
     monkeypatch.setattr(worker, "_PAUSE", 0.0)
     if not has_parts:
         monkeypatch.setattr(Bucket, "most_parts", 0)
@@ -169,7 +169,7 @@ def test_files_are_removed_while_an_object_is_completed(
     exports: Exports, bucket: Bucket, is_there: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The answer of the store is lost: whether the object is complete is known later."""
-    monkeypatch.setenv("OBJECT_WRITE_ATTEMPTS", "1")
+    monkeypatch.setenv("MASTABA_OBJECT_WRITE_ATTEMPTS", "1")
     job = exports.ordered(LAYER)
     complete, abandon = object_store.Upload.complete, Bucket.abandon_parts
 
@@ -203,6 +203,7 @@ def test_a_zip_file_that_is_complete_is_not_exported_again(
     exports: Exports, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its file was removed to make room before its journal was."""
+    monkeypatch.setenv("MASTABA_OBJECT_WRITE_ATTEMPTS", "1")
     job = exports.ordered({"layer": "RGB_PNG", "format": "dir"})
     complete = object_store.Upload.complete
 
