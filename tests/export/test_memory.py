@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,10 @@ from mastaba_export.writers import dedup, pmtiles
 from mastaba_export.writers.dedup import Seen
 from mastaba_export.writers.entry_file import EntryFile
 from mastaba_export.writers.pmtiles import PMTilesWriter
+from mastaba_writer.descriptor import LevelPlan
+from mastaba_writer.installation import write_installation
+from mastaba_writer.pyramids import write_pyramid
+from mastaba_writer.tile_matrix_sets import web_mercator
 
 COUNT = 400_000
 """Entries, each of 24 bytes."""
@@ -79,8 +84,14 @@ def test_payloads_that_were_seen_take_little_memory(tmp_path: Path) -> None:
         seen, peak = peak_of(made)
         # One block for 262,144 of them. Dicts of tuples took 270 bytes for each.
         assert peak < 16 << 20
-        again = Seen(journal, everything=True)
-        again.restore()
+
+        def restored() -> Seen:
+            found = Seen(journal, everything=True)
+            found.restore()
+            return found
+
+        again, peak = peak_of(restored)
+        assert peak < 24 << 20
         for number in range(0, count, 7):
             payload = b"%d" % number
             for one in (seen, again):
@@ -133,4 +144,44 @@ def test_few_large_slabs_are_read_at_a_time(
     made = plan(ExportRequest.from_inputs({"layer": "IMAGES", "format": "pmtiles"}), site)
     assert run(made, tmp_path / "out.pmtiles").tiles >= 40 * SLAB**2 - SLAB**2
     assert max(found) <= most
+    site.close_services()
+
+
+@pytest.mark.parametrize("slabs", [1, 3])
+def test_few_bytes_are_read_at_a_time_after_coarse_levels(
+    slabs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Slabs of coarse levels have few tiles, and are read first."""
+    monkeypatch.setattr(run_module, "_READING", slabs * SLAB**2 * 100)
+    monkeypatch.setattr(run_module, "_MOST_AHEAD", 8)
+    found: list[int] = []
+    reading: dict[Unit, int] = {}
+    fetch = PMTilesWriter.fetch
+
+    def counted(self: PMTilesWriter, unit: Unit) -> Batch:
+        reading[unit] = 100 * min(4 ** self.plan.levels[unit.level].zoom, SLAB**2)
+        found.append(sum(reading.values()))
+        time.sleep(0.002)
+        try:
+            return fetch(self, unit)
+        finally:
+            del reading[unit]
+
+    monkeypatch.setattr(PMTilesWriter, "fetch", counted)
+    images = write_pyramid(
+        tmp_path / "pyramids",
+        "IMAGES",
+        tile_matrix_set=web_mercator(),
+        format="TIFF_PNG_UINT8",
+        levels=[LevelPlan(str(zoom), 0, 2**zoom - 1, 0, 2**zoom - 1) for zoom in range(7)],
+        tile=lambda *place: f"\x89PNG{place}".encode("latin-1").ljust(100, b"x"),
+        tiles_per_width=SLAB,
+        tiles_per_height=SLAB,
+    )
+    server = write_installation(tmp_path, layers={"IMAGES": images}, services=["wmts"])
+    site = create_application(str(server), Plugins()).site
+    made = plan(ExportRequest.from_inputs({"layer": "IMAGES", "format": "pmtiles"}), site)
+    result = run(made, tmp_path / "out.pmtiles", threads=8)
+    assert result.tiles == sum(4**zoom for zoom in range(7))
+    assert SLAB**2 * 100 <= max(found) <= slabs * SLAB**2 * 100
     site.close_services()

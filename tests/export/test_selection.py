@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 from mastaba.api.catalogue import CRS, BoundingBox, Equivalences, TileLimits, TileMatrix
+from mastaba_export import selection
 from mastaba_export.area import area_of
 from mastaba_export.errors import ExportTooLargeError, InvalidRequestError
 from mastaba_export.hilbert import first_number, positions
 from mastaba_export.request import ExportRequest
-from mastaba_export.selection import Area, Selection, selected
+from mastaba_export.selection import Area, Edges, Selection, selected
 
 GRID = TileMatrix("0", 1.0, 0.0, 100.0, 10, 10, 10, 10)
 """10 x 10 tiles of 10 x 10 units."""
@@ -83,6 +84,46 @@ def test_blocks_are_those_with_selected_tiles() -> None:
     found = Selection(TileLimits(3, 7, 2, 8), mask)
     rows, columns = found.blocks(4, 4)
     assert set(zip(rows.tolist(), columns.tolist(), strict=True)) == {(0, 0), (1, 2)}
+
+
+def test_edges_near_a_block_are_found() -> None:
+    numbers = np.random.default_rng(3)
+    starts = numbers.uniform(0, 400, (300, 2))
+    lengths = numbers.choice([0.01, 0.7, 3, 60, 390], (300, 1)) * numbers.uniform(-1, 1, (300, 2))
+    edges = np.clip(np.hstack([starts, starts + lengths]), 0, 400)
+    # Some are level or upright, or begin and end at corners of tiles.
+    edges[:40, 3] = edges[:40, 1]
+    edges[40:80, 2] = edges[40:80, 0]
+    edges[80:160] = edges[80:160].round()
+    whole = Edges(edges).crossed(TileLimits(0, 399, 0, 399))
+    assert 0.05 < whole.mean() < 0.95
+    sorted_edges = Edges(edges)
+    for row in range(0, 400, 16):
+        for column in range(0, 400, 16):
+            block = TileLimits(row, row + 15, column, column + 15)
+            found = sorted_edges.crossed(block)
+            assert (found == whole[row : row + 16, column : column + 16]).all()
+
+
+def test_blocks_do_not_look_at_all_edges(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A polygon of 10,000 points, and each row of its slabs."""
+    angles = np.linspace(0, 2 * np.pi, 10_001)
+    points = 1792 + 1700 * np.column_stack([np.cos(angles), np.sin(angles)])
+    edges = Edges(np.hstack([points[:-1], points[1:]]))
+    compared = []
+    concatenate = np.concatenate
+
+    def counted(parts: list[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
+        compared.append(sum(map(len, parts)))
+        return concatenate(parts)
+
+    monkeypatch.setattr(selection.np, "concatenate", counted)
+    for row in range(0, 3584, 16):
+        edges.crossed(TileLimits(row, row + 15, 1792, 1807))
+    assert len(compared) == 224
+    # Those at the poles of a circle are nearly level.
+    assert sum(compared) < 0.02 * 10_000 * len(compared)
+    assert max(compared) < 2000
 
 
 def test_the_order_is_that_of_numbers_of_tiles() -> None:

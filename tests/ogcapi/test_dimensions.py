@@ -15,6 +15,9 @@ from tests.ogcapi.conftest import OpenClient, ReadPixels
 from tests.series import colour_of, series_installation
 from werkzeug.test import Client
 
+from mastaba_ogcapi import resources
+from mastaba_ogcapi.dataset import Collection, Dataset
+
 _VALUES = (
     {"time": "1950", "elevation": "0"},
     {"time": "1975", "elevation": "0"},
@@ -258,6 +261,63 @@ def test_documents_of_a_coverage_without_the_value(
     assert client.get(f"{address}?datetime=1950").status_code == 200
     assert client.get(f"{address}?datetime=1066").status_code == 404
     assert client.get(f"{address}?datetime=yesterday").status_code == 400
+
+
+def test_parts_of_a_value_are_listed_once(
+    tmp_path: Path, open_client: OpenClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = series_installation(
+        tmp_path,
+        services=("ogcapi",),
+        services_overrides={"ogcapi": {"coverages": True}},
+        coverages=True,
+    )
+    listed: list[str] = []
+    make = resources.parts_document
+
+    def noted(dataset: Dataset, collection: Collection) -> dict[str, Any]:
+        listed.append(collection.id)
+        return make(dataset, collection)
+
+    monkeypatch.setattr(resources, "parts_document", noted)
+    client = open_client(path)
+    address = "/ogcapi/collections/ORTHO/coverage/parts"
+    answers = {}
+    for year in ("1950", "1975", "1950"):
+        for form in ("json", "txt"):
+            answer = client.get(f"{address}?datetime={year}&f={form}")
+            assert answers.setdefault((year, form), answer.data) == answer.data
+    assert len(set(answers.values())) == 4
+    assert listed == ["ORTHO;time=1950", "ORTHO;time=1975"]
+
+
+def test_documents_that_a_collection_without_default_value_links_to(
+    tmp_path: Path, open_client: OpenClient
+) -> None:
+    client = open_client(
+        series_installation(
+            tmp_path,
+            dimensions=({"name": "time", "default": "none"},),
+            services=("ogcapi",),
+            services_overrides={"ogcapi": {"coverages": True}},
+            coverages=True,
+        )
+    )
+    collection = "/ogcapi/collections/ORTHO"
+    links = _read(client, f"{collection}?f=json")["links"]
+    addresses = {link["href"].removeprefix("http://localhost") for link in links}
+    named = {
+        f"{collection}/{one}" for one in ("schema", "coverage/domainset", "coverage/rangetype")
+    }
+    assert named <= addresses
+    for address in (*sorted(named), f"{collection}/coverage/parts"):
+        answer = client.get(address)
+        assert answer.status_code == 200, answer.text
+        own = client.get(f"{address}?datetime=1950")
+        assert own.headers["OGCAPI-datetime"].startswith("1950")
+        assert client.get(f"{address}?datetime=1066").status_code == 404
+    # A file has values of one of them.
+    assert client.get(f"{collection}/coverage").status_code == 400
 
 
 def test_many_values_are_listed_in_pages(

@@ -107,6 +107,33 @@ def test_full_disk_behind_an_error_of_the_writer(case: Case) -> None:
     assert case.run(act).status == 507
 
 
+@pytest.mark.parametrize(
+    ("error", "name"),
+    [(WriteError("full"), "fail"), (StorageUnavailableError("no answer"), "try_again")],
+    ids=["failed", "to be tried again"],
+)
+def test_full_disk_gets_room_if_the_end_of_a_job_cannot_be_noted(
+    case: Case, error: Exception, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_module, "_PAUSE", 0.0)
+    is_full = OSError(errno.ENOSPC, "No space left")
+
+    def act(_folder: Path, _report: Report) -> None:
+        raise error from is_full
+
+    def broken(*_: object) -> bool:
+        raise QueueError("the disk is full") from is_full
+
+    with monkeypatch.context() as full:
+        full.setattr(Queue, name, broken)
+        with pytest.raises(QueueError):
+            case.run(act)
+    assert case.job().state is State.RUNNING
+    assert not case.folder.exists()
+    assert case.queue.give_back(case.job())
+    assert case.run(nothing).state is State.SUCCESSFUL
+
+
 def test_stopped_worker_gives_its_job_back(case: Case) -> None:
     def act(_folder: Path, report: Report) -> None:
         case.worker.stop()

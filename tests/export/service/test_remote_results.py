@@ -15,9 +15,12 @@ import mastaba
 from mastaba.errors import ConfigurationError, StorageUnavailableError
 from mastaba.plugins.manager import Plugins
 from mastaba_export import object_store
-from mastaba_export.jobs import worker
+from mastaba_export.errors import WriteError
+from mastaba_export.jobs import exporting, worker
 from mastaba_export.jobs.job import State
+from mastaba_export.jobs.queue import Queue
 from mastaba_export.jobs.refusals import QueueError
+from mastaba_export.journal import Journal
 from mastaba_storage.environment import Environment
 
 LAYER = {"layer": "RGB_PNG", "format": "pmtiles"}
@@ -112,6 +115,10 @@ def full(*_: object) -> Any:
     raise QueueError("the disk is full") from OSError(errno.ENOSPC, "No space left")
 
 
+def unwritten(*_: object) -> Any:
+    raise WriteError("the output cannot be written") from OSError(errno.ENOSPC, "No space left")
+
+
 def silent(*_: object) -> Any:
     raise StorageUnavailableError("the store does not answer")
 
@@ -121,7 +128,7 @@ def silent(*_: object) -> Any:
 def test_a_full_disk_gets_room_while_the_store_does_not_answer(
     exports: Exports, form: str, has_parts: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("OBJECT_WRITE_ATTEMPTS", "1")
+    monkeypatch.setenv("MASTABA_OBJECT_WRITE_ATTEMPTS", "1")
     monkeypatch.setattr(worker, "_PAUSE", 0.0)
     if not has_parts:
         monkeypatch.setattr(Bucket, "most_parts", 0)
@@ -129,7 +136,8 @@ def test_a_full_disk_gets_room_while_the_store_does_not_answer(
     folder = Path(exports.settings.directory, "jobs", job[-32:])
     with monkeypatch.context() as broken:
         # The last moment: all is written, but not yet one object.
-        broken.setattr(object_store.Upload, "complete", full)
+        broken.setattr(object_store.Upload, "complete", unwritten)
+        broken.setattr(Queue, "fail", full)
         for name in ("list", "abandon_parts"):
             broken.setattr(Bucket, name, silent)
         with pytest.raises(QueueError):
@@ -161,7 +169,7 @@ def test_files_are_removed_while_an_object_is_completed(
     exports: Exports, bucket: Bucket, is_there: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The answer of the store is lost: whether the object is complete is known later."""
-    monkeypatch.setenv("OBJECT_WRITE_ATTEMPTS", "1")
+    monkeypatch.setenv("MASTABA_OBJECT_WRITE_ATTEMPTS", "1")
     job = exports.ordered(LAYER)
     complete, abandon = object_store.Upload.complete, Bucket.abandon_parts
 
@@ -172,10 +180,11 @@ def test_files_are_removed_while_an_object_is_completed(
                 complete(upload)
         else:
             upload._journal.commit({"completing": True})
-        return full()
+        return unwritten()
 
     with monkeypatch.context() as broken:
         broken.setattr(object_store.Upload, "complete", lost)
+        broken.setattr(Queue, "fail", full)
         broken.setattr(Bucket, "list", silent)
         broken.setattr(Bucket, "abandon_parts", silent)
         with pytest.raises(QueueError):
@@ -188,6 +197,62 @@ def test_files_are_removed_while_an_object_is_completed(
     assert exports.worker.run_one()
     assert exports.client.get(job).get_json()["status"] == "successful"
     assert exports.client.get(exports.file(job)).data.startswith(b"PMTiles")
+
+
+def test_a_zip_file_that_is_complete_is_not_exported_again(
+    exports: Exports, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its file was removed to make room before its journal was."""
+    monkeypatch.setenv("MASTABA_OBJECT_WRITE_ATTEMPTS", "1")
+    job = exports.ordered({"layer": "RGB_PNG", "format": "dir"})
+    complete = object_store.Upload.complete
+
+    def lost(upload: object_store.Upload) -> int:
+        complete(upload)
+        return unwritten()
+
+    with monkeypatch.context() as broken:
+        broken.setattr(object_store.Upload, "complete", lost)
+        broken.setattr(Queue, "fail", full)
+        broken.setattr(Bucket, "list", silent)
+        broken.setattr(Bucket, "abandon_parts", silent)
+        with pytest.raises(QueueError):
+            exports.worker.run_one()
+    folder = Path(exports.settings.directory, "jobs", job[-32:])
+    assert {one.name for one in folder.iterdir()} == {"lock", "RGB_PNG.zip.journal"}
+    written = bucket.stat(f"results/{job[-32:]}/RGB_PNG.zip")
+    running = exports.queue.job(job[-32:])
+    assert running is not None
+    assert exports.queue.give_back(running)
+    with monkeypatch.context() as noted:
+        noted.setattr(exporting, "pack", lambda *_: pytest.fail("it is exported again"))
+        assert exports.worker.run_one()
+    done = exports.queue.job(job[-32:])
+    assert done is not None
+    assert (done.state, done.files[0].size) == (State.SUCCESSFUL, written.size)
+    assert {one.name for one in folder.iterdir()} == {"lock"}
+
+
+@pytest.mark.parametrize("is_begun", [True, False])
+def test_a_store_that_cannot_be_opened_is_tried_again(
+    exports: Exports, is_begun: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Swift asks for a token when a container is opened."""
+    monkeypatch.setattr(worker, "_PAUSE", 0.0)
+    job = exports.ordered(LAYER)
+    if is_begun:
+        folder = Path(exports.settings.directory, "jobs", job[-32:])
+        folder.mkdir(parents=True)
+        with Journal(folder / "RGB_PNG.pmtiles.journal") as journal:
+            journal.commit({"completing": True})
+    with monkeypatch.context() as broken:
+        broken.setattr(Bucket, "open", silent)
+        assert exports.worker.run_one()
+    waiting = exports.queue.job(job[-32:])
+    assert waiting is not None
+    assert (waiting.state, waiting.attempts) == (State.ACCEPTED, 1)
+    assert exports.worker.run_one()
+    assert exports.client.get(job).get_json()["status"] == "successful"
 
 
 def test_places_that_cannot_be_written_are_refused(open_exports: Callable[..., Exports]) -> None:

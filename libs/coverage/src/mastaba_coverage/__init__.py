@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from mastaba_coverage.parts import side_of_parts
     from mastaba_coverage.plan import CoveragePlan, ImagePlan
     from mastaba_coverage.planning import Plan, file_name, masked, with_origin
+    from mastaba_coverage.readers import has_masks
     from mastaba_coverage.request import CoverageRequest, Interval, Scaling, TiffOptions, Trim
     from mastaba_coverage.shape import TileShape
     from mastaba_coverage.sources import TileSource
@@ -86,6 +87,7 @@ _MODULES = {
         "masked",
         "with_origin",
     ),
+    "readers": ("has_masks",),
     "request": (
         "CoverageRequest",
         "Interval",
@@ -135,6 +137,7 @@ __all__ = [
     "coverage_limits",
     "extract",
     "file_name",
+    "has_masks",
     "located",
     "mask_pyramid",
     "masked",

@@ -9,6 +9,7 @@ from mastaba_coverage.answer import block_kind, count_of_tiles, fields_of
 from mastaba_coverage.cells import Cells
 from mastaba_coverage.masks import mask_fields
 from mastaba_coverage.plan import MOST_COMPUTED, CoveragePlan
+from mastaba_coverage.readers import has_masks
 
 if TYPE_CHECKING:
     from mastaba_coverage.grid import Coverage
@@ -54,7 +55,7 @@ def _fits(coverage: Coverage, limits: CoverageLimits, side: int, number: int) ->
     top, left = number * height, number * width
     cells = Cells(top, top + height, left, left + width)
     plan = CoveragePlan.cog(coverage, cells, coverage.fields, most=MOST_COMPUTED)
-    if all(image.grid.reader.masks is not None for image in plan.images):
+    if has_masks(image.grid.reader for image in plan.images):
         plan = replace(plan, has_mask=True)
     return (
         count_of_tiles(plan) <= limits.tiles

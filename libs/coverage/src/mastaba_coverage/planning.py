@@ -22,6 +22,7 @@ from mastaba_coverage.errors import (
 )
 from mastaba_coverage.grid import cells_of_box
 from mastaba_coverage.plan import MOST_COMPUTED, CoveragePlan
+from mastaba_coverage.readers import has_masks
 from mastaba_coverage.shape import TileShape
 from mastaba_render.api.maps import GroundBox, MapLayer, MapRequest, box_on_ground
 from mastaba_render.api.resampling import BASE_RADIUS
@@ -104,7 +105,7 @@ def masked(plan: Plan) -> CoveragePlan:
         raise InvalidParameterError(
             "only GeoTIFF of stored cells has a mask: request their CRS and size", "mask"
         )
-    if any(image.grid.reader.masks is None for image in plan.images):
+    if not has_masks(image.grid.reader for image in plan.images):
         raise InvalidParameterError("the layer has no stored masks", "mask")
     return replace(plan, has_mask=True)
 

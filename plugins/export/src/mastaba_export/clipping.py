@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from mastaba_export.selection import cells_inside, crossed, edges_of, inside_of
+from mastaba_export.selection import Edges, cells_inside, edges_of, inside_of
 from mastaba_render.api.decoding import TileDecoder
 from mastaba_writer.tile_encoder import encode_tile
 
@@ -44,11 +44,11 @@ class Clip:
 
     def crossed(self, block: TileLimits) -> npt.NDArray[np.bool_]:
         """Return which tiles of a block have something outside, about; shape (rows, columns)."""
-        return crossed(self._edges, block)
+        return self._edges.crossed(block)
 
     @cached_property
-    def _edges(self) -> npt.NDArray[np.float64]:
-        return edges_of(self._area, self._matrix)
+    def _edges(self) -> Edges:
+        return Edges(edges_of(self._area, self._matrix))
 
     def __call__(self, row: int, column: int, payload: bytes) -> bytes:
         """Return a tile without what is outside; the same bytes if nothing is.

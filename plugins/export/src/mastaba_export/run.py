@@ -47,7 +47,8 @@ _MOST_AHEAD: Final = 3
 _FURTHER: Final = 4
 """Times as many are read from a storage behind a network, as long as they are small."""
 _READING: Final = 32 * 1024 * 1024
-"""Bytes of units that are being read: about three times as much memory is held meanwhile."""
+"""Bytes of units that are being read, as expected from the largest tiles before: about three times
+as much memory is held meanwhile."""
 _LEAST_FREE: Final = 256 * 1024 * 1024
 """Bytes of the file system that stay free."""
 _STATS: Final = 16
@@ -340,20 +341,27 @@ class _Run:
         if any(_is_distant(level.source) for level in self._plan.levels):
             most = self._threads * _FURTHER
         # The first ones may be smaller than the others.
-        ahead, largest = 1, 1
-        waiting: deque[tuple[Unit, Future[Batch]]] = deque()
+        ahead, largest, of_tile = 1, 1, 0.0
+        waiting: deque[tuple[Unit, int, Future[Batch]]] = deque()
         pool = ThreadPoolExecutor(max(self._threads, most), "mastaba-export")
         try:
+            following = next(units, None)
             while True:
-                reading = sum(not future.done() for _, future in waiting)
-                room = min(ahead - len(waiting), max(_READING // largest, 1) - reading)
-                for another in islice(units, max(room, 0)):
-                    waiting.append((another, pool.submit(self._writer.fetch, another)))
+                reading = sum(tiles for _, tiles, future in waiting if not future.done())
+                while following is not None and len(waiting) < ahead:
+                    tiles = self._writer.tiles_of(following)
+                    if reading and (reading + tiles) * of_tile > _READING:
+                        break
+                    reading += tiles
+                    future = pool.submit(self._writer.fetch, following)
+                    waiting.append((following, tiles, future))
+                    following = next(units, None)
                 if not waiting:
                     return
-                unit, future = waiting.popleft()
+                unit, tiles, future = waiting.popleft()
                 batch = future.result()
                 largest = max(largest, batch.read)
+                of_tile = max(of_tile, batch.read / max(min(batch.count or tiles, tiles), 1))
                 left = max(_REPEATED - max(_CHECKPOINT_BYTES, largest), 0)
                 ahead = min(1 + left // largest, 2 * ahead, most)
                 yield unit, batch

@@ -169,20 +169,39 @@ def edges_of(area: Area, matrix: TileMatrix) -> npt.NDArray[np.float64]:
     return np.concatenate([np.empty((0, 4)), *(np.hstack([one[:-1], one[1:]]) for one in rings)])
 
 
-def crossed(edges: npt.NDArray[np.float64], block: TileLimits) -> npt.NDArray[np.bool_]:
-    """Return which tiles of a block edges pass.
+class Edges:
+    """The edges of an area, sorted so that those near a block of tiles are found at once.
 
     Args:
         edges: as `edges_of` returns them.
-
-    Returns:
-        shape (rows, columns).
     """
-    shape = block.max_row + 1 - block.min_row, block.max_col + 1 - block.min_col
-    found = edges - np.array([block.min_col, block.min_row] * 2)
-    low, high = np.minimum(found[:, :2], found[:, 2:]), np.maximum(found[:, :2], found[:, 2:])
-    near = found[((high >= 0) & (low <= shape[::-1])).all(axis=1)]
-    return _touched(shape, near, _pieces(near, shape[0]))
+
+    def __init__(self, edges: npt.NDArray[np.float64]) -> None:
+        top, bottom = np.minimum(edges[:, 1], edges[:, 3]), np.maximum(edges[:, 1], edges[:, 3])
+        # Of edges up to twice as high as others, few begin above a block and do not reach it.
+        sizes = np.ceil(np.log2(np.maximum(bottom - top, 1.0)))
+        self._groups: list[tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], float]] = []
+        for size in np.unique(sizes):
+            chosen = np.flatnonzero(sizes == size)
+            chosen = chosen[np.argsort(top[chosen])]
+            self._groups.append((edges[chosen], top[chosen], 2.0**size))
+
+    def crossed(self, block: TileLimits) -> npt.NDArray[np.bool_]:
+        """Return which tiles of a block edges pass; shape (rows, columns)."""
+        shape = block.max_row + 1 - block.min_row, block.max_col + 1 - block.min_col
+        parts = []
+        for edges, tops, height in self._groups:
+            # One more tile, because rounding may make an edge longer.
+            first = np.searchsorted(tops, block.min_row - height - 1)
+            last = np.searchsorted(tops, block.max_row + 1, side="right")
+            parts.append(edges[first:last])
+        found = np.concatenate([np.empty((0, 4)), *parts])
+        found -= np.array([block.min_col, block.min_row] * 2)
+        low, high = np.minimum(found[:, :2], found[:, 2:]), np.maximum(found[:, :2], found[:, 2:])
+        near = found[((high >= 0) & (low <= shape[::-1])).all(axis=1)]
+        if not len(near):
+            return np.zeros(shape, np.bool_)
+        return _touched(shape, near, _pieces(near, shape[0]))
 
 
 def around(polygons: Iterable[Iterable[Ring]]) -> BoundingBox | None:

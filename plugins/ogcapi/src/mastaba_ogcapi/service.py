@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from mastaba.api.services import Download, RootEntry, Service, ServiceSettings, Site
 from mastaba.api.tiles import TilePaths
 from mastaba.api.web import Document, Request, Response, preferred_language
-from mastaba.errors import InvalidParameterError
+from mastaba.errors import InvalidParameterError, MissingDimensionError
 from mastaba_ogcapi import params
 from mastaba_ogcapi.collections import meeting
 from mastaba_ogcapi.coverages.choice import chosen_coverage
@@ -38,6 +38,7 @@ from mastaba_ows.links import HTML, JSON
 from mastaba_ows.parameters import integer
 from mastaba_ows.versions import address_name
 from mastaba_render.api.maps import map_cost
+from mastaba_server.threads.recent import Recent
 
 if TYPE_CHECKING:
     from mastaba.api.catalogue import Layer
@@ -45,6 +46,9 @@ if TYPE_CHECKING:
 
 _DEFAULT_SIZE: Final = 256
 _MAX_DOCUMENTS: Final = 4096
+_MOST_OF_VALUES: Final = 64
+_ROOM_OF_VALUES: Final = 128 * 1024 * 1024
+"""Bytes of documents of values; those that are rarely used are compressed."""
 _MOST_OFFSET: Final = 10**9
 _ADDRESS: Final = -4
 """A tile path ends with tile matrix set, tile matrix, row and column."""
@@ -120,6 +124,7 @@ class OGCAPIService(Service):
         self._get_coverage = None if limits is None else GetCoverage(self._dataset, limits)
         self._documents: dict[tuple[str, str], Document] = {}
         self._kinds: dict[str, dict[str, str]] = {}
+        self._of_values: Recent[tuple[Layer, Document]] = Recent(_MOST_OF_VALUES, _ROOM_OF_VALUES)
 
     def root_entry(self) -> RootEntry:
         uri = self.settings.endpoint_uri
@@ -271,10 +276,16 @@ class OGCAPIService(Service):
 
     def _of_coverage(self, request: Request, path: list[str]) -> Response:
         """Return a document about the coverage of a collection, or of the value that is meant."""
-        found, _ = chosen_coverage(self._dataset, path[1], request)
+        try:
+            found, _ = chosen_coverage(self._dataset, path[1], request)
+        except MissingDimensionError:
+            # The collection links to these documents: without a default value they are its own.
+            found = self._dataset.collection(path[1])
         path = ["collections", found.id, *path[2:]]
-        make = self._kept if found.id == found.layer.id else self._made
-        response = make(request, path)
+        if found.id == found.layer.id:
+            response = self._kept(request, path)
+        else:
+            response = self._made(request, path, found.layer)
         response.headers = [*response.headers, *datetime_header((found.layer,))]
         return response
 
@@ -295,10 +306,22 @@ class OGCAPIService(Service):
             _remember(self._documents, key, document)
         return _secured(document.respond(request), document.media_type)
 
-    def _made(self, request: Request, path: list[str]) -> Response:
-        """Return a document of a version or value, of which there may be many."""
+    def _made(self, request: Request, path: list[str], layer: Layer | None = None) -> Response:
+        """Return a document of a version or value, of which there may be many.
+
+        Args:
+            layer: which a document about its coverage is remembered for; None remembers nothing.
+        """
         resource = find_resource(self._dataset, path)
-        document = _document(resource, document_kind(request, _kinds(resource)))
+        kind = document_kind(request, _kinds(resource))
+        key = ("/".join(path), kind)
+        known = None if layer is None else self._of_values.get(key)
+        if known is not None and known[0] is layer:
+            document = known[1]
+        else:
+            document = _document(resource, kind)
+            if layer is not None:
+                self._of_values.add(key, (layer, document), len(document.body))
         response = _secured(document.respond(request), document.media_type)
         if any("~" in part for part in path):
             # A version never changes.

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from mastaba.errors import StorageUnavailableError
-from mastaba_export.errors import ExportTooLargeError, InvalidRequestError, WriteError
+from mastaba_export.errors import DestinationError, ExportTooLargeError, InvalidRequestError
 from mastaba_export.formats import file_name
 from mastaba_export.jobs.job import Job, ResultFile
 from mastaba_export.jobs.packing import pack
@@ -172,25 +173,42 @@ def _begin_anew_if_lost(
         return
     with Journal(known) as journal:
         state = journal.state()
-    if remote is None:
-        is_complete = path.exists()
-    else:
-        is_complete = is_completing(state) and remote.size(job.id, path.name) is not None
-    if is_complete or not state:
-        return
+    with _tried_again():
+        if remote is None:
+            is_complete = path.exists()
+        else:
+            is_complete = is_completing(state) and remote.size(job.id, path.name) is not None
+        if is_complete and is_packed:
+            # Nothing is left to do, so `_size` finds the object.
+            known.unlink()
+        if not is_complete and state:
+            discard(path, None if remote is None else remote.target(job.id, path.name))
+
+
+@contextmanager
+def _tried_again() -> Iterator[None]:
+    """Let a job be tried again if its object store cannot be used, as if that were its data.
+
+    Raises:
+        StorageUnavailableError: instead of errors of the destination.
+    """
     try:
-        discard(path, None if remote is None else remote.target(job.id, path.name))
-    except WriteError as error:
-        # It is tried again, as if the data could not be read.
+        yield
+    except DestinationError as error:
         raise StorageUnavailableError(str(error)) from error
 
 
 def _size(path: Path, job: Job, remote: RemoteResults | None) -> int | None:
-    """Return the bytes of a result that is complete: its worker died before it noted that."""
+    """Return the bytes of a result that is complete: its worker died before it noted that.
+
+    Raises:
+        StorageError: the object store cannot be used now.
+    """
     if remote is None:
         return path.stat().st_size if path.exists() else None
     is_begun = path.with_name(f"{path.name}.journal").exists()
-    return None if is_begun else remote.size(job.id, path.name)
+    with _tried_again():
+        return None if is_begun else remote.size(job.id, path.name)
 
 
 class _Watched:

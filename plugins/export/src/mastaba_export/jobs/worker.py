@@ -142,21 +142,13 @@ class Worker:
         try:
             with self._results.held(job.id) as folder:
                 try:
-                    files = self._perform(job, folder, _Reports(self._queue, job, self))
-                    is_kept = queue.succeed(job, files)
-                except (StoppedError, StorageError) as error:
-                    is_kept = self._interrupted(job, error)
-                except LostError:
-                    is_kept = False
+                    is_kept = self._tried(job, folder)
                 except QueueError as error:
                     # How the job ended cannot be noted. Another worker continues it, or begins it
                     # again: a full disk gets room for the queue first.
                     if _is_of_full_disk(error):
                         self._results.remove(job.id)
                     raise
-                except Exception as error:  # noqa: BLE001 - whatever it is, the job has failed
-                    self._fail(job, error)
-                    is_kept = False
         except HeldError as error:
             logger.error("%s", error)
             queue.give_back(job)
@@ -166,6 +158,25 @@ class Worker:
             is_kept = False
         if not is_kept and not self._results.is_held(job.id):
             self._remove(job)
+
+    def _tried(self, job: Job, folder: str) -> bool:
+        """Do the work of a job, and note how it ended; return whether its files are kept.
+
+        Raises:
+            QueueError: that cannot be noted.
+        """
+        try:
+            files = self._perform(job, folder, _Reports(self._queue, job, self))
+            return self._queue.succeed(job, files)
+        except (StoppedError, StorageError) as error:
+            return self._interrupted(job, error)
+        except LostError:
+            return False
+        except QueueError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever it is, the job has failed
+            self._fail(job, error)
+            return False
 
     def _remove(self, job: Job) -> None:
         """Remove the files of a job, unless another worker has it now."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mastaba.api.services import Download
 from mastaba.api.tiles import can_draw
+from mastaba_coverage import has_masks
 from mastaba_export.errors import InvalidRequestError
 from mastaba_export.formats import MEDIA_TYPES, file_name, kind_of, zooms_of
 from mastaba_export.jobs.exporting import PACKED
@@ -40,7 +41,7 @@ def offers(process: Process, layer: Layer, address: str, site: Site) -> Iterator
         inputs = _inputs(ExportRequest(layer.id, format=format), layer, site)
         if inputs is not None:
             takes = _TAKES.get(format, ("area", "levels"))
-            if format in COVERAGES and all(reader.masks is not None for reader in readers):
+            if format in COVERAGES and has_masks(readers):
                 takes = (*takes, "mask")
             yield Download(
                 format, file_name(layer.id, format), process=address, inputs=inputs, takes=takes

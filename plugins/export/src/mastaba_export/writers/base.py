@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mastaba.api.catalogue import TileLimits
 from mastaba_export.errors import DestinationError
 
 if TYPE_CHECKING:
@@ -75,6 +76,14 @@ class Writer(ABC):
     def unit(self, number: int) -> Unit:
         """Return a unit of work by its number."""
         return self.plan.unit(number)
+
+    def tiles_of(self, unit: Unit) -> int:
+        """Return how many tiles a unit may have, or 1 where all units have about the same size."""
+        level = self.plan.levels[unit.level]
+        height, width = level.source.height, level.source.width
+        top, left = unit.row * height, unit.column * width
+        block = TileLimits(top, top + height - 1, left, left + width - 1)
+        return len(level.selection.inside(block)[0])
 
     def undo(self, units: Iterable[Unit]) -> None:  # noqa: B027 - files are cut back
         """Remove what was written of some units after the last call of `sync`."""

@@ -59,6 +59,9 @@ class CoverageWriter(FileWriter):
     def unit(self, number: int) -> Unit:
         return Unit(0, number, 0)
 
+    def tiles_of(self, unit: Unit) -> int:
+        return 1
+
     def restore(self, state: Mapping[str, Any]) -> None:
         if state["version"] != self._answer.version:
             raise DataChangedError(_CHANGED)
@@ -118,6 +121,9 @@ class CompressedWriter(FileWriter):
 
     def unit(self, number: int) -> Unit:
         return Unit(0, number, 0)
+
+    def tiles_of(self, unit: Unit) -> int:
+        return 1
 
     def fetch(self, unit: Unit) -> Batch:
         try:

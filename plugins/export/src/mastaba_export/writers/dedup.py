@@ -12,8 +12,6 @@ _SMALL: Final = 16 * 1024
 """Bytes; to hash larger payloads would cost more than it saves."""
 _MOST: Final = 262_144
 """Payloads that are remembered, the first ones."""
-
-
 _FREE: Final = bytes(8)
 """End of a free slot."""
 
@@ -22,7 +20,7 @@ class _Places:
     """Places by digest and length, in one block of memory: a dict would need five times as much.
 
     Args:
-        most: number of places; no more can be added.
+        most: number of free places; no more can be added.
     """
 
     _KEY: Final = 20
@@ -82,8 +80,7 @@ class Seen:
         self._new: list[tuple[bytes, int, int]] = []
 
     def restore(self) -> None:
-        """Remember what the journal has."""
-        self._places = _Places(_MOST)
+        """Remember what the journal has; nothing has been added yet."""
         for digest, place, length in self._journal.seen():
             self._places.add(digest, length, place)
 

@@ -109,12 +109,14 @@ def coverage_summary(dataset: Dataset, collection: Collection) -> dict[str, Any]
 
 def coverage_downloads(dataset: Dataset, collection: Collection) -> list[Download]:
     """Return the files of a part of a coverage: ranges of all of them are served."""
+    from mastaba_coverage import has_masks
+
     href = collection_address(dataset.uri, collection.id, "coverage")
     part = _part(collection.layer.pyramid.tile_matrix_set.crs, "{xmin}:{xmax}", "{ymin}:{ymax}")
     exact = f"{href}?f=geotiff&compression=none&level={{level}}&{part}"
     name = f"{collection.id}.tif"
     readers = dataset.site.catalogue.readers_of(collection.layer).values()
-    mask = () if any(reader.masks is None for reader in readers) else ("mask",)
+    mask = ("mask",) if has_masks(readers) else ()
     return [
         Download("cog", name, f"{href}?f=cog&{part}", takes=mask),
         Download("tif", name, exact, takes=("level", *mask)),
