@@ -326,8 +326,8 @@ def test_answers_leave_in_the_order_in_which_they_came(serve: Any) -> None:
     end = time.monotonic() + transport.PATIENCE
     while len(leaving) < 3:
         assert time.monotonic() < end
-        if (connection := found.due(at_once=False)) is not None:
-            leaving.append(connection)
+        if (due := found.due(at_once=False)) is not None:
+            leaving.append(due)
     found.close()
     assert leaving == connections
     assert not any(one.is_delayed for one in connections)
