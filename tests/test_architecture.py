@@ -75,10 +75,10 @@ ROOMS_OF_PLUGINS = {
 }
 MAX_PACKAGES = 13
 
-MOST_LINES = 13_383
+MOST_LINES = 13_385
 """Lines of the modules of the core. Lower it with every change that removes some.
 
-1,292 of them are for the seam of access: views, guarded tiles, virtual services, hooks, rates.
+1,294 of them are for the seam of access: views, guarded tiles, virtual services, hooks, rates.
 584 are for that of dimensions: names and values in requests, opening, refreshing, changes."""
 
 # library: the modules (or packages) of the core that may know it

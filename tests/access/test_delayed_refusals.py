@@ -141,6 +141,13 @@ def test_refusals_of_credentials_wait(installed: Installed) -> None:
     assert ask("/nothing/here", HTTP_X_API_KEY=wrong) == (401, 1)
     # What a front server asks for its clients.
     assert ask("/auth/check", HTTP_X_ORIGINAL_URI=TILE.format(wrong)) == (401, 1)
+    # Without an address, the check is of the headers.
+    assert ask("/auth/check", HTTP_X_ORIGINAL_URI=PLAIN, HTTP_X_API_KEY=wrong) == (401, 1)
+    # Where no credential helps, and at any path of the service that checks them.
+    assert ask("/auth/nothing", HTTP_X_API_KEY=wrong) == (404, 1)
+    assert ask("/auth/check", HTTP_X_API_KEY=wrong) == (404, 1)
+    assert ask("/auth/sign", method="POST", HTTP_X_API_KEY=wrong)[1] == 1
+    assert ask(f"/auth/~{wrong}/check") == (404, 1)
     # An address that is blocked.
     there = {"HTTP_X_FORWARDED_FOR": "192.0.2.7"}
     found = {ask(TILE.format(new_key(new_id())), **there) for _ in range(40)}
@@ -159,7 +166,20 @@ def test_nobody_else_waits(installed: Installed) -> None:
     assert ask(f"{PLAIN}?apikey={wrong}&key=other") == (400, 0)
     assert ask("/auth/check", HTTP_X_ORIGINAL_URI=TILE.format(installed.key)) == (200, 0)
     assert ask("/auth/check", HTTP_X_ORIGINAL_URI=PLAIN) == (200, 0)
+    # What a client shows besides has no effect.
+    for _ in range(2):
+        headers = {"HTTP_AUTHORIZATION": basic("a:b")}
+        uri = TILE.format(installed.key)
+        assert ask("/auth/check", HTTP_X_ORIGINAL_URI=uri, **headers) == (200, 0)
     assert ask("/tms/1.0.0/NOTHING/4/9/6.jpg") == (404, 0)
+
+
+def test_transports_need_not_know_of_delays(installed: Installed) -> None:
+    environ = {"REMOTE_ADDR": FRONT, CLIENT: object()}
+    answer = Client(installed.application).get(
+        TILE.format(new_key(new_id())), environ_overrides=environ
+    )
+    assert answer.status_code == 401
 
 
 @pytest.mark.live
@@ -208,8 +228,7 @@ def test_a_flood_waits_and_tiles_do_not(tmp_path: Path) -> None:
         ]
         for thread in threads:
             thread.start()
-        while sum(map(len, found)) < 450:
-            time.sleep(0.01)
+        wait_until(lambda: sum(map(len, found)) >= 450)
         before, begun = sum(map(len, found)), time.monotonic()
         for _ in range(100):
             assert get(steady, key) == 200

@@ -21,7 +21,8 @@ from mastaba.errors import MastabaError
 from mastaba_access.explanation import explain, explained, matrix, principal_named
 from mastaba_access.gate import RulesGate
 from mastaba_access.rules.who import Visit
-from mastaba_access.views import ViewMaker, layers_of
+from mastaba_access.shown import layers_of
+from mastaba_access.views import ViewMaker
 
 
 def compare(seed: int, triples: int, folder: Path) -> None:

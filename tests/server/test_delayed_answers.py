@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import socket
+import struct
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 import pytest
@@ -13,7 +14,7 @@ from tests.support import transport
 
 from mastaba_server.messages import CLIENT
 from mastaba_server.processes.handover import Handover
-from mastaba_server.transport import delays
+from mastaba_server.transport import delays, loop
 from mastaba_server.transport.connection import Connection
 from mastaba_server.transport.fastcgi.connection import FastCGIConnection
 from mastaba_server.transport.http import HTTPConnection
@@ -26,6 +27,8 @@ class Speech(Protocol):
     """How a client asks, and what it reads."""
 
     kind: type[Connection]
+    closes: bool
+    """Whether an HTTP answer must announce the end of the connection."""
 
     def request(self, path: str) -> bytes: ...
     def status(self, client: Any) -> str: ...
@@ -33,6 +36,7 @@ class Speech(Protocol):
 
 class FastCGI:
     kind = FastCGIConnection
+    closes = False
 
     def request(self, path: str) -> bytes:
         return transport.request({"PATH_INFO": path})
@@ -44,6 +48,7 @@ class FastCGI:
 
 class HTTP:
     kind = HTTPConnection
+    closes = False
 
     def request(self, path: str) -> bytes:
         return b"GET %s HTTP/1.1\r\nHost: x\r\n\r\n" % path.encode()
@@ -56,10 +61,8 @@ class HTTP:
             assert data, head
             head += data
         assert [client.socket.recv(1) for _ in range(2)] == [b"o", b"k"]
-        assert (b"Connection: close" in head) == (self.closes)
+        assert (b"Connection: close" in head) == self.closes
         return head.split(b"\r\n")[0].removeprefix(b"HTTP/1.1 ").decode()
-
-    closes = False
 
 
 @pytest.fixture(params=[FastCGI, HTTP])
@@ -72,12 +75,23 @@ def long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delays, "_LONGEST", LONG)
 
 
+def wait_until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + transport.PATIENCE
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.001)
+
+
 class Application:
-    """Lets the answers to /late wait, those to /soon a moment; counts its requests."""
+    """Lets the answers to /late wait, those to /soon a moment; counts its requests.
+
+    Those to /slow take a thread until ``finish`` is set.
+    """
 
     def __init__(self, *, in_pieces: bool = False) -> None:
         self.asked: list[str] = []
         self.arrived = threading.Semaphore(0)
+        self.finish = threading.Event()
         self._in_pieces = in_pieces
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
@@ -87,6 +101,8 @@ class Application:
             environ[CLIENT].delay(LONG if path == "/late" else 0.1)
         start_response("401 Unauthorized", [("Content-Length", "2")])
         self.arrived.release()
+        if path == "/slow":
+            assert self.finish.wait(transport.PATIENCE)
         return self._pieces() if self._in_pieces else [b"ok"]
 
     @staticmethod
@@ -118,7 +134,7 @@ def test_answers_that_wait_take_no_thread_and_leave_at_a_stop(
     late = [served.connect() for _ in range(20)]
     for client in late:
         client.send(speech.request("/late"))
-        assert application.arrived.acquire(timeout=120)
+        assert application.arrived.acquire(timeout=transport.PATIENCE)
     other = served.connect()
     for _ in range(20):
         other.send(speech.request("/"))
@@ -127,7 +143,7 @@ def test_answers_that_wait_take_no_thread_and_leave_at_a_stop(
         client.socket.setblocking(False)
         with pytest.raises(BlockingIOError):
             client.socket.recv(1)
-        client.socket.settimeout(120)
+        client.socket.settimeout(transport.PATIENCE)
     served.stop()
     assert {speech.status(client) for client in late} == {"401 Unauthorized"}
     served.join()
@@ -140,15 +156,110 @@ def test_nothing_is_read_behind_an_answer_that_waits(serve: Any) -> None:
     served = serve(application, protocol=HTTPConnection)
     client, other = served.connect(), served.connect()
     client.send(http.request("/late") + http.request("/behind"))
-    assert application.arrived.acquire(timeout=120)
+    assert application.arrived.acquire(timeout=transport.PATIENCE)
     client.send(http.request("/further"))
     other.send(http.request("/"))
     assert http.status(other) == "401 Unauthorized"
     assert application.asked == ["/late", "/"]
+    assert served.server._delays.due(at_once=True)
     client.socket.shutdown(socket.SHUT_WR)
-    # Whoever can send no more waits no longer: a client that has gone must not keep a place.
     assert [http.status(client) for _ in range(3)] == ["401 Unauthorized"] * 3
     assert application.asked == ["/late", "/", "/behind", "/further"]
+
+
+@pytest.mark.parametrize("family", [socket.AF_UNIX, socket.AF_INET])
+def test_a_client_that_has_sent_its_end_waits_as_well(serve: Any, speech: Any, family: int) -> None:
+    application = Application()
+    served = serve(application, protocol=speech.kind, family=family)
+    client = served.connect()
+    begun = time.monotonic()
+    client.send(speech.request("/soon"))
+    client.socket.shutdown(socket.SHUT_WR)
+    assert speech.status(client) == "401 Unauthorized"
+    assert time.monotonic() - begun >= 0.1
+    assert client.is_closed()
+
+
+@pytest.mark.usefixtures("long")
+def test_a_client_that_is_lost_leaves_its_place(serve: Any, speech: Any) -> None:
+    application = Application()
+    served = serve(application, protocol=speech.kind, family=socket.AF_INET)
+    client = served.connect()
+    client.send(speech.request("/late"))
+    wait_until(lambda: len(served.server._delays.waiting) == 1)
+    client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    client.close()
+    wait_until(lambda: not served.server._delays.waiting)
+
+
+def test_answers_do_not_wait_for_what_is_behind_another_one(serve: Any, speech: Any) -> None:
+    application = Application()
+    served = serve(application, protocol=speech.kind, threads=4)
+    first, others = served.connect(), [served.connect() for _ in range(5)]
+    first.send(speech.request("/soon") + speech.request("/slow"))
+    assert application.arrived.acquire(timeout=transport.PATIENCE)
+    for client in others:
+        client.send(speech.request("/soon"))
+    assert speech.status(first) == "401 Unauthorized"
+    assert [speech.status(client) for client in others] == ["401 Unauthorized"] * 5
+    assert "/slow" in application.asked
+    application.finish.set()
+    assert speech.status(first) == "401 Unauthorized"
+
+
+@pytest.mark.usefixtures("long")
+def test_at_a_stop_answers_do_not_wait_for_what_is_behind_another_one(
+    serve: Any, speech: Any
+) -> None:
+    application = Application()
+    served = serve(application, protocol=speech.kind, threads=2)
+    first, others = served.connect(), [served.connect() for _ in range(20)]
+    first.send(speech.request("/late") + speech.request("/slow"))
+    assert application.arrived.acquire(timeout=transport.PATIENCE)
+    for client in others:
+        client.send(speech.request("/late"))
+    wait_until(lambda: len(served.server._delays.waiting) == 21)
+    served.stop()
+    assert speech.status(first) == "401 Unauthorized"
+    assert [speech.status(client) for client in others] == ["401 Unauthorized"] * 20
+    application.finish.set()
+    speech.closes = True
+    assert speech.status(first) == "401 Unauthorized"
+
+
+def test_an_answer_leaves_whichever_thread_is_busy(
+    serve: Any, speech: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if the only other one has waited for events since before it was held back."""
+    monkeypatch.setattr(loop, "_GLANCE", LONG)
+    application = Application()
+    served = serve(application, protocol=speech.kind, threads=2)
+    client, busy = served.connect(), served.connect()
+    for _ in range(8):
+        application.finish.clear()
+        client.send(speech.request("/soon"))
+        wait_until(lambda: len(served.server._delays.waiting) == 1)
+        busy.send(speech.request("/slow"))
+        assert speech.status(client) == "401 Unauthorized"
+        application.finish.set()
+        assert speech.status(busy) == "401 Unauthorized"
+
+
+@pytest.mark.usefixtures("long")
+def test_a_client_whose_answer_has_waited_may_ask_again_at_a_stop(serve: Any, speech: Any) -> None:
+    """The answer was written before, and has not said that the connection ends."""
+    served = serve(application := Application(), protocol=speech.kind, linger=transport.PATIENCE)
+    client = served.connect()
+    client.send(speech.request("/late"))
+    assert application.arrived.acquire(timeout=transport.PATIENCE)
+    wait_until(lambda: len(served.server._delays.waiting) == 1)
+    served.stop()
+    assert speech.status(client) == "401 Unauthorized"
+    client.send(speech.request("/"))
+    speech.closes = True
+    assert speech.status(client) == "401 Unauthorized"
+    assert client.is_closed()
+    served.join()
 
 
 @pytest.mark.usefixtures("long")
@@ -161,7 +272,7 @@ def test_no_more_than_a_number_wait(
     late = [served.connect() for _ in range(2)]
     for client in late:
         client.send(speech.request("/late"))
-        assert application.arrived.acquire(timeout=120)
+        assert application.arrived.acquire(timeout=transport.PATIENCE)
     further = served.connect()
     further.send(speech.request("/late"))
     if speech.kind is HTTPConnection:
@@ -176,12 +287,10 @@ def test_no_more_than_a_number_wait(
         assert speech.status(further) == "401 Unauthorized"
     # A client that hangs up leaves its place.
     late[0].close()
-    while len(served.server._delays.waiting) == 2:
-        time.sleep(0.001)
+    wait_until(lambda: len(served.server._delays.waiting) == 1)
     next_one = served.connect()
     next_one.send(speech.request("/late"))
-    while len(served.server._delays.waiting) < 2:
-        time.sleep(0.001)
+    wait_until(lambda: len(served.server._delays.waiting) == 2)
     served.stop()
     assert {speech.status(client) for client in (late[1], next_one)} == {"401 Unauthorized"}
 
@@ -192,7 +301,7 @@ def test_answers_leave_when_the_process_retires(serve: Any, speech: Any) -> None
     served = serve(application, protocol=speech.kind, handover=handover)
     client = served.connect()
     client.send(speech.request("/late"))
-    assert application.arrived.acquire(timeout=120)
+    assert application.arrived.acquire(timeout=transport.PATIENCE)
     served.server.retire()
     assert speech.status(client) == "401 Unauthorized"
     served.join()
@@ -205,19 +314,36 @@ def test_answers_leave_when_the_process_retires(serve: Any, speech: Any) -> None
 
 def test_answers_leave_in_the_order_in_which_they_came(serve: Any) -> None:
     """So that the first one is always due first, however long the others should wait."""
-    found = delays.DelayedAnswers()
+    found = delays.DelayedAnswers(lambda: None, 1000)
     pairs = [socket.socketpair() for _ in range(3)]
     owner: Any = serve(Application()).server
     connections = [FastCGIConnection(theirs, owner) for _, theirs in pairs]
     for connection, seconds in zip(connections, (0.05, 0.0, 0.02), strict=True):
         assert found.add(connection, seconds)
         assert connection.is_delayed
-    assert found.due(all_of_them=False) == []
+    assert found.due(at_once=False) is None
     leaving: list[Connection] = []
+    end = time.monotonic() + transport.PATIENCE
     while len(leaving) < 3:
-        leaving += found.due(all_of_them=False)
+        assert time.monotonic() < end
+        if (due := found.due(at_once=False)) is not None:
+            leaving.append(due)
+    found.close()
     assert leaving == connections
     assert not any(one.is_delayed for one in connections)
+    for ours, theirs in pairs:
+        ours.close()
+        theirs.close()
+
+
+def test_most_connections_do_not_wait(serve: Any) -> None:
+    """With a low limit of file descriptors: others must find a connection that can be closed."""
+    owner: Any = serve(Application()).server
+    found = delays.DelayedAnswers(lambda: None, 8)
+    pairs = [socket.socketpair() for _ in range(3)]
+    connections = [FastCGIConnection(theirs, owner) for _, theirs in pairs]
+    assert [found.add(connection, 1.0) for connection in connections] == [True, True, False]
+    found.close()
     for ours, theirs in pairs:
         ours.close()
         theirs.close()

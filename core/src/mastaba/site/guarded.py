@@ -27,7 +27,7 @@ from mastaba_server.access.caching import secure
 from mastaba_server.access.door import IN_PATH, VISIT, Visit
 from mastaba_server.access.gate import Meter, Spending
 from mastaba_server.access.principal import GRANT, Grant
-from mastaba_server.access.refusals import refusal_headers
+from mastaba_server.access.refusals import let_wait, refusal_headers
 from mastaba_server.web.cors import CrossOrigin
 from mastaba_server.web.request import Request
 from mastaba_server.web.response import ADDRESSES, DOCUMENT, Headers, Response, plain_error
@@ -136,6 +136,8 @@ class ViewApplication(SiteApplication):
             return super()._answer(environ)
         path = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
         service, below = self._routes.find(utf8(path).removesuffix("/"))
+        if service is None or IN_PATH in environ or not service.sees_refusals:
+            let_wait(error, environ)
         if service is None:
             if error is None:
                 return super()._answer(environ)

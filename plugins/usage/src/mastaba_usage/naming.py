@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Mapping
+from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import parse_qsl
 
@@ -19,6 +20,9 @@ _LAYERS: Final = (
 """Parameters that name layers, in lower case."""
 _LEVEL: Final = "tilematrix"
 _MOST_LAYERS: Final = 64
+"""Further names in a parameter do not count. Each may be looked up in many tables."""
+_MOST_PARTS: Final = 16
+"""Of a path: a layer is not further behind."""
 _LONGEST_QUERY: Final = 8192
 _OF_VARIANT: Final = re.compile("[;~]")
 """What begins the value or the version in ``ORTHO;time=1950`` and ``ORTHO~7``."""
@@ -66,13 +70,13 @@ def named(path: str, query: str, known: Known) -> tuple[list[str], str]:
     names = {name.lower(): value for name, value in parse_qsl(query)} if query else {}
     for name in _LAYERS:
         if names.get(name):
-            listed = dict.fromkeys(names[name].split(","))
+            listed = islice(dict.fromkeys(names[name].split(",")), _MOST_LAYERS)
             found = dict.fromkeys(known.layer_of(one) or UNKNOWN for one in listed)
             level = "" if UNKNOWN in found else names.get(_LEVEL, "")
-            return list(found)[:_MOST_LAYERS], level
+            return list(found), level
     parts = path.encode("latin-1", "replace").decode(errors="replace").split("/")
     name, _, extension = parts[-1].rpartition(".")
-    for part in (*parts, name if extension in _DOCUMENTS else ""):
+    for part in (*parts[:_MOST_PARTS], name if extension in _DOCUMENTS else ""):
         if layer := known.layer_of(part):
             return [layer], ""
     return [], ""

@@ -10,7 +10,6 @@ from urllib.parse import quote
 
 from mastaba_server.access.gate import Gate
 from mastaba_server.access.principal import GRANT, PEER, Form, Grant, Shown
-from mastaba_server.access.refusals import let_wait
 from mastaba_server.errors import AccessError
 from mastaba_server.web.credentials import (
     Addresses,
@@ -179,7 +178,6 @@ class Door:
         except AccessError as error:
             # Its frames know the environment: a cycle, which only the garbage collector would end.
             environ[GRANT] = error.with_traceback(None)
-            let_wait(error, environ)
         except Exception as error:  # noqa: BLE001 - reported by the addressed service
             environ[GRANT] = error
         environ[VISIT] = visit

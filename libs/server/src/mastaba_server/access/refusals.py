@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from mastaba_server.access.gate import Gate
-from mastaba_server.messages import CLIENT, Client, Headers
+from mastaba_server.messages import CLIENT, Headers
 
 
 def shown_challenges(challenges: Iterable[str], headers: Mapping[str, Any]) -> tuple[str, ...]:
@@ -45,9 +45,10 @@ def refusal_headers(
     return found + list(getattr(error, "headers", ()))
 
 
-def let_wait(error: Exception, environ: Mapping[str, Any]) -> None:
+def let_wait(error: Exception | None, environ: Mapping[str, Any]) -> None:
     """Let the answer to a refused request wait, if the error says so and the transport can."""
     seconds: float = getattr(error, "delay", 0.0)
-    client: Client | None = environ.get(CLIENT)
-    if seconds > 0 and client is not None:
-        client.delay(seconds)
+    # Transports of others may know nothing of it.
+    delay = getattr(environ.get(CLIENT), "delay", None)
+    if seconds > 0 and delay is not None:
+        delay(seconds)

@@ -129,6 +129,7 @@ class Connection(ABC):
         owned: held by the thread that runs the connection.
         again: set when an event arrives while another thread runs the connection.
         hangup: the end of the input was announced and must still be read.
+        is_lost: nothing can be sent either.
         registered: the events for which the server has registered the connection.
         answered: it has answered at least one request.
         output: data that does not fit into the socket.
@@ -146,6 +147,7 @@ class Connection(ABC):
         self.owned = threading.Lock()
         self.again = False
         self.hangup = False
+        self.is_lost = False
         self.registered = 0
         self.open = True
         self.answered = False
@@ -187,8 +189,10 @@ class Connection(ABC):
         """Do all that can be done now. Connection errors close it and do not propagate."""
         try:
             if self.output:
-                # A client that has sent its end may still read.
-                if self.is_delayed and not self.hangup:
+                if self.is_delayed:
+                    # A client that has sent its end may still read.
+                    if self.is_lost:
+                        self.close()
                     return
                 self._flush()
             reading = self.owner.reading
@@ -304,8 +308,10 @@ class Connection(ABC):
         """
         poll = select.poll()
         poll.register(self.descriptor, select.POLLRDHUP)
-        if poll.poll(0):
+        for _, events in poll.poll(0):
             self.hangup = True
+            if events & (select.POLLHUP | select.POLLERR):
+                self.is_lost = True
 
     def _is_kept(self, buffers: Pieces) -> bool:
         """Keep the beginning of an answer that waits; return whether it does."""

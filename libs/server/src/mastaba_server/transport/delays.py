@@ -11,12 +11,12 @@ from mastaba_server.transport.connection import Connection
 
 _MOST: Final = 256
 """Answers that wait at a time: a front server has as many more connections to each process."""
+_PART: Final = 4
+"""No more than one in so many of the connections that a process may have."""
 _LONGEST: Final = 1.0
 """Seconds."""
-_MOST_AT_ONCE: Final = 8
-"""Answers sent before the process looks for requests again."""
-
-_Events = list[tuple[int, int]]
+_AGAIN: Final = 0.01
+"""Seconds after which another thread is woken if an answer that is due is still there."""
 
 
 class DelayedAnswers:
@@ -25,55 +25,74 @@ class DelayedAnswers:
     A connection that waits takes no thread, and the memory of an idle one and of its answer. An
     answer is never due before an earlier one: then it waits longer than it must.
 
+    Args:
+        wake: called while answers are due, until `due` has returned them; must not wait.
+        most_connections: that the process may have.
+
     Attributes:
         waiting: when they are due (monotonic clock). Empty most of the time.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, wake: Callable[[], None], most_connections: int) -> None:
         self.waiting: dict[Connection, float] = {}
+        self._wake = wake
+        self._most = min(_MOST, most_connections // _PART)
         self._latest = 0.0
-        self._lock = threading.Lock()
-        self._watch = threading.Lock()
+        self._changed = threading.Condition()
+        self._watch: threading.Thread | None = None
+        self._is_closed = False
 
     def add(self, connection: Connection, seconds: float) -> bool:
         """Let the next answer of a connection wait; return False if too many do."""
-        with self._lock:
+        with self._changed:
             self.waiting.pop(connection, None)
-            if len(self.waiting) >= _MOST:
+            if len(self.waiting) >= self._most:
                 return False
+            if self._watch is None:
+                watch = threading.Thread(target=self._wake_in_time, name="delays", daemon=True)
+                watch.start()
+                self._watch = watch
             self._latest = max(self._latest, monotonic() + min(seconds, _LONGEST))
             self.waiting[connection] = self._latest
             connection.is_delayed = True
+            if len(self.waiting) == 1:
+                self._changed.notify()
         return True
 
     def discard(self, connection: Connection) -> None:
         """Forget a connection, which is closed."""
-        with self._lock:
+        with self._changed:
             self.waiting.pop(connection, None)
 
-    def due(self, *, all_of_them: bool) -> list[Connection]:
-        """Return connections whose answers wait no longer: some of those that are due, or all."""
-        with self._lock:
-            now = monotonic()
-            found: list[Connection] = []
-            for connection, moment in self.waiting.items():
-                if not all_of_them and (moment > now or len(found) == _MOST_AT_ONCE):
-                    break
-                found.append(connection)
-            for connection in found:
-                del self.waiting[connection]
-                connection.is_delayed = False
-        return found
+    def due(self, *, at_once: bool) -> Connection | None:
+        """Return a connection whose answer waits no longer; None if all still wait.
 
-    def poll(self, poll: Callable[[float, int], _Events], seconds: float, most: int) -> _Events:
-        """Call ``epoll.poll``. One of the threads that do so returns when an answer is due."""
-        if not self._watch.acquire(blocking=False):
-            return poll(seconds, most)
-        try:
-            with self._lock:
+        Only one: a further request on it may take long, and the others must not wait for that.
+
+        Args:
+            at_once: answers are due now, however long they should wait.
+        """
+        with self._changed:
+            connection, moment = next(iter(self.waiting.items()), (None, 0.0))
+            if connection is None or not (at_once or moment <= monotonic()):
+                return None
+            del self.waiting[connection]
+            connection.is_delayed = False
+            return connection
+
+    def close(self) -> None:
+        """Wake no thread any more."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify()
+
+    def _wake_in_time(self) -> None:
+        # All threads of the server may wait for events since before there were answers to send.
+        with self._changed:
+            while not self._is_closed:
                 first = next(iter(self.waiting.values()), None)
-            if first is not None:
-                seconds = min(seconds, max(0.0, first - monotonic()))
-            return poll(seconds, most)
-        finally:
-            self._watch.release()
+                seconds = None if first is None else first - monotonic()
+                if seconds is not None and seconds <= 0:
+                    self._wake()
+                    seconds = _AGAIN
+                self._changed.wait(seconds)

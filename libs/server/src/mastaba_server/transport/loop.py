@@ -28,6 +28,7 @@ if sys.platform != "linux":
     raise ImportError("mastaba-server needs Linux: it waits for connections with epoll")
 
 from mastaba_server import waiting
+from mastaba_server.descriptors import DESCRIPTORS
 from mastaba_server.processes.balance import Balance
 from mastaba_server.processes.control import WorkerLink
 from mastaba_server.processes.handover import Gate, Handover
@@ -139,7 +140,6 @@ class Server:
         # Connections with a deadline.
         self._watched: set[Connection] = set()
         self._next_sweep = 0.0
-        self._delays = DelayedAnswers()
         self._lock = threading.Lock()
         self._here = threading.local()
         self._still_serving = 1
@@ -154,8 +154,14 @@ class Server:
         self._end = os.eventfd(0)
         self._epoll = select.epoll()
         self._epoll.register(self._end, select.EPOLLIN)
+        # Each write to it wakes one thread.
+        self._bell = os.eventfd(0)
+        self._epoll.register(self._bell, select.EPOLLIN | select.EPOLLET)
         self._acceptor = Acceptor(
             sock, self._epoll, self._connections, self._relieve, handover, balance
+        )
+        self._delays = DelayedAnswers(
+            lambda: os.eventfd_write(self._bell, 1), DESCRIPTORS.most_connections
         )
 
     @property
@@ -214,9 +220,11 @@ class Server:
 
     def close(self) -> None:
         """Close the descriptors after ``serve``, unless an abandoned thread may use them."""
+        self._delays.close()
         if not self._abandoned:
             self._epoll.close()
             os.close(self._end)
+            os.close(self._bell)
 
     @contextmanager
     def aside(self, connection: Connection) -> Iterator[None]:
@@ -308,13 +316,13 @@ class Server:
                 self._sweep()
             try:
                 if delayed:
-                    for connection in self._delays.due(all_of_them=self.draining):
+                    connection = self._delays.due(at_once=self.draining)
+                    if connection is not None:
                         self._serve(connection)
+                        timeout = 0.0  # further ones may be due
                 if not events_left:
                     # Shared: if this thread steps aside, others take what is left.
-                    events_left.extend(
-                        self._delays.poll(poll, timeout, batch) if delayed else poll(timeout, batch)
-                    )
+                    events_left.extend(poll(timeout, batch))
                     if not events_left and acceptor.accepting:
                         self._welcome(acceptor.take())
                 while events_left:
@@ -369,7 +377,8 @@ class Server:
         while connection.again and connection.owned.acquire(blocking=False):
             try:
                 connection.again = False
-                stopping = self.draining
+                # An answer that waited, or is being sent, has not announced the end.
+                stopping = self.draining and not connection.output
                 connection.run()
                 self._settle(connection, stopping)
             finally:

@@ -125,6 +125,18 @@ class AuthService(Service):
             RequestError: the request is invalid.
         """
         path = request.path
+        is_check = path == "/check" or path.startswith("/check/")
+        target = self._checked(request) if is_check else None
+        if target is not None:
+            request.name_operation("check")
+            try:
+                return self._check(target, request)
+            except (AccessError, OverloadedError) as error:
+                return self._refusal(error, request)
+        refused = request.environ.get(GRANT)
+        if isinstance(refused, Exception):
+            # Whatever is answered: nothing here is for those who guess.
+            let_wait(refused, request.environ)
         if path == "/session" and request.method == "GET":
             request.name_operation("session")
             return self._session(request)
@@ -133,14 +145,6 @@ class AuthService(Service):
             return self._sign(request)
         if path in ("/session", "/sign"):
             raise MethodNotAllowedError("the method is not allowed here")
-        if path == "/check" or path.startswith("/check/"):
-            target = self._checked(request)
-            if target is not None:
-                request.name_operation("check")
-                try:
-                    return self._check(target, request)
-                except (AccessError, OverloadedError) as error:
-                    return self._refusal(error, request)
         raise UnknownPathError("there is nothing at this path")
 
     def error_response(self, error: Exception, request: Request) -> Response:
