@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import random
 import resource
+import sys
 import tracemalloc
+from types import FrameType
 from typing import Any
 
 import pytest
 from tests.elevation.conftest import Open, post
 from werkzeug.test import Client
 
+from mastaba.errors import InvalidParameterError
 from mastaba_elevation.errors import TooMuchError
 from mastaba_elevation.facades.locations import locations_of
 from mastaba_elevation.web.parameters import Parameters
@@ -160,6 +163,61 @@ def test_well_known_text_has_the_limits_of_geojson() -> None:
     assert len(read_wkt(f"MULTIPOINT({points})").x) == 20_001
     with pytest.raises(TooMuchError, match="100000 points"):
         read_wkt("MULTIPOINT(" + ",".join(["(1 2)"] * 100_001) + ")")
+    with pytest.raises(TooMuchError, match="100000 points"):
+        read_wkt("MULTIPOINT(" + ",".join(["1 2"] * 100_001) + ")")
+
+
+def _calls_of(text: str) -> int:
+    """Return how many functions are called to read a text."""
+    found = 0
+
+    def count(_frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal found
+        found += event.endswith("call")
+
+    sys.setprofile(count)
+    try:
+        read_wkt(text)
+    finally:
+        sys.setprofile(None)
+    return found
+
+
+def test_brackets_around_points_cost_nothing() -> None:
+    plain = "MULTIPOINT(" + ",".join(["1 2"] * 1000) + ")"
+    bracketed = "MULTIPOINT(" + ",".join(["(1 2)"] * 1000) + ")"
+    assert _calls_of(bracketed) < _calls_of(plain) + 100
+
+
+@pytest.mark.parametrize("text", ["((1 2),(3 4))", " ( ( 1 2 ) , (3 4) ) ", "(1 2,3 4)"])
+def test_points_may_have_brackets(text: str) -> None:
+    found = read_wkt(f"MULTIPOINT{text}")
+    assert (found.x.tolist(), found.y.tolist()) == ([1.0, 3.0], [2.0, 4.0])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "((1 2)(3 4))",
+        "((1 2),3 4)",
+        "(1 2,(3 4))",
+        "((1 2) 3,(4 5))",
+        "((1 2),())",
+        "(())",
+        "((1 2),,(3 4))",
+        "((1 2),(,3 4))",
+        "((1 2),(3 4 5))",
+        "(((1 2)))",
+        "((1 2)",
+        "((1 2)))",
+        "((1 2),)",
+        "((1 2)),(3 4)",
+        "((1 2)) 3",
+    ],
+)
+def test_misplaced_brackets_around_points_are_refused(text: str) -> None:
+    with pytest.raises(InvalidParameterError, match="not valid well-known text"):
+        read_wkt(f"MULTIPOINT{text}")
 
 
 def test_a_polyline_contains_the_character_between_locations() -> None:

@@ -310,14 +310,49 @@ def test_documents_that_a_collection_without_default_value_links_to(
         f"{collection}/{one}" for one in ("schema", "coverage/domainset", "coverage/rangetype")
     }
     assert named <= addresses
-    for address in (*sorted(named), f"{collection}/coverage/parts"):
+    for address in sorted(named):
         answer = client.get(address)
         assert answer.status_code == 200, answer.text
+        assert client.get(f"{address}?subset=Lat(46:47)").status_code == 200
         own = client.get(f"{address}?datetime=1950")
         assert own.headers["OGCAPI-datetime"].startswith("1950")
         assert client.get(f"{address}?datetime=1066").status_code == 404
-    # A file has values of one of them.
+    # A file has values of one of them, and so have its parts.
+    parts = f"{collection}/coverage/parts"
+    assert parts not in addresses
+    for form in ("json", "txt"):
+        answer = client.get(f"{parts}?f={form}")
+        assert answer.status_code == 400
+        assert "needs a value of time" in answer.text
+        assert client.get(f"{parts}?f={form}&datetime=1950").status_code == 200
     assert client.get(f"{collection}/coverage").status_code == 400
+
+
+@pytest.mark.parametrize("document", ["schema", "coverage/domainset", "coverage/rangetype"])
+def test_documents_of_a_coverage_with_a_part_of_the_values(
+    tmp_path: Path, open_client: OpenClient, document: str
+) -> None:
+    client = open_client(
+        series_installation(
+            tmp_path,
+            [{"time": "1950", "elevation": "0"}, {"time": "1975", "elevation": "10"}],
+            dimensions=(
+                {"name": "time", "default": "none"},
+                {"name": "elevation", "default": "none"},
+            ),
+            services=("ogcapi",),
+            services_overrides={"ogcapi": {"coverages": True}},
+            coverages=True,
+        )
+    )
+    address = f"/ogcapi/collections/ORTHO/{document}"
+    assert client.get(address).status_code == 200
+    both = client.get(f"{address}?datetime=1950&subset=elevation(0)")
+    assert both.status_code == 200, both.text
+    for query in ("datetime=1950", "subset=elevation(0)", "subset=Time(%221950%22)"):
+        answer = client.get(f"{address}?{query}")
+        assert answer.status_code == 400, query
+        assert "needs a value of" in answer.text
 
 
 def test_many_values_are_listed_in_pages(

@@ -12,6 +12,7 @@ import pytest
 from tests.tiny import tiny_installation
 from werkzeug.test import Client, TestResponse
 
+from mastaba.errors import InvalidParameterError
 from mastaba.model.bbox import WORLD, BoundingBox
 from mastaba.model.crs import CRS, WGS84
 from mastaba_conformance.tiny_installation import tiny_integer_tile
@@ -440,3 +441,10 @@ def test_box_in_a_projected_crs_across_the_antimeridian_or_a_pole() -> None:
     assert across.width < 3
     around = area_of(BoundingBox(-1e6, -1e6, 1e6, 1e6), arctic, WGS84, "bbox")
     assert (around.box.xmin, around.box.xmax, around.box.ymax) == (-180.0, 180.0, 90.0)
+
+
+@pytest.mark.parametrize("size", [1e-5, 1e-2])
+def test_box_at_a_pole_without_longitudes_is_refused(size: float) -> None:
+    polar = CRS.from_code("EPSG:3571")
+    with pytest.raises(InvalidParameterError, match="no extent"):
+        area_of(BoundingBox(0.0, 0.0, size, size), polar, WGS84, "bbox")

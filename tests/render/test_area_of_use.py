@@ -502,6 +502,58 @@ def test_box_with_a_pole_on_its_border(bbox: BoundingBox, west: float, east: flo
     assert (written.xmin, written.xmax, written.ymax) == pytest.approx((west, east, 90.0))
 
 
+QUADRANTS = {
+    # West and east of the quadrants (x, y) = (+, +), (-, +), (-, -) and (+, -).
+    "EPSG:3413": [(45.0, 135.0), (135.0, -135.0), (-135.0, -45.0), (-45.0, 45.0)],
+    "EPSG:3571": [(-90.0, 0.0), (0.0, 90.0), (90.0, 180.0), (-180.0, -90.0)],
+    "EPSG:3031": [(0.0, 90.0), (-90.0, 0.0), (-180.0, -90.0), (90.0, 180.0)],
+}
+
+
+@pytest.mark.parametrize("target", ["EPSG:4326", "EPSG:3857"])
+@pytest.mark.parametrize("quadrant", range(4))
+@pytest.mark.parametrize("code", QUADRANTS)
+def test_box_with_a_pole_in_a_corner(code: str, quadrant: int, target: str) -> None:
+    x, y = [(0.0, 0.0), (-1e6, 0.0), (-1e6, -1e6), (0.0, -1e6)][quadrant]
+    box = BoundingBox(x, y, x + 1e6, y + 1e6)
+    found = box_on_ground(box, CRS.from_code(code), CRS.from_code(target))
+    assert found is not None
+    edges, _ = transform("EPSG:4326", target, np.array(QUADRANTS[code][quadrant]), np.zeros(2))
+    written = found.written
+    assert (written.xmin, written.xmax) == pytest.approx(tuple(edges), abs=1e-6)
+    assert (found.seam is None) == (written.xmin < written.xmax)
+    if target == "EPSG:4326":
+        pole = -90.0 if code == "EPSG:3031" else 90.0
+        assert pole in (written.ymin, written.ymax)
+
+
+def test_box_with_a_pole_in_a_corner_that_has_a_false_easting() -> None:
+    box = BoundingBox(2e6, 2e6, 3e6, 3e6)
+    found = box_on_ground(box, CRS.from_code("EPSG:5041"), CRS.from_code("EPSG:4326"))
+    assert found is not None
+    assert (found.box.xmin, found.box.xmax, found.box.ymax) == pytest.approx((90.0, 180.0, 90.0))
+
+
+def test_box_with_a_pole_in_a_corner_in_another_polar_crs() -> None:
+    box, other = BoundingBox(0.0, 0.0, 1e6, 1e6), CRS.from_code("EPSG:3995")
+    found = box_on_ground(box, ARCTIC, other)
+    assert found is not None
+    assert found.box == ARCTIC.transform_bbox(box, other)
+
+
+@pytest.mark.parametrize("size", [1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0])
+@pytest.mark.parametrize("code", QUADRANTS)
+def test_tiny_box_at_a_pole(code: str, size: float) -> None:
+    box = BoundingBox(0.0, 0.0, size, size)
+    found = box_on_ground(box, CRS.from_code(code), CRS.from_code("CRS:84"))
+    assert found is not None
+    pole = -90.0 if code == "EPSG:3031" else 90.0
+    assert pole in (found.box.ymin, found.box.ymax)
+    if size >= 0.1:
+        edges = QUADRANTS[code][0]
+        assert (found.box.xmin, found.box.xmax) == pytest.approx(edges, abs=0.01)
+
+
 @pytest.mark.parametrize(("code", "half"), [("EPSG:3408", 9036842.76), ("EPSG:3571", 1e7)])
 def test_box_around_a_pole_with_corners_outside_the_globe(code: str, half: float) -> None:
     box = BoundingBox(-half, -half, half, half)

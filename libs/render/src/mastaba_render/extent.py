@@ -183,7 +183,7 @@ def transformed_box(bbox: BoundingBox, source: CRS, target: CRS) -> BoundingBox 
         None if the box cannot be transformed, or does not meet the area of use.
     """
     poles = () if source == target else poles_in(bbox, source)
-    if any(not _is_point(latitude, target.code) for latitude in poles):
+    if any(not is_point(latitude, target.code) for latitude in poles):
         # The edges of the box do not come near the pole, which is an edge of the target.
         with contextlib.suppress(ValueError):
             area: BoundingBox | None = geographic_bbox(bbox, source)
@@ -205,7 +205,7 @@ def transformed_box(bbox: BoundingBox, source: CRS, target: CRS) -> BoundingBox 
 
 
 @lru_cache(maxsize=1024)
-def _is_point(latitude: float, code: str) -> bool:
+def is_point(latitude: float, code: str) -> bool:
     """Return whether a pole is a single point in a CRS, as in stereographic projections."""
     crs = CRS.from_code(code)
     if crs.is_geographic:

@@ -10,7 +10,7 @@ import numpy as np
 
 from mastaba.model.bbox import BoundingBox
 from mastaba.model.crs import CRS, WGS84, poles_in, transform_points
-from mastaba_render.extent import transformed_box, turn_of
+from mastaba_render.extent import is_point, transformed_box, turn_of
 
 TURN: Final = 360.0
 """Degrees around the Earth."""
@@ -100,16 +100,19 @@ def box_on_ground(box: BoundingBox, source: CRS, target: CRS) -> GroundBox | Non
     found = transformed_box(box, source, target)
     if found is None:
         return None
+    poles = poles_in(box, source)
     is_belt = not source.is_geographic and found.xmax - found.xmin > turn_of(target) / 2
-    if not is_belt or any(poles_in(box, source).values()):
+    # PROJ gives a pole on the border the central meridian, perhaps far from the box.
+    is_drawn_out = any(not is_point(latitude, target.code) for latitude in poles)
+    if any(poles.values()) or not (is_belt or is_drawn_out):
         return GroundBox(found)
     degrees = _unwrapped(box, source)
     if degrees is None:
         return GroundBox(found)
     if degrees.xmax > TURN / 2:
         return across_antimeridian(degrees, WGS84, target) or GroundBox(found)
-    if TURN / 2 in (-degrees.xmin, degrees.xmax):
-        # A rounding error further, the longitude is one on the other side.
+    if is_drawn_out or TURN / 2 in (-degrees.xmin, degrees.xmax):
+        # A rounding error beyond the antimeridian, the longitude is one on the other side.
         found = transformed_box(degrees, WGS84, target) or found
     return GroundBox(found)
 
@@ -118,7 +121,7 @@ def _unwrapped(box: BoundingBox, crs: CRS) -> BoundingBox | None:
     """Return the box of longitudes and latitudes around a box without a pole inside.
 
     Its east is beyond 180 degrees if the antimeridian divides the box. None if that has no place at
-    a point of its edges.
+    a point of its edges, or if all these are so near to a pole that they have no longitude.
     """
     x, y = (
         np.linspace(low, high, _POINTS)
@@ -136,6 +139,8 @@ def _unwrapped(box: BoundingBox, crs: CRS) -> BoundingBox | None:
     if not (np.isfinite(longitude).all() and np.isfinite(latitude).all()):
         return None
     longitude = longitude[np.abs(latitude) < _POLE]
+    if not longitude.size:
+        return None
     steps = (np.diff(longitude, append=longitude[:1]) + TURN / 2) % TURN - TURN / 2
     # The ring begins after its largest step: the one through a pole goes either way.
     start = int(np.argmax(np.abs(steps))) + 1

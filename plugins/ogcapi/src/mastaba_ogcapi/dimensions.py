@@ -63,6 +63,18 @@ def axis_names(layers: Iterable[Layer]) -> frozenset[str]:
     return frozenset(names.union(_TIME_AXES) if _TIME in names else names)
 
 
+def names_value(request: Request, layer: Layer) -> bool:
+    """Return whether a request names a value of a dimension, perhaps not of each.
+
+    Raises:
+        InvalidParameterError: ``subset`` is malformed.
+    """
+    query = request.query if request.query_string else {}
+    if "subset" in query and not axis_names((layer,)).isdisjoint(params.subset_texts(request)):
+        return True
+    return bool(query.get("datetime"))
+
+
 def most_values(query: Mapping[str, str], dimensions: Iterable[str]) -> int:
     """Return how many values of a collection a query may show, without reading anything."""
     time, subset = query.get("datetime", ""), query.get("subset", "").lower()

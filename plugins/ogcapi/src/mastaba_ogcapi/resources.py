@@ -45,15 +45,9 @@ if TYPE_CHECKING:
 
 Content = dict[str, Any]
 
-OF_COVERAGES: Final = (
-    *(
-        ["coverage"],
-        ["schema"],
-        ["coverage", "domainset"],
-        ["coverage", "rangetype"],
-        ["coverage", "parts"],
-    ),
-)
+DESCRIPTIONS: Final = (["schema"], ["coverage", "domainset"], ["coverage", "rangetype"])
+"""Paths of descriptions of a coverage, below its collection."""
+OF_COVERAGES: Final = (*DESCRIPTIONS, ["coverage"], ["coverage", "parts"])
 """Paths of documents about a coverage, below its collection."""
 
 

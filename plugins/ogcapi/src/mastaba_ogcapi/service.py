@@ -20,13 +20,19 @@ from mastaba_ogcapi.coverages.getcoverage import GetCoverage
 from mastaba_ogcapi.coverages.parts import has_parts, parts_path
 from mastaba_ogcapi.coverages.settings import LAYER_SCHEMA, SETTINGS_SCHEMA, SWITCH
 from mastaba_ogcapi.dataset import Dataset
-from mastaba_ogcapi.dimensions import count_of_coordinates, datetime_header, most_values
+from mastaba_ogcapi.dimensions import (
+    count_of_coordinates,
+    datetime_header,
+    most_values,
+    names_value,
+)
 from mastaba_ogcapi.errors import error_response
 from mastaba_ogcapi.getmap import GetMap
 from mastaba_ogcapi.gettile import GetTile
 from mastaba_ogcapi.links import collection_address
 from mastaba_ogcapi.negotiation import LANGUAGES, document_kind
 from mastaba_ogcapi.resources import (
+    DESCRIPTIONS,
     OF_COVERAGES,
     Resource,
     api_resource,
@@ -279,8 +285,11 @@ class OGCAPIService(Service):
         try:
             found, _ = chosen_coverage(self._dataset, path[1], request)
         except MissingDimensionError:
-            # The collection links to these documents: without a default value they are its own.
+            # The collection links to documents that describe it, and so without a value. The parts
+            # of a value have addresses that name it.
             found = self._dataset.collection(path[1])
+            if path[2:] not in DESCRIPTIONS or names_value(request, found.layer):
+                raise
         path = ["collections", found.id, *path[2:]]
         if found.id == found.layer.id:
             response = self._kept(request, path)

@@ -1,5 +1,6 @@
 """Maps: what to draw, the prepared map, and its encoded response."""
 
+from mastaba.model.tile_matrix_set import COARSEST
 from mastaba_render.compose import joined
 from mastaba_render.cost import map_cost
 from mastaba_render.encoded_map import EncodedMap, as_data, as_picture, coloured, finish_for
@@ -22,6 +23,7 @@ from mastaba_render.styles import is_bytes, relief_name, styled
 from mastaba_render.tiles.derived import DerivedTilePublisher
 
 __all__ = [
+    "COARSEST",
     "TURN",
     "Background",
     "DerivedTilePublisher",

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,7 @@ from mastaba_elevation.queries.taps import (
     heights_of,
     is_height,
 )
-from mastaba_render.api.maps import LevelPixels, Sources, tiles_around
+from mastaba_render.api.maps import COARSEST, LevelPixels, Sources, tiles_around
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -149,7 +149,7 @@ class HeightLevel:
 
     def are_fine_enough(self, resolutions: Floats) -> Booleans:
         """Return, for each resolution, what `is_fine_enough` does."""
-        found: Booleans = cast("Any", self._matrix).suits(resolutions)
+        found: Booleans = resolutions / self._matrix.cell_size >= COARSEST
         return found
 
     def heights(

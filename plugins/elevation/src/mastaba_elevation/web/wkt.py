@@ -22,6 +22,8 @@ _DEPTHS: Final = {
 }
 _LONGEST_HEAD: Final = 64
 _BRACKETS: Final = re.compile(r"([()])")
+_BRACKETED: Final = re.compile(r"\(\s*\([^()]*\)(?:\s*,\s*\([^()]*\))*\s*\)\s*")
+"""Points of a MULTIPOINT with brackets of their own."""
 _MOST_POINTS: Final = 100_000
 _DIMENSIONS: Final = {"": (2, 3), "Z": (3,), "M": (3,), "ZM": (4,)}
 
@@ -39,7 +41,8 @@ def read_wkt(text: str, parameter: str = "coords") -> Geometry:  # noqa: C901, P
             f"{parameter} is not valid well-known text: {reason}", parameter
         )
 
-    if text.count(",") > _MOST_POINTS:
+    # Each comma is followed by a point.
+    if text.count(",") >= _MOST_POINTS:
         raise TooMuchError(f"{parameter} has more than {_MOST_POINTS} points")
     start = text.find("(")
     words = text[:start].upper().split() if 0 < start <= _LONGEST_HEAD else []
@@ -55,19 +58,23 @@ def read_wkt(text: str, parameter: str = "coords") -> Geometry:  # noqa: C901, P
         raise invalid("the type of geometry is unknown")
     kind, deepest = _DEPTHS[word]
     # Before the text is divided. Each ring may have a polygon of its own; the text has one more.
-    is_points = kind == "MultiPoint"
-    most, names = (_MOST_POINTS, "points") if is_points else (MOST_PARTS, "lines or rings")
-    too_many = TooMuchError(f"{parameter} has more than {most} {names}")
-    if text.count("(") > 2 * most + 1:
+    too_many = TooMuchError(f"{parameter} has more than {MOST_PARTS} lines or rings")
+    text = text[start:]
+    if kind == "MultiPoint" and text.count("(") > 1:
+        if not _BRACKETED.fullmatch(text):
+            raise invalid("misplaced or missing bracket")
+        # All points are read at once, like those without brackets.
+        text = f"({text.replace('(', '').replace(')', '')})"
+    if text.count("(") > 2 * MOST_PARTS + 1:
         raise too_many
     groups: list[Floats] = []
     depth, before = 0, "("
-    for piece in _pieces(text[start:]):
+    for piece in _pieces(text):
         if piece == "(":
             depth += 1
             if before not in ("(", ",") or (depth == 1 and groups):
                 raise invalid("misplaced bracket")
-            if depth > deepest + is_points:
+            if depth > deepest:
                 raise invalid("too many brackets")
         elif piece == ")":
             if depth == 0 or before in ("(", ","):
@@ -81,7 +88,7 @@ def read_wkt(text: str, parameter: str = "coords") -> Geometry:  # noqa: C901, P
             if points is None or before != "(" or depth < deepest:
                 raise invalid("a coordinate is not a number")
             groups.append(points)
-            if len(groups) > most:
+            if len(groups) > MOST_PARTS:
                 raise too_many
         before = piece
     if depth or not groups:
@@ -89,9 +96,7 @@ def read_wkt(text: str, parameter: str = "coords") -> Geometry:  # noqa: C901, P
     sizes = {points.shape[1] for points in groups}
     if len(sizes) != 1 or sizes.pop() not in _DIMENSIONS[suffix]:
         raise invalid("wrong number of coordinates")
-    # The points of a MULTIPOINT may have brackets of their own.
-    parts = [np.concatenate(groups)] if is_points else groups
-    return Geometry.of(kind, parts, parameter, measures=suffix in ("M", "ZM"))
+    return Geometry.of(kind, groups, parameter, measures=suffix in ("M", "ZM"))
 
 
 def _pieces(text: str) -> list[str]:
