@@ -53,6 +53,7 @@ READS_DIGITS = {
 READS_TIMES = {
     "mastaba_http/storage.py": "Last-Modified",
     "mastaba_build/harvest/client.py": "Retry-After",
+    "mastaba_history/instants.py": "Accept-Datetime",
     "mastaba_history/records.py": "instants that we have written",
     "mastaba_elevation/edr/api.py": "instants that we have written",
     "mastaba_usage/front_logs.py": "dates of logs",
