@@ -70,14 +70,37 @@ def read_versions(store: OutputStore, name: str) -> list[Version]:
             raise PlanError(f"{name} does not exist, or has no build record {name}.build.json")
         return [Version(1, record.root, record.plan)]
     try:
-        versions = [Version(**values) for values in json.loads(data)["versions"]]
-    except (ValueError, KeyError, TypeError) as error:
+        versions = [Version(**values) for values in _parsed(name, data)["versions"]]
+    except (KeyError, TypeError) as error:
         raise VerificationError(f"{name}.versions.json is damaged: {error}") from None
     for version in versions:
+        reason = ""
         if tuple(map(type, version)) != (int, str, str):
             reason = f"{list(version)} is not the number, root and plan of a version"
+        elif not _is_root(name, version.root):
+            reason = f"{version.root!r} is not a root of this pyramid; correct the `root` of version "
+            reason += str(version.number)
+        if reason:
             raise VerificationError(f"{name}.versions.json is damaged: {reason}")
     return versions
+
+
+def _parsed(name: str, data: bytes) -> Any:
+    """Return the list of versions of a pyramid. Raises VerificationError."""
+    try:
+        return json.loads(data)
+    except ValueError as error:
+        reason = str(error)
+    except RecursionError:
+        reason = "it is nested too deeply"
+    raise VerificationError(f"{name}.versions.json is damaged: {reason}")
+
+
+def _is_root(name: str, root: Any) -> bool:
+    """Return whether a root is that of a version: all that is below it may be removed."""
+    if not isinstance(root, str) or not root.startswith(name):
+        return False
+    return _NUMBER.fullmatch(root.removeprefix(name)) is not None
 
 
 def record_of(store: OutputStore, name: str, version: Version) -> Record:
@@ -151,8 +174,8 @@ def read_roots(store: OutputStore, name: str) -> list[str]:
     if data is None:
         return []
     try:
-        roots = json.loads(data).get("roots", [])
-    except (ValueError, AttributeError) as error:
+        roots = _parsed(name, data).get("roots", [])
+    except AttributeError as error:
         raise VerificationError(f"{name}.versions.json is damaged: {error}") from None
     if not isinstance(roots, list):
         raise VerificationError(f"{name}.versions.json is damaged: `roots` is not a list")
@@ -167,8 +190,7 @@ def check_roots(name: str, roots: Sequence[Any]) -> None:
         VerificationError: one is not.
     """
     for root in roots:
-        end = root.removeprefix(name) if isinstance(root, str) and root.startswith(name) else "."
-        if _NUMBER.fullmatch(end) is None:
+        if not _is_root(name, root):
             reason = f"{root!r} is not a root of this pyramid; remove it from `roots`"
             raise VerificationError(f"{name}.versions.json is damaged: {reason}")
 
