@@ -78,8 +78,8 @@ def read_versions(store: OutputStore, name: str) -> list[Version]:
         if tuple(map(type, version)) != (int, str, str):
             reason = f"{list(version)} is not the number, root and plan of a version"
         elif not _is_root(name, version.root):
-            reason = f"{version.root!r} is not a root of this pyramid; correct the `root` of version "
-            reason += str(version.number)
+            reason = f"{version.root!r} is not a root of this pyramid; correct the `root` of "
+            reason += f"version {version.number}"
         if reason:
             raise VerificationError(f"{name}.versions.json is damaged: {reason}")
     return versions
