@@ -318,6 +318,13 @@ def test_damaged_documents_remove_nothing_and_are_reported(
     assert victim.exists()
     assert (tmp_path / "out/map.json").exists()
     (tmp_path / "out/map.versions.json").write_text(json.dumps(listed))
+    for end in ("history", "pins", "build"):
+        path = tmp_path / f"out/map.{end}.json"
+        before = path.read_bytes() if path.exists() else b"[]"
+        path.write_text("[" * 200_000)
+        with pytest.raises(VerificationError, match="nested too deeply"):
+            build(other, Reports(StringIO(), StringIO()), replace=end != "build")
+        path.write_bytes(before)
     (tmp_path / "out/map.pins.json").write_text("[" * 200_000)
     assert main(["pyramid", "log", "map", "--output", str(tmp_path / "out")]) == 4
     assert "nested too deeply" in capsys.readouterr().err

@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 from mastaba.api.catalogue import digest_of
 from mastaba_build.errors import PlanError, VerificationError
 from mastaba_build.output.history import History, Note, version_entry
+from mastaba_build.output.parsing import parsed
 from mastaba_build.output.records import Record
 from mastaba_build.output.stacks import renew_stacks
 from mastaba_build.output.storage import OutputStore
@@ -70,8 +71,8 @@ def read_versions(store: OutputStore, name: str) -> list[Version]:
             raise PlanError(f"{name} does not exist, or has no build record {name}.build.json")
         return [Version(1, record.root, record.plan)]
     try:
-        versions = [Version(**values) for values in _parsed(name, data)["versions"]]
-    except (KeyError, TypeError) as error:
+        versions = [Version(**values) for values in parsed(data)["versions"]]
+    except (ValueError, KeyError, TypeError) as error:
         raise VerificationError(f"{name}.versions.json is damaged: {error}") from None
     for version in versions:
         reason = ""
@@ -83,17 +84,6 @@ def read_versions(store: OutputStore, name: str) -> list[Version]:
         if reason:
             raise VerificationError(f"{name}.versions.json is damaged: {reason}")
     return versions
-
-
-def _parsed(name: str, data: bytes) -> Any:
-    """Return the list of versions of a pyramid. Raises VerificationError."""
-    try:
-        return json.loads(data)
-    except ValueError as error:
-        reason = str(error)
-    except RecursionError:
-        reason = "it is nested too deeply"
-    raise VerificationError(f"{name}.versions.json is damaged: {reason}")
 
 
 def _is_root(name: str, root: Any) -> bool:
@@ -125,7 +115,7 @@ def descriptor_of(store: OutputStore, stem: str) -> dict[str, Any]:
         OutputError: it cannot be read.
     """
     try:
-        document: dict[str, Any] = json.loads(store.read(f"{stem}.json"))
+        document: dict[str, Any] = parsed(store.read(f"{stem}.json"))
     except (FileNotFoundError, ValueError) as error:
         raise VerificationError(f"{stem}.json: {error}") from None
     return document
@@ -174,8 +164,8 @@ def read_roots(store: OutputStore, name: str) -> list[str]:
     if data is None:
         return []
     try:
-        roots = _parsed(name, data).get("roots", [])
-    except AttributeError as error:
+        roots = parsed(data).get("roots", [])
+    except (ValueError, AttributeError) as error:
         raise VerificationError(f"{name}.versions.json is damaged: {error}") from None
     if not isinstance(roots, list):
         raise VerificationError(f"{name}.versions.json is damaged: `roots` is not a list")
