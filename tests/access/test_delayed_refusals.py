@@ -27,6 +27,7 @@ from mastaba_server.messages import CLIENT
 TILE = "/tms/~{}/1.0.0/RGB_JPG/4/9/6.jpg"
 PLAIN = "/tms/1.0.0/RGB_JPG/4/9/6.jpg"
 FRONT = "10.0.0.1"
+SECRET = "swordfish"
 
 
 class Clock:
@@ -90,7 +91,10 @@ class Installed:
         rules.write_text(json.dumps({"default": "allow", "rules": []}))
         path = tiny_installation(
             folder / "installation",
-            services_overrides={"auth": {"enabled": True}},
+            services_overrides={
+                "auth": {"enabled": True},
+                "admin": {"enabled": True, "secret": SECRET},
+            },
             server_overrides={
                 "plugins": {
                     "access": {
@@ -147,6 +151,11 @@ def test_refusals_of_credentials_wait(installed: Installed) -> None:
     assert ask("/auth/nothing", HTTP_X_API_KEY=wrong) == (404, 1)
     assert ask("/auth/check", HTTP_X_API_KEY=wrong) == (404, 1)
     assert ask("/auth/sign", method="POST", HTTP_X_API_KEY=wrong)[1] == 1
+    guess = {"HTTP_X_MASTABA_SECRET": "guess", "HTTP_X_API_KEY": wrong}
+    assert ask("/auth/sign", method="POST", **guess)[1] == 1
+    # There, the secret of the administration has no effect.
+    known = {"HTTP_X_MASTABA_SECRET": SECRET, "HTTP_X_API_KEY": wrong}
+    assert ask("/auth/session", **known)[1] == 1
     assert ask(f"/auth/~{wrong}/check") == (404, 1)
     # An address that is blocked.
     there = {"HTTP_X_FORWARDED_FOR": "192.0.2.7"}
@@ -160,6 +169,9 @@ def test_nobody_else_waits(installed: Installed) -> None:
         assert ask(TILE.format(installed.key)) == (200, 0)
         assert ask(PLAIN, HTTP_AUTHORIZATION=basic("anna:secret")) == (200, 0)
         assert ask(PLAIN) == (200, 0)
+    # The secret of the administration decides, and not what is shown besides.
+    known = {"HTTP_X_MASTABA_SECRET": SECRET, "HTTP_X_API_KEY": wrong}
+    assert ask("/auth/sign", method="POST", **known) == (200, 0)
     # It is known, but may not be used here.
     assert ask(TILE.format(installed.elsewhere)) == (403, 0)
     assert ask(PLAIN, method="OPTIONS", HTTP_X_API_KEY=wrong) == (204, 0)

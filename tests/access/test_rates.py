@@ -263,6 +263,46 @@ def test_what_a_database_leased_is_given_back_when_it_works_again(
         assert holder.execute("SELECT cost FROM spent").fetchone() == (1,)
 
 
+@pytest.mark.parametrize("refunded", [False, True])
+def test_many_leases_outlast_a_database_that_others_hold(
+    refunded: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quotas_module, "_PATIENCE", 0)
+    monkeypatch.setattr(quotas_module, "_MOST_LEASES", 8)
+    asked: list[bytes] = []
+    exchanged = Quotas._exchanged
+
+    def counted(self: Quotas, name: bytes, *arguments: Any) -> int:
+        asked.append(name)
+        return exchanged(self, name, *arguments)
+
+    monkeypatch.setattr(Quotas, "_exchanged", counted)
+    file = tmp_path / "q.sqlite"
+    quotas = Quotas(str(file), Clock())
+    for number in range(8):
+        assert quotas.lease(f"old{number}", 2560, "day").take(1) == 0
+    with closing(sqlite3.connect(file, isolation_level=None)) as holder:
+        holder.execute("BEGIN IMMEDIATE")
+        asked.clear()
+        for number in range(100):
+            lease = quotas.lease(f"new{number}", 2560, "day")
+            assert lease.take(1) == 0
+            if refunded:
+                lease.give(1)
+            assert len(quotas._leases.get()) <= 16
+        # Then it is not asked for a while.
+        assert len(asked) == 1
+        holder.execute("COMMIT")
+        later = time.monotonic() + 11
+        monkeypatch.setattr(quotas_module.time, "monotonic", lambda: later)
+        # The next one that is new finds all others given back.
+        for number in range(16):
+            quotas.lease(f"newest{number}", 2560, "day")
+        assert len(quotas._leases.get()) <= 8
+        spent = holder.execute("SELECT cost FROM spent").fetchall()
+        assert sorted(spent, reverse=True)[:8] == [(1,)] * 8
+
+
 @pytest.mark.parametrize(
     ("period", "at", "name", "length"),
     [

@@ -25,6 +25,7 @@ from mastaba_build.output.destination import Destination
 from mastaba_build.output.history import History, Note
 from mastaba_build.output.lock import locked
 from mastaba_build.output.storage import OutputStore
+from mastaba_build.output.versions import read_roots
 from mastaba_build.plan.plan import Plan
 from mastaba_build.pyramid.copying import copy_pyramid
 from mastaba_build.pyramid.history import log, rollback
@@ -299,15 +300,31 @@ def test_damaged_documents_remove_nothing_and_are_reported(
         *({"roots": roots} for roots in (5, None, {"map": 1})),
         *({"versions": [first | {"number": number}]} for number in ("2", None, True, 1.0)),
         *({"versions": versions} for versions in (5, [5], [{}], [first | {"root": 5}])),
+        *({"versions": [first | {"root": root}]} for root in ("../victim", "other", "", "map_2/")),
+        None,
     ):
-        (tmp_path / "out/map.versions.json").write_text(json.dumps(listed | damage))
-        with pytest.raises(VerificationError, match=r"map\.versions\.json is damaged"):
+        text = "[" * 200_000 if damage is None else json.dumps(listed | damage)
+        (tmp_path / "out/map.versions.json").write_text(text)
+        with pytest.raises(VerificationError, match=r"map\.versions\.json is damaged") as pruned:
             prune(store, "map", 1, linked_days=0)
-        with pytest.raises(VerificationError, match=r"map\.versions\.json is damaged"):
+        with pytest.raises(VerificationError, match=r"map\.versions\.json is damaged") as replaced:
             build(other, Reports(StringIO(), StringIO()), replace=True)
+        for found in (pruned, replaced):
+            # What is said to be wrong is where it is said to be.
+            assert ("`roots`" in str(found.value)) == ("roots" in (damage or {}))
+            assert ("nested too deeply" in str(found.value)) == (damage is None)
+    with pytest.raises(VerificationError, match="nested too deeply"):
+        read_roots(store, "map")
     assert victim.exists()
     assert (tmp_path / "out/map.json").exists()
     (tmp_path / "out/map.versions.json").write_text(json.dumps(listed))
+    for end in ("history", "pins", "build"):
+        path = tmp_path / f"out/map.{end}.json"
+        before = path.read_bytes() if path.exists() else b"[]"
+        path.write_text("[" * 200_000)
+        with pytest.raises(VerificationError, match="nested too deeply"):
+            build(other, Reports(StringIO(), StringIO()), replace=end != "build")
+        path.write_bytes(before)
     (tmp_path / "out/map.pins.json").write_text("[" * 200_000)
     assert main(["pyramid", "log", "map", "--output", str(tmp_path / "out")]) == 4
     assert "nested too deeply" in capsys.readouterr().err

@@ -7,6 +7,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any, Protocol
 
 import pytest
@@ -15,7 +16,7 @@ from tests.support import transport
 from mastaba_server.messages import CLIENT
 from mastaba_server.processes.handover import Handover
 from mastaba_server.transport import delays, loop
-from mastaba_server.transport.connection import Connection
+from mastaba_server.transport.connection import NEVER, Connection
 from mastaba_server.transport.fastcgi.connection import FastCGIConnection
 from mastaba_server.transport.http import HTTPConnection
 
@@ -310,6 +311,35 @@ def test_answers_leave_when_the_process_retires(serve: Any, speech: Any) -> None
     assert sock is not None
     sock.close()
     handover.close()
+
+
+def test_a_client_whose_answer_has_waited_must_receive_it(serve: Any, speech: Any) -> None:
+    """Also if nothing of it fits into the socket, because those before have not been read."""
+    owner: Any = serve(Application()).server
+    ours, theirs = socket.socketpair()
+    theirs.setblocking(False)
+    # Nothing more fits after the connection has asked for more room.
+    theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+    for size in (1 << 16, 1):
+        with suppress(BlockingIOError):
+            while True:
+                theirs.send(bytes(size))
+    connection = speech.kind(theirs, owner)
+    connection.is_delayed = True
+    connection.send_last([b"late"])
+    connection.run()
+    assert connection.deadline == NEVER
+    connection.is_delayed = False
+    before = time.monotonic()
+    connection.run()
+    deadline = connection.deadline
+    assert before <= deadline - owner.limits.send_time <= time.monotonic()
+    # A round without progress does not put it off.
+    connection.run()
+    assert connection.output
+    assert connection.deadline == deadline
+    ours.close()
+    theirs.close()
 
 
 def test_answers_leave_in_the_order_in_which_they_came(serve: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import signal
@@ -105,6 +106,28 @@ def test_the_owner_of_a_file_stays(tmp_path: Path) -> None:
     write_whole(str(path), b"new")
     found = path.stat()
     assert (found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)) == (65534, 12345, 0o640)
+
+
+@pytest.mark.parametrize("number", [errno.EPERM, errno.EINVAL])
+def test_an_owner_that_cannot_be_set_does_not_keep_a_file_from_being_written(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel answers EINVAL where a user namespace does not contain the owner."""
+    asked: list[int] = []
+
+    def refuse(_descriptor: int, owner: int, _group: int) -> None:
+        asked.append(owner)
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fchown", refuse)
+    path = tmp_path / "a"
+    path.write_bytes(b"former")
+    path.chmod(0o640)
+    write_whole(str(path), b"new")
+    assert path.read_bytes() == b"new"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    assert asked == [path.stat().st_uid, -1]
+    assert os.listdir(tmp_path) == ["a"]
 
 
 def test_a_file_in_a_folder_that_cannot_be_written_is_written_in_place() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
 import random
 import signal
@@ -369,6 +370,31 @@ def test_full_files_of_a_day_are_followed_by_others(
     assert counters.file() is first
     now += 60
     counters.renew()
+    assert counters.file() is not first
+
+
+def test_on_a_full_disk_a_file_is_tried_once_a_minute(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each attempt makes and removes a file; with many new cells, each asks for one."""
+    now, tried = 1_000_000.0, 0
+    monkeypatch.setattr(process.time, "time", lambda: now)
+    counters = process.Counters(tmp_path)
+    first = counters.file()
+
+    def fail(*_: Any) -> CellFile:
+        nonlocal tried
+        tried += 1
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as full:
+        full.setattr(process, "CellFile", fail)
+        for _ in range(300):
+            now += 1
+            counters.renew()
+            assert counters.file() is first
+    assert tried == 5
+    now += 60
     assert counters.file() is not first
 
 

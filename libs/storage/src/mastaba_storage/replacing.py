@@ -73,7 +73,8 @@ def _take_over(descriptor: int, former: os.stat_result | None) -> None:
         os.fchmod(descriptor, 0o666 & ~mask)
         return
     for owner in (former.st_uid, -1):
-        with suppress(PermissionError):
+        # In user namespaces, the number of an owner outside is invalid.
+        with suppress(OSError):
             os.fchown(descriptor, owner, former.st_gid)
             break
     # Last: a change of the owner removes bits.

@@ -49,6 +49,8 @@ _FURTHER: Final = 4
 _READING: Final = 32 * 1024 * 1024
 """Bytes of units that are being read, as expected from the largest tiles before: about three times
 as much memory is held meanwhile."""
+_CLASSES: Final = 3
+"""Of units, by the number of their tiles: as many as the largest ones, a half, or a quarter."""
 _LEAST_FREE: Final = 256 * 1024 * 1024
 """Bytes of the file system that stay free."""
 _STATS: Final = 16
@@ -341,7 +343,7 @@ class _Run:
         if any(_is_distant(level.source) for level in self._plan.levels):
             most = self._threads * _FURTHER
         # The first ones may be smaller than the others.
-        ahead, largest, of_tile = 1, 1, 0.0
+        ahead, largest, sizes = 1, 1, _TileSizes()
         waiting: deque[tuple[Unit, int, Future[Batch]]] = deque()
         pool = ThreadPoolExecutor(max(self._threads, most), "mastaba-export")
         try:
@@ -350,7 +352,7 @@ class _Run:
                 reading = sum(tiles for _, tiles, future in waiting if not future.done())
                 while following is not None and len(waiting) < ahead:
                     tiles = self._writer.tiles_of(following)
-                    if reading and (reading + tiles) * of_tile > _READING:
+                    if reading and (reading + tiles) * sizes.largest > _READING:
                         break
                     reading += tiles
                     future = pool.submit(self._writer.fetch, following)
@@ -361,7 +363,7 @@ class _Run:
                 unit, tiles, future = waiting.popleft()
                 batch = future.result()
                 largest = max(largest, batch.read)
-                of_tile = max(of_tile, batch.read / max(min(batch.count or tiles, tiles), 1))
+                sizes.add(batch, tiles)
                 left = max(_REPEATED - max(_CHECKPOINT_BYTES, largest), 0)
                 ahead = min(1 + left // largest, 2 * ahead, most)
                 yield unit, batch
@@ -408,6 +410,32 @@ class _Run:
                 "export it again, or add --allow-changes"
             )
         return found
+
+
+class _TileSizes:
+    """The largest mean size of the tiles of a unit, for how much further units may be.
+
+    Units with few tiles, as those of coarse levels, say little of others: they do not count once
+    much larger ones are known.
+
+    Attributes:
+        largest: bytes; 0 at first.
+    """
+
+    def __init__(self) -> None:
+        self.largest = 0.0
+        # From one to the next, units have twice as many tiles.
+        self._means: list[float] = []
+
+    def add(self, batch: Batch, tiles: int) -> None:
+        """Note what was read of a unit, which may have so many tiles."""
+        if not batch.read:
+            return
+        mean = batch.read / max(min(batch.count or tiles, tiles), 1)
+        found = min(batch.count, tiles).bit_length()
+        self._means += [0.0] * (found + 1 - len(self._means))
+        self._means[found] = max(self._means[found], mean)
+        self.largest = max(self._means[-_CLASSES:])
 
 
 class _Pace:

@@ -19,7 +19,7 @@ _DAY: Final = 86400
 _AGAIN: Final = 10
 """Seconds after which a file that could not be made is tried again."""
 _RENEWED: Final = 60
-"""Seconds: full files are added up by then."""
+"""Seconds between attempts to follow a file of the same day. Full files are added up by then."""
 
 
 class Counters:
@@ -45,9 +45,9 @@ class Counters:
     def renew(self) -> None:
         """Begin another file for the same day: the one in use, or its disk, is full.
 
-        At most once a minute. On a full disk, the one in use stays.
+        At most once a minute, also if none can be made. On a full disk, the one in use stays.
         """
-        if time.time() >= self._began + _RENEWED:
+        if time.time() >= self._tried + _RENEWED:
             self._until = 0.0
 
     def flush(self) -> None:
@@ -66,27 +66,29 @@ class Counters:
         self._lock = threading.Lock()
         self._file: CellFile | None = None
         self._before: CellFile | None = None
-        self._until = self._began = 0.0
+        self._until = self._tried = 0.0
 
     def _open(self) -> None:
         with self._lock:
             now = time.time()
             if now < self._until:
                 return
+            self._tried = now
             day = datetime.fromtimestamp(now, UTC).date().isoformat()
+            tomorrow = (now // _DAY + 1) * _DAY
             try:
                 made = CellFile(self._directory, day, self._suffix)
             except OSError as error:
                 if self._file is None or self._file.has_room:
                     logger.error("usage is not counted: %s", error)
-                self._until = now + _AGAIN
+                is_in_use = self._file is not None and self._file.day == day
+                self._until = min(now + (_RENEWED if is_in_use else _AGAIN), tomorrow)
                 return
             if self._before is not None:
                 # Not that of yesterday: other threads may still count in it.
                 self._before.close()
             self._before, self._file = self._file, made
-            self._began = now
-            self._until = (now // _DAY + 1) * _DAY
+            self._until = tomorrow
 
 
 @lru_cache(maxsize=16)

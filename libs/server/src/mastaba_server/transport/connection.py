@@ -351,6 +351,9 @@ class Connection(ABC):
     def _flush(self) -> None:
         """Send what was kept; then process the input received meanwhile."""
         self.is_delayed = False
+        if self.deadline == NEVER:
+            # The answer has waited: the time of the client begins now, also if the socket is full.
+            self._expect_progress()
         while self.output:
             output, self.output = self.output, []
             if not self._send(output):

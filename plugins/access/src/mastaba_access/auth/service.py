@@ -134,7 +134,8 @@ class AuthService(Service):
             except (AccessError, OverloadedError) as error:
                 return self._refusal(error, request)
         refused = request.environ.get(GRANT)
-        if isinstance(refused, Exception):
+        by_admin = path == "/sign" and self._shows_secret(request)
+        if isinstance(refused, Exception) and not by_admin:
             # Whatever is answered: nothing here is for those who guess.
             let_wait(refused, request.environ)
         if path == "/session" and request.method == "GET":
@@ -142,7 +143,7 @@ class AuthService(Service):
             return self._session(request)
         if path == "/sign" and request.method == "POST":
             request.name_operation("sign")
-            return self._sign(request)
+            return self._sign(request, by_admin=by_admin)
         if path in ("/session", "/sign"):
             raise MethodNotAllowedError("the method is not allowed here")
         raise UnknownPathError("there is nothing at this path")
@@ -245,11 +246,10 @@ class AuthService(Service):
             return Response(303, [*headers, ("Location", place)])
         return _json({"user": principal.id, "until": instant(ends)}, headers)
 
-    def _sign(self, request: Request) -> Response:
+    def _sign(self, request: Request, *, by_admin: bool) -> Response:
         secrets = self._secrets
         if secrets is None:
             raise UnknownPathError("there is nothing at this path")
-        by_admin = self._shows_secret(request)
         principal = None
         if not by_admin:
             grant = _grant_of(request)

@@ -24,6 +24,7 @@ _LONGEST_LEASE: Final = 10.0
 _CLOSED: Final = 5.0
 """Seconds for which a quota that is used up is not asked for again."""
 _MOST_LEASES: Final = 16_384
+"""Of a process; twice as many while the database does not take them back."""
 _PATIENCE: Final = 2.0
 """Seconds that a request waits for other processes."""
 _PAUSE: Final = 10.0
@@ -89,12 +90,19 @@ class QuotaLease:
         with self._lock:
             self._left += min(cost, self._limit)
 
-    def give_back(self, *, is_last: bool = False) -> None:
-        """Give back what is left, if it was not used for some seconds, or at the end."""
+    def give_back(self, *, is_last: bool = False) -> bool:
+        """Give back what is left, if it was not used for some seconds, or at the end.
+
+        Returns:
+            Whether nothing is left: the database has it, or the period is over.
+        """
         with self._lock:
             now = self._quotas.clock()
-            if self._left and now < self._ends and (is_last or now >= self._used + _LONGEST_LEASE):
+            if now >= self._ends:
+                return True
+            if self._left and (is_last or now >= self._used + _LONGEST_LEASE):
                 self._lease(0)
+            return not self._left
 
     def _lease(self, cost: int) -> None:
         wanted = max(cost, self._limit // _PARTS) if cost else 0
@@ -119,6 +127,7 @@ class Quotas:
         self.clock = clock
         self._path = path
         self._leases: PerProcess[dict[str, QuotaLease]] = PerProcess(dict)
+        self._room = _MOST_LEASES
         self._silent_until = self._paused_until = 0.0
         self._db: PerProcess[sqlite3.Connection] = PerProcess(self._open)
         self._lock = PerProcess(threading.Lock)
@@ -141,14 +150,29 @@ class Quotas:
         key = f"{name}\0{period}\0{limit}"
         found = leases.get(key)
         if found is None:
-            if len(leases) >= _MOST_LEASES:
-                self.give_back(is_last=True)
-                leases.clear()
+            if len(leases) >= self._room:
+                self._make_room(leases)
             found = leases.setdefault(key, QuotaLease(self, name, limit, period))
         return found
 
+    def _make_room(self, leases: dict[str, QuotaLease]) -> None:
+        """Give back all leases, and forget those of which nothing is left."""
+        for key, lease in tuple(leases.items()):
+            if lease.give_back(is_last=True) and leases.get(key) is lease:
+                leases.pop(key, None)
+        # While the database cannot be used, not all are tried for each new one.
+        step = _MOST_LEASES // 4
+        # The latest ones were not leased by a database that works.
+        while len(leases) > 2 * _MOST_LEASES - step:
+            leases.popitem()
+        self._room = max(_MOST_LEASES, len(leases) + step)
+
     def give_back(self, *, is_last: bool = False) -> None:
-        """Give back the leases of this process that are not used. Called about once a second."""
+        """Give back the leases of this process that are not used.
+
+        Args:
+            is_last: all of them, because the process ends. Otherwise called about once a second.
+        """
         if is_last:
             # Later is too late. If it fails again, the other leases do not wait.
             self._paused_until = 0.0

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from mastaba.api.catalogue import digest_of
 from mastaba_build.errors import PlanError, VerificationError
+from mastaba_build.output.parsing import parsed
 from mastaba_build.output.records import Record
 from mastaba_build.output.storage import OutputStore
 
@@ -81,7 +82,7 @@ class History:
         if data is None:
             return None
         try:
-            found = cls(**json.loads(data))
+            found = cls(**parsed(data))
             found._expand()
             for entry in found.versions.values():
                 entry["generation"], entry["state"]
@@ -278,7 +279,7 @@ def read_pins(store: OutputStore, name: str) -> Pins:
     """
     data = store.read_if_exists(f"{name}.pins.json")
     try:
-        pins: Pins = [] if data is None else json.loads(data)
+        pins: Pins = [] if data is None else parsed(data)
         today = now()[:10]
         return [
             {

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Self
 
 from mastaba.api.catalogue import TileLimits
 from mastaba_build.errors import VerificationError
+from mastaba_build.output.parsing import parsed
 
 
 class RecordedSlab(NamedTuple):
@@ -84,7 +85,7 @@ class Record:
             VerificationError: it is damaged, or of another version of this program.
         """
         try:
-            facts = json.loads(data)
+            facts = parsed(data)
             if facts.pop("slab_columns") != list(RecordedSlab._fields):
                 raise ValueError("its slabs have other columns")
             slabs = []

@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 from mastaba.api.catalogue import digest_of
 from mastaba_build.errors import PlanError, VerificationError
 from mastaba_build.output.history import History, Note, version_entry
+from mastaba_build.output.parsing import parsed
 from mastaba_build.output.records import Record
 from mastaba_build.output.stacks import renew_stacks
 from mastaba_build.output.storage import OutputStore
@@ -70,14 +71,26 @@ def read_versions(store: OutputStore, name: str) -> list[Version]:
             raise PlanError(f"{name} does not exist, or has no build record {name}.build.json")
         return [Version(1, record.root, record.plan)]
     try:
-        versions = [Version(**values) for values in json.loads(data)["versions"]]
+        versions = [Version(**values) for values in parsed(data)["versions"]]
     except (ValueError, KeyError, TypeError) as error:
         raise VerificationError(f"{name}.versions.json is damaged: {error}") from None
     for version in versions:
+        reason = ""
         if tuple(map(type, version)) != (int, str, str):
             reason = f"{list(version)} is not the number, root and plan of a version"
+        elif not _is_root(name, version.root):
+            reason = f"{version.root!r} is not a root of this pyramid; correct the `root` of "
+            reason += f"version {version.number}"
+        if reason:
             raise VerificationError(f"{name}.versions.json is damaged: {reason}")
     return versions
+
+
+def _is_root(name: str, root: Any) -> bool:
+    """Return whether a root is that of a version: all that is below it may be removed."""
+    if not isinstance(root, str) or not root.startswith(name):
+        return False
+    return _NUMBER.fullmatch(root.removeprefix(name)) is not None
 
 
 def record_of(store: OutputStore, name: str, version: Version) -> Record:
@@ -102,7 +115,7 @@ def descriptor_of(store: OutputStore, stem: str) -> dict[str, Any]:
         OutputError: it cannot be read.
     """
     try:
-        document: dict[str, Any] = json.loads(store.read(f"{stem}.json"))
+        document: dict[str, Any] = parsed(store.read(f"{stem}.json"))
     except (FileNotFoundError, ValueError) as error:
         raise VerificationError(f"{stem}.json: {error}") from None
     return document
@@ -151,7 +164,7 @@ def read_roots(store: OutputStore, name: str) -> list[str]:
     if data is None:
         return []
     try:
-        roots = json.loads(data).get("roots", [])
+        roots = parsed(data).get("roots", [])
     except (ValueError, AttributeError) as error:
         raise VerificationError(f"{name}.versions.json is damaged: {error}") from None
     if not isinstance(roots, list):
@@ -167,8 +180,7 @@ def check_roots(name: str, roots: Sequence[Any]) -> None:
         VerificationError: one is not.
     """
     for root in roots:
-        end = root.removeprefix(name) if isinstance(root, str) and root.startswith(name) else "."
-        if _NUMBER.fullmatch(end) is None:
+        if not _is_root(name, root):
             reason = f"{root!r} is not a root of this pyramid; remove it from `roots`"
             raise VerificationError(f"{name}.versions.json is damaged: {reason}")
 
