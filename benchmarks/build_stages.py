@@ -19,7 +19,7 @@ from benchmarks.build import CASES, make_sources
 from mastaba_build.config.configuration import configuration_of
 from mastaba_build.output.storage import FileWriter
 from mastaba_build.pixels import drawing, quarters, reading, task
-from mastaba_build.pixels.placer import Placer
+from mastaba_build.pixels.placement import Placer
 from mastaba_build.pixels.task import SlabBuilder
 from mastaba_build.plan.plan import make_plan
 from mastaba_build.work.worker import start

@@ -14,8 +14,7 @@ from tests.build.conftest import Build
 from tests.build.ground import grid, noise, read_tiles, write_raster
 
 from mastaba_build.errors import PlanError
-from mastaba_build.pixels.placement import Placement
-from mastaba_build.pixels.placer import Placer
+from mastaba_build.pixels.placement import Placement, Placer
 from mastaba_build.plan.plan import Plan
 from mastaba_build.sources import groups
 from mastaba_build.sources.sets import proj_crs

@@ -19,7 +19,7 @@ from tests.build.ground import grid, noise, read_tiles, write_raster
 from tests.sizes import sized
 from tests.support.sampling import covering
 
-from mastaba_build.pixels.placer import Placer
+from mastaba_build.pixels.placement import Placer
 from mastaba_build.plan.plan import Plan
 from mastaba_build.plugins import OF_ENVIRONMENT
 from mastaba_build.sources.sets import load_set, proj_crs

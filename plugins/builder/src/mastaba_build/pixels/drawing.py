@@ -13,8 +13,7 @@ from mastaba_build.errors import SourceError
 from mastaba_build.output.storage import OutputStore
 from mastaba_build.pixels.numbering import Numbering
 from mastaba_build.pixels.owners import Numbers, Owners
-from mastaba_build.pixels.placement import Placement, Rectangle, Row
-from mastaba_build.pixels.placer import Placer
+from mastaba_build.pixels.placement import Placement, Placer, Rectangle, Row
 from mastaba_build.pixels.reading import Reader
 from mastaba_build.pixels.resampling import is_full, resampled
 from mastaba_build.plan.plan import Plan, SlabKey
