@@ -128,8 +128,8 @@ class OGCAPIService(Service):
         self._default_size = str(default_size)
         limits = self._dataset.coverages
         self._get_coverage = None if limits is None else GetCoverage(self._dataset, limits)
-        self._documents: dict[tuple[str, str], Document] = {}
-        self._kinds: dict[str, dict[str, str]] = {}
+        self._documents: dict[tuple[tuple[str, ...], str], Document] = {}
+        self._kinds: dict[tuple[str, ...], dict[str, str]] = {}
         self._of_values: Recent[tuple[Layer, Document]] = Recent(_MOST_OF_VALUES, _ROOM_OF_VALUES)
 
     def root_entry(self) -> RootEntry:
@@ -300,7 +300,7 @@ class OGCAPIService(Service):
 
     def _kept(self, request: Request, path: list[str]) -> Response:
         """Return a document of a published resource, which is made once."""
-        address = "/".join(path)
+        address = tuple(path)
         kinds = self._kinds.get(address)
         if kinds is None:
             # Unknown paths are not cached, so the published resources limit the cache.
@@ -323,7 +323,7 @@ class OGCAPIService(Service):
         """
         resource = find_resource(self._dataset, path)
         kind = document_kind(request, _kinds(resource))
-        key = ("/".join(path), kind)
+        key = (tuple(path), kind)
         known = None if layer is None else self._of_values.get(key)
         if known is not None and known[0] is layer:
             document = known[1]
@@ -357,7 +357,7 @@ class OGCAPIService(Service):
         chosen = params.collection(self._dataset, name) if name else None
         resource = api_resource(self._dataset, chosen, lang)
         kind = document_kind(request, _kinds(resource))
-        key = (_API, f"{kind} {lang}")
+        key = ((_API,), f"{kind} {lang}")
         document = None if chosen else self._documents.get(key)
         if document is None:
             document = _document(resource, kind)
