@@ -68,10 +68,12 @@ def part_with_data(
             return None
         part = part_of(request, window)
         with contextlib.suppress(ValueError):
-            is_closed = finest.tiles_around(turn) > 0
-            inside = part.bbox if is_closed else _moved_inside(part.bbox, area)
+            inside = part.bbox
+            is_beyond = inside.xmin < area.xmin or inside.xmax > area.xmax
+            if is_beyond and not finest.tiles_around(turn):
+                inside = _moved_inside(inside, area)
             box = request.crs.transform_bbox(inside, source)
-            if is_closed and box.xmax - box.xmin > turn / 2:
+            if box.xmax - box.xmin > turn / 2 and finest.tiles_around(turn):
                 box = _shorter_way(box, part, source, turn)
             found = window, part, box
             if _plausible_box(source.code).contains(box):

@@ -58,7 +58,7 @@ def read_wkt(text: str, parameter: str = "coords") -> Geometry:  # noqa: C901, P
         raise invalid("the type of geometry is unknown")
     kind, deepest = _DEPTHS[word]
     # Before the text is divided. Each ring may have a polygon of its own; the text has one more.
-    too_many = TooMuchError(f"{parameter} has more than {MOST_PARTS} lines or rings")
+    too_many = f"{parameter} has more than {MOST_PARTS} lines or rings"
     text = text[start:]
     if kind == "MultiPoint" and text.count("(") > 1:
         if not _BRACKETED.fullmatch(text):
@@ -66,7 +66,7 @@ def read_wkt(text: str, parameter: str = "coords") -> Geometry:  # noqa: C901, P
         # All points are read at once, like those without brackets.
         text = f"({text.replace('(', '').replace(')', '')})"
     if text.count("(") > 2 * MOST_PARTS + 1:
-        raise too_many
+        raise TooMuchError(too_many)
     groups: list[Floats] = []
     depth, before = 0, "("
     for piece in _pieces(text):
@@ -89,7 +89,7 @@ def read_wkt(text: str, parameter: str = "coords") -> Geometry:  # noqa: C901, P
                 raise invalid("a coordinate is not a number")
             groups.append(points)
             if len(groups) > MOST_PARTS:
-                raise too_many
+                raise TooMuchError(too_many)
         before = piece
     if depth or not groups:
         raise invalid("a bracket is not closed")
