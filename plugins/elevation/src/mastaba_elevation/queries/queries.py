@@ -103,12 +103,7 @@ class Queries:
         self._equivalences = site.catalogue.settings.equivalences
 
     def points(
-        self,
-        dataset: Dataset,
-        x: Floats,
-        y: Floats,
-        crs: CRS,
-        options: SamplingOptions,
+        self, dataset: Dataset, x: Floats, y: Floats, crs: CRS, options: SamplingOptions
     ) -> Samples:
         """Return the heights of points, x before y.
 
@@ -140,7 +135,7 @@ class Queries:
         self.check_count(len(longitudes))
         heights = np.full(len(longitudes), np.nan)
         with self._admitted(dataset, len(longitudes)):
-            budget = self.budget()
+            budget = self._budget()
             wanted = [levels_for(layer, latitudes, resolutions) for layer in dataset.layers]
             groups, group = np.unique(np.stack(wanted, axis=1), axis=0, return_inverse=True)
             for number, levels in enumerate(groups.tolist()):
@@ -195,7 +190,7 @@ class Queries:
             TooMuchError: the area is too large or too complicated.
             SlabFormatError, StorageError: the data cannot be read.
         """
-        pixels, budget = self.limits.pixels, self.budget()
+        pixels, budget = self.limits.pixels, self._budget()
         for found in affordable(
             dataset, rings, crs, self._equivalences, budget, pixels, resolution
         ):
@@ -232,7 +227,7 @@ class Queries:
             return None
         if not whole:
             box = part
-        rings, budget = [ring_of(box)], self.budget()
+        rings, budget = [ring_of(box)], self._budget()
         found: Footprint | None = None
         levels = footprints(dataset, rings, crs, self._equivalences)
         groups = groupby(levels, lambda one: one.unwrap)
@@ -282,7 +277,7 @@ class Queries:
             TooMuchError: too many tiles are needed.
             SlabFormatError, StorageError: the data cannot be read.
         """
-        budget = self.budget(_PER_CHUNK)
+        budget = self._budget(_PER_CHUNK)
         options = SamplingOptions(method, grid.resolution)
         members = None
         if rings is not None:
@@ -303,8 +298,7 @@ class Queries:
         more = count * _PER_HEIGHT
         return self._admitted(dataset, count, min(count, CHUNK), more)
 
-    def budget(self, factor: int = 1) -> Budget:
-        """Return what one query may read, or a multiple of it."""
+    def _budget(self, factor: int = 1) -> Budget:
         return Budget(self.limits.tiles * factor, self.limits.size * factor)
 
     def _sample(
@@ -316,7 +310,7 @@ class Queries:
         options: SamplingOptions,
         budget: Budget | None = None,
     ) -> Samples:
-        return sample(dataset, x, y, crs, options, budget or self.budget(), self._equivalences)
+        return sample(dataset, x, y, crs, options, budget or self._budget(), self._equivalences)
 
     def _sample_line(
         self, dataset: Dataset, crs: CRS, method: str, x: Floats, y: Floats
