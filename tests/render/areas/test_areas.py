@@ -373,6 +373,7 @@ def test_an_area_in_a_crs_and_an_intersection(open_world: OpenWorld) -> None:
         {"type": "Polygon", "coordinates": [[[0, 0], [1, 0], [True, 1], [0, 0]]]},
         {"type": "Polygon", "coordinates": [[[0, 0], [1, float("nan")], [1, 1], [0, 0]]]},
         {"type": "Polygon", "coordinates": [[[0, 0], [47, 600000], [1, 1], [0, 0]]]},
+        {"type": "Polygon", "coordinates": [[[0, 0], [1, 10**400], [1, 1], [0, 0]]]},
         {"type": "Polygon", "coordinates": [5]},
         {"type": "Polygon"},
         {"type": "MultiPolygon", "coordinates": []},
@@ -381,7 +382,7 @@ def test_an_area_in_a_crs_and_an_intersection(open_world: OpenWorld) -> None:
         {"type": "Polygon", "crs": {}, "coordinates": [[[0, 0], [1, 0], [1, 1], [0, 0]]]},
         {"type": "MultiPolygon", "coordinates": [[[[0, 0]] * 50_001]] * 2},
     ],
-    ids=str,
+    ids=lambda document: str(document)[:80],
 )
 def test_what_is_not_an_area_is_refused(document: Any) -> None:
     with pytest.raises(ValueError, match=r"\w"):

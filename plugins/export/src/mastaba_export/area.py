@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from mastaba.api.catalogue import CRS, BoundingBox, geographic_bbox, transform_points
 from mastaba_export.errors import InvalidRequestError
 from mastaba_export.selection import Area
+from mastaba_render.api.areas import polygons_of
 from mastaba_render.api.maps import box_on_ground
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 MOST_POINTS: Final = 10_000
 """Points of all polygons."""
-_DEEPEST: Final = 8
 _PARTS: Final = 32
 """Parts of an edge that is transformed to another CRS."""
 _TURN: Final = 360.0
@@ -43,13 +42,10 @@ def area_of(request: ExportRequest, native: CRS, equivalences: Equivalences) -> 
         source = native
     if request.bbox is not None:
         return _box_area(BoundingBox(*request.bbox), source, native)
-    polygons = list(_polygons(request.area, 0))
-    if not polygons:
-        raise InvalidRequestError("area: contains no polygon", "area")
-    if sum(len(ring) for rings in polygons for ring in rings) > MOST_POINTS:
-        raise InvalidRequestError(
-            f"area: has more than {MOST_POINTS:,} points; simplify the polygons", "area"
-        )
+    try:
+        polygons: Sequence[Sequence[Ring]] = polygons_of(request.area, MOST_POINTS, is_strict=False)
+    except ValueError as error:
+        raise InvalidRequestError(f"area: {error}", "area") from None
     if source.is_geographic:
         polygons = [part for rings in polygons for part in _in_one_turn(rings)]
     moved = [[_moved(ring, source, native) for ring in rings] for rings in polygons]
@@ -117,63 +113,7 @@ def _moved_box(box: BoundingBox, source: CRS, native: CRS) -> BoundingBox | None
     raise InvalidRequestError(f"bbox: cannot be transformed to {native.code}", "bbox")
 
 
-def _polygons(document: Any, depth: int) -> Iterator[list[Ring]]:
-    """Yield the rings of each polygon of a GeoJSON object, closed."""
-    if not isinstance(document, Mapping) or depth > _DEEPEST:
-        raise InvalidRequestError("area: is not a GeoJSON object", "area")
-    kind = document.get("type")
-    if kind == "Feature":
-        yield from _polygons(document.get("geometry"), depth + 1)
-    elif kind in ("FeatureCollection", "GeometryCollection"):
-        for part in _list(document.get("features" if kind[0] == "F" else "geometries")):
-            yield from _polygons(part, depth + 1)
-    elif kind == "Polygon":
-        yield _rings(document.get("coordinates"))
-    elif kind == "MultiPolygon":
-        for coordinates in _list(document.get("coordinates")):
-            yield _rings(coordinates)
-    else:
-        raise InvalidRequestError(f"area: {str(kind)[:40]!r} is not a polygon", "area")
-
-
-def _list(value: Any) -> list[Any]:
-    if not isinstance(value, list):
-        raise InvalidRequestError("area: a list is missing in the GeoJSON object", "area")
-    if len(value) > MOST_POINTS:
-        raise InvalidRequestError(
-            f"area: has more than {MOST_POINTS:,} points; simplify the polygons", "area"
-        )
-    return value
-
-
-def _rings(coordinates: Any) -> list[Ring]:
-    rings = []
-    for points in _list(coordinates):
-        found = [_point(point) for point in _list(points)]
-        if len(found) < 3:
-            raise InvalidRequestError("area: a ring has fewer than 3 points", "area")
-        if found[0] != found[-1]:
-            found.append(found[0])
-        rings.append(np.array(found, np.float64))
-    if not rings:
-        raise InvalidRequestError("area: a polygon has no ring", "area")
-    return rings
-
-
-def _point(point: Any) -> tuple[float, float]:
-    is_pair = isinstance(point, list) and len(point) >= 2
-    if not is_pair or any(type(value) not in (int, float) for value in point[:2]):
-        raise InvalidRequestError("area: a point is not a pair of numbers", "area")
-    try:
-        x, y = float(point[0]), float(point[1])
-    except OverflowError:
-        x = y = math.inf
-    if not (math.isfinite(x) and math.isfinite(y)):
-        raise InvalidRequestError("area: a coordinate is not a finite number", "area")
-    return x, y
-
-
-def _in_one_turn(rings: list[Ring]) -> Iterator[list[Ring]]:
+def _in_one_turn(rings: Sequence[Ring]) -> Iterator[Sequence[Ring]]:
     """Yield a polygon in longitudes, cut where it leaves those from -180 to 180 degrees."""
     west = min(float(ring[:, 0].min()) for ring in rings)
     east = max(float(ring[:, 0].max()) for ring in rings)
