@@ -8,6 +8,8 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from urllib.parse import urlsplit
 
+from mastaba_server.access.clients import address_of
+
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
@@ -26,13 +28,8 @@ def matches_address(networks: Iterable[str], address: str) -> bool:
 
     An IPv4 address in the form of IPv6 (``::ffff:192.0.2.1``) counts as IPv4.
     """
-    try:
-        found = ipaddress.ip_address(address)
-    except ValueError:
-        return False
-    if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is not None:
-        found = found.ipv4_mapped
-    return any(found in network(text) for text in networks)
+    found = address_of(address)
+    return found is not None and any(found in network(text) for text in networks)
 
 
 def matches_host(globs: Iterable[str], referer: str) -> bool:

@@ -9,6 +9,8 @@ from typing import Any, Final
 
 from mastaba_server.access.principal import GRANT, Grant, Principal
 
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
 _CHOSEN: Final = 64
 """Bits of an IPv6 address that a client may choose."""
 _LOOPBACK: Final = ("127.", "::/")
@@ -52,7 +54,7 @@ def shared_network(address: str) -> str:
     # Without an object for it: each wrong credential is counted.
     if is_ipv4(address):
         return address
-    found = _parsed(address)
+    found = address_of(address)
     if found is None or found.version == 4:
         return "" if found is None else str(found)
     return str(ipaddress.ip_network((int(found) >> _CHOSEN << _CHOSEN, _CHOSEN)))
@@ -67,10 +69,10 @@ def is_ipv4(text: str) -> bool:
     return True
 
 
-def _parsed(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """Return an address; one of IPv4 in the form of IPv6 counts as IPv4."""
+def address_of(text: str) -> Address | None:
+    """Return an address, or None; one of IPv4 in the form of IPv6 counts as IPv4."""
     try:
-        found = ipaddress.ip_address(address)
+        found = ipaddress.ip_address(text)
     except ValueError:
         return None
     return getattr(found, "ipv4_mapped", None) or found

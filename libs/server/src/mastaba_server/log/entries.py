@@ -12,6 +12,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from mastaba_server import trace
+from mastaba_server.access.clients import address_of
 from mastaba_server.access.principal import Grant
 from mastaba_server.log import destination
 from mastaba_server.log.batches import MakeLines
@@ -187,13 +188,8 @@ def _identity(grant: object, virtual: str) -> dict[str, str]:
 
 def _network(address: str) -> str:
     """Return the network of an address, /24 or /48: it does not identify a client."""
-    try:
-        found = ipaddress.ip_address(address)
-    except ValueError:
+    found = address_of(address)
+    if found is None:
         return "-"
-    if isinstance(found, ipaddress.IPv6Address):
-        mapped = found.ipv4_mapped
-        if mapped is None:
-            return str(ipaddress.ip_network((int(found) >> 80 << 80, 48)))
-        found = mapped
-    return str(ipaddress.ip_network((int(found) >> 8 << 8, 24)))
+    length, rest = (24, 8) if found.version == 4 else (48, 80)
+    return str(ipaddress.ip_network((int(found) >> rest << rest, length)))

@@ -12,9 +12,8 @@ from typing import Any, ClassVar, Final
 from mastaba.api.access import Form, Identifier, Principal, Shown
 from mastaba_access.identifiers.faults import refuse
 from mastaba_access.identifiers.refusals import unknown
-from mastaba_server.access.clients import is_ipv4
+from mastaba_server.access.clients import Address, address_of, is_ipv4
 
-_Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 FORWARDED_FOR: Final = "HTTP_X_FORWARDED_FOR"
@@ -230,17 +229,10 @@ def _forwarded_for(hop: str) -> str:
     return "" if found is None else found[1] or found[2] or ""
 
 
-def _address(name: str) -> _Address | None:
+def _address(name: str) -> Address | None:
     """Return an address, which may have a port; IPv6 with one is in brackets."""
     if name.startswith("["):
         name = name[1:].partition("]")[0]
     elif name.count(":") == 1:
         name = name.partition(":")[0]
-    if "%" in name:
-        return None
-    try:
-        found = ipaddress.ip_address(name)
-    except ValueError:
-        return None
-    mapped = getattr(found, "ipv4_mapped", None)
-    return found if mapped is None else mapped
+    return None if "%" in name else address_of(name)

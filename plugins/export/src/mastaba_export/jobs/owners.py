@@ -13,7 +13,7 @@ from typing import Any, Final
 from mastaba.api.access import GRANT, Grant
 from mastaba_export.jobs.refusals import TooManyError
 from mastaba_export.jobs.settings import JobSettings
-from mastaba_server.access.clients import identity_of, is_one_client, shared_network
+from mastaba_server.access.clients import address_of, identity_of, is_one_client, shared_network
 
 _PRINCIPAL: Final = "principal:"
 _LONGEST: Final = 200
@@ -35,7 +35,8 @@ def owner_of(environ: Mapping[str, Any], settings: JobSettings) -> str:
     grant = environ.get(GRANT)
     if isinstance(grant, Grant) and is_one_client(grant.principal):
         return f"{_PRINCIPAL}{identity_of(grant.principal)}"
-    address = _address(environ.get("REMOTE_ADDR") or "")
+    # A program on this machine, at a Unix socket, does not say who its client is.
+    address = address_of((environ.get("REMOTE_ADDR") or "").partition("%")[0]) or _LOCAL
     if settings.owner_header and any(address in network for network in settings.gateways):
         name = (environ.get(settings.owner_header) or "").strip()
         if name:
@@ -57,16 +58,6 @@ def may_see(owner: str, asking: str) -> bool:
 def is_principal(owner: str) -> bool:
     """Return whether an owner is a principal that access rules know."""
     return owner.startswith(_PRINCIPAL)
-
-
-def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
-    try:
-        found = ipaddress.ip_address(text.partition("%")[0])
-    except ValueError:
-        # A program on this machine, at a Unix socket, that does not say who its client is.
-        return _LOCAL
-    mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
-    return mapped or found
 
 
 class Rate:
