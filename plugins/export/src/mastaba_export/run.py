@@ -28,6 +28,7 @@ from mastaba_export.journal import Journal
 from mastaba_export.object_store import Upload, is_uploaded
 from mastaba_export.output import Output, discard
 from mastaba_export.sources import UNKNOWN, StoredTiles
+from mastaba_server.threads.pace import Pace
 
 if TYPE_CHECKING:
     from mastaba_export.object_store import ObjectTarget
@@ -54,8 +55,6 @@ _CLASSES: Final = 3
 _LEAST_FREE: Final = 256 * 1024 * 1024
 """Bytes of the file system that stay free."""
 _STATS: Final = 16
-_LONGEST_WAIT: Final = 0.25
-"""Seconds after which a request to stop is noticed."""
 
 _WRITERS: Final = {
     "pmtiles": "pmtiles:PMTilesWriter",
@@ -203,7 +202,7 @@ class _Run:
         self._journal = journal
         self._upload = upload
         self._threads = max(threads, 1)
-        self._pace = _Pace(rate)
+        self._pace = Pace(rate)
         self._allow_changes = allow_changes
         module, _, name = _WRITERS[plan.format].partition(":")
         make: Any = getattr(import_module(f"mastaba_export.writers.{module}"), name)
@@ -436,26 +435,6 @@ class _TileSizes:
         self._means += [0.0] * (found + 1 - len(self._means))
         self._means[found] = max(self._means[found], mean)
         self.largest = max(self._means[-_CLASSES:])
-
-
-class _Pace:
-    """Slows reading down to a number of bytes per second."""
-
-    def __init__(self, rate: float | None) -> None:
-        self._rate = rate
-        self._free = time.monotonic()
-
-    def spend(self, size: int, should_stop: Callable[[], bool] | None) -> None:
-        """Wait until some more bytes are within the rate, or the export should stop."""
-        if self._rate is None:
-            return
-        now = time.monotonic()
-        begin = max(now, self._free)
-        self._free = begin + size / self._rate
-        while (left := begin - time.monotonic()) > 0:
-            if should_stop is not None and should_stop():
-                return
-            time.sleep(min(left, _LONGEST_WAIT))
 
 
 def _is_distant(source: object) -> bool:

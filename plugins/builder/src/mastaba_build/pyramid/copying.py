@@ -6,8 +6,6 @@ import hashlib
 import os
 import posixpath
 import re
-import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing
@@ -24,6 +22,7 @@ from mastaba_build.plan.names import SOURCE
 from mastaba_build.pyramid.copied_documents import DocumentCopier
 from mastaba_build.pyramid.copied_versions import Slab, Version, slab_key, versions_of
 from mastaba_build.pyramid.copy_journal import CopiedSlab, CopyJournal
+from mastaba_server.threads.pace import Pace
 
 _TOGETHER: Final = 1024
 """Slabs that wait for a thread: each takes memory."""
@@ -129,7 +128,7 @@ class _Copier:
         self._versions = versions
         self._journal = journal
         self._options = options
-        self._pace = _Pace(options.rate)
+        self._pace = Pace(options.rate)
         self.keys: dict[Slab, str] = {}
         self._slabs: dict[str, Slab] = {}
 
@@ -258,22 +257,3 @@ class _Copier:
             raise OutputError(f"{self._target.path(name)} does not have the {size} bytes written")
         if self._options.verify and self._md5(name) != md5:
             raise OutputError(f"{self._target.path(name)} differs from what was written")
-
-
-class _Pace:
-    """Slows a copy down to a number of bytes per second."""
-
-    def __init__(self, rate: float | None) -> None:
-        self._rate = rate
-        self._lock = threading.Lock()
-        self._free = time.monotonic()
-
-    def spend(self, size: int) -> None:
-        """Wait until some more bytes are within the rate."""
-        if self._rate is None:
-            return
-        with self._lock:
-            now = time.monotonic()
-            begin = max(now, self._free)
-            self._free = begin + size / self._rate
-        time.sleep(begin - now)
