@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import hmac
 import json
 import math
@@ -14,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from mastaba_access.identifiers.refusals import expired, unknown
 from mastaba_access.identifiers.secret_file import Secrets
+from mastaba_server.access import compact
 
 if TYPE_CHECKING:
     from mastaba.api.services import Service
@@ -74,7 +73,7 @@ def sign(token: Token, secrets: Secrets) -> str:
         is_names = name in ("l", "s")
         members[name] = sorted(set(value)) if is_names else [_shortest(number) for number in value]
     text = json.dumps(members, separators=(",", ":"), ensure_ascii=False, sort_keys=True)
-    payload = _coded(text.encode())
+    payload = compact.coded(text.encode())
     if len(payload) > LARGEST:
         reason = f"the scope takes {len(payload)} characters; {LARGEST} fit into an address"
         raise InvalidScopeError(f"{reason}: name fewer layers, or use a pattern")
@@ -118,11 +117,8 @@ def verified(text: str, secrets: Secrets, now: float) -> Token:
     if not signers:
         raise unknown()
     try:
-        document = json.loads(
-            _decoded(payload), object_pairs_hook=_members, parse_constant=_not_a_number
-        )
-        token = _token_of(document)
-    except (ValueError, TypeError, RecursionError, binascii.Error) as error:
+        token = _token_of(compact.parsed(compact.decoded(payload)))
+    except (ValueError, TypeError) as error:
         raise unknown() from error
     if token.signer not in signers:
         raise unknown()
@@ -141,29 +137,7 @@ def _shortest(number: float) -> float:
 
 
 def _signature(payload: str, secret: bytes) -> str:
-    return _coded(hmac.digest(secret, _DOMAIN + payload.encode(), "sha256")[:_SIGNATURE])
-
-
-def _coded(data: bytes) -> str:
-    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
-
-
-def _decoded(text: str) -> bytes:
-    data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
-    if _coded(data) != text:
-        raise ValueError("not in its shortest form")
-    return data
-
-
-def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a member is there twice")
-    return found
-
-
-def _not_a_number(text: str) -> float:
-    raise ValueError(f"{text} is not a number")
+    return compact.coded(hmac.digest(secret, _DOMAIN + payload.encode(), "sha256")[:_SIGNATURE])
 
 
 def _token_of(document: Any) -> Token:
