@@ -87,6 +87,11 @@ class UnsupportedOperationError(RequestError):
 class UnknownPathError(RequestError):
     """Nothing is served at this path."""
 
+    def __init__(
+        self, message: str = "there is nothing at this path", parameter: str | None = None
+    ) -> None:
+        super().__init__(message, parameter)
+
 
 class NotAcceptableError(RequestError):
     """The client accepts no form in which the resource can be sent.

@@ -10,13 +10,14 @@ from urllib.parse import quote
 
 from mastaba.api.services import RootEntry, Service, ServiceSettings, Site
 from mastaba.api.web import Document, Request, Response
+from mastaba.errors import UnknownPathError
 from mastaba_elevation.edr.names import OUTPUT
 from mastaba_elevation.facades.native import Native
 from mastaba_elevation.queries.datasets import Datasets, middle
 from mastaba_elevation.queries.queries import Queries
 from mastaba_elevation.queries.vertical import LAYER_SCHEMA
 from mastaba_elevation.settings import FACADES, SETTINGS_SCHEMA, Settings
-from mastaba_elevation.web.facade import Context, Facade, unknown_path
+from mastaba_elevation.web.facade import Context, Facade
 from mastaba_elevation.web.numbers import json_document
 from mastaba_elevation.web.pages import error_page, page, page_response
 from mastaba_ows.parameters import whole_number
@@ -119,7 +120,7 @@ class ElevationService(Service):
         else:
             facade = self._by_root.get(path[0])
             if facade is None:
-                raise unknown_path()
+                raise UnknownPathError
             request.name_operation(facade.name)
             response = facade.respond(request, path)
         return response

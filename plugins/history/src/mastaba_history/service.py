@@ -161,7 +161,7 @@ class HistoryService(Service):
             case [token]:
                 request.name_operation("document")
                 return self._version(request, layer, token)
-        raise UnknownPathError("there is nothing at this path")
+        raise UnknownPathError
 
     def error_response(self, error: Exception, request: Request) -> Response:
         return problem(status_of(error), public_message(error))

@@ -44,7 +44,7 @@ def stac_document(
         return {**_head("Catalog", "layers", "Layers with a time"), "links": links}, _JSON
     layer = timed.get(path[0])
     if layer is None or path[1:] not in ([], ["items"]):
-        raise UnknownPathError("there is nothing at this path")
+        raise UnknownPathError
     href = _href(root, layer.id)
     links.append(_link("parent", root, _JSON))
     if len(path) == 1:

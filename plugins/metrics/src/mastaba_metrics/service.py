@@ -50,7 +50,7 @@ class MetricsService(Service):
             AccessError: the client may not see the state of the server.
         """
         if request.path:
-            raise UnknownPathError("there is nothing at this path")
+            raise UnknownPathError
         if not self.shows_status(request):
             raise AccessError("metrics need a credential that may see them")
         encode, media_type = choose_encoder(request.header("Accept") or "")

@@ -124,7 +124,7 @@ def find_resource(dataset: Dataset, path: list[str]) -> Resource:
             raster = dataset.raster_collection(identifier, "tiles")
             return _tiles(Tiles(dataset, raster, raster.style(style)), rest)
         case _:
-            raise _unknown_path()
+            raise UnknownPathError
 
 
 def collection_resource(dataset: Dataset, identifier: str, offset: int = 0) -> Resource:
@@ -145,10 +145,10 @@ def collections_resource(dataset: Dataset, collections: Iterable[Collection]) ->
 
 def _of_coverage(dataset: Dataset, collection: Collection, rest: list[str]) -> Resource:
     if not collection.has_coverage:
-        raise _unknown_path()
+        raise UnknownPathError
     if rest == ["coverage", "parts"]:
         if not has_parts(dataset, collection):
-            raise _unknown_path()
+            raise UnknownPathError
         return {
             "json": Representation(
                 GEOJSON, lambda: _json_text(parts_document(dataset, collection))
@@ -181,7 +181,7 @@ def _stylesheet(dataset: Dataset, rest: list[str]) -> Resource:
         text = lambda: sheet.document().body.decode()  # noqa: E731
         return {"mapbox": Representation(STYLESHEET, text)}
     if rest[1:] != ["metadata"]:
-        raise _unknown_path()
+        raise UnknownPathError
     content = style_metadata(dataset, sheet)
     return {"json": _resource(dataset, content, "styles")["json"]}
 
@@ -192,7 +192,7 @@ def _tiles(tiles: Tiles, rest: list[str]) -> Resource:
         content = tilesets_document(tiles)
         return _resource(dataset, content, "tilesets", title="Tilesets", crumbs=crumbs)
     if len(rest) > 1:
-        raise _unknown_path()
+        raise UnknownPathError
     offered = tiles.collection.offered_set(rest[0])
     content = tileset_document(tiles, offered)
     title = f"{content['title']} in {content['tileMatrixSetId']}"
@@ -255,10 +255,6 @@ def _above(dataset: Dataset, identifier: str) -> list[tuple[str, str]]:
     """Return the parent pages of a page below a collection."""
     title = dataset.collection(identifier).layer.title
     return [_COLLECTIONS, (title, f"/collections/{quote(identifier, safe='')}")]
-
-
-def _unknown_path() -> UnknownPathError:
-    return UnknownPathError("there is nothing at this path")
 
 
 def _json_text(content: Content) -> str:

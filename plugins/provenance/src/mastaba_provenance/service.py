@@ -186,7 +186,7 @@ class ProvenanceService(Service):
         if is_post and name != "at":
             raise MethodNotAllowedError("only points can be sent")
         if layer is None or (rest and name not in self._forms):
-            raise UnknownPathError("there is nothing at this path")
+            raise UnknownPathError
         is_document = name in ("", "attribution.json")
         request.name_operation("document" if is_document else name.partition(".")[0])
         known = self._known(layer)

@@ -175,7 +175,7 @@ class StylesService(Service):
             case [layer, file] if file.endswith(_END):
                 document = self._style(layer, file.removesuffix(_END))
             case _:
-                raise UnknownPathError("there is nothing at this path")
+                raise UnknownPathError
         return document.respond(request, is_constant=True)
 
     def error_response(self, error: Exception, request: Request) -> Response:

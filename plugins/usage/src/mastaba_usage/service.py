@@ -143,7 +143,7 @@ class UsageService(Service):
         if request.path.startswith(_HEAT):
             return self._heat_map(request, grant, request.path.removeprefix(_HEAT))
         if request.path not in ("", _SLOTS):
-            raise _nothing()
+            raise UnknownPathError
         query = request.query
         try:
             first, last = days(query.get("from"), query.get("to"))
@@ -155,7 +155,7 @@ class UsageService(Service):
         if not _reads_all(grant):
             # Without a key there is nothing of one's own. Signed addresses are for others.
             if not isinstance(grant, Grant) or grant.principal.kind in ("anonymous", "signed"):
-                raise _nothing()
+                raise UnknownPathError
             where["key"] = grant.principal.account
             who = grant.principal.label or grant.principal.id
         form = _form(request)
@@ -191,7 +191,7 @@ class UsageService(Service):
             name, place = found
         layer = self.site.catalogue.layers.get(name)
         if not _reads_all(grant) or not self._own.heat or layer is None:
-            raise _nothing()
+            raise UnknownPathError
         query = request.query
         try:
             period = days(query.get("from"), query.get("to"))
@@ -230,10 +230,6 @@ class UsageService(Service):
 def _answer(pieces: Iterable[bytes], media_type: str = _JSON) -> Response:
     body = spooled(while_wanted(pieces))
     return Response(200, [("Content-Type", media_type), _PRIVATE], body)
-
-
-def _nothing() -> UnknownPathError:
-    return UnknownPathError("there is nothing at this path")
 
 
 def _reads_all(grant: object) -> bool:

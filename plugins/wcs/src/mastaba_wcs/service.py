@@ -82,7 +82,7 @@ class WCSService(Service):
 
     def respond(self, request: Request) -> Response:
         if request.path:
-            raise UnknownPathError("there is nothing at this path")
+            raise UnknownPathError
         parameters = read_once(request, _PARAMETERS, _read)
         wanted = operation(parameters)
         request.name_operation(wanted.lower())

@@ -133,7 +133,7 @@ class WMSService(Service):
 
     def respond(self, request: Request) -> Response:
         if request.path:
-            raise UnknownPathError("there is nothing at this path")
+            raise UnknownPathError
         parameters = self._parameters(request)
         operation = params.operation(parameters)
         request.name_operation(operation.lower())

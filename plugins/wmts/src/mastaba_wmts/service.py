@@ -157,7 +157,7 @@ class WMTSService(Service):
         if point is not None:
             request.name_operation(Operation.GET_FEATURE_INFO.lower())
             return self._get_feature_info.respond(point)
-        raise UnknownPathError("there is nothing at this path")
+        raise UnknownPathError
 
 
 def _readable(request: Request) -> Request | None:

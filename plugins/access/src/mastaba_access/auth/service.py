@@ -146,7 +146,7 @@ class AuthService(Service):
             return self._sign(request, by_admin=by_admin)
         if path in ("/session", "/sign"):
             raise MethodNotAllowedError("the method is not allowed here")
-        raise UnknownPathError("there is nothing at this path")
+        raise UnknownPathError
 
     def error_response(self, error: Exception, request: Request) -> Response:
         response = problem(status_of(error, _STATUSES), public_message(error))
@@ -174,7 +174,7 @@ class AuthService(Service):
     def _check(self, target: str, request: Request) -> Response:
         gate = self.site.gate
         if gate is None:
-            raise UnknownPathError("there is nothing at this path")
+            raise UnknownPathError
         checked = taken_apart(target, self._prefix, self.site.roots, gate.query_names)
         environ = request.environ
         # What is sent besides must not make further entries, and what has no effect here decides
@@ -220,7 +220,7 @@ class AuthService(Service):
     def _session(self, request: Request) -> Response:
         secrets, endpoint = self._secrets, self.settings.endpoint_uri
         if secrets is None or not self._sessions.get("enabled", False):
-            raise UnknownPathError("there is nothing at this path")
+            raise UnknownPathError
         if not endpoint.startswith("https://"):
             raise RequestError("sessions need https in the endpoint_uri of the service")
         grant = _grant_of(request)
@@ -249,7 +249,7 @@ class AuthService(Service):
     def _sign(self, request: Request, *, by_admin: bool) -> Response:
         secrets = self._secrets
         if secrets is None:
-            raise UnknownPathError("there is nothing at this path")
+            raise UnknownPathError
         principal = None
         if not by_admin:
             grant = _grant_of(request)
@@ -297,7 +297,7 @@ def _grant_of(request: Request) -> Grant:
     if isinstance(grant, Exception):
         raise grant
     if not isinstance(grant, Grant):
-        raise UnknownPathError("there is nothing at this path")
+        raise UnknownPathError
     return grant
 
 

@@ -18,7 +18,7 @@ from mastaba.api.web import (
     problem,
     spooled,
 )
-from mastaba.errors import InvalidParameterError, NoSuchValueError, public_message
+from mastaba.errors import InvalidParameterError, NoSuchValueError, UnknownPathError, public_message
 from mastaba_elevation.edr import query as q
 from mastaba_elevation.edr.answers import Cells, Found, Points, series
 from mastaba_elevation.edr.areas import area_of, polygon_of
@@ -67,7 +67,7 @@ from mastaba_elevation.queries.ground import TURN
 from mastaba_elevation.queries.polygons import Ring
 from mastaba_elevation.queries.sampling import SamplingOptions, resolutions
 from mastaba_elevation.queries.taps import METHODS
-from mastaba_elevation.web.facade import Context, Facade, status_of, unknown_path
+from mastaba_elevation.web.facade import Context, Facade, status_of
 from mastaba_elevation.web.geometry import LINES, POINTS, Geometry
 from mastaba_elevation.web.numbers import json_document, json_response, rounded, to_json
 from mastaba_elevation.web.pages import page_response
@@ -125,7 +125,7 @@ class Edr(Facade):
             case rest if request.method == "GET":
                 _check_json(request)
                 return self._documents(tuple(rest)).respond(request)
-        raise unknown_path()
+        raise UnknownPathError
 
     def error_response(self, error: Exception, request: Request) -> Response:
         status = status_of(error)
@@ -143,7 +143,7 @@ class Edr(Facade):
                 return json_document(conformance())
             case ("collections", identifier):
                 return json_document(self._collection(self._dataset(identifier)))
-        raise unknown_path()
+        raise UnknownPathError
 
     def _page(self, path: tuple[str, ...]) -> Document:
         match path:
@@ -153,7 +153,7 @@ class Edr(Facade):
                 return conformance_page(self.uri)
             case ("collections", identifier):
                 return collection_page(self.context, self.uri, self._dataset(identifier))
-        raise unknown_path()
+        raise UnknownPathError
 
     def _dataset(self, identifier: str) -> Dataset:
         return self.context.datasets.qualified(identifier, "collectionId")

@@ -20,7 +20,7 @@ from mastaba_elevation.facades.locations import locations_of
 from mastaba_elevation.queries.lines import EVEN, Line, Measure
 from mastaba_elevation.queries.sampling import SamplingOptions, resolutions
 from mastaba_elevation.queries.taps import METHODS
-from mastaba_elevation.web.facade import Facade, status_of, unknown_path
+from mastaba_elevation.web.facade import Facade, status_of
 from mastaba_elevation.web.numbers import json_document, json_response, rounded, to_json
 from mastaba_elevation.web.parameters import Parameters, parameters_of
 from mastaba_ows.links import JSON
@@ -53,7 +53,7 @@ class Google(Facade):
                 name = "path" if parameters.text("path", "") else "locations"
                 return self._elevations(request, found, parameters, name)
             case _:
-                raise unknown_path()
+                raise UnknownPathError
 
     def error_response(self, error: Exception, request: Request) -> Response:
         if isinstance(error, UnknownPathError):

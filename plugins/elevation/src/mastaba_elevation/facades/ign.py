@@ -15,6 +15,7 @@ from mastaba.errors import (
     InvalidParameterError,
     MastabaError,
     MissingParameterError,
+    UnknownPathError,
     public_message,
 )
 from mastaba_elevation.errors import TooMuchError
@@ -32,7 +33,7 @@ from mastaba_elevation.queries.lines import EVEN, FILL, VERTICES, Line, Measure
 from mastaba_elevation.queries.profile import ascent_and_descent
 from mastaba_elevation.queries.queries import ProfileOptions
 from mastaba_elevation.queries.sampling import SamplingOptions
-from mastaba_elevation.web.facade import Facade, status_of, unknown_path
+from mastaba_elevation.web.facade import Facade, status_of
 from mastaba_elevation.web.numbers import json_document, number, to_json
 from mastaba_elevation.web.parameters import Parameters, parameters_of
 from mastaba_ows.links import JSON
@@ -60,14 +61,14 @@ class Ign(Facade):
         if path[0] == "resources":
             return self._resources(request, path[1:])
         if path[:-1] not in _PREFIXES:
-            raise unknown_path()
+            raise UnknownPathError
         operation, _, form = path[-1].partition(".")
         parameters = parameters_of(request)
         if operation == "elevation" and form in ("json", "xml", "csv"):
             return self._points(parameters, form, request)
         if operation == "elevationLine" and form in ("json", "xml"):
             return self._line(parameters, form, request)
-        raise unknown_path()
+        raise UnknownPathError
 
     def error_response(self, error: Exception, request: Request) -> Response:
         status = status_of(error)
@@ -175,7 +176,7 @@ class Ign(Facade):
             name = self.own.get("aliases", {}).get(path[0], path[0])
             return json_document(resource(datasets.named(name, "resource"))).respond(request)
         if path:
-            raise unknown_path()
+            raise UnknownPathError
         return json_document(resources(datasets, request.query_string)).respond(request)
 
 

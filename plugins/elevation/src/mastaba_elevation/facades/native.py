@@ -13,7 +13,7 @@ import numpy as np
 import orjson
 
 from mastaba.api.catalogue import CRS, WGS84
-from mastaba.errors import InvalidParameterError, MissingParameterError
+from mastaba.errors import InvalidParameterError, MissingParameterError, UnknownPathError
 from mastaba_elevation.queries.ground import Floats
 from mastaba_elevation.queries.lines import FILL, MODES, Line, Measure
 from mastaba_elevation.queries.profile import MINMAX, ascent_and_descent
@@ -21,7 +21,7 @@ from mastaba_elevation.queries.queries import ProfileOptions
 from mastaba_elevation.queries.sampling import Samples, SamplingOptions, resolutions
 from mastaba_elevation.queries.statistics import PERCENTILES, StatisticsOptions
 from mastaba_elevation.queries.taps import METHODS
-from mastaba_elevation.web.facade import Facade, error_message, unknown_path
+from mastaba_elevation.web.facade import Facade, error_message
 from mastaba_elevation.web.geometry import LINES, POLYGONS, Geometry, read_geojson
 from mastaba_elevation.web.numbers import json_response, rounded
 from mastaba_elevation.web.parameters import Parameters, read_request
@@ -47,7 +47,7 @@ class Native(Facade):
 
     def respond(self, request: Request, path: list[str]) -> Response:
         if len(path) != 1:
-            raise unknown_path()
+            raise UnknownPathError
         parameters, geometry = _read(request)
         datasets, code = self.context.datasets, parameters.text("crs", "")
         only = None if "dataset" in parameters else datasets.only()

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import numpy as np
 
 from mastaba.api.web import Response, message
-from mastaba.errors import InvalidParameterError, public_message
+from mastaba.errors import InvalidParameterError, UnknownPathError, public_message
 from mastaba_elevation.errors import TooMuchError
 from mastaba_elevation.facades.swisstopo_profile import MOST, csv, entries, profile_of
 from mastaba_elevation.facades.swisstopo_request import coordinate_of, crs_of, geometry_of
 from mastaba_elevation.queries.sampling import SamplingOptions
 from mastaba_elevation.queries.taps import METHODS
-from mastaba_elevation.web.facade import Facade, status_of, unknown_path
+from mastaba_elevation.web.facade import Facade, status_of
 from mastaba_elevation.web.numbers import json_response, to_json
 from mastaba_elevation.web.parameters import read_request
 from mastaba_ows.links import JSON
@@ -44,7 +44,7 @@ class Swisstopo(Facade):
 
     def respond(self, request: Request, path: list[str]) -> Response:
         if path[:2] != ["rest", "services"] or len(path) != 3:
-            raise unknown_path()
+            raise UnknownPathError
         parameters, body = read_request(request)
         match path[2]:
             case "height":
@@ -52,7 +52,7 @@ class Swisstopo(Facade):
             case "profile.json" | "profile.csv" as name:
                 return self._profile(request, parameters, body, name.endswith("csv"))
             case _:
-                raise unknown_path()
+                raise UnknownPathError
 
     def error_response(self, error: Exception, request: Request) -> Response:
         status = status_of(error)

@@ -9,9 +9,9 @@ import numpy as np
 
 from mastaba.api.catalogue import WGS84
 from mastaba.api.web import Response, message
-from mastaba.errors import InvalidParameterError, UnknownNameError, public_message
+from mastaba.errors import InvalidParameterError, UnknownNameError, UnknownPathError, public_message
 from mastaba_elevation.queries.sampling import SamplingOptions
-from mastaba_elevation.web.facade import Facade, status_of, unknown_path
+from mastaba_elevation.web.facade import Facade, status_of
 from mastaba_elevation.web.numbers import json_document, json_response, number, rounded
 from mastaba_elevation.web.parameters import Parameters, parameters_of
 
@@ -39,7 +39,7 @@ class Tileserver(Facade):
             case ["data", identifier, "elevation"] if request.method == "POST":
                 return self._several(request, self._dataset(identifier))
             case _:
-                raise unknown_path()
+                raise UnknownPathError
 
     def error_response(self, error: Exception, request: Request) -> Response:
         return message(status_of(error), public_message(error), "text/plain; charset=utf-8")

@@ -9,12 +9,12 @@ from typing import Any, ClassVar, Final
 
 from mastaba.api.services import RootEntry, Service, ServiceSettings, Site
 from mastaba.api.web import Document, Request, Response
-from mastaba.errors import UnknownNameError
+from mastaba.errors import UnknownNameError, UnknownPathError
 from mastaba_elevation.queries.datasets import Dataset, Datasets
 from mastaba_elevation.queries.vertical import LAYER_SCHEMA
 from mastaba_elevation.terrain.resource import Context, Resource
 from mastaba_elevation.terrain.settings import SETTINGS_SCHEMA, Settings, dataset_settings
-from mastaba_elevation.web.facade import error_message, unknown_path
+from mastaba_elevation.web.facade import error_message
 from mastaba_elevation.web.numbers import json_document
 from mastaba_elevation.web.pages import error_page, page, page_response
 from mastaba_ows.boxes import bounds
@@ -106,7 +106,7 @@ class TerrainService(Service):
             dataset = self._datasets.addressed(path[0], request.query)
             resource = self._routes.get(path[1]) if len(path) > 1 else None
             if resource is None:
-                raise unknown_path()
+                raise UnknownPathError
             request.name_operation(resource.operation)
             response = resource.respond(request, dataset, path[1:])
         return response

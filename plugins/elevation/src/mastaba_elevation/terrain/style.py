@@ -6,11 +6,11 @@ import math
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import urlencode
 
+from mastaba.errors import UnknownPathError
 from mastaba_elevation.terrain.encodings import ENCODINGS
 from mastaba_elevation.terrain.options import choice, options_of, requested_options
 from mastaba_elevation.terrain.resource import Resource
 from mastaba_elevation.terrain.tilejson import SIZES
-from mastaba_elevation.web.facade import unknown_path
 from mastaba_elevation.web.numbers import json_document
 from mastaba_ows.boxes import bounds, centre
 
@@ -38,7 +38,7 @@ class MapStyle(Resource):
 
     def respond(self, request: Request, dataset: Dataset, path: list[str]) -> Response:
         if len(path) != 1:
-            raise unknown_path()
+            raise UnknownPathError
         source = {"type": "raster-dem", "url": self._tilejson(request, dataset)}
         # One source for both would draw the hillshade at the lower quality of the terrain.
         sources: dict[str, Any] = {"dem": source, "hillshade": source}

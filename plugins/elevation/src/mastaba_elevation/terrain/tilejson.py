@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from mastaba.errors import InvalidParameterError
+from mastaba.errors import InvalidParameterError, UnknownPathError
 from mastaba_elevation.terrain.encodings import ENCODINGS
 from mastaba_elevation.terrain.options import choice, query_of, requested_options
 from mastaba_elevation.terrain.resource import Resource, attribution, described
 from mastaba_elevation.terrain.tiles import DOUBLE
-from mastaba_elevation.web.facade import unknown_path
 from mastaba_elevation.web.numbers import json_document
 from mastaba_ows.boxes import bounds, centre
 
@@ -27,7 +26,7 @@ class TileJson(Resource):
 
     def respond(self, request: Request, dataset: Dataset, path: list[str]) -> Response:
         if len(path) != 1:
-            raise unknown_path()
+            raise UnknownPathError
         formats = self.context.formats
         size = int(choice(request.query, "size", SIZES, SIZES[0]))
         extension = choice(request.query, "format", formats, formats[0])

@@ -12,14 +12,18 @@ import numpy as np
 from mastaba.api.catalogue import WGS84, BoundingBox
 from mastaba.api.tiles import tile_index
 from mastaba.api.web import content_disposition
-from mastaba.errors import TileNotFoundError, TileOutOfRangeError, UnsupportedFormatError
+from mastaba.errors import (
+    TileNotFoundError,
+    TileOutOfRangeError,
+    UnknownPathError,
+    UnsupportedFormatError,
+)
 from mastaba_elevation.queries.ground import metres_per_unit
 from mastaba_elevation.terrain.encodings import ENCODINGS, Bytes, Encoding
 from mastaba_elevation.terrain.filling import REACH, with_constant, with_nearest
 from mastaba_elevation.terrain.heights import Heights
 from mastaba_elevation.terrain.options import requested_options
 from mastaba_elevation.terrain.resource import FORMATS, Resource, caching
-from mastaba_elevation.web.facade import unknown_path
 from mastaba_render.api.encoders import Raster
 from mastaba_render.api.maps import Window, drawn_response
 
@@ -83,7 +87,7 @@ class Tiles(Resource):
             RequestError: a part of the path is invalid.
         """
         if len(path) not in (4, 5):
-            raise unknown_path()
+            raise UnknownPathError
         *above, z, column, file_name = path[1:]
         row, _, extension = file_name.rpartition(".")
         if extension not in self.context.formats:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from mastaba.api import web
-from mastaba.errors import UnknownPathError, public_message
+from mastaba.errors import public_message
 from mastaba_elevation.errors import TooMuchError
 from mastaba_elevation.web.numbers import to_json
 from mastaba_ows.errors import STATUSES
@@ -103,8 +103,3 @@ class Facade(ABC):
         datasets = self.context.datasets
         found = next(iter(datasets.values()), None) if name is None else datasets.get(name)
         return None if found is None else datasets.default(found)
-
-
-def unknown_path() -> UnknownPathError:
-    """Return the error for a path below the service without a resource."""
-    return UnknownPathError("there is nothing at this path")

@@ -253,7 +253,7 @@ class ExportService(Service):
                 layers = self._offered[process.id]
                 found = description(process, uri, layers), pages.process
             case _:
-                raise UnknownPathError("there is nothing at this path")
+                raise UnknownPathError
         _check_method(request, "GET")
         return _answer(request, *found, media_type)
 
@@ -324,7 +324,7 @@ class ExportService(Service):
                 _check_successful(job)
                 found = results_of(job, uri, self._own.results_url), pages.results
             case _:
-                raise UnknownPathError("there is nothing at this path")
+                raise UnknownPathError
         response = _answer(request, *found)
         response.headers.append(_PRIVATE)
         return response

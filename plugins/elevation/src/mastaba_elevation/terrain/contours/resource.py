@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from mastaba.api.tiles import tile_index
-from mastaba.errors import TileOutOfRangeError
+from mastaba.errors import TileOutOfRangeError, UnknownPathError
 from mastaba_elevation.terrain.computed import ComputedTile
 from mastaba_elevation.terrain.contours.source import ContourSource
 from mastaba_elevation.terrain.resource import Resource, attribution, described
-from mastaba_elevation.web.facade import unknown_path
 from mastaba_elevation.web.numbers import json_document
 from mastaba_ows.boxes import bounds, centre
 
@@ -35,7 +34,7 @@ class Contours(Resource):
         if path == [DOCUMENT]:
             return json_document(self._tilejson(dataset)).respond(request)
         if len(path) != 4 or not path[3].endswith(_EXTENSION):
-            raise unknown_path()
+            raise UnknownPathError
         z, x = tile_index(path[1], "z"), tile_index(path[2], "x")
         y = tile_index(path[3].removesuffix(_EXTENSION), "y")
         if z not in range(_DEEPEST + 1):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from mastaba.api.documents import Fault, Severity
 from mastaba.api.tiles import tile_index
-from mastaba.errors import ConfigurationError, TileOutOfRangeError
+from mastaba.errors import ConfigurationError, TileOutOfRangeError, UnknownPathError
 from mastaba_elevation.queries.vertical import KEY
 from mastaba_elevation.terrain.computed import ComputedTile
 from mastaba_elevation.terrain.mesh.datum import Shift, shift_of
@@ -17,7 +17,6 @@ from mastaba_elevation.terrain.mesh.source import MeshSource
 from mastaba_elevation.terrain.mesh.tiling import Tiling
 from mastaba_elevation.terrain.options import requested_options
 from mastaba_elevation.terrain.resource import Context, Resource, identity_of, segment
-from mastaba_elevation.web.facade import unknown_path
 from mastaba_server.threads.recent import Recent
 
 if TYPE_CHECKING:
@@ -80,7 +79,7 @@ class Mesh(Resource):
             document = layer_json(self.context, dataset, source.tiling, options, place)
             return document.respond(request)
         if len(path) != 4 or not path[3].endswith(_EXTENSION):
-            raise unknown_path()
+            raise UnknownPathError
         return self._tile(request, dataset, path)
 
     def offer(self, dataset: Dataset) -> str:
