@@ -93,7 +93,7 @@ class SwiftWriter(SwiftStorage, WritableStorage):
 
     def _page(
         self, prefix: str, marker: str, connection: Connection
-    ) -> list[tuple[str, str | None]]:
+    ) -> Sequence[tuple[str, str | None]]:
         try:
             page = connection.get_container(self.container, prefix=prefix, marker=marker)[1]
             return [(str(one["name"]), one["hash"]) for one in page]
