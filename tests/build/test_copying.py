@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sqlite3
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,7 @@ from mastaba_build.output.lock import locked
 from mastaba_build.output.packs import pack_pyramid
 from mastaba_build.plan.plan import Plan
 from mastaba_build.pyramid import copying
+from mastaba_build.pyramid.copy_journal import CopiedSlab, CopyJournal
 from mastaba_build.pyramid.copying import Options, copy_pyramid
 from mastaba_build.pyramid.history import log
 from mastaba_build.work.build import build
@@ -326,3 +329,37 @@ def test_index_packs_are_written_anew(
     copy_pyramid(one, "map", files)
     text = (tmp_path / "files/map.json").read_text()
     assert "index_prefix" not in text
+
+
+def test_a_slab_that_is_not_read_whole(
+    pyramid: Destination, shelves: Callable[[str], Destination], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = shelves("one"), shelves("two")
+    copy_pyramid(pyramid, "map", one)
+    read = ShelfStorage.read
+
+    def cut(
+        self: ShelfStorage,
+        key: str,
+        byte_range: ByteRange | None = None,
+        version: str | None = None,
+    ) -> ObjectRead:
+        found = read(self, key, byte_range, version)
+        return found._replace(data=b"") if "/DATA" in key else found
+
+    with monkeypatch.context() as broken:
+        broken.setattr(ShelfStorage, "read", cut)
+        with pytest.raises(OutputError, match="not read whole; copy again"):
+            copy_pyramid(one, "map", two)
+    copy_pyramid(one, "map", two)
+    assert objects(two).keys() == objects(one).keys()
+
+
+def test_a_journal_that_cannot_be_written(tmp_path: Path) -> None:
+    with closing(CopyJournal(tmp_path / "journal")) as journal:
+        with sqlite3.connect(tmp_path / "journal") as other:
+            other.execute("DROP TABLE slabs")
+        with pytest.raises(OutputError, match="journal cannot be used"):
+            journal.put("key", CopiedSlab("", 0, "", ""))
+        with pytest.raises(OutputError, match="journal cannot be used"):
+            journal.get("key")

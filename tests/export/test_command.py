@@ -15,6 +15,8 @@ from tests.forked import run as mastaba
 from tests.sizes import sized
 
 from mastaba.api.services import Site
+from mastaba.api.storages import StoragePool
+from mastaba.errors import StorageUnavailableError
 from mastaba_export import sizes
 from mastaba_export.errors import EmptyExportError, InvalidRequestError
 from mastaba_export.options import add_options, command_of, given_inputs
@@ -202,3 +204,17 @@ def test_estimates_from_some_slabs(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         inside += low <= size <= high
     site.catalogue.storages.close()
     assert inside >= 0.95 * SAMPLED_AREAS - 1
+
+
+def test_a_storage_that_does_not_answer_is_not_wrong_usage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same command may succeed later, also if it is the descriptor that cannot be read."""
+
+    def silent(*_: object) -> Any:
+        raise StorageUnavailableError("the response is 503")
+
+    monkeypatch.setattr(StoragePool, "read_full", silent)
+    ended = mastaba("export", str(tmp_path / "map.json"), str(tmp_path / "a.pmtiles"))
+    assert ended.returncode == 3
+    assert ended.stderr == "mastaba: the response is 503; try again\n"

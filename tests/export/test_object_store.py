@@ -12,11 +12,16 @@ from tests.export.ground import planned
 from tests.export.test_resume import Killed, content
 
 from mastaba.api.services import Site
-from mastaba.errors import StorageUnavailableError
+from mastaba.errors import AccessDeniedError, ObjectNotFoundError, StorageUnavailableError
 from mastaba_coverage import compressed
 from mastaba_export import object_store
 from mastaba_export import run as running
-from mastaba_export.errors import DestinationError, ExportTooLargeError, WriteError
+from mastaba_export.errors import (
+    DestinationError,
+    ExportTooLargeError,
+    UploadError,
+    WriteError,
+)
 from mastaba_export.object_store import ObjectTarget
 from mastaba_export.output import discard
 from mastaba_export.plan import ExportPlan
@@ -246,3 +251,64 @@ def test_destinations(tmp_path: Path, site: Site) -> None:
             ObjectTarget.parse(text, drivers.__getitem__)
     with pytest.raises(DestinationError, match="mastaba pyramid copy"):
         run(planned(site, "IMAGES", "dir"), tmp_path / "map", target=target_in(tmp_path))
+
+
+def test_a_lost_answer_to_the_completion(
+    site: Site, tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next attempt finds no upload, but the object."""
+    complete = Shelf.complete_parts
+    calls: list[str] = []
+
+    def lost(self: Shelf, key: str, upload: str, parts: Any) -> Any:
+        calls.append(upload)
+        if len(calls) > 1:
+            raise self.error(ObjectNotFoundError, upload, "is unknown")
+        complete(self, key, upload, parts)
+        raise self.error(StorageUnavailableError, key, "is not answered")
+
+    monkeypatch.setattr(Shelf, "complete_parts", lost)
+    made = made_for(site, "pmtiles")
+    assert run(made, tmp_path / "map", target=target_in(folder)).is_complete
+    assert len(calls) == 2
+    verify(made, stored(folder, tmp_path / "a.pmtiles"), deep=True)
+
+
+def test_an_upload_that_the_store_has_removed(
+    site: Site, tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped(site, tmp_path, folder)
+
+    def unknown(self: Shelf, key: str, *_: object) -> Any:
+        raise self.error(ObjectNotFoundError, key, "has no such upload")
+
+    monkeypatch.setattr(Shelf, "write_part", unknown)
+    with pytest.raises(DestinationError, match=r"remove map\.part and map\.journal") as caught:
+        run(made_for(site, "pmtiles"), tmp_path / "map", resume=True, target=target_in(folder))
+    assert not isinstance(caught.value, WriteError)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (StorageUnavailableError("no answer"), UploadError),
+        (AccessDeniedError("no credentials"), DestinationError),
+    ],
+)
+def test_a_store_that_cannot_be_opened(
+    site: Site,
+    tmp_path: Path,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
+    kind: type[DestinationError],
+) -> None:
+    def closed(*_: object) -> Any:
+        raise error
+
+    monkeypatch.setattr(Shelf, "open", closed)
+    target = target_in(folder)
+    with pytest.raises(DestinationError, match=f"^{target} cannot be opened: no ") as caught:
+        run(made_for(site, "pmtiles"), tmp_path / "map", target=target)
+    assert type(caught.value) is kind
+    assert not list(tmp_path.glob("map*"))

@@ -313,6 +313,32 @@ def test_an_output_that_is_gone_is_not_resumed(
     assert not path.exists()
 
 
+@pytest.mark.parametrize("format", ["pmtiles", DEFLATED])
+@pytest.mark.parametrize("is_there", [True, False], ids=["shorter", "missing"])
+def test_entries_that_are_gone_are_not_zeros(
+    site: Site,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    format: str,
+    is_there: bool,
+) -> None:
+    from mastaba_coverage import compressed
+
+    monkeypatch.setattr(compressed, "_PART", 1_000_000)
+    made = made_for(site, format)
+    path = tmp_path / f"a{made.extension}"
+    stops = iter([False] * 4 + [True])
+    assert not run(made, path, should_stop=lambda: next(stops)).is_complete
+    entries = path.with_name(f"{path.name}.part.entries")
+    if is_there:
+        entries.write_bytes(entries.read_bytes()[:-1])
+    else:
+        entries.unlink()
+    with pytest.raises(DestinationError, match=r"\.part\.entries is missing, or shorter"):
+        run(made, path, resume=True)
+    assert not path.exists()
+
+
 @pytest.mark.sampled
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("moment", ["publish", "unlink"])

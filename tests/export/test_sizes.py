@@ -13,7 +13,9 @@ from tests.tiny import tiny_installation
 from mastaba.api.services import Site
 from mastaba.errors import ClientGoneError
 from mastaba_export import sizes
-from mastaba_export.sizes import FilesSizer, PMTilesSizer, Sizer, SlabsSizer, SQLiteSizer
+from mastaba_export.plan import ExportPlan
+from mastaba_export.run import run
+from mastaba_export.sizes import PAGE, FilesSizer, PMTilesSizer, Sizer, SlabsSizer, SQLiteSizer
 from mastaba_export.sources import Batch, StoredTiles
 from mastaba_server import cancellation
 
@@ -55,6 +57,42 @@ def test_few_tiles_stand_for_many(size: int, count: int) -> None:
     at_once.add([size] * count, 6400 // count)
     in_turn.add([size] * 6400)
     assert at_once.total() == pytest.approx(in_turn.total(), rel=0.03)
+
+
+SMALL = {"bbox": [24.0, 50.0, 30.0, 53.0]}
+
+
+@pytest.mark.parametrize(
+    ("form", "levels"),
+    [
+        # Where equal tiles are written once, more levels have fewer bytes.
+        ("pmtiles", ["5"]),
+        ("mbtiles", ["5"]),
+        *[(form, levels) for form in ("gpkg", "dir") for levels in (["5"], ["8"], ["5", "8"])],
+    ],
+)
+def test_small_archives_are_as_large_as_estimated(
+    site: Site, tmp_path: Path, form: str, levels: list[str]
+) -> None:
+    made = planned(site, "IMAGES", form, levels=levels, **SMALL)
+    check_estimate(made, tmp_path / f"a{made.extension}")
+
+
+@pytest.mark.parametrize("levels", [["0"], ["2"]], ids="-".join)
+def test_small_gridded_coverages_are_as_large_as_estimated(
+    site: Site, tmp_path: Path, levels: list[str]
+) -> None:
+    made = planned(site, "HEIGHTS", "gpkg", levels=levels, bbox=BOX, crs="EPSG:2154")
+    check_estimate(made, tmp_path / "a.gpkg")
+
+
+def check_estimate(made: ExportPlan, path: Path) -> None:
+    estimate, result = made.estimate(), run(made, path)
+    assert estimate["tiles"] == result.tiles > 0
+    if estimate["is_exact"]:
+        assert estimate["payload_bytes"] == result.payload_bytes
+    page = PAGE if path.suffix in (".mbtiles", ".gpkg") else 0
+    assert abs(estimate["bytes"] - result.bytes) <= max(0.02 * result.bytes, page)
 
 
 def test_nothing_is_sampled_for_a_client_that_has_gone(

@@ -315,3 +315,21 @@ def test_certificate_authorities_of_the_system(
     assert certificate_authorities() == str(debian)
     paths("/etc/authorities.pem")
     assert certificate_authorities() == "/etc/authorities.pem"
+
+
+@pytest.mark.parametrize("status", [206, 416])
+def test_a_part_is_not_the_whole_object(status: int) -> None:
+    answer = HTTPAnswer(status, {"Content-Range": "bytes 0-3/9", "Content-Length": "4"}, b"1234")
+    storage = OneAnswer(answer)
+    with pytest.raises(StorageError, match=f"the response is {status}"):
+        storage.read("key")
+    with pytest.raises(StorageError, match=f"the response is {status}"):
+        storage.stat("key")
+
+
+def test_a_range_that_is_there_is_not_empty() -> None:
+    storage = OneAnswer(HTTPAnswer(416, {"Content-Range": "bytes */9"}, b""))
+    assert storage.read("key", ByteRange(9, 4)).data == b""
+    with pytest.raises(StorageUnavailableError, match="refuses bytes=8-11 of 9 bytes"):
+        storage.read("key", ByteRange(8, 4))
+    assert OneAnswer(HTTPAnswer(416, {}, b"")).read("key", ByteRange(0, 4)).data == b""

@@ -164,6 +164,24 @@ def test_a_full_disk_gets_room_while_the_store_does_not_answer(
     assert not any(one.is_dir() for one in Path(Bucket.root, "ours").iterdir())
 
 
+@pytest.mark.parametrize("form", ["pmtiles", "dir"])
+@pytest.mark.parametrize("name", ["open", "stat", "begin_parts", "write_part", "complete_parts"])
+def test_a_job_is_tried_again_when_the_store_does_not_answer(
+    exports: Exports, bucket: Bucket, form: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MASTABA_OBJECT_WRITE_ATTEMPTS", "1")
+    monkeypatch.setattr(worker, "_PAUSE", 0.0)
+    job = exports.ordered({"layer": "RGB_PNG", "format": form})
+    with monkeypatch.context() as broken:
+        broken.setattr(Bucket, name, silent)
+        assert exports.worker.run_one()
+    waiting = exports.queue.job(job[-32:])
+    assert waiting is not None
+    assert (waiting.state, waiting.attempts) == (State.ACCEPTED, 1)
+    assert exports.worker.run_one()
+    assert exports.client.get(job).get_json()["status"] == "successful"
+
+
 @pytest.mark.parametrize("is_there", [True, False], ids=["there", "not there"])
 def test_files_are_removed_while_an_object_is_completed(
     exports: Exports, bucket: Bucket, is_there: bool, monkeypatch: pytest.MonkeyPatch

@@ -82,6 +82,7 @@ class HTTPStorage(Storage):
             limit = byte_range.length + 1
         answer = self._ask("GET", key, headers, limit)
         if answer.status == 416:
+            self._check_beyond(answer, byte_range, key)
             return ObjectRead(b"")
         found = self._version(answer, key, version)
         if byte_range is not None:
@@ -115,7 +116,8 @@ class HTTPStorage(Storage):
             kind = type(error) if isinstance(error, StorageError) else StorageUnavailableError
             raise self._error(kind, key, str(error)) from error
         status = answer.status
-        if status in (200, 206, 416):
+        # Without Range, a part would be taken for the whole object.
+        if status == 200 or ("Range" in headers and status in (206, 416)):
             return answer
         reason = f"the response is {status} {self.refusal_reason(answer)}".rstrip()
         if status == 404:
@@ -174,6 +176,17 @@ class HTTPStorage(Storage):
                 return
         reason = f"the server answers {requested} with {answer.size} bytes of {content_range!r}"
         raise self._error(StorageUnavailableError, key, reason)
+
+    def _check_beyond(self, answer: HTTPAnswer, byte_range: ByteRange | None, key: str) -> None:
+        """Check that a range to which a server has no bytes is beyond the object.
+
+        Raises:
+            StorageUnavailableError: it is not.
+        """
+        size = _total(answer)
+        if byte_range is not None and size is not None and byte_range.offset < size:
+            reason = f"the server refuses {_range_header(byte_range)} of {size} bytes"
+            raise self._error(StorageUnavailableError, key, reason)
 
     def _error(self, kind: type[StorageError], key: str, reason: str) -> StorageError:
         return kind(f"{self.full_name}/{key}: {reason}", storage=self.full_name, key=key)

@@ -71,7 +71,8 @@ class WritableStorage(Storage):
     def begin_parts(self, key: str) -> str:
         """Begin an object; return an identifier for the calls that follow, also after a restart.
 
-        The four methods raise the errors of `write`.
+        The four methods raise the errors of `write`; the next two also ObjectNotFoundError, if the
+        storage no longer knows the upload.
         """
         raise NotImplementedError
 
@@ -84,5 +85,5 @@ class WritableStorage(Storage):
         raise NotImplementedError
 
     def abandon_parts(self, key: str, upload: str) -> None:
-        """Remove the parts of an object that was not completed."""
+        """Remove the parts of an object that was not completed, if they are still there."""
         raise NotImplementedError

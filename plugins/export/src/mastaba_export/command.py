@@ -11,7 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from mastaba.api.commands import USAGE, add_server_json, failed, print_json
-from mastaba.errors import MastabaError, SlabFormatError, StorageError, escaped
+from mastaba.errors import (
+    MastabaError,
+    SlabFormatError,
+    StorageError,
+    StorageUnavailableError,
+    escaped,
+)
 from mastaba_export.errors import DamagedArchiveError, InvalidRequestError, WriteError
 from mastaba_export.options import add_options, given_inputs
 from mastaba_ows.parameters import decimal, whole_number
@@ -96,6 +102,8 @@ def run(arguments: argparse.Namespace) -> int:
             return _with_site(request, site, arguments)
     except InvalidRequestError as error:
         return failed(error, status=USAGE)
+    except StorageUnavailableError as error:
+        return failed(f"{error}; try again", status=_INCOMPLETE)
     except MastabaError as error:
         return failed(error)
 

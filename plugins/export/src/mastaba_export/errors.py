@@ -8,6 +8,7 @@
         ├── ExportTooLargeError    more than an export may contain
         ├── DestinationError       something else is at the output, or its place cannot be used
         │   └── WriteError         the output cannot be written now; the export can be resumed
+    │       └── UploadError    the object store of the output cannot be used now
         ├── EmptyExportError       no tile is stored in the area
         ├── DataChangedError       the data changed after some of it was written
         └── DamagedArchiveError    a file that `verify` examined
@@ -55,6 +56,10 @@ class DestinationError(ExportError):
 
 class WriteError(DestinationError):
     """The output cannot be written now, as on a full disk; the export can be resumed."""
+
+
+class UploadError(WriteError):
+    """The object store of the output cannot be used now; the export can be resumed."""
 
 
 class EmptyExportError(ExportError):

@@ -20,7 +20,12 @@ from mastaba.errors import (
     ObjectNotFoundError,
     StorageUnavailableError,
 )
-from mastaba_export.errors import DestinationError, ExportTooLargeError, WriteError
+from mastaba_export.errors import (
+    DestinationError,
+    ExportTooLargeError,
+    UploadError,
+    WriteError,
+)
 from mastaba_export.journal import Journal
 
 if TYPE_CHECKING:
@@ -98,6 +103,7 @@ class ObjectTarget:
         """Return the container, opened.
 
         Raises:
+            UploadError: it cannot be opened now.
             DestinationError: it cannot be opened.
         """
         module, _, name = self.writer.partition(":")
@@ -106,8 +112,10 @@ class ObjectTarget:
             opened: WritableStorage = writer.open(self.container, Environment())
         except (ImportError, AttributeError) as error:
             raise DestinationError(f"{self.writer} cannot be imported: {error}") from None
+        except StorageUnavailableError as error:
+            raise UploadError(f"{self} cannot be opened: {error}") from None
         except MastabaError as error:
-            raise DestinationError(f"{self}: {error}") from None
+            raise DestinationError(f"{self} cannot be opened: {error}") from None
         return opened
 
     def __str__(self) -> str:
@@ -234,16 +242,14 @@ class Upload:
             count = -(-size // self._size)
             self._upload(range(count), size)
             self._journal.commit({_COMPLETING: True})
-            tags = [self._tags[number] for number in range(count)]
-            key = self._target.key
-            self._attempt(lambda: self._storage.complete_parts(key, self._id, tags))
+            self._complete([self._tags[number] for number in range(count)], size)
         else:
             self._check_size(size)
             data = self._part.read_bytes()
             self._journal.commit({_COMPLETING: True})
             self._attempt(lambda: self._storage.write(self._target.key, data))
         if self._size_there() != size:
-            raise WriteError(f"{self._target} does not have the {size:,} bytes that were written")
+            raise UploadError(f"{self._target} does not have the {size:,} bytes that were written")
         return size
 
     def abandon(self) -> None:
@@ -256,6 +262,15 @@ class Upload:
         """Close the container, if it was opened."""
         if "_storage" in self.__dict__:
             self._storage.close()
+
+    def _complete(self, tags: list[str], size: int) -> None:
+        key = self._target.key
+        try:
+            self._attempt(lambda: self._storage.complete_parts(key, self._id, tags))
+        except DestinationError:
+            # If an answer was lost, the object is complete, and the upload is unknown since.
+            if self._size_there() != size:
+                raise
 
     def _upload(self, numbers: range, end: int) -> None:
         missing = [number for number in numbers if number not in self._tags]
@@ -294,23 +309,31 @@ class Upload:
         return self._size_there() is not None
 
     def _size_there(self) -> int | None:
-        try:
-            return self._attempt(lambda: self._storage.stat(self._target.key)).size
-        except ObjectNotFoundError:
-            return None
+        def size() -> int | None:
+            try:
+                return self._storage.stat(self._target.key).size
+            except ObjectNotFoundError:
+                return None
+
+        return self._attempt(size)
 
     def _attempt(self, call: Callable[[], T]) -> T:
         for attempt in range(1, self._attempts + 1):
             try:
                 return call()
+            except DestinationError:
+                raise  # the container cannot be opened
             except ObjectNotFoundError:
-                raise
+                raise DestinationError(
+                    f"{self._target}: the store has removed the unfinished upload; remove "
+                    f"{self._part.name} and {self._journal.path.name}, and export again"
+                ) from None
             except StorageUnavailableError as error:
                 if attempt == self._attempts:
-                    raise WriteError(f"{self._target} cannot be written: {error}") from None
+                    raise UploadError(f"{self._target} cannot be written: {error}") from None
                 time.sleep(self._wait)
             except MastabaError as error:
-                raise WriteError(f"{self._target} cannot be written: {error}") from None
+                raise UploadError(f"{self._target} cannot be written: {error}") from None
         raise AssertionError("unreachable: the last attempt returns or raises")
 
 

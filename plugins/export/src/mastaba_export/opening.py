@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mastaba.api.documents import Faults, parse_document
 from mastaba.api.storages import Environment, ResourcePath, StoragePool
 from mastaba.api.tools import create_application
-from mastaba.errors import ConfigurationError, MastabaError
+from mastaba.errors import ConfigurationError, MastabaError, StorageUnavailableError
 from mastaba_export.errors import InvalidRequestError
 from mastaba_writer.installation import layer_of, write_installation
 from mastaba_writer.registered_sets import REGISTERED
@@ -97,6 +97,8 @@ def opened_descriptor(
 def _document(pool: StoragePool, where: ResourcePath, path: str) -> dict[str, Any]:
     try:
         text = pool.read_full(where).decode("utf-8-sig")
+    except StorageUnavailableError:
+        raise
     except (MastabaError, UnicodeDecodeError) as error:
         raise InvalidRequestError(f"{path} cannot be read: {error}") from None
     faults = Faults()

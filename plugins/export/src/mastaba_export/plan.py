@@ -198,7 +198,7 @@ class ExportPlan:
         """
         if self.coverage is None:
             assert self.kind is not None
-            return of_tiles(self.format, self.levels, threads, is_copied=self.kind.is_copied)
+            return of_tiles(self.format, self.levels, threads, self.kind, self.tile_matrix_set)
         file = self.file()
         tiles = _tiles_by_level(file.plan)
         if isinstance(file, CompressedFile):

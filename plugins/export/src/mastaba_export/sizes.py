@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -11,8 +12,11 @@ import numpy as np
 
 from mastaba.api.web import check_wanted
 from mastaba_export.sources import StoredTiles
+from mastaba_export.writers.sets import set_document
 
 if TYPE_CHECKING:
+    from mastaba.api.catalogue import TileMatrixSet
+    from mastaba_export.formats import TileKind
     from mastaba_export.levels import ExportLevel
     from mastaba_export.sources import DrawnTiles
 
@@ -29,7 +33,15 @@ _TILES_PER_SECOND: Final = 4000
 _BYTES_PER_SECOND: Final = 100e6
 _DRAWN_PER_SECOND: Final = 100
 _DOCUMENTS: Final = 2048
-"""Bytes of metadata, about."""
+"""Bytes of the descriptor of a pyramid, about."""
+_FILES, _LEVEL = 1140, 128
+"""Bytes of the documents of a directory, about: without its levels and its set, and of a level."""
+_METADATA: Final = 384
+"""Bytes of the metadata of PMTiles, compressed, about."""
+_GRIDDED: Final = "image/tiff"
+"""Tiles of a GeoPackage with the tables of a gridded coverage."""
+_POINTER: Final = 10
+"""Bytes of a page that name another one, about."""
 _REPEATED_TILES: Final = 256
 """So many tiles show how much is free at the ends of pages."""
 PAGE: Final = 32768
@@ -62,7 +74,7 @@ class PMTilesSizer:
 
     def total(self) -> int:
         leaves = 4 * self._tiles if self._tiles > 4096 else 0
-        return 16384 + self._size + leaves + _DOCUMENTS // 2
+        return 16384 + self._size + leaves + _METADATA
 
 
 class SQLiteSizer:
@@ -70,11 +82,13 @@ class SQLiteSizer:
 
     Args:
         rows: bytes that each tile takes in other tables.
+        pages: of a database without tiles, less the one that the first tile fills.
     """
 
-    def __init__(self, rows: int) -> None:
+    def __init__(self, rows: int, pages: int = 3) -> None:
         self._rows = rows
-        self._tiles = self._pages = self._left = self._repeated = 0
+        self._empty = pages
+        self._tiles = self._pages = self._left = self._repeated = self._leaves = 0
 
     def add(self, sizes: Sequence[int], times: int = 1) -> None:
         # The growth of some rounds stands for the others, but not that of the first one: it fills
@@ -100,12 +114,15 @@ class SQLiteSizer:
             cell = local + 10
             if cell > self._left:
                 self._pages += 1
+                self._leaves += 1
                 self._left = PAGE - 8
             self._left -= cell
 
     def total(self) -> int:
         pages = self._pages + self._repeated // (PAGE - 8)
-        return PAGE * (pages + 12 + self._tiles * self._rows // PAGE)
+        if self._leaves > 1 or self._repeated >= PAGE:
+            pages += 1 + pages * _POINTER // PAGE
+        return PAGE * (pages + self._empty + self._tiles * self._rows // PAGE)
 
     @property
     def _taken(self) -> int:
@@ -118,11 +135,12 @@ class FilesSizer:
 
     Args:
         head: bytes before each payload.
+        documents: bytes of other files.
     """
 
-    def __init__(self, head: int = 0) -> None:
+    def __init__(self, head: int = 0, documents: int = 0) -> None:
         self._head = head
-        self._size = _DOCUMENTS
+        self._size = documents
 
     def add(self, sizes: Sequence[int], times: int = 1) -> None:
         self._size += times * (sum(sizes) + self._head * len(sizes))
@@ -150,38 +168,46 @@ class SlabsSizer:
         return self._size
 
 
-def _sizer(form: str, levels: Sequence[ExportLevel]) -> Sizer:
+def _sizer(
+    form: str, levels: Sequence[ExportLevel], kind: TileKind, tile_matrix_set: TileMatrixSet
+) -> Sizer:
     if form == "pmtiles":
         return PMTilesSizer()
     if form == "mbtiles":
         return SQLiteSizer(rows=16)
     if form == "gpkg":
-        return SQLiteSizer(rows=32)
+        return SQLiteSizer(rows=32, pages=17 if kind.media_type == _GRIDDED else 13)
     if form == "pyramid":
         source = levels[0].source
         return SlabsSizer(2048 + 8 * source.height * source.width)
-    return FilesSizer()
+    own = len(json.dumps(set_document(tile_matrix_set), indent=2))
+    return FilesSizer(documents=_FILES + _LEVEL * len(levels) + own)
 
 
 def of_tiles(
-    form: str, levels: Sequence[ExportLevel], threads: int, *, is_copied: bool
+    form: str,
+    levels: Sequence[ExportLevel],
+    threads: int,
+    kind: TileKind,
+    tile_matrix_set: TileMatrixSet,
 ) -> Estimate:
     """Return the size and cost of an archive. Errors are those of `ExportPlan.estimate`.
 
     Args:
         form: the format.
         threads: indices that are read at a time.
-        is_copied: whether payloads are the stored bytes.
+        kind: of the tiles.
+        tile_matrix_set: of the tiles.
     """
-    sizer = _sizer(form, levels)
+    sizer = _sizer(form, levels, kind, tile_matrix_set)
     found: dict[str, dict[str, int]] = {}
     tiles = payload = reads = source = 0
     variance = 0.0
-    is_exact, is_drawn = is_copied, False
+    is_exact, is_drawn = kind.is_copied, False
     with ThreadPoolExecutor(threads) as pool:
         for level in levels:
             if isinstance(level.source, StoredTiles):
-                one = _of_stored(level, level.source, sizer, pool, is_copied=is_copied)
+                one = _of_stored(level, level.source, sizer, pool, is_copied=kind.is_copied)
             else:
                 one = _of_drawn(level, level.source, sizer)
                 is_drawn = True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -12,7 +13,12 @@ from botocore.exceptions import BotoCoreError, ClientError, ConnectionError, HTT
 from botocore.parsers import ResponseParserError
 
 from mastaba.api.writable_storages import WritableStorage
-from mastaba.errors import AccessDeniedError, StorageError, StorageUnavailableError
+from mastaba.errors import (
+    AccessDeniedError,
+    ObjectNotFoundError,
+    StorageError,
+    StorageUnavailableError,
+)
 from mastaba_http import failure_reason
 from mastaba_storage_s3.storage import S3Storage
 
@@ -22,8 +28,10 @@ _PART: Final = 64 * 1024 * 1024
 """Bytes of an upload in one request; larger objects are uploaded in parts of this size."""
 _MOST_PARTS: Final = 10_000
 
-_TEMPORARY: Final = frozenset((408, 429))
+_TEMPORARY: Final = frozenset((408, 409, 429))
 _EXISTS: Final = frozenset((409, 412))
+"""Answers to a write on condition that the object does not exist."""
+_NO_UPLOAD: Final = "NoSuchUpload"
 
 
 class S3Writer(S3Storage, WritableStorage):
@@ -41,7 +49,7 @@ class S3Writer(S3Storage, WritableStorage):
             ContentLength=len(data),
             **condition,
         )
-        return str(answer["ETag"]).strip('"')
+        return self._named(answer, "ETag", key).strip('"')
 
     def delete(self, key: str) -> None:
         self._call("delete_object", key)
@@ -50,12 +58,19 @@ class S3Writer(S3Storage, WritableStorage):
         return (key for key, _ in self.list_versions(prefix))
 
     def list_versions(self, prefix: str) -> Iterator[tuple[str, str | None]]:
-        page: dict[str, Any] = {"IsTruncated": True}
-        while page["IsTruncated"]:
-            start = page.get("NextContinuationToken")
+        start, seen = None, set[str]()
+        while True:
             page = self._asked(prefix, partial(self._page, prefix, start))
+            if "IsTruncated" not in page:
+                raise self._error(StorageUnavailableError, prefix, "the response is not a list")
             for found in page.get("Contents", ()):
-                yield found["Key"], found["ETag"].strip('"')
+                yield self._named(found, "Key", prefix), found.get("ETag", "").strip('"') or None
+            if not page["IsTruncated"]:
+                return
+            start = self._named(page, "NextContinuationToken", prefix)
+            if start in seen:
+                raise self._error(StorageUnavailableError, prefix, "the list has no end")
+            seen.add(start)
 
     def _page(self, prefix: str, start: str | None, client: Any) -> Any:
         token = {} if start is None else {"ContinuationToken": start}
@@ -66,7 +81,7 @@ class S3Writer(S3Storage, WritableStorage):
         return _MOST_PARTS
 
     def begin_parts(self, key: str) -> str:
-        return str(self._call("create_multipart_upload", key)["UploadId"])
+        return self._named(self._call("create_multipart_upload", key), "UploadId", key)
 
     def write_part(self, key: str, upload: str, number: int, data: bytes) -> str:
         answer = self._call(
@@ -77,13 +92,15 @@ class S3Writer(S3Storage, WritableStorage):
             PartNumber=number,
             UploadId=upload,
         )
-        return str(answer["ETag"])
+        return self._named(answer, "ETag", key)
 
     def complete_parts(self, key: str, upload: str, parts: Sequence[str]) -> str | None:
         return self._complete(key, upload, parts, {})
 
     def abandon_parts(self, key: str, upload: str) -> None:
-        self._call("abort_multipart_upload", key, UploadId=upload)
+        # As when it was completed, or the store itself removed what was left for long.
+        with suppress(ObjectNotFoundError):
+            self._call("abort_multipart_upload", key, UploadId=upload)
 
     def _complete(
         self, key: str, upload: str, parts: Sequence[str], condition: dict[str, str]
@@ -109,26 +126,38 @@ class S3Writer(S3Storage, WritableStorage):
             ]
             return self._complete(key, upload, parts, condition)
         except BaseException:
-            self.abandon_parts(key, upload)
+            with suppress(StorageError):
+                self.abandon_parts(key, upload)
             raise
 
     def _call(self, operation: str, key: str, **arguments: Any) -> Any:
         return self._asked(
             key,
             lambda client: getattr(client, operation)(Bucket=self._bucket, Key=key, **arguments),
+            is_conditional="IfNoneMatch" in arguments,
         )
 
-    def _asked(self, key: str, question: Callable[[Any], T]) -> T:
+    def _named(self, answer: Any, name: str, key: str) -> str:
+        """Return what a response must contain."""
+        value = answer.get(name)
+        if not value:
+            raise self._error(StorageUnavailableError, key, f"the response has no {name}")
+        return str(value)
+
+    def _asked(self, key: str, question: Callable[[Any], T], *, is_conditional: bool = False) -> T:
         """Return the answer to a question to the client of this cluster."""
         try:
             return question(self._cluster.client.get())
         except ClientError as error:
             status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-            reason = f"the response is {status} {error.response['Error'].get('Code') or ''}"
-            if status in _EXISTS:
+            code = error.response["Error"].get("Code") or ""
+            reason = f"the response is {status} {code}"
+            if is_conditional and status in _EXISTS:
                 raise FileExistsError(f"{self.full_name}/{key} exists") from error
             kind: type[StorageError] = StorageError
-            if status in (401, 403):
+            if code == _NO_UPLOAD:
+                kind = ObjectNotFoundError
+            elif status in (401, 403):
                 kind = AccessDeniedError
             elif status in _TEMPORARY or (status >= 500 and status != 501):
                 kind = StorageUnavailableError

@@ -126,5 +126,8 @@ class SwiftStorage(HTTPStorage):
                 cacert=verify if isinstance(verify, str) else None,
                 timeout=self._account.timeout,
             )
+            own.connection.http_conn = own.connection.http_connection(self._url)
+            # A redirect would take the token elsewhere, and turn a PUT into a GET.
+            own.connection.http_conn[1].requests_args["allow_redirects"] = False
         own.connection.url, own.connection.token = self._url, token
         return own.connection

@@ -55,10 +55,12 @@ class SwiftWriter(SwiftStorage, WritableStorage):
     def list_versions(self, prefix: str) -> Iterator[tuple[str, str | None]]:
         page = self._asked(prefix, partial(self._page, prefix, ""))
         while page:
-            for found in page:
-                # Objects in segments have an ETag that is not listed.
-                yield found["name"], found["hash"]
-            page = self._asked(prefix, partial(self._page, prefix, page[-1]["name"]))
+            # Objects in segments have an ETag that is not listed.
+            yield from page
+            last = page[-1][0]
+            page = self._asked(prefix, partial(self._page, prefix, last))
+            if page and page[-1][0] == last:
+                raise self._error(StorageUnavailableError, prefix, "the list has no end")
 
     @property
     def most_parts(self) -> int:
@@ -89,8 +91,15 @@ class SwiftWriter(SwiftStorage, WritableStorage):
         for segment in list(self.list(_segment(key, upload))):
             self.delete(segment)
 
-    def _page(self, prefix: str, marker: str, connection: Connection) -> Any:
-        return connection.get_container(self.container, prefix=prefix, marker=marker)[1]
+    def _page(
+        self, prefix: str, marker: str, connection: Connection
+    ) -> Sequence[tuple[str, str | None]]:
+        try:
+            page = connection.get_container(self.container, prefix=prefix, marker=marker)[1]
+            return [(str(one["name"]), one["hash"]) for one in page]
+        except (ValueError, LookupError, TypeError) as error:
+            reason = "the response is not a list"
+            raise self._error(StorageUnavailableError, prefix, reason) from error
 
     def _asked(self, key: str, question: Callable[[Any], T]) -> T:
         """Return the answer to a question; a refused token is renewed once."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mastaba_build.errors import OutputError
 
@@ -34,6 +34,7 @@ class CopyJournal:
 
     def __init__(self, path: Path) -> None:
         self._lock = threading.Lock()
+        self._path = path
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
@@ -47,23 +48,25 @@ class CopyJournal:
 
     def get(self, key: str) -> CopiedSlab | None:
         """Return what is known of a slab."""
-        with self._lock:
-            row = self._database.execute(
-                "SELECT version, size, md5, holder FROM slabs WHERE key = ?", (key,)
-            ).fetchone()
+        row = self._run("SELECT version, size, md5, holder FROM slabs WHERE key = ?", (key,))
         return None if row is None else CopiedSlab(*row)
 
     def put(self, key: str, slab: CopiedSlab) -> None:
         """Note that a slab was written."""
-        with self._lock:
-            self._database.execute(
-                "INSERT OR REPLACE INTO slabs VALUES (?, ?, ?, ?, ?)", (key, *slab)
-            )
+        self._run("INSERT OR REPLACE INTO slabs VALUES (?, ?, ?, ?, ?)", (key, *slab))
 
     def clear(self) -> None:
         """Forget everything."""
-        with self._lock:
-            self._database.execute("DELETE FROM slabs")
+        self._run("DELETE FROM slabs", ())
 
     def close(self) -> None:
         self._database.close()
+
+    def _run(self, statement: str, values: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        """Execute a statement, and return the first row that it finds."""
+        try:
+            with self._lock:
+                row: tuple[Any, ...] | None = self._database.execute(statement, values).fetchone()
+        except sqlite3.Error as error:
+            raise OutputError(f"{self._path} cannot be used: {error}") from None
+        return row

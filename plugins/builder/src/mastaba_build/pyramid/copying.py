@@ -207,6 +207,8 @@ class _Copier:
         holder = self._linked(key)
         try:
             data = b"" if holder is not None else origin.read(key)
+            if holder is None and facts is not None and len(data) != facts.size:
+                raise OutputError(f"the slab {key} was replaced, or not read whole; copy again")
             if data.startswith(_LINK) and len(data) <= _LONGEST_LINK:
                 container, _, wanted = data.removeprefix(_LINK).decode().partition("/")
                 holder = self._slabs.get(wanted)

@@ -9,7 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from mastaba.errors import StorageUnavailableError
-from mastaba_export.errors import DestinationError, ExportTooLargeError, InvalidRequestError
+from mastaba_export.errors import (
+    DestinationError,
+    ExportTooLargeError,
+    InvalidRequestError,
+    UploadError,
+)
 from mastaba_export.formats import file_name
 from mastaba_export.jobs.job import Job, ResultFile
 from mastaba_export.jobs.packing import pack
@@ -68,6 +73,7 @@ def exporting(site: Site, settings: JobSettings) -> Perform:
     """
     remote = remote_results(site, settings)
 
+    @_tried_again(UploadError)
     def perform(job: Job, folder: str, report: Report) -> Sequence[ResultFile]:
         layer = site.catalogue.layers.get(job.order.layer)
         if layer is None or SWITCH in layer.hidden_from or not is_offered(layer):
@@ -186,15 +192,15 @@ def _begin_anew_if_lost(
 
 
 @contextmanager
-def _tried_again() -> Iterator[None]:
+def _tried_again(kind: type[DestinationError] = DestinationError) -> Iterator[None]:
     """Let a job be tried again if its object store cannot be used, as if that were its data.
 
     Raises:
-        StorageUnavailableError: instead of errors of the destination.
+        StorageUnavailableError: instead of errors of a kind.
     """
     try:
         yield
-    except DestinationError as error:
+    except kind as error:
         raise StorageUnavailableError(str(error)) from error
 
 

@@ -248,7 +248,8 @@ def _explained(error: Exception) -> tuple[str, int]:
     if isinstance(error, DestinationError):
         # Its message contains paths of the server.
         is_disk = isinstance(error, WriteError)
-        return "the result cannot be written: the disk may be full", 507 if is_disk else 500
+        reason = ": the disk may be full" if is_disk else ""
+        return f"the result cannot be written{reason}", 507 if is_disk else 500
     if isinstance(error, DataChangedError):
         return "the data changed while it was exported; order it again", 409
     if isinstance(error, ExportTooLargeError):

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mastaba_export.errors import DestinationError
+
 
 class EntryFile:
     """Entries of one dtype, in the file ``OUT.part.entries``.
@@ -30,9 +32,20 @@ class EntryFile:
         self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o666)
 
     def restore(self, count: int) -> None:
-        """Go on after the first ``count`` entries."""
-        self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
-        os.ftruncate(self._file, count * self._dtype.itemsize)
+        """Go on after the first ``count`` entries.
+
+        Raises:
+            DestinationError: the file does not have them.
+        """
+        size = count * self._dtype.itemsize
+        # A shorter file would be filled with entries of zeros.
+        if not self._path.exists() or self._path.stat().st_size < size:
+            raise DestinationError(
+                f"{self._path.name} is missing, or shorter than its journal says; remove what is "
+                "left of the export, and begin again"
+            )
+        self._file = os.open(self._path, os.O_RDWR)
+        os.ftruncate(self._file, size)
         os.lseek(self._file, 0, os.SEEK_END)
 
     def add(self, entries: Sequence[Any]) -> None:
