@@ -320,3 +320,24 @@ def test_rules_with_periods_end_grants(make_gate: MakeGate) -> None:
     }
     gate = make_gate({"default": "deny", "rules": [rule]})
     assert time.time() < grant(gate).ends <= time.time() + 3600
+
+
+def test_a_clock_that_is_set_back_ends_what_was_granted(
+    make_gate: MakeGate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server whose clock is an hour ahead opens too early, and must close again."""
+    now = 4_000_000_000.0
+    monkeypatch.setattr(time, "time", lambda: now)
+    opens = {"name": "opens", "from": "2096-10-01T00:00:00Z", "allow": {}}
+    gate = make_gate({"default": "deny", "rules": [opens]})
+    early, epoch = grant(gate), gate.epoch
+    assert not gate.poll()
+    now -= 86400 * 7
+    assert gate.poll()
+    assert gate.epoch > epoch
+    assert grant(gate).tag != early.tag
+    assert not gate.poll()
+    # The rule opens in time, too.
+    now += 86400 * 7
+    assert gate.poll()
+    assert grant(gate).tag == early.tag
