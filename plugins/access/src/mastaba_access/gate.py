@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import logging
 import os
 import secrets
@@ -90,6 +91,7 @@ class RulesGate(Gate):
         self._bucket: int = access.get("bucket", 900)
         self.origins = tuple(access.get("sessions", {}).get("origins", ()))
         self._key = _KEY if found is None else found.by_id[found.first]
+        self.secret = hmac.digest(self._key, b"mastaba etags", "sha256")
         names = access.get("names", ())
         headers = access.get("headers", ())
         self.query_names = frozenset(name.lower() for name in names)
