@@ -136,3 +136,20 @@ def test_addresses_with_very_many_names_name_all_layers(application: Any) -> Non
     names = ",".join(f"x{number}" for number in range(80))
     assert named_layers("", f"LAYERS={names}", layers) == layers.all
     assert named_layers("", f"LAYERS={'x,' * 80}A", layers) == layers.bit("A")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/elevation/points?dataset={}&coords=POINT(1+1)",
+        "/elevation/edr/collections/{}",
+        "/elevation/edr/collections/{}/position?coords=POINT(1+1)",
+        "/terrain/{}/mapbox/2/2/1.png",
+    ],
+)
+def test_layers_without_heights_are_as_unknown_as_others(application: Any, path: str) -> None:
+    client = Client(application)
+    answers = [client.get(path.format(name)) for name in ("OTHER", "NOPE")]
+    assert [one.status_code for one in answers] == [404, 404]
+    first, second = (one.text for one in answers)
+    assert first.replace("OTHER", "NOPE") == second
