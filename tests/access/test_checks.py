@@ -74,6 +74,46 @@ def test_planted_mistakes_are_found(name: str, make_gate: MakeGate, site: Site) 
     assert any(expected in text for text in texts(make_gate, site, found))
 
 
+RATE = {"name": "slow", "per": "rule", "rate": 9}
+OF_RATES: dict[str, tuple[dict[str, Any], str]] = {
+    "an unknown group": ({"who": ["group:x"]}, "$.rates[0].who: there is no group 'x'"),
+    "an unknown key": ({"who": ["key:7f3k9q2d"]}, "$.rates[0].who: there is no key '7f3k9q2d'"),
+    "an unknown label": ({"who": ["label:x"]}, "there is no key with the label 'x'"),
+    "an unknown secret": ({"who": ["signed:x"]}, "no secret 'x' in the file of secrets"),
+    "an address": ({"who": ["address:10.0.0.0/8"]}, "$.rates[0].who: without trusted_fronts"),
+    "nothing": (of(services="tms", abilities="maps"), "the rate 'slow' never applies"),
+    "an unknown layer": (of(layers="NOPE"), "no layer matches 'NOPE'"),
+}
+
+
+@pytest.mark.parametrize("name", OF_RATES)
+def test_planted_mistakes_of_rates_are_found(name: str, make_gate: MakeGate, site: Site) -> None:
+    members, expected = OF_RATES[name]
+    gate = make_gate({"default": "deny", "rules": [OPEN], "rates": [{**RATE, **members}]})
+    assert any(expected in str(one) for one in findings(gate, site))
+
+
+def test_names_of_clients_that_exist_are_no_mistakes(
+    make_gate: MakeGate, site: Site, tmp_path: Path
+) -> None:
+    credentials = Credentials(tmp_path)
+    key = credentials.key(label="useful", groups=["town"])
+    who = ["group:town", "label:useful", "signed:old", f"key:{key[3:11]}", "key:zz*"]
+    document = {"default": "allow", "rules": [], "rates": [{**RATE, "who": who}]}
+    gate = make_gate(document, **credentials.section())
+    assert not any("there is no" in str(one) for one in findings(gate, site))
+
+
+def test_names_in_the_grants_of_a_key_are_examined(
+    make_gate: MakeGate, site: Site, tmp_path: Path
+) -> None:
+    credentials = Credentials(tmp_path)
+    credentials.key(layers=["NOPE", "RGB_JPG"], services=["wfs"])
+    found = texts(make_gate, site, [OPEN], **credentials.section())
+    assert any("no layer matches 'NOPE' (correct its own grants)" in one for one in found)
+    assert any("no service 'wfs' is enabled" in one for one in found)
+
+
 def test_rules_without_mistakes_have_no_findings(make_gate: MakeGate, site: Site) -> None:
     limit = rule(what={"services": ["wms"]}, limit={"pixels": 4000000})
     assert texts(make_gate, site, [limit, OPEN]) == []

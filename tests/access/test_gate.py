@@ -12,9 +12,12 @@ from typing import Any
 import pytest
 from tests.access.conftest import MakeGate
 from tests.access.identification.conftest import Credentials
+from tests.tiny import tiny_installation
+from werkzeug.test import Client
 
 from mastaba.api.access import Form, Grant, Principal, Shown
 from mastaba.api.services import Site
+from mastaba.api.tools import create_application
 from mastaba.errors import (
     AccessError,
     ConfigurationError,
@@ -320,3 +323,47 @@ def test_rules_with_periods_end_grants(make_gate: MakeGate) -> None:
     }
     gate = make_gate({"default": "deny", "rules": [rule]})
     assert time.time() < grant(gate).ends <= time.time() + 3600
+
+
+def test_a_clock_that_is_set_back_ends_what_was_granted(
+    make_gate: MakeGate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server whose clock is an hour ahead opens too early, and must close again."""
+    now = 4_000_000_000.0
+    monkeypatch.setattr(time, "time", lambda: now)
+    opens = {"name": "opens", "from": "2096-10-01T00:00:00Z", "allow": {}}
+    gate = make_gate({"default": "deny", "rules": [opens]})
+    early, epoch = grant(gate), gate.epoch
+    assert not gate.poll()
+    now -= 86400 * 7
+    assert gate.poll()
+    assert gate.epoch > epoch
+    assert grant(gate).tag != early.tag
+    assert not gate.poll()
+    # The rule opens in time, too.
+    now += 86400 * 7
+    assert gate.poll()
+    assert grant(gate).tag == early.tag
+
+
+@pytest.mark.parametrize("has_secrets", [True, False])
+def test_documents_have_the_same_etag_in_all_processes(
+    tmp_path: Path, credentials: Credentials, has_secrets: bool
+) -> None:
+    """Without a file of secrets in those of one start, with it on all nodes."""
+    rules = tmp_path / "access.json"
+    rules.write_text(json.dumps({"default": "allow", "rules": []}))
+    keys = [credentials.key(), credentials.key()]
+    if not has_secrets:
+        credentials.secrets.unlink()
+    access = credentials.section(rules=str(rules))
+    file = tiny_installation(tmp_path / "i", server_overrides={"plugins": {"access": access}})
+
+    def etags() -> list[str]:
+        client = Client(create_application(str(file)))
+        paths = [f"/wmts/~{key}/1.0.0/WMTSCapabilities.xml" for key in keys]
+        return [client.get(path).headers["ETag"] for path in paths]
+
+    first, second = etags(), etags()
+    assert first == second
+    assert len(set(first)) == 2

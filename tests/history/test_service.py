@@ -20,6 +20,7 @@ from werkzeug.test import Client
 
 from mastaba.api.catalogue import CRS, BoundingBox, digest_of
 from mastaba.api.tools import create_application
+from mastaba.commands.main import main
 from mastaba_history import changes
 from mastaba_history.changes import MOST_POLYGONS
 from mastaba_history.layers import geographic
@@ -291,6 +292,26 @@ def test_a_history_that_cannot_be_used_is_none(
     path.write_text("{")
     Client(create_application(str(file)))
     assert "cannot be used" in caplog.text
+
+
+def test_check_reports_histories_that_cannot_be_used(
+    write: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = write()
+    assert main(["check", "-f", str(file)]) == 0
+    capsys.readouterr()
+    path = tmp_path / f"pyramids/{LAYER}.history.json"
+    path.write_text(path.read_text()[:-9])
+    assert main(["check", "-f", str(file), "--format", "json"]) == 1
+    shown = json.loads(capsys.readouterr().out)
+    (found,) = [one for one in shown["faults"] if one["severity"] == "error"]
+    assert (found["file"], found["path"]) == (str(path), "$")
+    assert found["reason"].startswith("the history cannot be used: ")
+    assert "backup" in found["remedy"]
+    path.unlink()
+    path.mkdir()
+    assert main(["check", "-f", str(file), "--format", "json"]) == 1
+    assert "storage" in capsys.readouterr().out
 
 
 NORTH, SOUTH = CRS.from_code("EPSG:3413"), CRS.from_code("EPSG:3031")

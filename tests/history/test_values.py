@@ -14,6 +14,7 @@ from werkzeug.test import Client
 from mastaba.api.catalogue import digest_of
 from mastaba.api.services import LayerChange
 from mastaba.api.tools import create_application
+from mastaba.commands.main import main
 from mastaba_history import values
 from mastaba_history.webhooks import announce
 
@@ -50,6 +51,17 @@ def folder(tmp_path: Path) -> Path:
 def client_of(folder: Path) -> Client:
     (file,) = folder.rglob("server.json")
     return Client(create_application(str(file)))
+
+
+def test_check_reports_the_history_of_a_value(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (file,) = folder.rglob("server.json")
+    path = folder / "pyramids/value_0.history.json"
+    path.write_text("{}")
+    assert main(["check", "-f", str(file), "--format", "json"]) == 1
+    faults = json.loads(capsys.readouterr().out)["faults"]
+    assert [one["file"] for one in faults if one["severity"] == "error"] == [str(path)]
 
 
 def test_a_value_has_a_history_of_its_own(folder: Path) -> None:

@@ -373,6 +373,23 @@ def test_full_files_of_a_day_are_followed_by_others(
     assert counters.file() is not first
 
 
+def test_a_clock_that_is_set_back_begins_the_file_of_its_day(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise, everything is counted in a day to come, until that day is over."""
+    now = 4_000_000_000.0
+    monkeypatch.setattr(process.time, "time", lambda: now)
+    counters = process.Counters(tmp_path)
+    first = counters.file()
+    now = 1_000_000_000.0
+    second = counters.file()
+    assert first is not None
+    assert second is not None
+    assert (first.day, second.day) == ("2096-10-02", "2001-09-09")
+    now += 3600
+    assert counters.file() is second
+
+
 def test_on_a_full_disk_a_file_is_tried_once_a_minute(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

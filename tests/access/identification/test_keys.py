@@ -484,3 +484,25 @@ def test_durations() -> None:
     for text in ("1", "d", "1w", "-1d", "1.5h"):
         with pytest.raises(InvalidKeyRecordError):
             duration_of(text)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "groups = '{oops'",
+        "groups = '{}'",
+        "addresses = '[\"office\"]'",
+        "referers = '[1]'",
+        "own = '[]x'",
+        "own = '7'",
+    ],
+)
+def test_a_damaged_row_of_the_database_is_named(credentials: Credentials, damage: str) -> None:
+    key = credentials.key(label="anna", groups=["town"])
+    with closing(sqlite3.connect(credentials.keys)) as opened, opened:
+        opened.execute(f"UPDATE keys SET {damage}")
+    of_keys = identifier(credentials)
+    with pytest.raises(KeyStoreError, match=f"the key '{key[3:11]}' is damaged"):
+        list(of_keys.records())
+    with pytest.raises(OverloadedError):
+        of_keys.verify(shown(key), "")

@@ -202,7 +202,7 @@ class Service(ABC):
         return self.abilities[0] if len(self.abilities) == 1 else ""
 
     def query_of(self, request: Request) -> str | None:
-        """Return the query with the names of the layers of a request; None if its body has them.
+        """Return the query with the names of all layers of a request; None if its body has them.
 
         Called before `respond`, for requests that may be invalid. Never raises.
         """

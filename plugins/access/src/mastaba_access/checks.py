@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import cached_property
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
@@ -14,6 +16,7 @@ from mastaba.api.documents import Fault, Severity
 from mastaba.api.services import Site
 from mastaba_access.decider import Decider
 from mastaba_access.identifiers.keys import KeyIdentifier
+from mastaba_access.identifiers.signed import secrets_of
 from mastaba_access.rules.limits import combined, media_type
 from mastaba_access.rules.periods import ALWAYS
 from mastaba_access.rules.rates import Per, Rate
@@ -26,6 +29,9 @@ if TYPE_CHECKING:
     from mastaba_access.keystore.record import KeyRecord
 
 _UNUSED: Final = 180 * 86400.0
+_NOUNS: Final = {"group": "group", "key": "key", "label": "key with the label", "signed": "secret"}
+"""Of the kinds of selectors whose names are known."""
+_PLACES: Final = {"group": ", in the file or of a key", "signed": " in the file of secrets"}
 _MAP_NUMBERS: Final = ("pixels", "width", "height", "layers")
 _QUERY_NUMBERS: Final = ("points", "tiles")
 
@@ -63,15 +69,17 @@ class _Check:
         yield from self._gate.rules.faults
         for position, rule in enumerate(self._rules.rules):
             yield from self._of_names(rule.what, f"$.rules[{position}]")
-            yield from self._of_place(rule, f"$.rules[{position}]")
+            yield from self._of_referer(rule, f"$.rules[{position}]")
             yield from self._of_limits(rule, f"$.rules[{position}]")
         for position, rate in enumerate(self._rules.rates):
             yield from self._of_names(rate.what, f"$.rates[{position}]")
-            yield from self._of_address(rate, f"$.rates[{position}].per")
+            yield from self._of_rate(rate, f"$.rates[{position}]")
+        for path, who in self._everyone():
+            yield from self._of_place(who, path)
+            yield from self._of_names_of_clients(who, path)
         yield from self._of_order()
         yield from self._of_layers()
         yield from self._of_default()
-        yield from self._of_groups()
         yield from self._of_keys()
         yield from self._of_settings()
         yield from self._of_links()
@@ -112,35 +120,58 @@ class _Check:
     def _published(self) -> Iterable[Layer]:
         return self._site.catalogue.layers.values()
 
-    def _of_groups(self) -> Iterator[Fault]:
-        # Others may come from tokens and front servers.
-        if self._access.get("groups_header") or self._access.get("identifiers"):
-            return
-        known = self._rules.groups.names.union(*(record.groups for record in self._keys))
+    def _everyone(self) -> Iterator[tuple[str, Alternatives]]:
         for position, rule in enumerate(self._rules.rules):
-            for one in self._rules.groups.all_selectors(rule.who or ()):
-                if one.kind == "group" and one.value not in known:
-                    reason = f"there is no group {one.value!r}, in the file or of a key"
-                    yield self._warn(f"$.rules[{position}].who", reason, "correct its name")
+            yield f"$.rules[{position}].who", rule.who or ()
+        for position, rate in enumerate(self._rules.rates):
+            yield f"$.rates[{position}].who", rate.who or ()
+
+    def _of_names_of_clients(self, who: Alternatives, path: str) -> Iterator[Fault]:
+        for one in self._rules.groups.all_selectors(who):
+            known = self._clients.get(one.kind)
+            is_pattern = one.kind == "key" and any(sign in one.value for sign in "*?[")
+            if known is not None and one.value not in known and not is_pattern:
+                place = _PLACES.get(one.kind, "")
+                reason = f"there is no {_NOUNS[one.kind]} {one.value!r}{place}"
+                yield self._warn(path, reason, "correct its name")
+
+    @cached_property
+    def _clients(self) -> Mapping[str, frozenset[str]]:
+        """Names that selectors can match, by kind; kinds with names from elsewhere are absent."""
+        found = {
+            "key": frozenset(record.id for record in self._keys),
+            "label": frozenset(record.label for record in self._keys),
+        }
+        # Others may come from tokens and front servers.
+        if not (self._access.get("groups_header") or self._access.get("identifiers")):
+            groups = (record.groups for record in self._keys)
+            found["group"] = self._rules.groups.names.union(*groups)
+        secrets = secrets_of(self._access)
+        found["signed"] = frozenset(() if secrets is None else secrets.by_id)
+        return found
 
     # ------------------------------------------------------------ where a request comes from
 
-    def _of_place(self, rule: Rule, path: str) -> Iterator[Fault]:
-        who = self._rules.groups
-        kinds = {one.kind for one in who.all_selectors(rule.who or ())}
+    def _of_referer(self, rule: Rule, path: str) -> Iterator[Fault]:
         if rule.effect is Effect.ALLOW and _is_by_referer_alone(rule.who):
             reason = "only the referer decides, and anybody can send it"
             yield self._warn(f"{path}.who", reason, "combine it: [known, referer:…]")
+
+    def _of_place(self, who: Alternatives, path: str) -> Iterator[Fault]:
+        kinds = {one.kind for one in self._rules.groups.all_selectors(who)}
         if "address" in kinds and not self._access.get("trusted_fronts"):
             reason = (
                 "without trusted_fronts, behind a front server, the address is that of the front"
             )
-            yield self._warn(f"{path}.who", reason, "set plugins.access.trusted_fronts")
+            yield self._warn(path, reason, "set plugins.access.trusted_fronts")
 
-    def _of_address(self, rate: Rate, path: str) -> Iterator[Fault]:
+    def _of_rate(self, rate: Rate, path: str) -> Iterator[Fault]:
+        if rate.what.abilities and not any(self._bits(rate.what, one) for one in self._places):
+            reason = f"the rate {rate.name!r} never applies: nothing is what it names"
+            yield self._warn(f"{path}.what", reason, "correct it, or remove the rate")
         if rate.per is Per.ADDRESS and not self._access.get("trusted_fronts"):
             reason = "without trusted_fronts, all clients of a front server share the rate"
-            yield self._warn(path, reason, "set plugins.access.trusted_fronts")
+            yield self._warn(f"{path}.per", reason, "set plugins.access.trusted_fronts")
 
     # ------------------------------------------------------------ order
 
@@ -264,7 +295,10 @@ class _Check:
                 yield self._warn(path, "it has expired", "remove it, or extend it", file)
             elif state == "revoked":
                 continue
-            elif uses is not None and uses.get(record.id, oldest) < oldest:
+            for own in _own(record, self._rules):
+                for fault in self._of_names(own.what, path):
+                    yield replace(fault, file=file, remedy="correct its own grants")
+            if state != "expired" and uses is not None and uses.get(record.id, oldest) < oldest:
                 yield self._warn(path, "it was not used for 180 days", "revoke it", file)
             if state != "expired" and not self._has_grant(record):
                 reason = "it opens nothing that is not public"

@@ -79,7 +79,8 @@ def parse_address(url: str, site: Site) -> Address:
             raise MastabaError(
                 f"{service} takes no credential in this path: the answer is 404, for everybody"
             )
-    return Address(service, virtual, named_layers(plain, split.query, site.catalogue.layers))
+    layers = layers_of(site.catalogue)
+    return Address(service, virtual, tuple(layers.of(named_layers(plain, split.query, layers))))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import logging
 import os
 import secrets
@@ -90,6 +91,7 @@ class RulesGate(Gate):
         self._bucket: int = access.get("bucket", 900)
         self.origins = tuple(access.get("sessions", {}).get("origins", ()))
         self._key = _KEY if found is None else found.by_id[found.first]
+        self.secret = hmac.digest(self._key, b"mastaba etags", "sha256")
         names = access.get("names", ())
         headers = access.get("headers", ())
         self.query_names = frozenset(name.lower() for name in names)
@@ -119,7 +121,8 @@ class RulesGate(Gate):
         self._views = ViewMakers(self._spent.note)
         self._settings = site.plugin_settings
         self._limit_rates()
-        self._period_ends = self.rules.now.next_change(time.time())
+        self._looked = time.time()
+        self._period_ends = self.rules.now.next_change(self._looked)
         self._stop = threading.Event()
         # Administrators do not wait for the next look.
         self._polling = threading.Lock()
@@ -262,16 +265,19 @@ class RulesGate(Gate):
             return self._poll()
 
     def _poll(self) -> bool:
-        before = self.rules.now
+        before, now = self.rules.now, time.time()
+        # What was granted by a clock that is set back since would last too long.
+        is_earlier, self._looked = now < self._looked, now
         has_changed = self.rules.poll()
-        if has_changed:
+        if has_changed or is_earlier:
             self._grants.in_use = self._in_use_now()
+        if has_changed:
             self._note_change(before, self.rules.now)
             self._limit_rates()
         self._report()
-        if time.time() >= self._period_ends:
+        if is_earlier or now >= self._period_ends:
             # Rules with periods: the public may see something else.
-            self._period_ends = self.rules.now.next_change(time.time())
+            self._period_ends = self.rules.now.next_change(now)
             has_changed = True
         for name, one in self.identifiers.items():
             try:

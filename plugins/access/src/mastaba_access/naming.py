@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
+from collections.abc import Iterator
+from functools import reduce
+from operator import or_
 from typing import Final
+from urllib.parse import unquote
 
 from mastaba.api.web import parse_query
+from mastaba_access.rules.what import Layers
 
 _OF_LAYERS: Final = frozenset(
     (
@@ -15,23 +18,47 @@ _OF_LAYERS: Final = frozenset(
     )
 )
 """Parameters that name layers."""
-_OF_VARIANT: Final = re.compile("[;~]")
-"""What begins the value or the version in ``ORTHO;time=1950`` and ``ORTHO~7``."""
+_MOST_NAMES: Final = 64
+"""An address with more parts names all layers. Each may be looked up in many tables."""
+_MOST_EXTENSIONS: Final = 3
+"""Behind the name of a layer in a path, such as ``.json``."""
 
 
-def named_layers(path: str, query: str, layers: Iterable[str]) -> tuple[str, ...]:
-    """Return the layers that an address names.
+def named_layers(path: str, query: str, layers: Layers) -> int:
+    """Return the bits of the layers that an address names.
+
+    Values of dimensions and versions count as their layer, stacks as all of theirs.
 
     Args:
         path: decoded.
         query: still percent-encoded.
-        layers: all identifiers, in the order of the result.
+        layers: those that exist.
     """
-    words = set(path.split("/"))
-    words |= {word.partition(".")[0] for word in words}
-    for name, value in parse_query(query).items():
-        if name in _OF_LAYERS:
-            words.update(value.split(","))
-    # Values of dimensions and versions belong to the layer.
-    words |= {_OF_VARIANT.split(word, maxsplit=1)[0] for word in words}
-    return tuple(name for name in layers if name in words)
+    names = {*_in_path(path), *_in_query(query)}
+    if len(names) > _MOST_NAMES:
+        return layers.all
+    return reduce(or_, (_named(name, layers) for name in names), 0)
+
+
+def _in_path(path: str) -> Iterator[str]:
+    for part in path.split("/"):
+        yield part
+        yield from part.split(",")
+
+
+def _in_query(query: str) -> Iterator[str]:
+    for parameter, value in parse_query(query).items():
+        if parameter in _OF_LAYERS:
+            for name in map(str.strip, value.split(",")):
+                yield name
+                # OGC API also takes the addresses of collections.
+                yield unquote(name.partition("?")[0].rstrip("/").rpartition("/")[2])
+
+
+def _named(name: str, layers: Layers) -> int:
+    for _ in range(_MOST_EXTENSIONS + 1):
+        found = layers.named(name)
+        name, dot, _ = name.rpartition(".")
+        if found or not dot:
+            return found
+    return 0

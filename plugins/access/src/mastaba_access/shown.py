@@ -56,12 +56,12 @@ _ALL: Final = Shown()
 
 
 def layers_of(catalogue: Catalogue) -> Layers:
-    """Return the layers of a catalogue with the stacks that its services name."""
+    """Return the layers of a catalogue with their values and the stacks of its services."""
     datasets: dict[str, list[str]] = {}
     for settings in catalogue.services.values():
         for stack in settings.own.get("datasets", ()):
             datasets.setdefault(stack["id"], []).extend(stack["layers"])
-    return Layers(catalogue.layers, datasets)
+    return Layers(catalogue.layers, datasets, catalogue.variants)
 
 
 def shown_layers(

@@ -96,6 +96,12 @@ class ElevationService(Service):
             return ""
         return "" if path[0] == "edr" and path[-1] not in OUTPUT else "heights"
 
+    def query_of(self, request: Request) -> str | None:
+        query = super().query_of(request)
+        facade = self._by_root.get(request.path.removeprefix("/").partition("/")[0])
+        implied = "" if query is None or facade is None else facade.implied(request)
+        return f"dataset={quote(implied, safe='')}" if implied else query
+
     def cost(self, request: Request) -> int:
         query = request.query_string.lower()
         # Upper estimates, by the separators of positions and the length of a body.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,6 +24,15 @@ logger = logging.getLogger("mastaba.history")
 
 REQUESTS: Final = 16
 """Documents that are read at a time."""
+
+Report = Callable[[ResourcePath, Exception], object]
+"""Gets the path of a history that cannot be used, and why: `MastabaError` if it is unreadable."""
+
+
+def log(path: ResourcePath, error: Exception) -> None:
+    """Report a history in the log."""
+    what = "read" if isinstance(error, MastabaError) else "used"
+    logger.warning("the history %s cannot be %s: %s", path, what, error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,25 +88,30 @@ def state_of(versions: Iterable[Version] | None) -> str:
     return next((state for state in states if state != KEPT), KEPT if states else "")
 
 
-def layer_histories(layers: Mapping[str, Layer], storages: StoragePool) -> dict[str, LayerHistory]:
+def layer_histories(
+    layers: Mapping[str, Layer], storages: StoragePool, report: Report = log
+) -> dict[str, LayerHistory]:
     """Return the histories of the layers that have one, by identifier.
 
-    Histories that cannot be read are reported in the log; their layers have none.
+    Histories that cannot be used are reported; their layers have none.
     """
     paths = {part.path for layer in layers.values() for part in layer.pyramid.parts}
-    texts = texts_of(paths, storages)
+    texts = texts_of(paths, storages, report)
     found = {}
     for identifier, layer in layers.items():
-        history = history_of([(one.path, one.generation) for one in layer.pyramid.parts], texts)
+        pyramids = [(one.path, one.generation) for one in layer.pyramid.parts]
+        history = history_of(pyramids, texts, report)
         if history is not None:
             found[identifier] = history
     return found
 
 
-def texts_of(paths: Collection[str], storages: StoragePool) -> dict[str, bytes | None]:
+def texts_of(
+    paths: Collection[str], storages: StoragePool, report: Report = log
+) -> dict[str, bytes | None]:
     """Return the histories of pyramids by the paths of their descriptors; None for none."""
     with ThreadPoolExecutor(REQUESTS) as threads:
-        found = threads.map(lambda one: _read(storages, one), paths)
+        found = threads.map(lambda one: _read(storages, one, report), paths)
         return dict(zip(paths, found, strict=True))
 
 
@@ -106,19 +120,21 @@ def sibling(path: ResourcePath, end: str) -> ResourcePath:
     return ResourcePath(path.storage, path.container, path.key.removesuffix(".json") + end)
 
 
-def _read(storages: StoragePool, path: str) -> bytes | None:
+def _read(storages: StoragePool, path: str, report: Report) -> bytes | None:
     document = sibling(ResourcePath.parse(path), ".history.json")
     try:
         return storages.read_full(document)
     except ObjectNotFoundError:
         return None
     except MastabaError as error:
-        logger.warning("the history %s cannot be read: %s", document, error)
+        report(document, error)
         return None
 
 
 def history_of(
-    pyramids: Iterable[tuple[str, str]], texts: Mapping[str, bytes | None]
+    pyramids: Iterable[tuple[str, str]],
+    texts: Mapping[str, bytes | None],
+    report: Report = log,
 ) -> LayerHistory | None:
     """Return the history of a layer; None if it has none.
 
@@ -134,9 +150,7 @@ def history_of(
         try:
             history = History.parse(data, generation)
         except ValueError as error:
-            logger.warning(
-                "the history %s cannot be used: %s", sibling(path, ".history.json"), error
-            )
+            report(sibling(path, ".history.json"), error)
             return None
         if history is None:
             return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import quote
 
 from mastaba.api.access import LockedReader
+from mastaba.api.documents import Fault, Severity
 from mastaba.api.services import Service
 from mastaba.api.web import Document, Response, problem
 from mastaba.errors import (
     InvalidParameterError,
+    MastabaError,
     UnknownNameError,
     UnknownPathError,
     public_message,
@@ -119,6 +121,17 @@ class HistoryService(Service):
             find.address_name = self.shown.address_name
             find.document_headers = self.shown.document_headers
             site.catalogue.at_token[:] = [find]
+
+    def findings(self) -> Iterator[Fault]:
+        """Return which histories cannot be used, for ``mastaba check``."""
+        found: dict[str, Exception] = {}
+        self.shown.check(lambda path, error: found.setdefault(str(path), error))
+        for path, error in found.items():
+            reason = f"the history cannot be used: {error}"
+            remedy = "restore it from a backup; until then, the layer has no history"
+            if isinstance(error, MastabaError):
+                remedy = "make sure that its storage can be read"
+            yield Fault(Severity.ERROR, path, "$", reason, remedy)
 
     def cost(self, request: Request) -> int:
         return _COST if "/changes/" in request.path else 1

@@ -10,7 +10,7 @@ from mastaba.api.access import LockedReader
 from mastaba.api.dimensions import NO_VALUE
 from mastaba.api.web import printable
 from mastaba.errors import UnknownNameError
-from mastaba_history.layers import layer_histories, shown_box
+from mastaba_history.layers import Report, layer_histories, shown_box
 from mastaba_history.memento import FOR_A_DAY, version_headers
 from mastaba_history.tokens import drawing_digest, version_of
 from mastaba_history.values import ValueHistories
@@ -70,6 +70,12 @@ class ShownHistories:
             return main.histories
         same = {name: one for name, one in main.histories.items() if name not in others}
         return same | layer_histories(others, self._site.catalogue.storages)
+
+    def check(self, report: Report) -> None:
+        """Read the histories of layers and values again, and report those that cannot be used."""
+        catalogue = self._site.catalogue
+        layer_histories(catalogue.layers, catalogue.storages, report)
+        self.values.check(report)
 
     def with_history(self) -> list[Layer]:
         """Return the layers that have a history."""

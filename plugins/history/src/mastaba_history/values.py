@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Any, Final
 from mastaba.api.catalogue import digest_of
 from mastaba.api.storages import ResourcePath
 from mastaba.errors import MastabaError
-from mastaba_history.layers import REQUESTS, LayerHistory, history_of, layer_histories, texts_of
+from mastaba_history.layers import (
+    REQUESTS,
+    LayerHistory,
+    Report,
+    history_of,
+    layer_histories,
+    log,
+    texts_of,
+)
 from mastaba_server.threads.recent import Recent
 
 if TYPE_CHECKING:
@@ -68,7 +76,11 @@ class ValueHistories:
         keys = (one.key for table in tables if table is not None for one in table.variants())
         return {key: self._listed[key] for key in keys if key in self._listed}
 
-    def _read(self) -> dict[str, LayerHistory]:
+    def check(self, report: Report) -> None:
+        """Read the histories of values, and report those that cannot be used."""
+        self._read(report)
+
+    def _read(self, report: Report = log) -> dict[str, LayerHistory]:
         tables: Iterable[Any] = self._catalogue.variants.values()
         variants = (one for table in tables for one in table.variants())
         paths = {
@@ -77,14 +89,16 @@ class ValueHistories:
             if not any("container" in entry for entry in one.pyramids)
         }
         storages = self._catalogue.storages
-        texts = texts_of({path for several in paths.values() for path in several}, storages)
+        listed = {path for several in paths.values() for path in several}
+        texts = texts_of(listed, storages, report)
         with_history = [path for path, text in texts.items() if text is not None]
         with ThreadPoolExecutor(REQUESTS) as threads:
             found = threads.map(lambda path: _generation(storages, path), with_history)
             generations = dict(zip(with_history, found, strict=True))
         histories = {}
         for key, several in paths.items():
-            history = history_of([(one, generations.get(one, "")) for one in several], texts)
+            pyramids = [(one, generations.get(one, "")) for one in several]
+            history = history_of(pyramids, texts, report)
             if history is not None:
                 published = history.published[-_PUBLICATIONS:]
                 histories[key] = replace(history, parts=(), published=published)

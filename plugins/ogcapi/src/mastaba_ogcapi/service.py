@@ -7,6 +7,7 @@ from functools import cached_property, lru_cache
 from importlib.resources import files
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, ClassVar, Final
+from urllib.parse import quote
 
 from mastaba.api.services import Download, RootEntry, Service, ServiceSettings, Site
 from mastaba.api.tiles import TilePaths
@@ -67,6 +68,8 @@ _FILES: Final = {
 """Media types of the files that pages load."""
 
 _API: Final = "/api"
+_OF_DATASET: Final = "/map"
+"""Path of the map of several collections."""
 _POLICY: Final = (
     "default-src 'none'; style-src 'self'; {more}; base-uri 'none'; frame-ancestors 'self'"
 )
@@ -159,10 +162,19 @@ class OGCAPIService(Service):
         query, site = request.query, self.site
         size = (query.get("width", self._default_size), query.get("height", self._default_size))
         layers = query.get("collections", "").count(",") + 1
+        if request.path == _OF_DATASET and "collections" not in query:
+            layers = len(self._dataset.default_collections)
         if self._dataset.dimensions:
             layers *= most_values(query, self._dataset.dimensions)
         most_pixels = site.catalogue.settings.map.max_pixels
         return map_cost(size, most_pixels, layers, is_projected="crs" in query)
+
+    def query_of(self, request: Request) -> str | None:
+        query = super().query_of(request)
+        if query is None or request.path != _OF_DATASET or "collections" in request.query:
+            return query
+        names = (quote(item.id, safe="") for item in self._dataset.default_collections)
+        return f"collections={','.join(names)}"
 
     def respond(self, request: Request) -> Response:
         """Answer a request for a tile, a map or a document.

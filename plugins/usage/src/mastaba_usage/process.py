@@ -38,7 +38,7 @@ class Counters:
 
     def file(self) -> CellFile | None:
         """Return the file to count in; None if there can be none."""
-        if time.time() >= self._until:
+        if not self._since <= time.time() < self._until:
             self._open()
         return self._file
 
@@ -66,14 +66,16 @@ class Counters:
         self._lock = threading.Lock()
         self._file: CellFile | None = None
         self._before: CellFile | None = None
-        self._until = self._tried = 0.0
+        self._since = self._until = self._tried = 0.0
 
     def _open(self) -> None:
         with self._lock:
             now = time.time()
-            if now < self._until:
+            if self._since <= now < self._until:
                 return
             self._tried = now
+            # Also the end of a file if the clock is set back: its day has not come yet.
+            self._since = now // _DAY * _DAY
             day = datetime.fromtimestamp(now, UTC).date().isoformat()
             tomorrow = (now // _DAY + 1) * _DAY
             try:

@@ -15,7 +15,7 @@ from typing import Any, Final
 from mastaba_access.keystore.base import KeyEvent, KeyStore
 from mastaba_access.keystore.errors import KeyStoreError
 from mastaba_access.keystore.files import give_to_owner_of_folder, state_of
-from mastaba_access.keystore.record import KeyRecord, KeySecret, instant
+from mastaba_access.keystore.record import KeyRecord, KeySecret, instant, network_of
 from mastaba_server.threads.database import DatabaseConnection
 
 _BUSY: Final = 5.0
@@ -288,23 +288,37 @@ def _row(record: KeyRecord) -> tuple[Any, ...]:
 
 
 def _record(rows: Sequence[tuple[Any, ...]]) -> KeyRecord:
+    try:
+        return _read(rows)
+    except (ValueError, TypeError, KeyStoreError) as error:
+        raise KeyStoreError(f"the key {str(rows[0][0])[:40]!r} is damaged: {error}") from error
+
+
+def _read(rows: Sequence[tuple[Any, ...]]) -> KeyRecord:
     first = rows[0]
     key_id, label, owner, groups, starts, ends, revoked, addresses, referers, rate, own = first[:11]
     return KeyRecord(
         id=key_id,
         label=label,
         owner=owner,
-        groups=tuple(json.loads(groups)),
+        groups=_words(groups),
         starts=starts,
         ends=math.inf if ends is None else ends,
         revoked=revoked,
-        addresses=tuple(json.loads(addresses)),
-        referers=tuple(json.loads(referers)),
+        addresses=tuple(map(network_of, _words(addresses))),
+        referers=_words(referers),
         rate=rate,
-        own=None if own is None else json.loads(own),
+        own=None if own is None else dict(json.loads(own)),
         created=first[11],
         secrets=tuple(
             KeySecret(digest, since, math.inf if until is None else until)
             for *_, digest, since, until in rows
         ),
     )
+
+
+def _words(text: str) -> tuple[str, ...]:
+    found = json.loads(text)
+    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+        raise ValueError(f"{text[:40]!r} is not a list of texts")
+    return tuple(found)

@@ -96,12 +96,10 @@ class SpentRates:
             return
         bits = 0
         if any(rate.what.layers is not None for rate in limited.rates):
-            names = self.layers.names
             # Nobody escapes a rate by sending names in a body that only the service can read.
+            bits = self.layers.all
             if spending.query is not None:
-                names = named_layers(spending.path, spending.query, names)
-            for name in names:
-                bits |= self.layers.bit(name)
+                bits = named_layers(spending.path, spending.query, self.layers)
             # A hidden layer is refused as often as one that does not exist.
             bits &= self._seen_by(grant, spending.service, spending.virtual) if bits else 0
         sources = self._sources(limited, spending.service, spending.virtual, spending.ability, bits)

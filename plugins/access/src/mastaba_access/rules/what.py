@@ -7,12 +7,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import translate
 from itertools import compress
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mastaba.api.catalogue import Layer
 
+if TYPE_CHECKING:
+    from mastaba.api.dimensions import VariantTable
+
 PLAIN_ABILITIES: Final = frozenset(("status", "usage"))
 """Abilities that do not belong to layers. Only rules that name them apply to them."""
+_OF_VARIANT: Final = re.compile("[;~]")
+"""What begins the value or the version in ``ORTHO;time=1950`` and ``ORTHO~7``."""
 
 
 class Layers:
@@ -21,6 +26,7 @@ class Layers:
     Args:
         layers: by identifier.
         datasets: layers of named stacks.
+        tables: of the values of layers, which may have names of their own.
 
     Attributes:
         names: identifiers of the layers.
@@ -28,7 +34,10 @@ class Layers:
     """
 
     def __init__(
-        self, layers: Mapping[str, Layer], datasets: Mapping[str, Iterable[str]] | None = None
+        self,
+        layers: Mapping[str, Layer],
+        datasets: Mapping[str, Iterable[str]] | None = None,
+        tables: Mapping[str, VariantTable] | None = None,
     ) -> None:
         self.names = tuple(layers)
         self.all = (1 << len(self.names)) - 1
@@ -40,6 +49,7 @@ class Layers:
         for dataset, members in (datasets or {}).items():
             for name in members:
                 self._add(f"dataset:{dataset}", name)
+        self._tables = tables or {}
         self._found: dict[tuple[str, ...], int] = {}
 
     def _add(self, selector: str, name: str) -> None:
@@ -48,6 +58,19 @@ class Layers:
     def bit(self, name: str) -> int:
         """Return the bit of a layer; 0 if there is no such layer."""
         return self._exact.get(name, 0)
+
+    def named(self, name: str) -> int:
+        """Return the bits of the layers that a name in a request means; 0 for none.
+
+        It may be the name of a layer, of a stack, or of a value or a version of them.
+        """
+        for identifier in (name, _OF_VARIANT.split(name, maxsplit=1)[0]):
+            found = self.bit(identifier) | self._groups.get(f"dataset:{identifier}", 0)
+            if found:
+                return found
+        name = name.partition("~")[0]
+        tables = self._tables.items() if name else ()
+        return next((self.bit(key) for key, one in tables if one.named(name) is not None), 0)
 
     def bits(self, selectors: tuple[str, ...]) -> int:
         """Return the bits of the layers that one of some selectors matches."""

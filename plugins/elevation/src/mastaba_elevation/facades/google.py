@@ -55,6 +55,10 @@ class Google(Facade):
             case _:
                 raise UnknownPathError
 
+    def implied(self, request: Request) -> str:
+        is_default = request.path.startswith("/maps/")
+        return self.default_name(self.own.get("dataset")) if is_default else ""
+
     def error_response(self, error: Exception, request: Request) -> Response:
         if isinstance(error, UnknownPathError):
             status, code = 404, "NOT_FOUND"

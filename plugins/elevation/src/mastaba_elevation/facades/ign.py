@@ -83,11 +83,24 @@ class Ign(Facade):
         # Older clients read the inner object.
         return message(status, to_json({**fields, "error": fields}), JSON)
 
+    def implied(self, request: Request) -> str:
+        return self._identifier(request.query.get("resource", self._default))
+
+    @property
+    def _default(self) -> str:
+        name: str = self.own.get("default_resource", "")
+        return name
+
+    def _identifier(self, name: str) -> str:
+        """Return the identifier of the dataset that a name of a resource means."""
+        identifier: str = self.own.get("aliases", {}).get(name, name)
+        return identifier
+
     def _dataset(self, parameters: Parameters) -> Dataset:
-        name = parameters.text("resource", self.own.get("default_resource", ""))
+        name = parameters.text("resource", self._default)
         if not name:
             raise MissingParameterError("The parameter resource is missing", "resource")
-        name = self.own.get("aliases", {}).get(name, name)
+        name = self._identifier(name)
         found = self.context.datasets.get(name)
         if found is None:
             text = f"{printable(name)} is not an accepted resource"

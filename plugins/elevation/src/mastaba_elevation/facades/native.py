@@ -71,6 +71,10 @@ class Native(Facade):
         content = head | answer(dataset, parameters, geometry, crs)
         return json_response(request, content)
 
+    def implied(self, request: Request) -> str:
+        only = None if "dataset" in request.query else self.context.datasets.only()
+        return "" if only is None else only.id
+
     def error_response(self, error: Exception, request: Request) -> Response:
         return error_message(error)
 

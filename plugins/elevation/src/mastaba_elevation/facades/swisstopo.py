@@ -54,6 +54,9 @@ class Swisstopo(Facade):
             case _:
                 raise UnknownPathError
 
+    def implied(self, request: Request) -> str:
+        return self.default_name(self.own.get("dataset"))
+
     def error_response(self, error: Exception, request: Request) -> Response:
         status = status_of(error)
         if isinstance(error, TooMuchError) and not isinstance(error, ManyVerticesError):

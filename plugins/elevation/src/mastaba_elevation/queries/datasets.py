@@ -180,7 +180,8 @@ class Datasets(Mapping[str, Dataset]):
             return self._found[identifier]
         try:
             layer = self._site.catalogue.resolve(identifier).layer
-        except NoSuchValueError:
+        except (NoSuchValueError, UnknownNameError):
+            # As for a layer that is not published here: nothing must tell that it exists.
             return self.named(identifier, parameter)
         whole = self._found.get(layer.id)
         if whole is None or layer.id not in self._single:

@@ -92,6 +92,14 @@ class Facade(ABC):
     def error_response(self, error: Exception, request: Request) -> Response:
         """Return an error in the form of the protocol."""
 
+    def implied(self, request: Request) -> str:
+        """Return the dataset that a request means without its identifier; empty for none."""
+        return ""
+
+    def default_name(self, name: str | None) -> str:
+        """Return the dataset of `default_dataset`; empty for none."""
+        return next(iter(self.context.datasets), "") if name is None else name
+
     def default_dataset(self, name: str | None) -> Dataset | None:
         """Return the dataset that a setting names; by default the first one.
 
@@ -101,5 +109,5 @@ class Facade(ABC):
             None if there is none.
         """
         datasets = self.context.datasets
-        found = next(iter(datasets.values()), None) if name is None else datasets.get(name)
+        found = datasets.get(self.default_name(name))
         return None if found is None else datasets.default(found)
