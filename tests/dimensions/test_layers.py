@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
@@ -127,6 +128,22 @@ def test_a_template_takes_only_what_is_a_value(tmp_path: Path) -> None:
     for name in ("ortho_2023_2", "ortho_2023.layer", "ortho_", "ortho_x", "other_1951"):
         (tmp_path / f"pyramids/{name}.json").write_text(text)
     assert times(loaded(server_json)) == list(YEARS)
+
+
+def test_the_default_may_be_named_in_another_way_than_by_the_template(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server_json = with_template(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    (path,) = tmp_path.rglob("layers/ORTHO.json")
+    document = document_of(tmp_path)
+    document["variants"]["template"] = os.path.relpath("pyramids/ortho_{time}.json", path.parent)
+    for default, count in ((YEARS[-1], 0), (YEARS[0], 1)):
+        document["pyramids"][0]["path"] = f"pyramids/ortho_{default}.json"
+        rewrite_layer(tmp_path, "ORTHO", document)
+        faults = Faults()
+        assert loaded(server_json, faults).layers
+        assert len([one for one in faults.all if "default value" in str(one)]) == count
 
 
 def test_a_template_that_matches_nothing_is_an_error(tmp_path: Path) -> None:

@@ -406,8 +406,11 @@ def test_layers_with_a_time_are_a_stac_catalogue(past: Past) -> None:
         assert one["collection"] == "map"
         (link,) = (link for link in one["links"] if link["rel"] == "wmts")
         assert link["wmts:dimensions"] == {"Time": text}
-    rest = client.get("/history/stac/map/items?offset=1").json["features"]
-    assert rest == items[1:]
+    rest = client.get("/history/stac/map/items?offset=1").json
+    assert rest["features"] == items[1:]
+    assert rest["links"][0] == {**root["links"][1], "href": f"{address}?offset=1"} | {
+        "type": "application/geo+json"
+    }
     for path in ("/none", "/map/none", "/map/items/x"):
         assert client.get(f"/history/stac{path}").status_code == 404
     assert client.get("/history/stac/map/items?offset=x").status_code == 400

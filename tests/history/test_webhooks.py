@@ -6,7 +6,9 @@ import hashlib
 import hmac
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from tests.history.conftest import LAYER
 
 from mastaba.api.services import LayerChange
 from mastaba.api.tools import create_application
+from mastaba_history import webhooks
 from mastaba_history.webhooks import WebhookError, announce
 
 CHANGES = [
@@ -48,6 +51,20 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Location", "http://127.0.0.1:1/")
         self.send_header("Content-Length", "0")
         self.end_headers()
+
+    def log_message(self, *_: object) -> None: ...
+
+
+class SlowHandler(BaseHTTPRequestHandler):
+    """Sends the line of its status byte by byte."""
+
+    def do_POST(self) -> None:
+        line = b"HTTP/1.0" + b" " * 200 + b"204"
+        with suppress(OSError):
+            for byte in line:
+                self.wfile.write(bytes([byte]))
+                time.sleep(0.02)
+            self.wfile.write(b"\r\n\r\n")
 
     def log_message(self, *_: object) -> None: ...
 
@@ -91,4 +108,17 @@ def test_publications_are_signed_and_sent_again(
     assert len(receiver.received) == 4
     secret.write_text("")
     with pytest.raises(WebhookError, match="must contain the secret"):
+        announce(site, CHANGES)
+
+
+def test_a_receiver_that_answers_byte_by_byte_is_not_waited_for(
+    receiver: Receiver, write: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("correct horse\n")
+    receiver.RequestHandlerClass = SlowHandler
+    monkeypatch.setattr(webhooks, "_TIMEOUT", 0.5)
+    hook = {"url": receiver.url, "secret_file": str(secret)}
+    site = create_application(str(write(plugins={"history": {"webhooks": [hook]}}))).site
+    with pytest.raises(WebhookError, match="http://127"):
         announce(site, CHANGES)

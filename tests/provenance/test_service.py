@@ -20,6 +20,7 @@ from tests.support.memory import peak_of, small_pieces
 from werkzeug.test import Client
 
 from mastaba.api.tools import create_application
+from mastaba_provenance.forms import line_of
 from mastaba_provenance.tables import SourceTable, SourceTables
 from mastaba_writer.installation import layer_document, write_installation
 
@@ -396,3 +397,14 @@ def test_measures_of_heights(client: Client) -> None:
     assert [one["acc"] for one in measures] == [0.4, "", ""]
     plain = client.get(f"{path}PLAIN&lon={lon}&lat={lat}").json["elevations"][0]["measures"][0]
     assert (plain["source_name"], plain["source_measure"]) == ("PLAIN", "Fixed value")
+
+
+def test_years_of_a_line_reach_to_the_last_one() -> None:
+    def row(date: str) -> dict[str, Any]:
+        first, _, last = date.partition("/")
+        dates = {"start": first, "end": last} if last else {"date": first}
+        return {"number": 1, "attribution": {"title": "A"}, **dates}
+
+    assert line_of([row("2000"), row("1990/2023")]) == "© A 1990–2023"
+    assert line_of([row("2021"), row("2019/2020")]) == "© A 2019–2021"
+    assert line_of([row("2021"), row("2021-05")]) == "© A 2021"

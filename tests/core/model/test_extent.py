@@ -171,6 +171,20 @@ def test_geographic_box_with_a_side_through_a_pole_has_its_latitude() -> None:
     assert poles_in(BoundingBox(-1e6, 1.0, 1e6, 1e6), crs) == {}
 
 
+@pytest.mark.parametrize("quadrant", range(4))
+@pytest.mark.parametrize(("code", "latitude"), [("EPSG:3413", 90.0), ("EPSG:3031", -90.0)])
+def test_geographic_box_with_a_pole_in_a_corner_is_as_wide_as_its_data(
+    code: str, latitude: float, quadrant: int
+) -> None:
+    crs = CRS.from_code(code)
+    west, south = -1e6 * (quadrant % 2), -1e6 * (quadrant // 2)
+    box = geographic_bbox(BoundingBox(west, south, west + 1e6, south + 1e6), crs)
+    across, up = np.meshgrid(np.linspace(1e3, 999e3, 99), np.linspace(1e3, 999e3, 99))
+    inside, _ = transform_points(crs, WGS84, west + across, south + up)
+    assert (box.xmin, box.xmax) == pytest.approx((inside.min(), inside.max()), abs=0.2)
+    assert latitude in (box.ymin, box.ymax)
+
+
 def test_extent_of_no_layer_is_none() -> None:
     assert geographic_extent([]) is None
     assert geographic_extent([layer(EARTH)]) == layer(EARTH).geographic_bbox

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache, reduce
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Final
 
 import pyproj
@@ -43,6 +44,10 @@ _MAP_KINDS: Final = (
 # Rounding errors of PROJ in degrees. A box that reaches the edge of the world must still do so
 # after a transformation, and an edge on the equator is 0, not 4.35e-13.
 _DEGREE_NOISE: Final = 1e-9
+# Of longitudes: 4 cm on the equator. Clients round the edges of Mercator.
+_ROUNDING: Final = 3.6e-7
+# Degrees. From here on, the longitude of a point means nothing.
+_POLE: Final = 90.0 - 1e-9
 # CRS units. A pole is on the border of a box if it is no further from it.
 _ON_BORDER: Final = 1e-6
 
@@ -101,13 +106,7 @@ class CRS:
         """
         if self == target:
             return bbox
-        across = [bbox.xmin + step * (bbox.xmax - bbox.xmin) for step in _STEPS]
-        down = [bbox.ymin + step * (bbox.ymax - bbox.ymin) for step in _STEPS]
-        left, right = [bbox.xmin] * _POINTS_PER_EDGE, [bbox.xmax] * _POINTS_PER_EDGE
-        lower, upper = [bbox.ymin] * _POINTS_PER_EDGE, [bbox.ymax] * _POINTS_PER_EDGE
-        tx, ty = _positions(
-            self, target, [*across, *across, *left, *right], [*lower, *upper, *down, *down]
-        )
+        tx, ty = _positions(self, target, *_ring(bbox))
         if not all(map(math.isfinite, (*tx, *ty))):
             raise ValueError(f"the box cannot be transformed to {target.code}")
         return BoundingBox(min(tx), min(ty), max(tx), max(ty))
@@ -147,10 +146,58 @@ def geographic_bbox(bbox: BoundingBox, crs: CRS) -> BoundingBox:
 
 def _with_poles(geographic: BoundingBox, bbox: BoundingBox, crs: CRS) -> BoundingBox:
     """Return a geographic box extended to the poles in ``bbox``, which its edges miss."""
-    for latitude, is_inside in poles_in(bbox, crs).items():
+    poles = poles_in(bbox, crs)
+    if poles and not any(poles.values()):
+        # PROJ gives a pole on the border the central meridian, perhaps far from the box.
+        around = bbox_in_degrees(bbox, crs)
+        geographic = around if around and around.xmax <= 180.0 else geographic
+    for latitude, is_inside in poles.items():
         west, east = (-180.0, 180.0) if is_inside else (geographic.xmin, geographic.xmax)
         geographic = geographic.union(BoundingBox(west, latitude, east, latitude))
     return geographic
+
+
+def bbox_in_degrees(bbox: BoundingBox, crs: CRS) -> BoundingBox | None:
+    """Return the box of longitudes and latitudes around a box without a pole inside.
+
+    Its east is beyond 180 degrees if the antimeridian divides the box. None if that has no place at
+    a point of its edges, or if all these are so near to a pole that they have no longitude.
+    """
+    longitudes, latitudes = _positions(crs, WGS84, *_ring(bbox))
+    if not all(map(math.isfinite, (*longitudes, *latitudes))):
+        return None
+    ring = [x for x, y in zip(longitudes, latitudes, strict=True) if abs(y) < _POLE]
+    if not ring:
+        return None
+    steps = [abs(math.remainder(x - before, 360.0)) for before, x in pairwise([ring[-1], *ring])]
+    # The ring begins after its largest step: the one through a pole goes either way.
+    start = steps.index(max(steps))
+    around = list(accumulate(ring[start:] + ring[:start], _unwrapped))
+    west, east = _on_antimeridian(min(around)), _on_antimeridian(max(around))
+    shift = 360.0 * math.floor((west + 180.0) / 360.0)
+    west, east = (west - shift, east - shift) if east < west + 360.0 else (-180.0, 180.0)
+    latitudes = [*poles_in(bbox, crs), *latitudes]
+    return BoundingBox(west, min(latitudes), east, max(latitudes))
+
+
+def _unwrapped(before: float, longitude: float) -> float:
+    """Return a longitude, which may be beyond the antimeridian, as the next one of a ring."""
+    return longitude + 360.0 * round((before - longitude) / 360.0)
+
+
+def _on_antimeridian(longitude: float) -> float:
+    """Return a longitude; the antimeridian if the difference is a rounding error."""
+    antimeridian = 360.0 * round(longitude / 360.0 - 0.5) + 180.0
+    return antimeridian if abs(longitude - antimeridian) <= _ROUNDING else longitude
+
+
+def _ring(bbox: BoundingBox) -> tuple[list[float], list[float]]:
+    """Return x and y of points around a box, counterclockwise from its lower left corner."""
+    across = [bbox.xmin + step * (bbox.xmax - bbox.xmin) for step in _STEPS]
+    up = [bbox.ymin + step * (bbox.ymax - bbox.ymin) for step in _STEPS]
+    left, right = [bbox.xmin] * _POINTS_PER_EDGE, [bbox.xmax] * _POINTS_PER_EDGE
+    lower, upper = [bbox.ymin] * _POINTS_PER_EDGE, [bbox.ymax] * _POINTS_PER_EDGE
+    return [*across, *right, *across[::-1], *left], [*lower, *up, *upper, *up[::-1]]
 
 
 def poles_in(bbox: BoundingBox, crs: CRS) -> dict[float, bool]:

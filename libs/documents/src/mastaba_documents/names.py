@@ -24,4 +24,9 @@ def is_beside_pyramid(name: str, names: Container[str]) -> bool:
     version = _VERSION.fullmatch(name)
     if version is None or f"{version[1]}.json" not in names:
         return False
-    return any(f"{version[1]}.{end}.json" in names for end in ("versions", "history"))
+
+    def has_versions(pyramid: str) -> bool:
+        return any(f"{pyramid}.{end}.json" in names for end in ("versions", "history"))
+
+    # Versions have none of their own: a pyramid ``ortho_1950`` may be beside one called ``ortho``.
+    return has_versions(version[1]) and not has_versions(name.removesuffix(".json"))

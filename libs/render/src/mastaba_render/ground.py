@@ -9,17 +9,11 @@ from typing import Final
 import numpy as np
 
 from mastaba.model.bbox import BoundingBox
-from mastaba.model.crs import CRS, WGS84, poles_in, transform_points
+from mastaba.model.crs import CRS, WGS84, bbox_in_degrees, poles_in, transform_points
 from mastaba_render.extent import is_point, transformed_box, turn_of
 
 TURN: Final = 360.0
 """Degrees around the Earth."""
-_POINTS: Final = 256
-"""Points on each edge of a box."""
-_ROUNDING: Final = 1e-9
-"""Of longitudes, in turns: 4 cm on the equator. Clients round the edges of Mercator."""
-_POLE: Final = 90.0 - 1e-9
-"""Degrees. From here on, the longitude of a point means nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +100,7 @@ def box_on_ground(box: BoundingBox, source: CRS, target: CRS) -> GroundBox | Non
     is_drawn_out = any(not is_point(latitude, target.code) for latitude in poles)
     if any(poles.values()) or not (is_belt or is_drawn_out):
         return GroundBox(found)
-    degrees = _unwrapped(box, source)
+    degrees = bbox_in_degrees(box, source)
     if degrees is None:
         return GroundBox(found)
     if degrees.xmax > TURN / 2:
@@ -115,46 +109,3 @@ def box_on_ground(box: BoundingBox, source: CRS, target: CRS) -> GroundBox | Non
         # A rounding error beyond the antimeridian, the longitude is one on the other side.
         found = transformed_box(degrees, WGS84, target) or found
     return GroundBox(found)
-
-
-def _unwrapped(box: BoundingBox, crs: CRS) -> BoundingBox | None:
-    """Return the box of longitudes and latitudes around a box without a pole inside.
-
-    Its east is beyond 180 degrees if the antimeridian divides the box. None if that has no place at
-    a point of its edges, or if all these are so near to a pole that they have no longitude.
-    """
-    x, y = (
-        np.linspace(low, high, _POINTS)
-        for low, high in ((box.xmin, box.xmax), (box.ymin, box.ymax))
-    )
-    left, right, lower, upper = (
-        np.full(_POINTS, edge) for edge in (box.xmin, box.xmax, box.ymin, box.ymax)
-    )
-    longitude, latitude = transform_points(
-        crs,
-        WGS84,
-        np.concatenate([x, right, x[::-1], left]),
-        np.concatenate([lower, y, upper, y[::-1]]),
-    )
-    if not (np.isfinite(longitude).all() and np.isfinite(latitude).all()):
-        return None
-    longitude = longitude[np.abs(latitude) < _POLE]
-    if not longitude.size:
-        return None
-    steps = (np.diff(longitude, append=longitude[:1]) + TURN / 2) % TURN - TURN / 2
-    # The ring begins after its largest step: the one through a pole goes either way.
-    start = int(np.argmax(np.abs(steps))) + 1
-    around = np.unwrap(np.roll(longitude, -start), period=TURN)
-    west, east = _snapped(float(around.min())), _snapped(float(around.max()))
-    shift = TURN * math.floor((west + TURN / 2) / TURN)
-    west, east = west - shift, east - shift
-    if east >= west + TURN:
-        west, east = -TURN / 2, TURN / 2
-    latitudes = *poles_in(box, crs), float(latitude.min()), float(latitude.max())
-    return BoundingBox(west, min(latitudes), east, max(latitudes))
-
-
-def _snapped(longitude: float) -> float:
-    """Return a longitude; the antimeridian if the difference is a rounding error."""
-    antimeridian = TURN * round(longitude / TURN - 0.5) + TURN / 2
-    return antimeridian if abs(longitude - antimeridian) <= _ROUNDING * TURN else longitude

@@ -7,6 +7,7 @@ from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
+from os.path import abspath
 from types import MappingProxyType
 from typing import Any, ClassVar, Final
 from urllib.parse import quote
@@ -411,12 +412,16 @@ class Series(VariantTable):
 
 
 def _check_default(default: Variant, source: VariantSource) -> None:
-    shown = [entry["path"] for entry in source.document["pyramids"]]
-    if shown != [entry["path"] for entry in default.pyramids]:
+    if _places(source.document["pyramids"]) != _places(default.pyramids):
         named = ", ".join(f"{name} {text}" for name, text in default.at.items())
         reason = f"is not the pyramid of the default value ({named})"
         remedy = 'name that pyramid; for another one, write "default": "current"'
         source.warning("$.pyramids", reason, remedy)
+
+
+def _places(pyramids: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the paths of entries in one spelling: those of templates begin at the descriptor."""
+    return [abspath(entry["path"].removeprefix("file://")) for entry in pyramids]
 
 
 def _check_irregular(table: ValueTable, source: VariantSource) -> None:

@@ -14,6 +14,7 @@ from mastaba.api.catalogue import (
     WGS84,
     BoundingBox,
     TileLimits,
+    bbox_in_degrees,
     geographic_bbox,
     poles_in,
     transform_points,
@@ -39,8 +40,6 @@ _STEPS: Final = 4
 """Parts of a side in other CRSs."""
 _TURN: Final = 360.0
 """Degrees around the Earth."""
-_POLE: Final = 90.0 - 1e-9
-"""Degrees. From here on, the longitude of a point means nothing."""
 
 
 class Flags(NamedTuple):
@@ -377,41 +376,22 @@ def _geojson(
         x = corners[:, 0:1] + across * (corners[:, 2:3] - corners[:, 0:1])
         y = corners[:, 1:2] + up * (corners[:, 3:4] - corners[:, 1:2])
         longitude, latitude = transform_points(crs, WGS84, x, y)
-        # East of the antimeridian, longitudes go on.
-        around = longitude if steps == 1 else np.unwrap(longitude, period=_TURN)
-        found = zip(some, longitude, latitude, around, facts[start:], strict=False)
-        for box, xs, ys, beyond, properties in found:
+        found = zip(some, longitude, latitude, facts[start:], strict=False)
+        for box, xs, ys, properties in found:
             if not (np.isfinite(xs).all() and np.isfinite(ys).all()):
                 continue
             ring = np.stack([xs, ys], axis=1).round(9).tolist()
             geometry = {"type": "Polygon", "coordinates": [ring]}
-            if np.abs(beyond - xs).max() > 1 or poles_in(box, crs):
-                geometry = polygon(_edges(box, crs, beyond, ys))
+            has_jump = steps > 1 and np.abs(np.diff(xs)).max() > _TURN / 2
+            if has_jump or poles_in(box, crs):
+                geometry = polygon(_edges(box, crs))
             yield {"type": "Feature", "geometry": geometry, "properties": dict(properties)}
 
 
-def _edges(box: BoundingBox, crs: CRS, longitude: Any, latitude: Any) -> list[float]:
-    """Return west, south, east and north around a ring that meets the antimeridian or a pole.
-
-    Args:
-        longitude, latitude: of the ring; longitudes go on beyond the antimeridian.
-    """
-    import numpy as np
-
-    poles = poles_in(box, crs)
-    if any(poles.values()) or (not poles and abs(longitude[-1] - longitude[0]) > 1):
-        # Around a pole.
-        whole = geographic_bbox(box, crs)
-        return [whole.xmin, round(whole.ymin, 9), whole.xmax, round(whole.ymax, 9)]
-    if poles:
-        # The ring begins after its largest step: the one through the pole goes either way.
-        longitude = longitude[np.abs(latitude) < _POLE]
-        steps = (np.diff(longitude, append=longitude[:1]) + _TURN / 2) % _TURN - _TURN / 2
-        start = int(np.argmax(np.abs(steps))) + 1
-        longitude = np.unwrap(np.roll(longitude, -start), period=_TURN)
-    west, east = round(float(longitude.min()), 9), round(float(longitude.max()), 9)
-    south, north = min(*poles, *latitude.tolist()), max(*poles, *latitude.tolist())
-    shift = _TURN * ((west + _TURN / 2) // _TURN)
-    west, east = west - shift, east - shift
-    east = east if east <= _TURN / 2 else east - _TURN
-    return [west, round(south, 9), east, round(north, 9)]
+def _edges(box: BoundingBox, crs: CRS) -> list[float]:
+    """Return west, south, east and north around a box that meets the antimeridian or a pole."""
+    has_pole = any(poles_in(box, crs).values())
+    around = None if has_pole else bbox_in_degrees(box, crs)
+    whole = around or geographic_bbox(box, crs)
+    east = whole.xmax if whole.xmax <= _TURN / 2 else whole.xmax - _TURN
+    return [round(edge, 9) for edge in (whole.xmin, whole.ymin, east, whole.ymax)]

@@ -103,7 +103,8 @@ def _items(catalogue: Catalogue, layer: Layer, href: str, root: str, offset: int
         }
         for text, (first, last) in shown
     ]
-    links = [_link("self", f"{href}/items", GEOJSON)]
+    own = f"{href}/items" + (f"?offset={offset}" if offset else "")
+    links = [_link("self", own, GEOJSON)]
     if offset + len(shown) < len(pairs):
         links.append(_link("next", f"{href}/items?offset={offset + len(shown)}", GEOJSON))
     return {"type": "FeatureCollection", "features": features, "links": links}

@@ -8,7 +8,10 @@ import http.client
 import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from socket import SHUT_RDWR, socket
+from threading import Timer
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
@@ -96,6 +99,22 @@ def _secret(path: str) -> bytes:
     return secret
 
 
+@contextmanager
+def _ended(connection: socket) -> Iterator[None]:
+    """Cut a connection after the timeout, however slowly the receiver sends."""
+
+    def cut() -> None:
+        with suppress(OSError):
+            connection.shutdown(SHUT_RDWR)
+
+    timer = Timer(_TIMEOUT, cut)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
 def _send(url: str, secret: bytes, body: bytes) -> None:
     address = urlsplit(url)
     is_secure = address.scheme == "https"
@@ -104,9 +123,11 @@ def _send(url: str, secret: bytes, body: bytes) -> None:
     target = (address.path or "/") + (f"?{address.query}" if address.query else "")
     headers = {"Content-Type": "application/json", SIGNATURE: signature_of(secret, body)}
     try:
-        connection.request("POST", target, body, headers)
-        response = connection.getresponse()
-        response.read(65536)
+        connection.connect()
+        # The timeout of a socket begins again with each byte; caches are purged after this.
+        with _ended(connection.sock):
+            connection.request("POST", target, body, headers)
+            response = connection.getresponse()
     finally:
         connection.close()
     # A redirect could lead to any host.

@@ -95,7 +95,7 @@ def line_of(rows: Sequence[Row]) -> str:
         dates = sorted(found - {""})
         span = dates[0] if dates else ""
         if len(dates) > 1:
-            span = f"{dates[0][:4]}–{dates[-1][-4:]}"
+            span = f"{dates[0][:4]}–{max(one[-4:] for one in dates)}"
         longer = f"{text}, " if text else "© "
         longer += f"{name} {span}".rstrip()
         if len(longer) > _LONGEST:

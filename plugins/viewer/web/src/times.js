@@ -64,22 +64,23 @@ export class Times {
   }
 
   async play() {
-    this.plays = true;
+    // Of two quick clicks, the second begins anew while the first one still waits.
+    const run = (this.plays = {});
     byId("play").setAttribute("aria-pressed", true);
-    for (let is = true; is && this.plays; ) {
+    for (let is = true; is && this.plays === run; ) {
       const next = (Number(this.slider.value) + 1) % this.times.texts.length;
       const ahead = await this.prefetch(next);
       await new Promise((resolve) => setTimeout(resolve, SHOWN));
-      is = this.plays && (await this.show(next));
+      is = this.plays === run && (await this.show(next));
       await this.drawn();
       if (ahead) this.page.view.remove(ahead.tiles);
       if (this.page.failures) is = false;
     }
-    this.stop();
+    if (this.plays === run) this.stop();
   }
 
   stop() {
-    this.plays = false;
+    this.plays = null;
     byId("play").setAttribute("aria-pressed", false);
   }
 
