@@ -31,6 +31,23 @@ def test_the_layer_in_the_middle_has_two_dimensions(client: Client) -> None:
     assert [layer.find("{*}InfoFormat") is None for layer in layers] == [True, False, False]
 
 
+def test_only_dimensions_with_a_value_current_announce_it(client: Client) -> None:
+    """The suite of WMTS asks for the current value of each dimension with the element."""
+    document = etree.fromstring(client.get("/wmts?SERVICE=WMTS&REQUEST=GetCapabilities").data)
+    query = (
+        "/wmts?SERVICE=WMTS&VERSION=1.0.0&REQUEST=GetTile&STYLE=normal&FORMAT=image/jpeg"
+        "&TILEMATRIXSET=PM&TILEMATRIX=1&TILEROW=0&TILECOL=0&LAYER={}&{}=current"
+    )
+    found = {}
+    for layer in document.iterfind("{*}Contents/{*}Layer"):
+        for one in layer.iterfind("{*}Dimension"):
+            name = one.findtext("{*}Identifier")
+            found[name] = one.find("{*}Current") is not None
+            address = query.format(layer.findtext("{*}Identifier"), name)
+            assert (client.get(address).status_code == 200) is found[name]
+    assert found == {"Time": True, "Elevation": False}
+
+
 @pytest.mark.shared_data
 @pytest.mark.parametrize("name", [*LAYERS, "YEARS;time=1950"])
 def test_documents_with_dimensions_are_valid(client: Client, validate: Any, name: str) -> None:
