@@ -81,11 +81,14 @@ def layers(folder: Path) -> dict[str, dict[str, Any]]:
 def write(folder: Path, url: str) -> Path:
     """Write an installation, and return its server.json."""
     limits = {"layers_count": 20, "width": 4096, "height": 4096}
+    # The suite of WMTS reads no WebP.
+    formats = ["image/png", "image/jpeg"]
     overrides: dict[str, Any] = {
         "global": {
             "cors": True,
             "contact": {"name": "Mapping agency", "voice": "+33 1 23 45 67 89"},
             "map": {"reprojection": True, "limits": limits},
+            "tile": {"formats": formats},
         },
     }
     return write_installation(
