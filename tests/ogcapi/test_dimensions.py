@@ -77,6 +77,9 @@ def test_map_and_tile(
         is_newest = header is not None and header.count("1950") and header.count("1975")
         if header and not (is_newest and _TILE in path):
             assert response.headers["OGCAPI-datetime"] == header
+        # The standard requires another name of maps, and only of them (/req/core/map-response).
+        written = response.headers.get("Content-Datetime")
+        assert written == (None if _TILE in path else response.headers["OGCAPI-datetime"])
 
 
 @pytest.mark.parametrize(

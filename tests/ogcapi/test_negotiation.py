@@ -210,9 +210,9 @@ def test_other_origins_may_read_every_answer(
             assert response.headers.getlist("Access-Control-Allow-Origin") == [origin], path
             exposed = response.headers["Access-Control-Expose-Headers"]
             assert exposed == (
-                "Content-Crs, Content-Bbox, Content-Interpolation, Link, Accept-Ranges, "
-                "Content-Range, Content-Disposition, Preference-Applied, Values-Scale, "
-                "Values-Offset, ETag, OGCAPI-datetime"
+                "Content-Crs, Content-Bbox, Content-Datetime, Content-Interpolation, Link, "
+                "Accept-Ranges, Content-Range, Content-Disposition, Preference-Applied, "
+                "Values-Scale, Values-Offset, ETag, OGCAPI-datetime"
             )
     preflight = client.options(
         "/ogcapi/map",

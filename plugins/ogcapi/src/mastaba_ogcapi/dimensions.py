@@ -132,6 +132,16 @@ def datetime_header(layers: Sequence[Layer]) -> list[tuple[str, str]]:
     return [(DATETIME, joined((intervals[-1][0], intervals[0][1])))]
 
 
+def map_datetime(layers: Sequence[Layer]) -> list[tuple[str, str]]:
+    """Return the headers of a map with the time of what is shown (20-058, /req/core/map-response).
+
+    Args:
+        layers: newest first.
+    """
+    found = datetime_header(layers)
+    return [*found, *(("Content-Datetime", interval) for _, interval in found)]
+
+
 def add_date(response: Response, found: Shown) -> None:
     """Add the time of what is shown to the headers of a stored tile."""
     # A tile of an older value says so itself.

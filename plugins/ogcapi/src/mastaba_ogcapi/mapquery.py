@@ -11,7 +11,7 @@ from mastaba.api.catalogue import CRS, TileLimits
 from mastaba.api.web import Request, printable
 from mastaba.errors import InvalidParameterError, NoSuchValueError, UnknownPathError
 from mastaba_ogcapi import params
-from mastaba_ogcapi.dimensions import MOST_VALUES, datetime_header, shown
+from mastaba_ogcapi.dimensions import MOST_VALUES, map_datetime, shown
 from mastaba_ogcapi.formats import MapFormat, MapFormats
 from mastaba_ogcapi.maparea import Area, level_factor, size_of
 from mastaba_ogcapi.mapplace import AreaReader, wanted_size
@@ -163,7 +163,7 @@ class MapQueries:
             request.query.get("filename"),
             limits,
             found.cached,
-            datetime_header(found.layers),
+            map_datetime(found.layers),
         )
 
     def _format(
@@ -249,7 +249,7 @@ class MapQueries:
             parameters.get("filename"),
             limits,
             cached,
-            datetime_header(newest),
+            map_datetime(newest),
         )
 
     def _values(

@@ -102,9 +102,9 @@ class OGCAPIService(Service):
     )
     operations: ClassVar[tuple[str, ...]] = (_DOCUMENT, _GET_MAP, _GET_TILE, _GET_COVERAGE)
     exposed_headers = (
-        "Content-Crs, Content-Bbox, Content-Interpolation, Link, Accept-Ranges, Content-Range, "
-        "Content-Disposition, Preference-Applied, Values-Scale, Values-Offset, ETag, "
-        "OGCAPI-datetime"
+        "Content-Crs, Content-Bbox, Content-Datetime, Content-Interpolation, Link, Accept-Ranges, "
+        "Content-Range, Content-Disposition, Preference-Applied, Values-Scale, Values-Offset, "
+        "ETag, OGCAPI-datetime"
     )
     layer_schema: ClassVar[Mapping[str, Any]] = {SWITCH: LAYER_SCHEMA}
     settings_schema: ClassVar[Mapping[str, Any]] = {

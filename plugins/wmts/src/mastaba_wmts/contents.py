@@ -145,7 +145,9 @@ def _add_dimensions(element: Element, layer: Layer, site: Site, limit: int) -> N
         if dimension.unit_symbol:
             add(described, f"{WMTS}UnitSymbol", dimension.unit_symbol)
         add(described, f"{WMTS}Default", _default(values))
-        add(described, f"{WMTS}Current", str(dimension.is_current).lower())
+        # Only times have a value "current"; the element promises one, whatever its text.
+        if dimension.kind == "time":
+            add(described, f"{WMTS}Current", str(dimension.is_current).lower())
         for text in values.uniform:
             add(described, f"{WMTS}Value", text)
 
