@@ -70,7 +70,7 @@ def layers(folder: Path) -> dict[str, dict[str, Any]]:
     both = [{"elevation": height, "time": year} for height, year in product(HEIGHTS[::-1], YEARS)]
     found = {
         "DAYS": _series(folder / "days", [{"time": day} for day in DAYS]),
-        "HEIGHTS": _series(folder / "heights", both, [METRES, *TIME], **info),
+        "HEIGHTS": _series(folder / "heights", both, [*TIME, METRES], **info),
         "YEARS": _series(folder / "years", [{"time": year} for year in YEARS], **info),
     }
     for name, document in found.items():
