@@ -41,7 +41,12 @@ NAMED = (
     "/elevation/rest/services/height?lon=1&lat=1&sr=4326&dataset=LOWER",
     "/elevation/edr/collections/best/position?coords=POINT(1+1)",
     ALTI,
+    f"{ALTI}&resource=",
     f"{ALTI}&resource=alias",
+    "/elevation/resources/alias",
+    "/wcs?SERVICE=WCS&VERSION=2.0.1&REQUEST=DescribeCoverage&COVERAGEID=UPPER",
+    "/wcs?SERVICE=WCS&VERSION=2.0.1&REQUEST=DescribeCoverage&COVERAGEID=LOWER,_x31_950",
+    "/wcs?SERVICE=WCS&VERSION=1.0.0&REQUEST=DescribeCoverage&COVERAGE=_x31_950",
     "/terrain/best/mapbox/2/2/1.png",
 )
 OTHERS = (
@@ -52,6 +57,9 @@ OTHERS = (
     "/elevation/v1/LOWER?locations=1,1",
     "/elevation/edr/collections/LOWER/position?coords=POINT(1+1)",
     f"{ALTI}&resource=LOWER",
+    "/elevation/resources",
+    "/elevation/resources/LOWER",
+    "/wcs?SERVICE=WCS&VERSION=2.0.1&REQUEST=DescribeCoverage&COVERAGEID=LOWER",
     "/terrain/LOWER/mapbox/2/2/1.png",
 )
 
@@ -61,8 +69,8 @@ def opened(folder: Path, *, heights: tuple[str, ...] = ("UPPER", "LOWER"), **ele
     others = {"OTHER": layer_document(write_value(folder, "other", (1, 2, 3)))}
     for name in heights:
         path = write_value(folder, name, (100,), format=HEIGHTS, levels=LEVELS)
-        others[name] = layer_document(path)
-    rate = {"name": "one", "what": {"layers": ["ORTHO", "UPPER"]}, "per": "address"}
+        others[name] = layer_document(path, wcs={"enabled": True})
+    rate = {"name": "one", "what": {"layers": ["ORTHO", "UPPER", "1950"]}, "per": "address"}
     rules = folder / "rules.json"
     rates = [{**rate, "rate": 1e-3, "burst": 1}]
     rules.write_text(json.dumps({"default": "allow", "rates": rates}))
@@ -70,7 +78,7 @@ def opened(folder: Path, *, heights: tuple[str, ...] = ("UPPER", "LOWER"), **ele
         folder,
         names="ORTHO_{time}",
         others=others,
-        services=("wms", "wmts", "tms", "ogcapi", "elevation", "terrain"),
+        services=("wms", "wmts", "tms", "wcs", "ogcapi", "elevation", "terrain"),
         services_overrides={
             "elevation": {"enabled": True, **elevation},
             "global": {"map": {"limits": {"layers_count": 2}}},
@@ -89,7 +97,9 @@ def application(tmp_path_factory: pytest.TempPathFactory) -> Any:
         "google": {"dataset": "best"},
     }
     stack = {"id": "best", "layers": ["UPPER", "LOWER"]}
-    return opened(tmp_path_factory.mktemp("names"), datasets=[stack], facades=facades)
+    heights = ("UPPER", "LOWER", "1950")
+    folder = tmp_path_factory.mktemp("names")
+    return opened(folder, heights=heights, datasets=[stack], facades=facades)
 
 
 def statuses(application: Any, path: str, address: str) -> list[int]:
@@ -136,20 +146,45 @@ def test_addresses_with_very_many_names_name_all_layers(application: Any) -> Non
     names = ",".join(f"x{number}" for number in range(80))
     assert named_layers("", f"LAYERS={names}", layers) == layers.all
     assert named_layers("", f"LAYERS={'x,' * 80}A", layers) == layers.bit("A")
+    # Each part of a name may be looked up, too.
+    dotted = ",".join(f"x{number}.a.b.c" for number in range(20))
+    assert named_layers("", f"LAYERS={dotted}", layers) == layers.all
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/elevation/points?dataset={}&coords=POINT(1+1)",
-        "/elevation/edr/collections/{}",
-        "/elevation/edr/collections/{}/position?coords=POINT(1+1)",
-        "/terrain/{}/mapbox/2/2/1.png",
-    ],
+def test_names_of_layers_with_commas(application: Any) -> None:
+    layer = application.site.catalogue.layers["OTHER"]
+    layers = Layers({"A,B": layer, "A": layer})
+    assert named_layers("", "LAYER=A,B", layers) == layers.all
+    assert named_layers("/A,B/1", "", layers) == layers.all
+
+
+OF_HEIGHTS = (
+    "/elevation/points?dataset={}&coords=POINT(1+1)",
+    "/elevation/edr/collections/{}",
+    "/elevation/edr/collections/{}/position?coords=POINT(1+1)",
+    "/terrain/{}/mapbox/2/2/1.png",
 )
-def test_layers_without_heights_are_as_unknown_as_others(application: Any, path: str) -> None:
-    client = Client(application)
-    answers = [client.get(path.format(name)) for name in ("OTHER", "NOPE")]
-    assert [one.status_code for one in answers] == [404, 404]
-    first, second = (one.text for one in answers)
-    assert first.replace("OTHER", "NOPE") == second
+WITHOUT_HEIGHTS = (
+    "OTHER",
+    "ORTHO",
+    "ORTHO;time=x",
+    "ORTHO;time=1950",
+    "ORTHO~2020-01-01T00:00:00Z",
+)
+
+
+@pytest.mark.parametrize(("group", "path"), [*enumerate(OF_HEIGHTS, 2)], ids=OF_HEIGHTS)
+def test_layers_without_heights_are_as_unknown_as_others(
+    application: Any, group: int, path: str
+) -> None:
+    for number, name in enumerate(WITHOUT_HEIGHTS):
+        unknown = name.replace("OTHER", "NOPE").replace("ORTHO", "NOPE")
+        first, second = (
+            # An address of its own, because of the rate.
+            Client(application).get(
+                path.format(one), environ_overrides={"REMOTE_ADDR": f"10.0.{group}.{number}"}
+            )
+            for one in (name, unknown)
+        )
+        assert [first.status_code, second.status_code] == [404, 404]
+        assert first.text.replace(name, unknown) == second.text

@@ -495,6 +495,10 @@ def test_durations() -> None:
         "referers = '[1]'",
         "own = '[]x'",
         "own = '7'",
+        "own = '[]'",
+        "own = '{\"layers\": 7}'",
+        "own = '{\"services\": [7]}'",
+        "own = '{\"area\": []}'",
     ],
 )
 def test_a_damaged_row_of_the_database_is_named(credentials: Credentials, damage: str) -> None:

@@ -20,6 +20,7 @@ from mastaba.config.server import ServerConfig
 from mastaba.errors import ConfigurationError
 from mastaba.site.logs import configure_logging, log_faults
 from mastaba_documents.faults import Fault, Severity
+from mastaba_server.log import audit
 from mastaba_server.log.destination import LoggerConfig
 from mastaba_server.log.handlers import FileHandler
 from mastaba_server.log.lines import JSONFormatter, LineFormatter
@@ -47,15 +48,16 @@ def make_server(**logger: object) -> ServerConfig:
 def own_logging(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Give the root logger its handlers and levels back, and threads their hook."""
     monkeypatch.setattr(threading, "excepthook", threading.excepthook)
-    root, own = logging.getLogger(), logging.getLogger("mastaba")
-    handlers, levels = root.handlers[:], (root.level, own.level)
+    root = logging.getLogger()
+    own = [logging.getLogger(name) for name in ("", "mastaba", "mastaba.audit")]
+    handlers, levels = root.handlers[:], [one.level for one in own]
     root.handlers = []
     yield
     for handler in root.handlers:
         handler.close()
     root.handlers = handlers
-    root.setLevel(levels[0])
-    own.setLevel(levels[1])
+    for one, level in zip(own, levels, strict=True):
+        one.setLevel(level)
 
 
 @pytest.mark.parametrize(
@@ -374,6 +376,16 @@ def test_the_format_is_that_of_all_lines(tmp_path: Path) -> None:
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     assert [line.get("message") for line in lines] == ["one", None]
     assert lines[1]["path"] == "/"
+
+
+@pytest.mark.usefixtures("own_logging")
+@pytest.mark.parametrize("level", ["fatal", "warn", "info"])
+def test_the_audit_log_is_written_at_every_level(level: str, tmp_path: Path) -> None:
+    file = tmp_path / "log"
+    configure_logging(make_server(output="static_file", file_prefix=str(file), level=level))
+    audit.record("key created", id="7f3k9q2d")
+    (line,) = file.read_text().splitlines()
+    assert '"event": "key created"' in line
 
 
 @pytest.mark.usefixtures("own_logging")

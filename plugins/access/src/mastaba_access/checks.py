@@ -96,25 +96,32 @@ class _Check:
     # ------------------------------------------------------------ names
 
     def _of_names(self, what: What, path: str) -> Iterator[Fault]:
-        names = {f"{name}@{key}" if key else name for name, key in self._services}
-        names |= {f"@{key}" for _, key in self._services if key}
         for number, service in enumerate(what.services or ()):
-            if service not in names:
+            if service not in self._names_of_services:
                 reason, at = f"no service {service!r} is enabled", f"{path}.what.services[{number}]"
                 yield self._warn(at, reason, "correct the name, or enable the service")
         for number, selector in enumerate(what.layers or ()):
             if not self._layers.bits((selector,)):
                 reason, at = f"no layer matches {selector!r}", f"{path}.what.layers[{number}]"
                 yield self._warn(at, reason, "correct the name, or publish the layer")
+        for number, style in enumerate(what.styles or ()):
+            if style not in self._styles:
+                at = f"{path}.what.styles[{number}]"
+                yield self._warn(at, f"no layer has the style {style!r}", "correct the name")
+
+    @cached_property
+    def _names_of_services(self) -> frozenset[str]:
+        names = {f"{name}@{key}" if key else name for name, key in self._services}
+        return frozenset(names | {f"@{key}" for _, key in self._services if key})
+
+    @cached_property
+    def _styles(self) -> frozenset[str]:
         styles = {one.identifier for layer in self._published for one in layer.styles}
         for layer in self._published:
             sheets = layer.own.get(STYLE, ())
             paths = [sheets] if isinstance(sheets, str) else sheets
             styles.update(PurePath(one).stem for one in paths)
-        for number, style in enumerate(what.styles or ()):
-            if style not in styles:
-                at = f"{path}.what.styles[{number}]"
-                yield self._warn(at, f"no layer has the style {style!r}", "correct the name")
+        return frozenset(styles)
 
     @property
     def _published(self) -> Iterable[Layer]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import reduce
-from operator import or_
 from typing import Final
 from urllib.parse import unquote
 
@@ -18,8 +16,8 @@ _OF_LAYERS: Final = frozenset(
     )
 )
 """Parameters that name layers."""
-_MOST_NAMES: Final = 64
-"""An address with more parts names all layers. Each may be looked up in many tables."""
+_MOST_LOOKUPS: Final = 64
+"""An address that needs more names all layers. Each may look in the tables of many layers."""
 _MOST_EXTENSIONS: Final = 3
 """Behind the name of a layer in a path, such as ``.json``."""
 
@@ -34,10 +32,16 @@ def named_layers(path: str, query: str, layers: Layers) -> int:
         query: still percent-encoded.
         layers: those that exist.
     """
-    names = {*_in_path(path), *_in_query(query)}
-    if len(names) > _MOST_NAMES:
-        return layers.all
-    return reduce(or_, (_named(name, layers) for name in names), 0)
+    bits = lookups = 0
+    for name in {*_in_path(path), *_in_query(query)}:
+        for text in _without_extensions(name):
+            lookups += 1
+            if lookups > _MOST_LOOKUPS:
+                return layers.all
+            if found := layers.named(text):
+                bits |= found
+                break
+    return bits
 
 
 def _in_path(path: str) -> Iterator[str]:
@@ -49,16 +53,18 @@ def _in_path(path: str) -> Iterator[str]:
 def _in_query(query: str) -> Iterator[str]:
     for parameter, value in parse_query(query).items():
         if parameter in _OF_LAYERS:
+            # The identifier of a layer may contain commas.
+            yield value
             for name in map(str.strip, value.split(",")):
                 yield name
                 # OGC API also takes the addresses of collections.
                 yield unquote(name.partition("?")[0].rstrip("/").rpartition("/")[2])
 
 
-def _named(name: str, layers: Layers) -> int:
-    for _ in range(_MOST_EXTENSIONS + 1):
-        found = layers.named(name)
+def _without_extensions(name: str) -> Iterator[str]:
+    yield name
+    for _ in range(_MOST_EXTENSIONS):
         name, dot, _ = name.rpartition(".")
-        if found or not dot:
-            return found
-    return 0
+        if not dot:
+            break
+        yield name

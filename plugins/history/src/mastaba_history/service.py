@@ -129,9 +129,11 @@ class HistoryService(Service):
         for path, error in found.items():
             reason = f"the history cannot be used: {error}"
             remedy = "restore it from a backup; until then, the layer has no history"
+            severity = Severity.ERROR
             if isinstance(error, MastabaError):
-                remedy = "make sure that its storage can be read"
-            yield Fault(Severity.ERROR, path, "$", reason, remedy)
+                # Some storages deny access to what does not exist.
+                severity, remedy = Severity.WARNING, "make sure that its storage can be read"
+            yield Fault(severity, path, "$", reason, remedy)
 
     def cost(self, request: Request) -> int:
         return _COST if "/changes/" in request.path else 1

@@ -126,6 +126,11 @@ class PublishedCoverages:
         """Return whether a coverage has this identifier, or its layer."""
         return name in self._by_name
 
+    def layer_of(self, name: str) -> str:
+        """Return the layer whose coverage a name means; the name if it is no identifier."""
+        found = self._base(name)
+        return name if found is None else found.layer.id
+
     def find(
         self, name: str, parameters: Mapping[str, str] = MappingProxyType({})
     ) -> PublishedCoverage:

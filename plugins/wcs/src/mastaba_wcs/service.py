@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import quote
 
 from mastaba.api.services import RootEntry, Service, ServiceSettings, Site
 from mastaba.api.web import Request, Response
@@ -79,6 +80,15 @@ class WCSService(Service):
         parameters: Mapping[str, str] = request.query if found is None else found
         is_coverage = parameters.get("request", "").lower() == Operation.GET_COVERAGE.lower()
         return "coverages" if is_coverage else ""
+
+    def query_of(self, request: Request) -> str | None:
+        query = super().query_of(request)
+        values = [request.query.get(name, "") for name in ("coverageid", "coverage")]
+        if query is None or not any(values):
+            return query
+        names = (name for value in values for name in (value, *value.split(",")))
+        layers = (quote(self._published.layer_of(name.strip()), safe="") for name in names)
+        return f"coverageid={','.join(layers)}"
 
     def respond(self, request: Request) -> Response:
         if request.path:

@@ -22,7 +22,7 @@ class LoggerConfig:
 
     Attributes:
         output: ``standard_error``, ``rolling_file`` or ``static_file``.
-        level: of the least severe lines that are written.
+        level: of the least severe lines that are written; those of the audit log always are.
         file_prefix: path of log files, without date and suffix.
         file_period: seconds.
         file_count: number of rolling files to keep; 0 keeps all.
@@ -63,8 +63,9 @@ def configure(config: LoggerConfig) -> None:
     root.setLevel(logging.WARNING)
     for name in ("mastaba", "mastaba_server"):
         logging.getLogger(name).setLevel(config.level.upper())
-    # Access lines have their own setting, independent of the level.
-    logging.getLogger("mastaba.access").setLevel(logging.INFO)
+    # Access lines have their own setting, and the audit log is complete at every level.
+    for name in ("mastaba.access", "mastaba.audit"):
+        logging.getLogger(name).setLevel(logging.INFO)
     threading.excepthook = _log_thread_exception
 
 

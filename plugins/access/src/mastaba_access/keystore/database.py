@@ -308,7 +308,7 @@ def _read(rows: Sequence[tuple[Any, ...]]) -> KeyRecord:
         addresses=tuple(map(network_of, _words(addresses))),
         referers=_words(referers),
         rate=rate,
-        own=None if own is None else dict(json.loads(own)),
+        own=None if own is None else _own(own),
         created=first[11],
         secrets=tuple(
             KeySecret(digest, since, math.inf if until is None else until)
@@ -319,6 +319,21 @@ def _read(rows: Sequence[tuple[Any, ...]]) -> KeyRecord:
 
 def _words(text: str) -> tuple[str, ...]:
     found = json.loads(text)
-    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+    if not _are_words(found):
         raise ValueError(f"{text[:40]!r} is not a list of texts")
     return tuple(found)
+
+
+def _own(text: str) -> dict[str, Any]:
+    found = json.loads(text)
+    if (
+        not isinstance(found, dict)
+        or not all(_are_words(found.get(name, [])) for name in ("layers", "services"))
+        or not isinstance(found.get("area"), str | None)
+    ):
+        raise ValueError(f"{text[:40]!r} are no grants")
+    return found
+
+
+def _are_words(found: Any) -> bool:
+    return isinstance(found, list) and all(isinstance(one, str) for one in found)

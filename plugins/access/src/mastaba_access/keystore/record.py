@@ -213,6 +213,8 @@ def record_from(document: Any, now: float | None = None) -> KeyRecord:
     for name in ("layers", "services"):
         if name in own:
             own[name] = list(_texts(document, name))
+    if own.get("area") is not None:
+        own["area"] = _text(document, "area")
     return KeyRecord(
         id=key_id,
         label=_text(document, "label"),

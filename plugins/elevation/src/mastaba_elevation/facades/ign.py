@@ -84,7 +84,10 @@ class Ign(Facade):
         return message(status, to_json({**fields, "error": fields}), JSON)
 
     def implied(self, request: Request) -> str:
-        return self._identifier(request.query.get("resource", self._default))
+        root, *below = request.path.split("/")[1:]
+        if root == "resources":
+            return self._identifier(below[0]) if below else ""
+        return self._identifier(request.query.get("resource") or self._default)
 
     @property
     def _default(self) -> str:
@@ -186,7 +189,7 @@ class Ign(Facade):
     def _resources(self, request: Request, path: list[str]) -> Response:
         datasets = self.context.datasets
         if len(path) == 1:
-            name = self.own.get("aliases", {}).get(path[0], path[0])
+            name = self._identifier(path[0])
             return json_document(resource(datasets.named(name, "resource"))).respond(request)
         if path:
             raise UnknownPathError

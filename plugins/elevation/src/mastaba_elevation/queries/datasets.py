@@ -176,18 +176,21 @@ class Datasets(Mapping[str, Dataset]):
             InvalidDimensionError: a value in the name is malformed.
             OverloadedError: a value cannot be opened at the moment.
         """
-        if identifier in self._found:
-            return self._found[identifier]
+        name = identifier.partition("~")[0].partition(";")[0]
+        if identifier in self._found or (
+            name in self._site.catalogue.layers and name not in self._single
+        ):
+            # Its values must not tell that a layer exists which is not published here.
+            return self.named(identifier, parameter)
         try:
             layer = self._site.catalogue.resolve(identifier).layer
         except (NoSuchValueError, UnknownNameError):
-            # As for a layer that is not published here: nothing must tell that it exists.
             return self.named(identifier, parameter)
-        whole = self._found.get(layer.id)
-        if whole is None or layer.id not in self._single:
+        found = self._found.get(layer.id)
+        if found is None or layer.id not in self._single:
             return self.named(identifier, parameter)
         shown = (HeightLayer(layer, self._site),)
-        return replace(whole, id=layer.key, layers=shown, name=identifier)
+        return replace(found, id=layer.key, layers=shown, name=identifier)
 
     def at(self, dataset: Dataset, values: Mapping[str, str], most: int = 1) -> list[Dataset]:
         """Return a dataset at the values of dimensions, newest first.
