@@ -75,7 +75,7 @@ ROOMS_OF_PLUGINS = {
 }
 MAX_PACKAGES = 13
 
-MOST_LINES = 13_434
+MOST_LINES = 13_438
 """Lines of the modules of the core. Lower it with every change that removes some.
 
 1,294 of them are for the seam of access: views, guarded tiles, virtual services, hooks, rates.

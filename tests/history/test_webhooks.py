@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -122,3 +124,21 @@ def test_a_receiver_that_answers_byte_by_byte_is_not_waited_for(
     site = create_application(str(write(plugins={"history": {"webhooks": [hook]}}))).site
     with pytest.raises(WebhookError, match="http://127"):
         announce(site, CHANGES)
+
+
+def test_a_connection_with_tls_that_is_cut_fails_as_others_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(webhooks, "_TIMEOUT", 0.05)
+    near, far = socket.socketpair()
+    context = ssl.create_default_context()
+    with (
+        far,
+        context.wrap_socket(
+            near, do_handshake_on_connect=False, server_hostname="example.org"
+        ) as connection,
+    ):
+        with webhooks._ended(connection), pytest.raises(OSError, match="EOF"):
+            connection.do_handshake()
+        # What the thread reads next.
+        assert connection.read(1) == b""

@@ -149,8 +149,9 @@ def _with_poles(geographic: BoundingBox, bbox: BoundingBox, crs: CRS) -> Boundin
     poles = poles_in(bbox, crs)
     if poles and not any(poles.values()):
         # PROJ gives a pole on the border the central meridian, perhaps far from the box.
-        around = bbox_in_degrees(bbox, crs)
-        geographic = around if around and around.xmax <= 180.0 else geographic
+        geographic = bbox_in_degrees(bbox, crs) or geographic
+        if geographic.xmax > 180.0:
+            geographic = BoundingBox(-180.0, geographic.ymin, 180.0, geographic.ymax)
     for latitude, is_inside in poles.items():
         west, east = (-180.0, 180.0) if is_inside else (geographic.xmin, geographic.xmax)
         geographic = geographic.union(BoundingBox(west, latitude, east, latitude))
@@ -166,7 +167,9 @@ def bbox_in_degrees(bbox: BoundingBox, crs: CRS) -> BoundingBox | None:
     longitudes, latitudes = _positions(crs, WGS84, *_ring(bbox))
     if not all(map(math.isfinite, (*longitudes, *latitudes))):
         return None
-    ring = [x for x, y in zip(longitudes, latitudes, strict=True) if abs(y) < _POLE]
+    points = zip(longitudes, latitudes, strict=True)
+    # A side of degrees along a pole leads from one longitude to another.
+    ring = [x for x, y in points if abs(y) < _POLE or crs.is_geographic]
     if not ring:
         return None
     steps = [abs(math.remainder(x - before, 360.0)) for before, x in pairwise([ring[-1], *ring])]
@@ -175,7 +178,8 @@ def bbox_in_degrees(bbox: BoundingBox, crs: CRS) -> BoundingBox | None:
     around = list(accumulate(ring[start:] + ring[:start], _unwrapped))
     west, east = _on_antimeridian(min(around)), _on_antimeridian(max(around))
     shift = 360.0 * math.floor((west + 180.0) / 360.0)
-    west, east = (west - shift, east - shift) if east < west + 360.0 else (-180.0, 180.0)
+    is_turn = east > west + 360.0 - _ROUNDING
+    west, east = (-180.0, 180.0) if is_turn else (west - shift, east - shift)
     latitudes = [*poles_in(bbox, crs), *latitudes]
     return BoundingBox(west, min(latitudes), east, max(latitudes))
 

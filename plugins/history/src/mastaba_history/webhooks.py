@@ -104,8 +104,9 @@ def _ended(connection: socket) -> Iterator[None]:
     """Cut a connection after the timeout, however slowly the receiver sends."""
 
     def cut() -> None:
+        # Not the method of TLS, which would take the keys from the thread that reads.
         with suppress(OSError):
-            connection.shutdown(SHUT_RDWR)
+            socket.shutdown(connection, SHUT_RDWR)
 
     timer = Timer(_TIMEOUT, cut)
     timer.start()
