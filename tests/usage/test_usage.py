@@ -398,6 +398,31 @@ def test_on_a_full_disk_a_file_is_tried_once_a_minute(
     assert counters.file() is not first
 
 
+def test_without_a_file_for_a_new_day_usage_counts_for_the_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    now = 1_000_000.0
+    monkeypatch.setattr(process.time, "time", lambda: now)
+    counters = process.Counters(tmp_path)
+    first = counters.file()
+
+    def fail(*_: Any) -> CellFile:
+        raise OSError("disk full")
+
+    with monkeypatch.context() as full:
+        full.setattr(process, "CellFile", fail)
+        now += 86400
+        assert counters.file() is first
+        assert caplog.messages == ["usage is counted for 1970-01-12: disk full"]
+        caplog.clear()
+        assert process.Counters(tmp_path).file() is None
+        assert caplog.messages == ["usage is not counted: disk full"]
+    now += 10
+    second = counters.file()
+    assert second is not None
+    assert second.day == "1970-01-13"
+
+
 def test_each_day_and_each_process_has_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
