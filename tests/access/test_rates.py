@@ -303,6 +303,47 @@ def test_many_leases_outlast_a_database_that_others_hold(
         assert sorted(spent, reverse=True)[:8] == [(1,)] * 8
 
 
+@pytest.mark.parametrize("followed", [False, True])
+@pytest.mark.parametrize("used", [False, True])
+def test_a_lease_that_made_room_is_given_back_after_later_use(
+    used: bool, followed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quotas_module, "_MOST_LEASES", 4)
+    file = tmp_path / "q.sqlite"
+    quotas = Quotas(str(file), Clock())
+    # Grants keep it.
+    kept = quotas.lease("kept", 25_600, "day")
+    taken = 0
+    if used:
+        assert kept.take(1) == 0
+        taken += 1
+    for number in range(5):
+        quotas.lease(f"other{number}", 25_600, "day")
+    if followed:
+        assert quotas.lease("kept", 25_600, "day").take(1) == 0
+        taken += 1
+    assert kept.take(1) == 0
+    quotas.give_back(is_last=True)
+    with closing(sqlite3.connect(file)) as db:
+        assert db.execute("SELECT cost FROM spent").fetchall() == [(taken + 1,)]
+
+
+def test_a_refunded_cost_is_given_back_after_room_was_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quotas_module, "_MOST_LEASES", 4)
+    file = tmp_path / "q.sqlite"
+    quotas = Quotas(str(file), Clock())
+    kept = quotas.lease("kept", 100, "day")
+    assert kept.take(3) == 0
+    for number in range(5):
+        quotas.lease(f"other{number}", 100, "day")
+    kept.give(2)
+    quotas.give_back(is_last=True)
+    with closing(sqlite3.connect(file)) as db:
+        assert db.execute("SELECT cost FROM spent").fetchall() == [(1,)]
+
+
 @pytest.mark.parametrize(
     ("period", "at", "name", "length"),
     [

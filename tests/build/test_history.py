@@ -330,6 +330,24 @@ def test_damaged_documents_remove_nothing_and_are_reported(
     assert "nested too deeply" in capsys.readouterr().err
 
 
+def test_a_build_record_with_the_root_of_another_pyramid_is_reported(
+    few: Path, tmp_path: Path, plan_of: PlanOf, build_of: Build
+) -> None:
+    build_of(few, **CHEAP)
+    store = store_of(tmp_path)
+    record = document(tmp_path, "map.build.json")
+    write_sheet(few, 0, seed=1)
+    for root in ("../victim", "other", "", "map_2/", 5):
+        (tmp_path / "out/map.build.json").write_text(json.dumps(record | {"root": root}))
+        for command in (
+            lambda: prune(store, "map", 1, linked_days=0),
+            lambda: log(store, "map"),
+            lambda: updated(plan_of(few, **CHEAP)),
+        ):
+            with pytest.raises(VerificationError, match=r"map\.build\.json is damaged: .* `root`$"):
+                command()
+
+
 def test_a_join_pins_its_sources(
     few: Path, tmp_path: Path, plan_of: PlanOf, build_of: Build
 ) -> None:

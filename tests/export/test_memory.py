@@ -147,6 +147,27 @@ def test_few_large_slabs_are_read_at_a_time(
     site.close_services()
 
 
+@pytest.mark.parametrize(
+    ("units", "largest"),
+    [
+        ([(20, 500), (20, 500), (256, 6), (16, 5)], 500),
+        ([(1, 900)], 900),
+        ([(1, 900), (2, 950), (1, 20)], 950),
+        ([(3, 900), (16, 7), (1, 900), (256, 8)], 8),
+        ([(256, 0), (0, 100)], 100),
+    ],
+)
+def test_the_largest_tiles_count_but_in_units_of_very_few(
+    units: list[tuple[int, int]], largest: int
+) -> None:
+    """Slabs with few tiles of land, and then full ones of sea, may come before others of land."""
+    sizes = run_module._TileSizes()
+    for count, size in units:
+        read = size * (count or 1)
+        sizes.add(Batch((), "", read, count, read), count or 1)
+    assert sizes.largest == largest
+
+
 @pytest.mark.parametrize("slabs", [1, 3])
 @pytest.mark.parametrize("first", [100, SLAB**2 * 100])
 def test_few_bytes_are_read_at_a_time_after_coarse_levels(

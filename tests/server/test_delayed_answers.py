@@ -342,6 +342,31 @@ def test_a_client_whose_answer_has_waited_must_receive_it(serve: Any, speech: An
     theirs.close()
 
 
+def test_without_a_further_thread_an_answer_does_not_wait(
+    serve: Any, speech: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At a limit of processes or memory. The next one tries again."""
+    served = serve(Application(), protocol=speech.kind)
+
+    def fail(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    client = served.connect()
+    client.send(speech.request("/"))
+    assert speech.status(client) == "401 Unauthorized"
+    with monkeypatch.context() as limited:
+        limited.setattr(threading.Thread, "start", fail)
+        client.send(speech.request("/late"))
+        speech.closes = True
+        assert speech.status(client) == "401 Unauthorized"
+    speech.closes = False
+    client = served.connect()
+    begun = time.monotonic()
+    client.send(speech.request("/soon"))
+    assert speech.status(client) == "401 Unauthorized"
+    assert time.monotonic() - begun >= 0.1
+
+
 def test_answers_leave_in_the_order_in_which_they_came(serve: Any) -> None:
     """So that the first one is always due first, however long the others should wait."""
     found = delays.DelayedAnswers(lambda: None, 1000)

@@ -19,10 +19,11 @@ from typing import Any
 import pytest
 
 from mastaba_usage import cells, process
-from mastaba_usage.cells import OTHER, Cell, CellFile, is_closed, read_cells
+from mastaba_usage.cells import HEAT_SUFFIX, OTHER, Cell, CellFile, is_closed, read_cells
 from mastaba_usage.database import REMOVED, Database
 from mastaba_usage.errors import UsageError
 from mastaba_usage.meter import UsageMeter, outcome
+from mastaba_usage.process import counters
 from mastaba_usage.roll_up import roll_up
 
 DAY = "2026-11-24"
@@ -235,6 +236,42 @@ def test_what_is_new_has_cells_of_its_own_once_the_disk_has_room_again(
     assert [one.name for one in small_disk.iterdir() if one.suffix == ".part"] == []
 
 
+@pytest.mark.parametrize("has_disk", [False, True])
+def test_blocks_have_cells_of_their_own_once_there_is_room_again(
+    has_disk: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if the file was made, or tried to be made, less than a minute before it was full."""
+    Group = namedtuple("Group", "layer level")
+    now = 1_000_000.0
+    monkeypatch.setattr(process.time, "time", lambda: now)
+    meter = UsageMeter(None, tmp_path, has_heat=True)  # type: ignore[arg-type]
+    answer: Any = SimpleNamespace(status=200, body=b"x")
+
+    def count_block() -> None:
+        meter.tile(None, Group("L", "0"), answer, "wmts", "", (0, 0))
+
+    def fail(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as full:
+        full.setattr(cells, "_STEP", 0)
+        meter.tile(None, Group("L", "0"), answer, "wmts", "", None)
+        assert counters(tmp_path, HEAT_SUFFIX).file() is not None
+        now += 30
+        if has_disk:
+            full.setattr(cells, "MOST_CELLS", cells._KEPT)
+        else:
+            full.setattr(CellFile, "_reserve", fail)
+        count_block()
+    now += 60
+    for _ in range(3):
+        count_block()
+    files = tmp_path.glob("*.heat")
+    counted = [found for path in files for found in read_cells(path)]
+    assert sum(counts.hits for _, counts in counted) == 4
+    assert sum(counts.hits for cell, counts in counted if cell.layer == "L") == 3
+
+
 def test_a_damaged_database_is_reported(tmp_path: Path, database: Database) -> None:
     count(tmp_path, *((Cell("wms", layer=f"L{number}"), 1) for number in range(500)))
     roll_up(tmp_path, database)
@@ -413,6 +450,31 @@ def test_on_a_full_disk_a_file_is_tried_once_a_minute(
     assert tried == 5
     now += 60
     assert counters.file() is not first
+
+
+def test_without_a_file_for_a_new_day_usage_counts_for_the_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    now = 1_000_000.0
+    monkeypatch.setattr(process.time, "time", lambda: now)
+    counters = process.Counters(tmp_path)
+    first = counters.file()
+
+    def fail(*_: Any) -> CellFile:
+        raise OSError("disk full")
+
+    with monkeypatch.context() as full:
+        full.setattr(process, "CellFile", fail)
+        now += 86400
+        assert counters.file() is first
+        assert caplog.messages == ["usage is counted for 1970-01-12: disk full"]
+        caplog.clear()
+        assert process.Counters(tmp_path).file() is None
+        assert caplog.messages == ["usage is not counted: disk full"]
+    now += 10
+    second = counters.file()
+    assert second is not None
+    assert second.day == "1970-01-13"
 
 
 def test_each_day_and_each_process_has_a_file(

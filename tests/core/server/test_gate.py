@@ -724,3 +724,14 @@ def test_closed_views_do_not_stay_in_memory(folder: Path, monkeypatch: pytest.Mo
     finally:
         gc.enable()
     assert sum(one() is not None for one in known) <= 16
+
+
+def test_the_epochs_of_a_gate_end() -> None:
+    gate = KeyGate(now=5)
+    epochs = gate.epochs
+    with pytest.raises(IndexError):
+        epochs[1]
+    assert list(epochs) == [5]
+    assert 6 not in epochs
+    gate.now = 6
+    assert epochs[0] == epochs[-1] == 6

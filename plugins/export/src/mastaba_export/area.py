@@ -75,9 +75,9 @@ def _box_area(box: BoundingBox, source: CRS, native: CRS) -> Area:
 
 
 def _projected_boxes(box: BoundingBox, source: CRS, native: CRS) -> tuple[BoundingBox, ...]:
-    """Return what a box in a projected CRS covers: two boxes across the antimeridian.
+    """Return what a box in a projected CRS covers.
 
-    None if the box does not meet the area of use of the CRS of the layer.
+    One box, two across the antimeridian, none outside the area of use of the CRS of the layer.
     """
     found = box_on_ground(box, source, native)
     if found is None and _is_outside(box, source, native):

@@ -50,8 +50,8 @@ _FURTHER: Final = 4
 _READING: Final = 32 * 1024 * 1024
 """Bytes of units that are being read, as expected from the largest tiles before: about three times
 as much memory is held meanwhile."""
-_CLASSES: Final = 3
-"""Of units, by the number of their tiles: as many as the largest ones, a half, or a quarter."""
+_FEW: Final = 4
+"""Tiles; a unit with fewer says almost nothing of others."""
 _LEAST_FREE: Final = 256 * 1024 * 1024
 """Bytes of the file system that stay free."""
 _STATS: Final = 16
@@ -414,8 +414,7 @@ class _Run:
 class _TileSizes:
     """The largest mean size of the tiles of a unit, for how much further units may be.
 
-    Units with few tiles, as those of coarse levels, say little of others: they do not count once
-    much larger ones are known.
+    Units with very few tiles, as those of the coarsest levels, count only until others are known.
 
     Attributes:
         largest: bytes; 0 at first.
@@ -423,18 +422,16 @@ class _TileSizes:
 
     def __init__(self) -> None:
         self.largest = 0.0
-        # From one to the next, units have twice as many tiles.
-        self._means: list[float] = []
+        self._are_few = True
 
     def add(self, batch: Batch, tiles: int) -> None:
         """Note what was read of a unit, which may have so many tiles."""
-        if not batch.read:
+        are_few = min(batch.count, tiles) < _FEW
+        if not batch.read or (are_few and not self._are_few):
             return
         mean = batch.read / max(min(batch.count or tiles, tiles), 1)
-        found = min(batch.count, tiles).bit_length()
-        self._means += [0.0] * (found + 1 - len(self._means))
-        self._means[found] = max(self._means[found], mean)
-        self.largest = max(self._means[-_CLASSES:])
+        self.largest = mean if self._are_few and not are_few else max(self.largest, mean)
+        self._are_few = are_few
 
 
 def _is_distant(source: object) -> bool:

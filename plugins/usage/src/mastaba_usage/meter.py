@@ -95,9 +95,11 @@ class UsageMeter:
             number = file.number(Cell("", "", group.layer, group.level, name, ""))
             if len(self._blocks) >= _MOST_KNOWN:
                 self._blocks.clear()
-            self._blocks[block] = number
             if file.is_full:
+                # Not until a minute after the last attempt: then it is asked for again.
                 heat.renew()
+            else:
+                self._blocks[block] = number
         file.add(number, 0)
 
     def request(self, environ: Mapping[str, Any], status: int, size: int | None) -> None:

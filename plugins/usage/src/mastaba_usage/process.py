@@ -37,7 +37,10 @@ class Counters:
         os.register_at_fork(after_in_child=self._forget)
 
     def file(self) -> CellFile | None:
-        """Return the file to count in; None if there can be none."""
+        """Return the file to count in; None if there can be none.
+
+        If none can be made for a new day, the one in use stays: nothing is lost.
+        """
         if not self._since <= time.time() < self._until:
             self._open()
         return self._file
@@ -82,7 +85,8 @@ class Counters:
                 made = CellFile(self._directory, day, self._suffix)
             except OSError as error:
                 if self._file is None or self._file.has_room:
-                    logger.error("usage is not counted: %s", error)
+                    what = "not counted" if self._file is None else f"counted for {self._file.day}"
+                    logger.error("usage is %s: %s", what, error)
                 is_in_use = self._file is not None and self._file.day == day
                 self._until = min(now + (_RENEWED if is_in_use else _AGAIN), tomorrow)
                 return

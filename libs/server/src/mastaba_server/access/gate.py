@@ -144,8 +144,8 @@ class _Epochs(Sequence[int]):
     def __len__(self) -> int:
         return 1
 
-    def __getitem__(self, _: Any) -> Any:
-        return self._gate.epoch
+    def __getitem__(self, index: Any) -> Any:
+        return (self._gate.epoch,)[index]
 
 
 class Gate(ABC):

@@ -43,14 +43,22 @@ class DelayedAnswers:
         self._is_closed = False
 
     def add(self, connection: Connection, seconds: float) -> bool:
-        """Let the next answer of a connection wait; return False if too many do."""
+        """Let the next answer of a connection wait.
+
+        Returns:
+            False if it cannot: too many do, or the system has no thread to wake others.
+        """
         with self._changed:
             self.waiting.pop(connection, None)
             if len(self.waiting) >= self._most:
                 return False
             if self._watch is None:
                 watch = threading.Thread(target=self._wake_in_time, name="delays", daemon=True)
-                watch.start()
+                try:
+                    watch.start()
+                except RuntimeError:
+                    # At a limit of processes or memory.
+                    return False
                 self._watch = watch
             self._latest = max(self._latest, monotonic() + min(seconds, _LONGEST))
             self.waiting[connection] = self._latest

@@ -16,7 +16,7 @@ _LONGEST: Final = 1.0
 
 
 class Pace:
-    """Tells each refusal how long to wait, so that no more than a number a second are answered.
+    """Tells each refusal how long to wait: as if 200 a second were answered, but at most a second.
 
     Each process has its own: it is the time of a process that wrong credentials would take, and
     more processes have more of it. What waits is limited, so that nobody waits for long.

@@ -49,9 +49,13 @@ class QuotaLease:
         name: of rate and subject.
         limit: cost.
         period: ``day`` or ``month``.
+
+    Attributes:
+        key: equal for leases of the same quota.
     """
 
     def __init__(self, quotas: Quotas, name: str, limit: int, period: str) -> None:
+        self.key = name, limit, period
         self._quotas = quotas
         self._name = name
         self._limit = limit
@@ -89,20 +93,15 @@ class QuotaLease:
         """Give back a cost that was taken just now."""
         with self._lock:
             self._left += min(cost, self._limit)
+            self._quotas.keep(self)
 
-    def give_back(self, *, is_last: bool = False) -> bool:
-        """Give back what is left, if it was not used for some seconds, or at the end.
-
-        Returns:
-            Whether nothing is left: the database has it, or the period is over.
-        """
+    def give_back(self, *, is_last: bool = False) -> None:
+        """Give back what is left, if it was not used for some seconds, or at the end."""
         with self._lock:
             now = self._quotas.clock()
-            if now >= self._ends:
-                return True
-            if self._left and (is_last or now >= self._used + _LONGEST_LEASE):
+            is_due = is_last or now >= self._used + _LONGEST_LEASE
+            if self._left and is_due and now < self._ends:
                 self._lease(0)
-            return not self._left
 
     def _lease(self, cost: int) -> None:
         wanted = max(cost, self._limit // _PARTS) if cost else 0
@@ -110,6 +109,8 @@ class QuotaLease:
         found = self._quotas.exchange(self._name, period, self._limit, self._left, (cost, wanted))
         # A database that fails refuses nobody, but counts nothing either. What it leased is left.
         self._left = self._left + cost if found is None else found
+        if self._left:
+            self._quotas.keep(self)
 
 
 class Quotas:
@@ -126,7 +127,7 @@ class Quotas:
     def __init__(self, path: str, clock: Callable[[], float] = time.time) -> None:
         self.clock = clock
         self._path = path
-        self._leases: PerProcess[dict[str, QuotaLease]] = PerProcess(dict)
+        self._leases: PerProcess[dict[object, QuotaLease]] = PerProcess(dict)
         self._room = _MOST_LEASES
         self._silent_until = self._paused_until = 0.0
         self._db: PerProcess[sqlite3.Connection] = PerProcess(self._open)
@@ -147,22 +148,30 @@ class Quotas:
     def lease(self, name: str, limit: int, period: str) -> QuotaLease:
         """Return what this process may spend of a quota."""
         leases = self._leases.get()
-        key = f"{name}\0{period}\0{limit}"
-        found = leases.get(key)
+        found = leases.get((name, limit, period))
         if found is None:
             if len(leases) >= self._room:
                 self._make_room(leases)
-            found = leases.setdefault(key, QuotaLease(self, name, limit, period))
+            found = QuotaLease(self, name, limit, period)
+            found = leases.setdefault(found.key, found)
         return found
 
-    def _make_room(self, leases: dict[str, QuotaLease]) -> None:
+    def keep(self, lease: QuotaLease) -> None:
+        """Keep a lease of which something is left, to give it back; it may have been forgotten."""
+        leases = self._leases.get()
+        if leases.setdefault(lease.key, lease) is not lease:
+            # There is another one of the same quota by now.
+            leases[lease] = lease
+
+    def _make_room(self, leases: dict[object, QuotaLease]) -> None:
         """Give back all leases, and forget those of which nothing is left."""
         for key, lease in tuple(leases.items()):
-            if lease.give_back(is_last=True) and leases.get(key) is lease:
-                leases.pop(key, None)
+            # Before, because another thread may use it meanwhile. It is kept if something is left.
+            leases.pop(key, None)
+            lease.give_back(is_last=True)
         # While the database cannot be used, not all are tried for each new one.
         step = _MOST_LEASES // 4
-        # The latest ones were not leased by a database that works.
+        # The latest ones rarely hold anything that the database has counted; that is lost.
         while len(leases) > 2 * _MOST_LEASES - step:
             leases.popitem()
         self._room = max(_MOST_LEASES, len(leases) + step)

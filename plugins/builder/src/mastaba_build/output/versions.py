@@ -69,6 +69,9 @@ def read_versions(store: OutputStore, name: str) -> list[Version]:
         record = read_record(store, name)
         if record is None or store.stat(f"{name}.json") is None:
             raise PlanError(f"{name} does not exist, or has no build record {name}.build.json")
+        if not _is_root(name, record.root):
+            reason = f"{record.root!r} is not a root of this pyramid; correct its `root`"
+            raise VerificationError(f"{name}.build.json is damaged: {reason}")
         return [Version(1, record.root, record.plan)]
     try:
         versions = [Version(**values) for values in parsed(data)["versions"]]
@@ -169,20 +172,11 @@ def read_roots(store: OutputStore, name: str) -> list[str]:
         raise VerificationError(f"{name}.versions.json is damaged: {error}") from None
     if not isinstance(roots, list):
         raise VerificationError(f"{name}.versions.json is damaged: `roots` is not a list")
-    check_roots(name, roots)
-    return roots
-
-
-def check_roots(name: str, roots: Sequence[Any]) -> None:
-    """Check that roots are those of versions: all that is below them may be removed.
-
-    Raises:
-        VerificationError: one is not.
-    """
     for root in roots:
         if not _is_root(name, root):
             reason = f"{root!r} is not a root of this pyramid; remove it from `roots`"
             raise VerificationError(f"{name}.versions.json is damaged: {reason}")
+    return roots
 
 
 def write_versions(

@@ -15,7 +15,6 @@ from mastaba_build.output.versions import (
     DOCUMENTS,
     FURTHER,
     Version,
-    check_roots,
     descriptor_of,
     find_version,
     open_history,
@@ -170,7 +169,6 @@ def _remove(
     # an earlier one. The start of the names of their documents represents an empty root then.
     own = (f"{name}_{one.number}" for one in gone if one.number > 1)
     roots = list(dict.fromkeys([*read_roots(store, name), *(one.root for one in gone), *own]))
-    check_roots(name, roots)
     needed = _needed(store, name, kept) if roots else set()
     history.write(store, name)
     if not roots:

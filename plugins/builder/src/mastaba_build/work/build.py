@@ -22,7 +22,6 @@ from mastaba_build.output.versions import (
     FURTHER,
     Version,
     check_own,
-    check_roots,
     keep_documents,
     open_history,
     publish_version,
@@ -392,7 +391,6 @@ def _remove(store: OutputStore, name: str) -> None:
     elif history.versions:
         versions = [Version(1, name, "")]
     roots = [name, *read_roots(store, name), *(version.root for version in versions)]
-    check_roots(name, roots)
     store.delete(f"{name}.json")
     for version in versions:
         for end in (*DOCUMENTS, *FURTHER):

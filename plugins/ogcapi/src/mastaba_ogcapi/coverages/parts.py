@@ -7,17 +7,12 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-from mastaba.api.catalogue import (
-    WGS84,
-    BoundingBox,
-    geographic_bbox,
-    poles_in,
-    transform_points,
-)
+from mastaba.api.catalogue import WGS84, BoundingBox, poles_in, transform_points
 from mastaba_ogcapi.crs import in_axis_order, resolvable_crs
 from mastaba_ogcapi.links import collection_address
 from mastaba_ows.boxes import bounds, polygon
 from mastaba_ows.links import link
+from mastaba_render.api.maps import box_on_ground
 
 if TYPE_CHECKING:
     from mastaba_coverage import Cells
@@ -29,6 +24,8 @@ _MOST: Final = 40_000
 _POINTS: Final = 256
 """Points of an edge of one part that is the whole layer."""
 _FEWEST: Final = 9
+_HALF_TURN: Final = 180.0
+"""Degrees; a wider box may be across the antimeridian."""
 
 
 def has_parts(dataset: Dataset, collection: Collection) -> bool:
@@ -114,7 +111,8 @@ def _parts(dataset: Dataset, collection: Collection) -> Iterator[Cells]:
 def _geographic(boxes: Sequence[BoundingBox], collection: Collection) -> Iterator[BoundingBox]:
     """Yield the boxes in longitude and latitude; that of the layer where one has none.
 
-    All are transformed at once. Many parts are small, so few points of an edge are enough.
+    Across the antimeridian, west is larger than east. All are transformed at once. Many parts are
+    small, so few points of an edge are enough.
     """
     import numpy as np
 
@@ -127,21 +125,15 @@ def _geographic(boxes: Sequence[BoundingBox], collection: Collection) -> Iterato
     y = np.hstack([lower * sides, upper * sides, up, up])
     x, y = transform_points(collection.coverage.crs, WGS84, x, y)
     found = np.stack([x.min(axis=1), y.min(axis=1), x.max(axis=1), y.max(axis=1)], axis=1)
+    crs = collection.coverage.crs
     for box, corners in zip(boxes, found.tolist(), strict=True):
-        if not all(map(math.isfinite, corners)):
-            yield collection.layer.geographic_bbox
-        elif poles_in(box, collection.coverage.crs):
-            yield _around_pole(box, collection)
-        else:
-            yield BoundingBox(*corners)
-
-
-def _around_pole(box: BoundingBox, collection: Collection) -> BoundingBox:
-    try:
-        return geographic_bbox(box, collection.coverage.crs)
-    except ValueError:
-        # More points of the edges are looked at, one of which has no place.
-        return collection.layer.geographic_bbox
+        on_ground = None
+        if all(map(math.isfinite, corners)):
+            if corners[2] - corners[0] <= _HALF_TURN and not poles_in(box, crs):
+                yield BoundingBox(*corners)
+                continue
+            on_ground = box_on_ground(box, crs, WGS84)
+        yield collection.layer.geographic_bbox if on_ground is None else on_ground.written
 
 
 def _address(dataset: Dataset, collection: Collection, cells: Cells) -> str:
