@@ -355,9 +355,35 @@ def test_a_slab_that_is_not_read_whole(
     assert objects(two).keys() == objects(one).keys()
 
 
+def test_a_slab_in_another_container_that_is_not_read_whole(
+    pyramid: Destination, shelves: Callable[[str], Destination], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = shelves("one"), shelves("two")
+    shelves("far")
+    copy_pyramid(pyramid, "map", one)
+    near, far = ShelfStorage("one"), ShelfStorage("far")
+    key = next(key for key in near.list("maps/") if "/DATA_" in key)
+    far.write("slab", near.read(key).data)
+    near.write(key, b"SYMLINK#far/slab")
+    read = ShelfStorage.read
+
+    def cut(
+        self: ShelfStorage,
+        key: str,
+        byte_range: ByteRange | None = None,
+        version: str | None = None,
+    ) -> ObjectRead:
+        found = read(self, key, byte_range, version)
+        return found._replace(data=b"") if key == "slab" else found
+
+    monkeypatch.setattr(ShelfStorage, "read", cut)
+    with pytest.raises(OutputError, match="the slab slab was replaced, or not read whole"):
+        copy_pyramid(one, "map", two)
+
+
 def test_a_journal_that_cannot_be_written(tmp_path: Path) -> None:
     with closing(CopyJournal(tmp_path / "journal")) as journal:
-        with sqlite3.connect(tmp_path / "journal") as other:
+        with closing(sqlite3.connect(tmp_path / "journal")) as other:
             other.execute("DROP TABLE slabs")
         with pytest.raises(OutputError, match="journal cannot be used"):
             journal.put("key", CopiedSlab("", 0, "", ""))

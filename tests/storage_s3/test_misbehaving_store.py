@@ -77,11 +77,16 @@ def refused(status: int, code: str) -> Reply:
     return Reply(status, f"<Error><Code>{code}</Code></Error>".encode())
 
 
+@pytest.mark.parametrize(("status", "code"), [(409, ""), (412, "PreconditionFailed")])
+def test_an_existing_object(open_writer: OpenWriter, status: int, code: str) -> None:
+    with pytest.raises(FileExistsError):
+        open_writer(lambda _: refused(status, code)).write("key", b"data", only_if_absent=True)
+
+
 def test_a_conflict_is_no_existing_object(open_writer: OpenWriter) -> None:
     writer = open_writer(lambda _: refused(409, "OperationAborted"))
-    with pytest.raises(FileExistsError):
-        writer.write("key", b"data", only_if_absent=True)
     calls: list[Callable[[], object]] = [
+        lambda: writer.write("key", b"data", only_if_absent=True),
         lambda: writer.write("key", b"data"),
         lambda: writer.delete("key"),
         lambda: writer.complete_parts("key", "upload", ["tag"]),

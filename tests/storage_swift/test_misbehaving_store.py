@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from itertools import cycle
 
 import pytest
 from tests.support.scripted import Answer, Asked, Reply, scripted
@@ -75,3 +76,37 @@ def test_redirects_are_not_followed(open_writer: OpenWriter, operation: str) -> 
         with pytest.raises(StorageError, match="the response is 302"):
             calls[operation]()
     assert elsewhere == []
+
+
+def test_names_without_an_etag_are_listed(open_writer: OpenWriter) -> None:
+    pages = iter([b'[{"name": "a"}]', b"[]"])
+    writer = open_writer(lambda _: Reply(200, next(pages), {"Content-Type": "application/json"}))
+    assert list(writer.list_versions("")) == [("a", None)]
+
+
+def test_pages_that_alternate_are_no_list(open_writer: OpenWriter) -> None:
+    pages = cycle([b'[{"name": "a"}]', b'[{"name": "b"}]'])
+    writer = open_writer(lambda _: Reply(200, next(pages), {"Content-Type": "application/json"}))
+    with pytest.raises(StorageUnavailableError, match="no end"):
+        list(writer.list(""))
+
+
+def test_a_part_is_not_the_whole_object(open_writer: OpenWriter) -> None:
+    writer = open_writer(lambda _: Reply(206, b"1234", {"Content-Range": "bytes 0-3/9"}))
+    with pytest.raises(StorageError, match="the response is 206"):
+        writer.read("key")
+
+
+def test_only_conditional_writes_find_an_object(open_writer: OpenWriter) -> None:
+    """Status 412 also answers names that the server cannot decode."""
+    writer = open_writer(lambda _: Reply(412))
+    with pytest.raises(FileExistsError):
+        writer.write("key", b"data", only_if_absent=True)
+    with pytest.raises(StorageError, match="the response is 412"):
+        writer.write("key", b"data")
+
+
+def test_an_object_that_is_not_on_all_servers_yet(open_writer: OpenWriter) -> None:
+    """It was completed: its upload is not unknown."""
+    writer = open_writer(lambda asked: Reply(201 if asked.method == "PUT" else 404))
+    assert writer.complete_parts("key", "upload", ["tag"]) is None

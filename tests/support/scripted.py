@@ -19,12 +19,11 @@ class Asked(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """A response. With `cut`, the connection ends before so many bytes of the body."""
+    """A response."""
 
     status: int
     body: bytes = b""
     headers: Mapping[str, str] = {}
-    cut: int = 0
 
 
 Answer = Callable[[Asked], Reply | None]
@@ -50,8 +49,7 @@ def scripted(answer: Answer) -> Iterator[str]:
                 self.send_header(name, value)
             self.end_headers()
             if self.command != "HEAD":
-                self.wfile.write(reply.body[: len(reply.body) - reply.cut])
-            self.close_connection = bool(reply.cut)
+                self.wfile.write(reply.body)
 
         do_HEAD = do_PUT = do_POST = do_DELETE = do_GET  # noqa: N815 - required by the base class
 

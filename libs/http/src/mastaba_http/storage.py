@@ -203,7 +203,10 @@ def _range_header(byte_range: ByteRange) -> str:
 
 
 def _total(answer: HTTPAnswer) -> int | None:
-    """Return the size of an object from the response to a request for its first byte."""
+    """Return the size of an object from the response to a request for its first byte.
+
+    A response that refuses a range also has it.
+    """
     if answer.status == 200:
         # Also if the server ignores ranges. A body of unknown length is read for one byte only.
         return answer.announced_size if answer.announced_size or answer.body else 0

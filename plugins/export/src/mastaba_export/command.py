@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from mastaba_export.run import Progress, Result
 
 _INCOMPLETE: Final = 3
-"""Exit status of an export that can be resumed."""
+"""Exit status of an export that can be resumed, or tried again."""
 _MEGA: Final = 1_000_000
 
 
@@ -45,7 +45,7 @@ def add_parser(subparsers: _SubParsersAction[ArgumentParser]) -> None:
         "ends with /. While it is written, the output is OUT.part. A file may also be an object, "
         "s3://bucket/name and the like, which exists when all of it is uploaded. Exit status: 0 "
         "if all is written, 1 for an error, 2 for wrong usage, 3 if the export was stopped or has "
-        "failed and can be resumed.",
+        "failed and can be resumed, or if a storage does not answer.",
     )
     add_server_json(parser)
     parser.add_argument("layer", metavar="LAYER", help="layer, or path of a pyramid descriptor")

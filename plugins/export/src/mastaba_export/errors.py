@@ -8,7 +8,7 @@
         ├── ExportTooLargeError    more than an export may contain
         ├── DestinationError       something else is at the output, or its place cannot be used
         │   └── WriteError         the output cannot be written now; the export can be resumed
-    │       └── UploadError    the object store of the output cannot be used now
+        │       └── UploadError    the object store of the output cannot be used now
         ├── EmptyExportError       no tile is stored in the area
         ├── DataChangedError       the data changed after some of it was written
         └── DamagedArchiveError    a file that `verify` examined

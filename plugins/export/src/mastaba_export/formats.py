@@ -33,6 +33,9 @@ UPLOADED: Final = frozenset({"tif", "cog", "pmtiles"})
 MEDIA_TYPES: Final = {"png": "image/png", "jpg": "image/jpeg", "webp": "image/webp"}
 """Media types of the formats of drawn tiles."""
 
+GRIDDED_TILES: Final = "image/tiff"
+"""Media type of the tiles of a GeoPackage that is a gridded coverage, and of no others there."""
+
 _EARTH: Final = 2 * math.pi * 6378137.0
 """Metres around the equator of Web Mercator."""
 _NEAR: Final = 1e-6
@@ -87,7 +90,7 @@ def kind_of(request: ExportRequest, layer: Layer) -> TileKind:
         return TileKind("pbf", stored.media_type, False, lambda _level: change)
     if form == "gpkg" and stored.sample == "float32":
         is_copied = stored.codec in (Codec.RAW, Codec.LZW)
-        return TileKind("tif", "image/tiff", is_copied, partial(as_gridded, pyramid))
+        return TileKind("tif", GRIDDED_TILES, is_copied, partial(as_gridded, pyramid))
     if stored.is_vector:
         raise InvalidRequestError(
             f"{form} contains no vector tiles; use pmtiles, mbtiles or dir", "format"

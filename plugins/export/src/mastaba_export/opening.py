@@ -60,6 +60,7 @@ def opened_descriptor(
 
     Raises:
         InvalidRequestError: the descriptor or its tile matrix set cannot be used.
+        StorageUnavailableError: their storage does not answer.
     """
     try:
         where = ResourcePath.parse(path if "://" in path else os.path.abspath(path))

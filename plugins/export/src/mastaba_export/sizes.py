@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 import numpy as np
 
 from mastaba.api.web import check_wanted
+from mastaba_export.formats import GRIDDED_TILES
 from mastaba_export.sources import StoredTiles
 from mastaba_export.writers.sets import set_document
 
@@ -38,8 +39,6 @@ _FILES, _LEVEL = 1140, 128
 """Bytes of the documents of a directory, about: without its levels and its set, and of a level."""
 _METADATA: Final = 384
 """Bytes of the metadata of PMTiles, compressed, about."""
-_GRIDDED: Final = "image/tiff"
-"""Tiles of a GeoPackage with the tables of a gridded coverage."""
 _POINTER: Final = 10
 """Bytes of a page that name another one, about."""
 _REPEATED_TILES: Final = 256
@@ -176,7 +175,7 @@ def _sizer(
     if form == "mbtiles":
         return SQLiteSizer(rows=16)
     if form == "gpkg":
-        return SQLiteSizer(rows=32, pages=17 if kind.media_type == _GRIDDED else 13)
+        return SQLiteSizer(rows=32, pages=17 if kind.media_type == GRIDDED_TILES else 13)
     if form == "pyramid":
         source = levels[0].source
         return SlabsSizer(2048 + 8 * source.height * source.width)

@@ -31,6 +31,10 @@ _MOST_PARTS: Final = 10_000
 _TEMPORARY: Final = frozenset((408, 409, 429))
 _EXISTS: Final = frozenset((409, 412))
 """Answers to a write on condition that the object does not exist."""
+_CONFLICTS: Final = frozenset(
+    ("ConcurrentModification", "ConditionalRequestConflict", "OperationAborted")
+)
+"""Codes of status 409 that say nothing of the object: another request was in progress."""
 _NO_UPLOAD: Final = "NoSuchUpload"
 
 
@@ -152,7 +156,7 @@ class S3Writer(S3Storage, WritableStorage):
             status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
             code = error.response["Error"].get("Code") or ""
             reason = f"the response is {status} {code}"
-            if is_conditional and status in _EXISTS:
+            if is_conditional and status in _EXISTS and code not in _CONFLICTS:
                 raise FileExistsError(f"{self.full_name}/{key} exists") from error
             kind: type[StorageError] = StorageError
             if code == _NO_UPLOAD:

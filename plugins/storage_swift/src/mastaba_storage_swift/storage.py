@@ -100,10 +100,12 @@ class SwiftStorage(HTTPStorage):
             found, stream = connection.get_object(
                 self.container, key, resp_chunk_size=limit, headers=headers
             )
+            # swiftclient does not tell a part from the whole object.
+            status = 206 if connection.http_conn[1].resp.status == 206 else 200
             with closing(stream):
-                answer = HTTPAnswer(200, HTTPHeaderDict(found), b"")
+                answer = HTTPAnswer(status, HTTPHeaderDict(found), b"")
                 if limit is None or (answer.announced_size or 0) <= limit:
-                    answer = HTTPAnswer(200, answer.headers, stream.read(limit))
+                    answer = HTTPAnswer(status, answer.headers, stream.read(limit))
             return answer
         except ClientException as error:
             if error.http_status is None:

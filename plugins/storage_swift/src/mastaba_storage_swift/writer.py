@@ -13,7 +13,12 @@ from swiftclient.client import ClientException, Connection
 from urllib3.exceptions import HTTPError
 
 from mastaba.api.writable_storages import WritableStorage
-from mastaba.errors import AccessDeniedError, StorageError, StorageUnavailableError
+from mastaba.errors import (
+    AccessDeniedError,
+    ObjectNotFoundError,
+    StorageError,
+    StorageUnavailableError,
+)
 from mastaba_http import failure_reason
 from mastaba_storage_swift.storage import SwiftStorage
 
@@ -36,6 +41,7 @@ class SwiftWriter(SwiftStorage, WritableStorage):
             lambda connection: connection.put_object(
                 self.container, key, data, content_length=len(data), etag=md5, headers=headers
             ),
+            is_conditional=only_if_absent,
         )
         return etag.strip('"')
 
@@ -53,14 +59,14 @@ class SwiftWriter(SwiftStorage, WritableStorage):
         return (key for key, _ in self.list_versions(prefix))
 
     def list_versions(self, prefix: str) -> Iterator[tuple[str, str | None]]:
-        page = self._asked(prefix, partial(self._page, prefix, ""))
-        while page:
+        last, seen = "", set[str]()
+        while page := self._asked(prefix, partial(self._page, prefix, last)):
+            last = page[-1][0]
+            if last in seen:
+                raise self._error(StorageUnavailableError, prefix, "the list has no end")
+            seen.add(last)
             # Objects in segments have an ETag that is not listed.
             yield from page
-            last = page[-1][0]
-            page = self._asked(prefix, partial(self._page, prefix, last))
-            if page and page[-1][0] == last:
-                raise self._error(StorageUnavailableError, prefix, "the list has no end")
 
     @property
     def most_parts(self) -> int:
@@ -85,7 +91,11 @@ class SwiftWriter(SwiftStorage, WritableStorage):
                 self.container, key, manifest, query_string="multipart-manifest=put"
             ),
         )
-        return self.stat(key).version
+        try:
+            return self.stat(key).version
+        except ObjectNotFoundError:
+            # It is there, but not on all servers yet.
+            return None
 
     def abandon_parts(self, key: str, upload: str) -> None:
         for segment in list(self.list(_segment(key, upload))):
@@ -96,12 +106,12 @@ class SwiftWriter(SwiftStorage, WritableStorage):
     ) -> Sequence[tuple[str, str | None]]:
         try:
             page = connection.get_container(self.container, prefix=prefix, marker=marker)[1]
-            return [(str(one["name"]), one["hash"]) for one in page]
+            return [(str(one["name"]), one.get("hash")) for one in page]
         except (ValueError, LookupError, TypeError) as error:
             reason = "the response is not a list"
             raise self._error(StorageUnavailableError, prefix, reason) from error
 
-    def _asked(self, key: str, question: Callable[[Any], T]) -> T:
+    def _asked(self, key: str, question: Callable[[Any], T], *, is_conditional: bool = False) -> T:
         """Return the answer to a question; a refused token is renewed once."""
         token = self._account.token()
         for is_last in (False, True):
@@ -114,19 +124,19 @@ class SwiftWriter(SwiftStorage, WritableStorage):
                 ):
                     token = self._account.renew(token)
                     continue
+                if status == 412 and is_conditional:
+                    raise FileExistsError(f"{self.full_name}/{key} exists") from error
                 raise self._translated(error, key) from error
             except (OSError, HTTPError) as error:
                 reason = f"{self._url} does not answer: {failure_reason(error)}"
                 raise self._error(StorageUnavailableError, key, reason) from error
         raise AssertionError("unreachable: the last attempt returns or raises")
 
-    def _translated(self, error: ClientException, key: str) -> Exception:
+    def _translated(self, error: ClientException, key: str) -> StorageError:
         status = error.http_status
         if status is None:
             reason = f"{self._url} does not answer: {error}"
             return self._error(StorageUnavailableError, key, reason)
-        if status == 412:
-            return FileExistsError(f"{self.full_name}/{key} exists")
         kind: type[StorageError] = StorageError
         if status in (401, 403):
             kind = AccessDeniedError

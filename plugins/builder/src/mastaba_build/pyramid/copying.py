@@ -14,6 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from mastaba.api.storages import ObjectStat
 from mastaba_build.errors import OutputError, PlanError, VerificationError
 from mastaba_build.output.destination import Destination
 from mastaba_build.output.lock import locked
@@ -206,9 +207,7 @@ class _Copier:
             return None
         holder = self._linked(key)
         try:
-            data = b"" if holder is not None else origin.read(key)
-            if holder is None and facts is not None and len(data) != facts.size:
-                raise OutputError(f"the slab {key} was replaced, or not read whole; copy again")
+            data = b"" if holder is not None else _read(origin, key, facts)
             if data.startswith(_LINK) and len(data) <= _LONGEST_LINK:
                 container, _, wanted = data.removeprefix(_LINK).decode().partition("/")
                 holder = self._slabs.get(wanted)
@@ -235,11 +234,11 @@ class _Copier:
     def _elsewhere(self, origin: OutputStore, container: str, key: str) -> bytes:
         """Return the slab outside of the pyramid to which a symbolic object leads."""
         if container == self._source.container.partition("@")[0]:
-            return origin.read(key)
+            return _read(origin, key, origin.stat(key))
         cluster = self._source.container.partition("@")[2]
         other = replace(self._whole, container=f"{container}@{cluster}" if cluster else container)
         with closing(other.open()) as store:
-            return store.read(key)
+            return _read(store, key, store.stat(key))
 
     def _is_there(self, name: str, known: CopiedSlab) -> bool:
         """Return whether the target still has a slab, or a link, as the journal says."""
@@ -259,3 +258,16 @@ class _Copier:
             raise OutputError(f"{self._target.path(name)} does not have the {size} bytes written")
         if self._options.verify and self._md5(name) != md5:
             raise OutputError(f"{self._target.path(name)} differs from what was written")
+
+
+def _read(store: OutputStore, key: str, facts: ObjectStat | None) -> bytes:
+    """Return a slab.
+
+    Raises:
+        FileNotFoundError: it does not exist.
+        OutputError: it cannot be read, or is not as large as its facts say.
+    """
+    data = store.read(key)
+    if facts is not None and len(data) != facts.size:
+        raise OutputError(f"the slab {key} was replaced, or not read whole; copy again")
+    return data

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyproj
 
+from mastaba_export.formats import GRIDDED_TILES
 from mastaba_export.writers.metadata import described
 from mastaba_export.writers.sqlite import SQLiteWriter
 
@@ -72,7 +73,7 @@ class GeoPackageWriter(SQLiteWriter):
 
     @property
     def _is_coverage(self) -> bool:
-        return not self.plan.request.is_drawn and self.plan.layer.pyramid.format.sample == "float32"
+        return self.plan.kind is not None and self.plan.kind.media_type == GRIDDED_TILES
 
     def create(self) -> None:
         self.run(f"PRAGMA application_id = {_APPLICATION}")
