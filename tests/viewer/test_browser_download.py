@@ -312,7 +312,7 @@ def test_limits_in_plain_words(browser: Any, tmp_path: Path) -> None:
         begin(other, "IMAGE", "PMTiles")
         other.page.get_by_label("Niveau le plus grossier", exact=True).select_option(index=0)
         other.page.get_by_label("Niveau le plus fin", exact=True).select_option(index=0)
-        assert estimate(other).startswith("1 tuile, 19,5 ko")
+        assert estimate(other).startswith("1 tuile, 18,9 ko")
         other.page.locator("#download-start").click()
         other.page.locator("#download-estimate", has_text="plus de place").wait_for()
         assert all("507" in fault for fault in other.faults)
