@@ -1,7 +1,8 @@
 """No tool, zoom or projection blocks the page, in a real browser.
 
 The processor time of the longest task of the main thread is measured, because other programs do not
-change it much: a task may wait for the graphics card, or for its turn.
+change it much: a task may wait for the graphics card, or for its turn. What blocks the page does so
+each time. A task that was slow by chance, beside other programs, is not found again.
 """
 
 from __future__ import annotations
@@ -51,7 +52,13 @@ MOST_REQUESTS = 600
 WINDOW = sized((640, 480), DESKTOP)
 """Width and height: most of the processor time is that of drawing, which is not under test."""
 
-Watch = Callable[[str], "Watched"]
+ATTEMPTS = 3
+
+Use = Callable[["Watched"], None]
+"""Uses a page that is open."""
+
+KeepsShort = Callable[[str, Use], None]
+"""Opens the page of a URL, uses it, and fails if a task was too long in each of some attempts."""
 
 # As in the demo: the whole world in coarse levels, a part of it in fine ones.
 LEVELS = [
@@ -144,17 +151,24 @@ def most(watching: Any) -> float:
 
 
 @pytest.fixture
-def watch(watching: Any) -> Iterator[Watch]:
-    """Return a function that opens a page whose tasks are recorded."""
-    opened: list[Watched] = []
+def keeps_short(watching: Any, most: float) -> KeepsShort:
+    """Return a function that uses a page and fails if one of its tasks is too long."""
 
-    def open_page(url: str) -> Watched:
-        opened.append(Watched(watching, url))
-        return opened[-1]
+    def attempt(url: str, use: Use) -> float:
+        watched = Watched(watching, url)
+        try:
+            use(watched)
+            return watched.longest()
+        finally:
+            watched.stop()
 
-    yield open_page
-    for watched in opened:
-        watched.stop()
+    def keep_short(url: str, use: Use) -> None:
+        times: list[float] = []
+        while not times or (min(times) >= most and len(times) < ATTEMPTS):
+            times.append(attempt(url, use))
+        assert min(times) < most, times
+
+    return keep_short
 
 
 class Watched:
@@ -241,35 +255,40 @@ class Watched:
 
 @pytest.mark.parametrize("layer", LAYERS)
 def test_projections_and_zooms_do_not_block(
-    watch: Watch, most: float, world: str, layer: str
+    keeps_short: KeepsShort, world: str, layer: str
 ) -> None:
-    watched = watch(f"{world}/viewer/{layer}")
-    watched.click("#graticule")
     crss = CRSS[LAYERS.index(layer) % EVERY :: EVERY]
-    for crs in crss:
-        watched.choose("crs", crs)
-        for name in (".ol-zoom-out", "#zoom-to-layer", ".ol-zoom-in", ".ol-zoom-in"):
-            watched.click(name)
-    assert watched.requests < MOST_REQUESTS * len(crss)
-    assert watched.longest() < most
+
+    def use(watched: Watched) -> None:
+        watched.click("#graticule")
+        for crs in crss:
+            watched.choose("crs", crs)
+            for name in (".ol-zoom-out", "#zoom-to-layer", ".ol-zoom-in", ".ol-zoom-in"):
+                watched.click(name)
+        assert watched.requests < MOST_REQUESTS * len(crss)
+
+    keeps_short(f"{world}/viewer/{layer}", use)
 
 
 @pytest.mark.parametrize("place", ["0,0,78271", "500000,6600000,2000", "500000,6600000,150"])
-def test_tools_do_not_block(watch: Watch, most: float, world: str, place: str) -> None:
-    watched = watch(f"{world}/viewer/RELIEF#at={place}&contours=true")
-    watched.choose("palette", "viridis")
-    for name in ("#contours", "#contours", "#profile", ".ol-zoom-out", ".ol-zoom-in"):
-        watched.click(name)
-    watched.do("() => document.dispatchEvent(new KeyboardEvent('keydown', { key: 'Escape' }))")
-    watched.click("#three")
-    watched.page.wait_for_selector("#terrain-map[aria-busy=false]")
-    assert watched.requests < MOST_REQUESTS
-    assert watched.longest() < most
+def test_tools_do_not_block(keeps_short: KeepsShort, world: str, place: str) -> None:
+    def use(watched: Watched) -> None:
+        watched.choose("palette", "viridis")
+        for name in ("#contours", "#contours", "#profile", ".ol-zoom-out", ".ol-zoom-in"):
+            watched.click(name)
+        watched.do(
+            "() => document.dispatchEvent(new KeyboardEvent('keydown', { key: 'Escape' }))"
+        )
+        watched.click("#three")
+        watched.page.wait_for_selector("#terrain-map[aria-busy=false]")
+        assert watched.requests < MOST_REQUESTS
+
+    keeps_short(f"{world}/viewer/RELIEF#at={place}&contours=true", use)
 
 
 @pytest.mark.parametrize("number", range(0, len(CRSS), EVERY))
 def test_tools_do_not_block_in_any_projection(
-    watch: Watch, most: float, world: str, number: int
+    keeps_short: KeepsShort, world: str, number: int
 ) -> None:
     crs = CRSS[number]
     projection = Transformer.from_crs(
@@ -278,44 +297,49 @@ def test_tools_do_not_block_in_any_projection(
     per_unit = 111_319.49 if projection.target_crs.is_geographic else 1
     x, y = projection.transform(*PLACE)
     cells = CELLS if EVERY == 1 else [CELLS[number % len(CELLS)]]
-    watched = watch(f"{world}/viewer/RELIEF")
-    for cell in cells:
-        place = f"#at={x},{y},{cell / per_unit}&crs={quote(crs)}&contours=true"
-        watched.do("(place) => { location.hash = place; }", place)
-        for tool in ("#profile", "#statistics"):
-            watched.draw(tool)
-    watched.click("#three")
-    watched.page.wait_for_selector("#terrain-map[aria-busy=false]")
-    assert watched.requests < MOST_REQUESTS * len(cells)
-    assert watched.longest() < most
+
+    def use(watched: Watched) -> None:
+        for cell in cells:
+            place = f"#at={x},{y},{cell / per_unit}&crs={quote(crs)}&contours=true"
+            watched.do("(place) => { location.hash = place; }", place)
+            for tool in ("#profile", "#statistics"):
+                watched.draw(tool)
+        watched.click("#three")
+        watched.page.wait_for_selector("#terrain-map[aria-busy=false]")
+        assert watched.requests < MOST_REQUESTS * len(cells)
+
+    keeps_short(f"{world}/viewer/RELIEF", use)
 
 
-def test_other_tools_do_not_block(watch: Watch, most: float, world: str) -> None:
-    watched = watch(f"{world}/viewer/RELIEF")
-    for cell in CELLS[::3]:
-        watched.do("(place) => { location.hash = place; }", f"#at=500000,6600000,{cell}")
-        for name in ("#graticule", "#zoom-to-layer"):
+def test_other_tools_do_not_block(keeps_short: KeepsShort, world: str) -> None:
+    def use(watched: Watched) -> None:
+        for cell in CELLS[::3]:
+            watched.do("(place) => { location.hash = place; }", f"#at=500000,6600000,{cell}")
+            for name in ("#graticule", "#zoom-to-layer"):
+                watched.click(name)
+            watched.page.fill("#goto", "48.5, 2.25")
+            watched.click("#go")
+            watched.choose("overlay", "EARTH")
+            watched.choose("opacity", "40")
+            watched.choose("azimuth", "90")
+            watched.choose("highest", "900")
+            watched.click("#overlays button")
+
+    keeps_short(f"{world}/viewer/RELIEF", use)
+
+
+def test_comparing_does_not_block(keeps_short: KeepsShort, world: str) -> None:
+    def use(watched: Watched) -> None:
+        for cell in CELLS:
+            watched.do("(place) => { location.hash = place; }", f"#at=500000,6600000,{cell}")
+
+    keeps_short(f"{world}/viewer/compare/RELIEF/EARTH", use)
+
+
+def test_downloads_do_not_block(keeps_short: KeepsShort, world: str) -> None:
+    def use(watched: Watched) -> None:
+        for name in ("#download", "[data-area=area-whole]"):
             watched.click(name)
-        watched.page.fill("#goto", "48.5, 2.25")
-        watched.click("#go")
-        watched.choose("overlay", "EARTH")
-        watched.choose("opacity", "40")
-        watched.choose("azimuth", "90")
-        watched.choose("highest", "900")
-        watched.click("#overlays button")
-    assert watched.longest() < most
+            watched.page.wait_for_selector("#download-file")
 
-
-def test_comparing_does_not_block(watch: Watch, most: float, world: str) -> None:
-    watched = watch(f"{world}/viewer/compare/RELIEF/EARTH")
-    for cell in CELLS:
-        watched.do("(place) => { location.hash = place; }", f"#at=500000,6600000,{cell}")
-    assert watched.longest() < most
-
-
-def test_downloads_do_not_block(watch: Watch, most: float, world: str) -> None:
-    watched = watch(f"{world}/viewer/RELIEF#at=500000,6600000,150")
-    for name in ("#download", "[data-area=area-whole]"):
-        watched.click(name)
-        watched.page.wait_for_selector("#download-file")
-    assert watched.longest() < most
+    keeps_short(f"{world}/viewer/RELIEF#at=500000,6600000,150", use)
