@@ -276,9 +276,7 @@ def test_tools_do_not_block(keeps_short: KeepsShort, world: str, place: str) -> 
         watched.choose("palette", "viridis")
         for name in ("#contours", "#contours", "#profile", ".ol-zoom-out", ".ol-zoom-in"):
             watched.click(name)
-        watched.do(
-            "() => document.dispatchEvent(new KeyboardEvent('keydown', { key: 'Escape' }))"
-        )
+        watched.do("() => document.dispatchEvent(new KeyboardEvent('keydown', { key: 'Escape' }))")
         watched.click("#three")
         watched.page.wait_for_selector("#terrain-map[aria-busy=false]")
         assert watched.requests < MOST_REQUESTS
