@@ -25,6 +25,7 @@ from tests.build.test_served import TILE
 from tests.fork_server import ForkServer
 from werkzeug.test import Client
 
+from mastaba.api.catalogue import digest_of
 from mastaba.wsgi import create_application
 from mastaba_build.config.configuration import configuration_of
 from mastaba_build.errors import BuildError, PlanError
@@ -141,6 +142,19 @@ def md5s(descriptor: Path) -> dict[Slab, str]:
 
 def files(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_source_named_like_a_version_of_another_pyramid_is_pinned_itself(
+    pair: tuple[Path, Path], tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    for end in ("json", "build.json", "list"):
+        shutil.copy(out / f"b.{end}", out / f"a_1950.{end}")
+    joined(tmp_path / "new", pair[0], out / "a_1950.json")
+    pins = {one.name: json.loads(one.read_text()) for one in out.glob("*.pins.json")}
+    generation = digest_of(json.loads(pair[1].read_text()))
+    assert pins.keys() == {"a.pins.json", "a_1950.pins.json"}
+    assert [pin["generation"] for pin in pins["a_1950.pins.json"]] == [generation]
 
 
 def test_slabs_of_one_source_are_linked_and_others_are_composed(

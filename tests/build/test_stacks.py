@@ -68,6 +68,15 @@ def test_texts_do_not_match_the_documents_of_pyramids(tmp_path: Path) -> None:
     assert list(rows(tmp_path / "pyramids", "MAP")) == ["map_level_3.json", "map_summer.json"]
 
 
+@pytest.mark.parametrize("end", ["history", "versions"])
+def test_a_pyramid_named_like_a_version_is_listed(tmp_path: Path, end: str) -> None:
+    store = pyramids(tmp_path, "ortho", "ortho_1", "ortho_1950")
+    versions = {"history": {"1": {}}, "versions": [{"number": 1}]}[end]
+    store.write(f"ortho.{end}.json", json.dumps({"versions": versions}).encode())
+    write_stack(store, "ORTHO", TEMPLATE)
+    assert list(rows(tmp_path / "pyramids")) == ["ortho_1950.json"]
+
+
 @pytest.mark.parametrize(
     "template",
     ["ortho.json", "{time}_{time}.json", "{time}/ortho.json", "o_{Time}.json", "o_{time}"],

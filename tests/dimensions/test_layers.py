@@ -122,6 +122,16 @@ def test_a_template_of_texts_takes_no_documents_of_a_pyramid(tmp_path: Path) -> 
     assert list(values.texts) == ["a", "north", "north_2"]
 
 
+def test_a_template_takes_a_pyramid_named_like_a_version(tmp_path: Path) -> None:
+    server_json = with_template(tmp_path)
+    folder = tmp_path / "pyramids"
+    text = (folder / "ortho_1950.json").read_text()
+    for name in ("ortho", "ortho_2"):
+        (folder / f"{name}.json").write_text(text)
+    (folder / "ortho.history.json").write_text('{"versions": {"1": {}, "2": {}}}')
+    assert times(loaded(server_json)) == list(YEARS)
+
+
 def test_a_template_takes_only_what_is_a_value(tmp_path: Path) -> None:
     server_json = with_template(tmp_path)
     text = (tmp_path / "pyramids/ortho_1950.json").read_text()

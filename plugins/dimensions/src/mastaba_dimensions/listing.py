@@ -13,6 +13,7 @@ from typing import Any, Final
 from mastaba.api.dimensions import VariantSource
 from mastaba.api.documents import Faults, is_beside_pyramid, parse_document
 from mastaba.errors import MastabaError, reason_of
+from mastaba_documents.names import numbers_in
 from mastaba_ows.dimensions import Dimension
 
 Row = dict[str, Any]
@@ -162,9 +163,24 @@ def _matching(
             source.refuse(at, reason, "correct the path of the template")
             return
     count, names = 0, set(found)
+
+    def read(name: str) -> bytes | None:
+        path = source.reader.path(f"{directory}{slash}{name}", source.file, at)
+        try:
+            data: bytes = source.reader.pool.read_full(path)
+        except MastabaError:
+            return None
+        return data
+
+    numbers_of = numbers_in(read)
+    if "://" in directory:
+        # A pyramid ``ortho`` has versions that begin like the template, and does not itself.
+        whole = name.partition("{")[0].removesuffix("_")
+        ends = ("", ".history", ".versions")
+        names.update(one for end in ends if read(one := f"{whole}{end}.json") is not None)
     for file in found:
         match = pattern.fullmatch(file)
-        if match is not None and not is_beside_pyramid(file, names):
+        if match is not None and not is_beside_pyramid(file, names, numbers_of):
             count += 1
             if count > _MOST:
                 source.refuse(at, "more variants than can be served", f"at most {_MOST:,}")

@@ -19,6 +19,7 @@ from mastaba.api.documents import is_beside_pyramid
 from mastaba_build.errors import LockedError, PlanError, VerificationError
 from mastaba_build.output.lock import locked
 from mastaba_build.output.storage import OutputStore
+from mastaba_documents.names import numbers_in
 
 Row = dict[str, Any]
 
@@ -64,10 +65,19 @@ def write_stack(
         templates = _templates(store)
         before = {row["path"]: row for row in _rows(store, name)}
         rows = []
-        names = set(store.names(template.partition("{")[0]))
+        start = template.partition("{")[0]
+        names = set(store.names(start))
+        # A pyramid ``ortho`` has versions that begin so, and does not itself.
+        whole = start.removesuffix("_")
+        names.update(
+            one
+            for one in (f"{whole}{end}.json" for end in ("", ".history", ".versions"))
+            if store.stat(one) is not None
+        )
+        numbers_of = numbers_in(store.read_if_exists)
         for path in sorted(names):
             found = pattern.fullmatch(path)
-            if found is None or is_beside_pyramid(path, names):
+            if found is None or is_beside_pyramid(path, names, numbers_of):
                 continue
             kept = {key: before[path][key] for key in _EDITED if key in before.get(path, ())}
             at = found.groupdict()

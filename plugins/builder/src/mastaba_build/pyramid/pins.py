@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from mastaba.api.catalogue import digest_of
 from mastaba_build.errors import OutputError, PlanError
-from mastaba_build.output.history import INJECTED, read_pins, write_pins
+from mastaba_build.output.history import INJECTED, History, read_pins, write_pins
 from mastaba_build.output.lock import locked
 from mastaba_build.output.storage import OutputStore
 from mastaba_build.output.versions import find_version, open_history, read_record, read_versions
@@ -96,7 +96,9 @@ def pin_source(store: OutputStore, key: str, by: str, warn: Callable[[str], obje
     name = stem
     if numbered and store.stat(f"{stem}.history.json") is None:
         former = posixpath.join(folder, numbered[1])
-        if store.stat(f"{former}.history.json") is not None:
+        history = History.read(store, former)
+        # A pyramid ``ortho_1950`` may be beside one called ``ortho``.
+        if history is not None and numbered[2] in history.versions:
             name = former
     if read_record(store, stem) is None:
         return
