@@ -56,6 +56,23 @@ def test_a_list_that_cannot_be_used_is_an_error(open_writer: OpenWriter, body: b
         list(writer.list("P/"))
 
 
+def test_a_page_that_failed_is_asked_for_again(open_writer: OpenWriter) -> None:
+    first = Reply(200, page("a", truncated="true", token="2"))
+    answers = iter([first, Reply(503), Reply(200, page("b"))])
+    targets: list[str] = []
+
+    def answer(asked: Asked) -> Reply:
+        targets.append(asked.target)
+        return next(answers)
+
+    found = open_writer(answer).list_versions("")
+    assert next(found) == ("a", None)
+    with pytest.raises(StorageUnavailableError, match="503"):
+        next(found)
+    assert list(found) == [("b", None)]
+    assert ["continuation-token=2" in target for target in targets] == [False, True, True]
+
+
 def test_keys_without_an_etag_are_listed(open_writer: OpenWriter) -> None:
     writer = open_writer(lambda _: Reply(200, page("a", "b")))
     assert list(writer.list_versions("")) == [("a", None), ("b", None)]

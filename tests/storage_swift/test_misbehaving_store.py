@@ -78,6 +78,26 @@ def test_redirects_are_not_followed(open_writer: OpenWriter, operation: str) -> 
     assert elsewhere == []
 
 
+def test_a_page_that_failed_is_asked_for_again(open_writer: OpenWriter) -> None:
+    kind = {"Content-Type": "application/json"}
+    first = Reply(200, b'[{"name": "a"}]', kind)
+    answers = iter(
+        [first, Reply(503), Reply(200, b'[{"name": "b"}]', kind), Reply(200, b"[]", kind)]
+    )
+    targets: list[str] = []
+
+    def answer(asked: Asked) -> Reply:
+        targets.append(asked.target)
+        return next(answers)
+
+    found = open_writer(answer).list_versions("")
+    assert next(found) == ("a", None)
+    with pytest.raises(StorageUnavailableError, match="503"):
+        next(found)
+    assert list(found) == [("b", None)]
+    assert ["marker=a" in target for target in targets] == [False, True, True, False]
+
+
 def test_names_without_an_etag_are_listed(open_writer: OpenWriter) -> None:
     pages = iter([b'[{"name": "a"}]', b"[]"])
     writer = open_writer(lambda _: Reply(200, next(pages), {"Content-Type": "application/json"}))

@@ -2,6 +2,7 @@
 
 from mastaba_http.client import HTTPAnswer, HTTPClient, certificate_authorities, failure_reason
 from mastaba_http.fetch import Fetcher
+from mastaba_http.pages import Listed, Pages
 from mastaba_http.storage import HTTPStorage, quoted_key
 
 __all__ = [
@@ -9,6 +10,8 @@ __all__ = [
     "HTTPAnswer",
     "HTTPClient",
     "HTTPStorage",
+    "Listed",
+    "Pages",
     "certificate_authorities",
     "failure_reason",
     "quoted_key",

@@ -19,7 +19,7 @@ from mastaba.errors import (
     StorageError,
     StorageUnavailableError,
 )
-from mastaba_http import failure_reason
+from mastaba_http import Listed, Pages, failure_reason
 from mastaba_storage_s3.storage import S3Storage
 
 T = TypeVar("T")
@@ -61,24 +61,26 @@ class S3Writer(S3Storage, WritableStorage):
     def list(self, prefix: str) -> Iterator[str]:
         return (key for key, _ in self.list_versions(prefix))
 
-    def list_versions(self, prefix: str) -> Iterator[tuple[str, str | None]]:
-        start, seen = None, set[str]()
-        while True:
-            page = self._asked(prefix, partial(self._page, prefix, start))
-            if "IsTruncated" not in page:
-                raise self._error(StorageUnavailableError, prefix, "the response is not a list")
-            for found in page.get("Contents", ()):
-                yield self._named(found, "Key", prefix), found.get("ETag", "").strip('"') or None
-            if not page["IsTruncated"]:
-                return
-            start = self._named(page, "NextContinuationToken", prefix)
-            if start in seen:
-                raise self._error(StorageUnavailableError, prefix, "the list has no end")
-            seen.add(start)
+    def list_versions(self, prefix: str) -> Iterator[Listed]:
+        return Pages(
+            partial(self._page, prefix),
+            lambda: self._error(StorageUnavailableError, prefix, "the list has no end"),
+        )
 
-    def _page(self, prefix: str, start: str | None, client: Any) -> Any:
-        token = {} if start is None else {"ContinuationToken": start}
-        return client.list_objects_v2(Bucket=self._bucket, Prefix=prefix, **token)
+    def _page(self, prefix: str, token: str) -> tuple[Sequence[Listed], str]:
+        start = {"ContinuationToken": token} if token else {}
+        page = self._asked(
+            prefix,
+            lambda client: client.list_objects_v2(Bucket=self._bucket, Prefix=prefix, **start),
+        )
+        if "IsTruncated" not in page:
+            raise self._error(StorageUnavailableError, prefix, "the response is not a list")
+        found = [
+            (self._named(one, "Key", prefix), one.get("ETag", "").strip('"') or None)
+            for one in page.get("Contents", ())
+        ]
+        is_last = not page["IsTruncated"]
+        return found, "" if is_last else self._named(page, "NextContinuationToken", prefix)
 
     @property
     def most_parts(self) -> int:

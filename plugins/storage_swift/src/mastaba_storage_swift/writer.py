@@ -19,7 +19,7 @@ from mastaba.errors import (
     StorageError,
     StorageUnavailableError,
 )
-from mastaba_http import failure_reason
+from mastaba_http import Listed, Pages, failure_reason
 from mastaba_storage_swift.storage import SwiftStorage
 
 T = TypeVar("T")
@@ -58,15 +58,15 @@ class SwiftWriter(SwiftStorage, WritableStorage):
     def list(self, prefix: str) -> Iterator[str]:
         return (key for key, _ in self.list_versions(prefix))
 
-    def list_versions(self, prefix: str) -> Iterator[tuple[str, str | None]]:
-        last, seen = "", set[str]()
-        while page := self._asked(prefix, partial(self._page, prefix, last)):
-            last = page[-1][0]
-            if last in seen:
-                raise self._error(StorageUnavailableError, prefix, "the list has no end")
-            seen.add(last)
-            # Objects in segments have an ETag that is not listed.
-            yield from page
+    def list_versions(self, prefix: str) -> Iterator[Listed]:
+        return Pages(
+            partial(self._page, prefix),
+            lambda: self._error(StorageUnavailableError, prefix, "the list has no end"),
+        )
+
+    def _page(self, prefix: str, marker: str) -> tuple[Sequence[Listed], str]:
+        page = self._asked(prefix, partial(self._names, prefix, marker))
+        return page, page[-1][0] if page else ""
 
     @property
     def most_parts(self) -> int:
@@ -101,11 +101,10 @@ class SwiftWriter(SwiftStorage, WritableStorage):
         for segment in list(self.list(_segment(key, upload))):
             self.delete(segment)
 
-    def _page(
-        self, prefix: str, marker: str, connection: Connection
-    ) -> Sequence[tuple[str, str | None]]:
+    def _names(self, prefix: str, marker: str, connection: Connection) -> Sequence[Listed]:
         try:
             page = connection.get_container(self.container, prefix=prefix, marker=marker)[1]
+            # Objects in segments have an ETag that is not listed.
             return [(str(one["name"]), one.get("hash")) for one in page]
         except (ValueError, LookupError, TypeError) as error:
             reason = "the response is not a list"

@@ -23,6 +23,7 @@ from mastaba.errors import (
     StorageUnavailableError,
 )
 from mastaba_build.errors import OutputError
+from mastaba_http import Pages
 
 T = TypeVar("T")
 
@@ -105,7 +106,7 @@ class Written(NamedTuple):
 class OutputStore:
     """A directory, or the objects of a container whose keys begin alike.
 
-    Reads and writes that get no answer are repeated (OBJECT_READ_ATTEMPTS,
+    Reads, pages of lists, and writes that get no answer are repeated (OBJECT_READ_ATTEMPTS,
     OBJECT_WRITE_ATTEMPTS, both 3 here; OBJECT_ATTEMPTS_WAIT).
 
     Args:
@@ -216,7 +217,9 @@ class OutputStore:
     def list_versions(self, prefix: str) -> Iterator[tuple[str, str | None]]:
         """Yield keys as `list`, each with its version; None where the storage does not list it."""
         found = self._storage.list_versions(self._prefix + prefix)
-        while (one := self._attempt(1, lambda: next(found, None))) is not None:
+        # Other iterators end with an error, and their lists would look complete.
+        attempts = self._reads if isinstance(found, Pages) else 1
+        while (one := self._attempt(attempts, lambda: next(found, None))) is not None:
             yield one[0].removeprefix(self._prefix), one[1]
 
     def names(self, prefix: str) -> Iterator[str]:
