@@ -12,7 +12,7 @@ from tests.conformance.shelf import ShelfStorage
 from tests.export.service.conftest import Exports
 
 import mastaba
-from mastaba.errors import ConfigurationError, StorageUnavailableError
+from mastaba.errors import ConfigurationError, ObjectNotFoundError, StorageUnavailableError
 from mastaba.plugins.manager import Plugins
 from mastaba_export import object_store
 from mastaba_export.errors import WriteError
@@ -180,6 +180,33 @@ def test_a_job_is_tried_again_when_the_store_does_not_answer(
     assert (waiting.state, waiting.attempts) == (State.ACCEPTED, 1)
     assert exports.worker.run_one()
     assert exports.client.get(job).get_json()["status"] == "successful"
+
+
+@pytest.mark.parametrize("form", ["pmtiles", "dir"])
+@pytest.mark.parametrize("name", ["write_part", "complete_parts"])
+def test_a_job_begins_anew_when_the_store_has_removed_its_upload(
+    exports: Exports, bucket: Bucket, form: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "_PAUSE", 0.0)
+    job = exports.ordered({"layer": "RGB_PNG", "format": form})
+
+    def unknown(self: Bucket, key: str, *_: object) -> Any:
+        raise self.error(ObjectNotFoundError, key, "has no such upload")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Bucket, name, unknown)
+        assert exports.worker.run_one()
+    waiting = exports.queue.job(job[-32:])
+    assert waiting is not None
+    assert (waiting.state, waiting.attempts) == (State.ACCEPTED, 1)
+    folder = Path(exports.settings.directory, "jobs", job[-32:])
+    assert {one.name for one in folder.iterdir()} <= {"lock", "tree"}
+    assert exports.worker.run_one()
+    assert exports.client.get(job).get_json()["status"] == "successful"
+    plain = exports.done({"layer": "RGB_PNG", "format": form})
+    assert (
+        exports.client.get(exports.file(job)).data == exports.client.get(exports.file(plain)).data
+    )
 
 
 @pytest.mark.parametrize("is_there", [True, False], ids=["there", "not there"])

@@ -7,8 +7,9 @@
         ├── InvalidRequestError    inputs that are wrong, or do not fit the layer
         ├── ExportTooLargeError    more than an export may contain
         ├── DestinationError       something else is at the output, or its place cannot be used
-        │   └── WriteError         the output cannot be written now; the export can be resumed
-        │       └── UploadError    the object store of the output cannot be used now
+        │   ├── WriteError         the output cannot be written now; the export can be resumed
+        │   │   └── UploadError    the object store of the output cannot be used now
+        │   └── RemovedUploadError the object store has removed the unfinished upload
         ├── EmptyExportError       no tile is stored in the area
         ├── DataChangedError       the data changed after some of it was written
         └── DamagedArchiveError    a file that `verify` examined
@@ -60,6 +61,10 @@ class WriteError(DestinationError):
 
 class UploadError(WriteError):
     """The object store of the output cannot be used now; the export can be resumed."""
+
+
+class RemovedUploadError(DestinationError):
+    """The object store has removed the unfinished upload; the export must begin anew."""
 
 
 class EmptyExportError(ExportError):

@@ -23,6 +23,7 @@ from mastaba.errors import (
 from mastaba_export.errors import (
     DestinationError,
     ExportTooLargeError,
+    RemovedUploadError,
     UploadError,
     WriteError,
 )
@@ -324,7 +325,7 @@ class Upload:
             except DestinationError:
                 raise  # the container cannot be opened
             except ObjectNotFoundError:
-                raise DestinationError(
+                raise RemovedUploadError(
                     f"{self._target}: the store has removed the unfinished upload; remove "
                     f"{self._part.name} and {self._journal.path.name}, and export again"
                 ) from None

@@ -13,6 +13,7 @@ from mastaba_export.errors import (
     DestinationError,
     ExportTooLargeError,
     InvalidRequestError,
+    RemovedUploadError,
     UploadError,
 )
 from mastaba_export.formats import file_name
@@ -92,20 +93,22 @@ def exporting(site: Site, settings: JobSettings) -> Perform:
         if size is None:
             watched = _Watched(report, settings.limits.max_bytes, job)
             if is_packed:
-                size = _packed(planned, path, target, watched, settings.rate)
+                with _begins_anew(path, target):
+                    size = _packed(planned, path, target, watched, settings.rate)
                 return [ResultFile(name, FILE_TYPES[planned.format], size)]
             if planned.digest != job.order.plan:
                 # The layer changed since, so what an earlier attempt wrote cannot be continued.
                 discard(path, target)
-            result = run(
-                planned,
-                path,
-                resume=True,
-                progress=watched.note,
-                should_stop=watched.should_stop,
-                rate=settings.rate,
-                target=target,
-            )
+            with _begins_anew(path, target):
+                result = run(
+                    planned,
+                    path,
+                    resume=True,
+                    progress=watched.note,
+                    should_stop=watched.should_stop,
+                    rate=settings.rate,
+                    target=target,
+                )
             if not result.is_complete:
                 raise watched.reason or StoppedError("the export was stopped")
             size = result.bytes
@@ -189,6 +192,22 @@ def _begin_anew_if_lost(
             known.unlink()
         if not is_complete and state:
             discard(path, None if remote is None else remote.target(job.id, path.name))
+
+
+@contextmanager
+def _begins_anew(path: Path, target: ObjectTarget | None) -> Iterator[None]:
+    """Let the next attempt begin anew if the store has removed the unfinished upload.
+
+    Raises:
+        UploadError: instead of RemovedUploadError.
+    """
+    try:
+        yield
+    except RemovedUploadError as error:
+        discard(path, target)
+        # What was uploaded of it has left the disk.
+        path.unlink(missing_ok=True)
+        raise UploadError(str(error)) from error
 
 
 @contextmanager
