@@ -21,13 +21,14 @@ from tests.export.ground import opened, planned, write_world
 from tests.fork_server import ForkServer
 from tests.sizes import sized
 
+from mastaba.api.catalogue import Palette, PaletteEntry
 from mastaba.api.services import Site
 from mastaba_export import run as running
 from mastaba_export.errors import DataChangedError, DestinationError
 from mastaba_export.output import discard
 from mastaba_export.plan import ExportPlan
 from mastaba_export.run import Progress, run
-from mastaba_export.sources import StoredTiles
+from mastaba_export.sources import DrawnTiles, StoredTiles
 from mastaba_export.verify import verify
 
 DEFLATED = "deflated"
@@ -381,6 +382,28 @@ def test_other_inputs_are_refused(site: Site, tmp_path: Path) -> None:
         run(planned(site, "IMAGES", "pmtiles", zoom=[5, 7]), path, resume=True)
     discard(path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_drawn_tiles_in_another_style_are_refused(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The payloads of this layer are no pictures.
+    monkeypatch.setattr(DrawnTiles, "tile", lambda *_: b"drawn")
+    drawn = planned(site, "IMAGES", "pmtiles", tile_format="jpg")
+    stored = planned(site, "IMAGES", "pmtiles")
+
+    def restyled(made: ExportPlan) -> ExportPlan:
+        style = dataclasses.replace(
+            made.layer.styles[0], palette=Palette((PaletteEntry(0, 1, 2, 3, 255),))
+        )
+        layer = dataclasses.replace(made.layer, styles=(style,))
+        return dataclasses.replace(made, layer=layer)
+
+    assert restyled(stored).digest == stored.digest
+    path = tmp_path / "a.pmtiles"
+    run(drawn, path, should_stop=lambda: True)
+    with pytest.raises(DestinationError, match="other data or styles"):
+        run(restyled(drawn), path, resume=True)
 
 
 def test_what_exists_is_not_replaced(site: Site, tmp_path: Path) -> None:

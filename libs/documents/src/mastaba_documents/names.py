@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Container
-from functools import cache
+from collections.abc import Callable, Collection, Container, Iterator
 from typing import Final
 
 _OTHERS: Final = re.compile(
@@ -14,7 +13,6 @@ _OTHERS: Final = re.compile(
 _VERSION: Final = re.compile(r"(.+)_([0-9]+)\.json")
 _LISTS: Final = ("history", "versions")
 """Documents that list the versions of a pyramid."""
-
 
 NumbersOf = Callable[[str], Collection[str]]
 """Gets the name of a pyramid, and returns the numbers of its versions."""
@@ -55,20 +53,22 @@ def numbers_in(read: Callable[[str], str | bytes | None]) -> NumbersOf:
     Args:
         read: returns a file of the folder, None if it does not exist.
     """
+    known: dict[str, frozenset[str]] = {}
 
-    @cache
     def numbers_of(pyramid: str) -> frozenset[str]:
-        found: set[str] = set()
-        for end in _LISTS:
-            try:
-                versions = json.loads(read(f"{pyramid}.{end}.json") or "{}")["versions"]
-                # The history has an object by number, the list of versions an array.
-                keys = (
-                    versions if isinstance(versions, dict) else [one["number"] for one in versions]
-                )
-                found.update(map(str, keys))
-            except (ValueError, KeyError, TypeError, RecursionError):
-                continue
-        return frozenset(found)
+        if pyramid not in known:
+            known[pyramid] = frozenset(_numbers(pyramid, read))
+        return known[pyramid]
 
     return numbers_of
+
+
+def _numbers(pyramid: str, read: Callable[[str], str | bytes | None]) -> Iterator[str]:
+    for end in _LISTS:
+        try:
+            versions = json.loads(read(f"{pyramid}.{end}.json") or "{}")["versions"]
+            # The history has an object by number, the list of versions an array.
+            found = versions if isinstance(versions, dict) else [one["number"] for one in versions]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            continue
+        yield from map(str, found)

@@ -141,9 +141,11 @@ class ExportPlan:
             (image.grid.matrix.id, image.cells, image.is_copied, image.sampling) for image in images
         ]
         named = self.site is not None
-        known = repr(
-            (inputs, pyramid.format.name, raster, self.tile_matrix_set, levels, cells, named)
-        )
+        made = (inputs, pyramid.format.name, raster, self.tile_matrix_set, levels, cells, named)
+        # Stored tiles are compared when they are read, and drawn ones cannot be.
+        layer = self.layer
+        drawn = (pyramid.generation, layer.resampling, layer.styles)
+        known = repr((*made, *drawn) if self.request.is_drawn else made)
         return hashlib.blake2b(known.encode(), digest_size=16).hexdigest()
 
     @property

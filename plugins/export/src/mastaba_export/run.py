@@ -151,8 +151,8 @@ def run(
         state = journal.state()
         if state.get("digest", plan.digest) != plan.digest:
             raise DestinationError(
-                f"{out.part.name} belongs to an export with other inputs, or of another pyramid; "
-                "remove it and its journal, or give the same options"
+                f"{out.part.name} belongs to an export with other inputs, or of other data or "
+                "styles; remove it and its journal, or give the same options"
             )
         if target is None and is_uploaded(state):
             # Parts that were uploaded are no longer in the file.
