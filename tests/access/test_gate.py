@@ -192,6 +192,26 @@ def test_faulty_rules_keep_those_before_them_and_show_in_health(
     assert Obstacle.RULES not in site.scoreboard.obstacles
 
 
+@pytest.mark.parametrize("text", [None, '{"type": "Poly'], ids=["missing", "half written"])
+def test_an_area_that_comes_after_its_rule_is_read(
+    make_gate: MakeGate, site: Site, tmp_path: Path, text: str | None
+) -> None:
+    gate = make_gate(RULES)
+    area = tmp_path / "area.geojson"
+    if text is not None:
+        area.write_text(text)
+    rules = {"default": "allow", "areas": {"town": {"path": area.name}}, "rules": []}
+    (tmp_path / "access.json").write_text(json.dumps(rules))
+    assert not gate.poll()
+    assert Obstacle.RULES in site.scoreboard.obstacles
+    assert not gate.poll()
+    ring = [[2, 48], [3, 48], [3, 49], [2, 48]]
+    area.write_text(json.dumps({"type": "Polygon", "coordinates": [ring]}))
+    assert gate.poll()
+    assert Obstacle.RULES not in site.scoreboard.obstacles
+    assert layers(gate, site, grant(gate)) == set(site.catalogue.layers)
+
+
 SUSPENDED = ["claim:suspended=true"]
 
 

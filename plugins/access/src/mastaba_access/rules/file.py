@@ -145,7 +145,7 @@ class _Loader:
             file = os.path.join(os.path.dirname(self._file), entry["path"])
             inside = FileFaults(self._faults.all, file)
             text = self._text(file, inside, f"correct {path}.path of {self._file}")
-            document = parse_document(text, f"{file}.json", self._faults.all)
+            document = parse_document(text, file, self._faults.all)
             if document is None:
                 raise UnusableError
             make = lambda: Area.from_geojson(document)  # noqa: E731

@@ -70,7 +70,12 @@ class KeptRules:
             found = load_rules(self.file, self._abilities, faults)
         except ConfigurationError:
             self.is_outdated, self.faults = True, faults.all
-            return None
+            # A file that is missing, or half written, may be one that no usable rules have named.
+            files = tuple(dict.fromkeys((*self._files, *(fault.file for fault in faults.all))))
+            if files == self._files:
+                return None
+            self._files = files
+            return self._load()
         self.is_outdated, self.faults = False, faults.all
         if found.files != self._files:
             self._files = found.files
