@@ -45,6 +45,16 @@ def is_beside_pyramid(
     return not numbers or version[2] in numbers
 
 
+def documents_before(start: str) -> tuple[str, ...]:
+    """Return the descriptor, and the lists of versions, of what may have versions of some names.
+
+    Args:
+        start: of the names, such as ``ortho_``; a list of names that begin so lacks ``ortho.json``.
+    """
+    pyramid = start.removesuffix("_")
+    return f"{pyramid}.json", *(f"{pyramid}.{end}.json" for end in _LISTS)
+
+
 def numbers_in(read: Callable[[str], str | bytes | None]) -> NumbersOf:
     """Return a function for `is_beside_pyramid` that reads the documents of each pyramid once.
 

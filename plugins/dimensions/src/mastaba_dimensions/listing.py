@@ -13,7 +13,7 @@ from typing import Any, Final
 from mastaba.api.dimensions import VariantSource
 from mastaba.api.documents import Faults, is_beside_pyramid, parse_document
 from mastaba.errors import MastabaError, reason_of
-from mastaba_documents.names import numbers_in
+from mastaba_documents.names import documents_before, numbers_in
 from mastaba_ows.dimensions import Dimension
 
 Row = dict[str, Any]
@@ -174,10 +174,9 @@ def _matching(
 
     numbers_of = numbers_in(read)
     if "://" in directory:
-        # A pyramid ``ortho`` has versions that begin like the template, and does not itself.
-        whole = name.partition("{")[0].removesuffix("_")
-        ends = ("", ".history", ".versions")
-        names.update(one for end in ends if read(one := f"{whole}{end}.json") is not None)
+        # Only names that begin like the template were listed.
+        before = documents_before(name.partition("{")[0])
+        names.update(one for one in before if read(one) is not None)
     for file in found:
         match = pattern.fullmatch(file)
         if match is not None and not is_beside_pyramid(file, names, numbers_of):

@@ -19,7 +19,7 @@ from mastaba.api.documents import is_beside_pyramid
 from mastaba_build.errors import LockedError, PlanError, VerificationError
 from mastaba_build.output.lock import locked
 from mastaba_build.output.storage import OutputStore
-from mastaba_documents.names import numbers_in
+from mastaba_documents.names import documents_before, numbers_in
 
 Row = dict[str, Any]
 
@@ -67,13 +67,7 @@ def write_stack(
         rows = []
         start = template.partition("{")[0]
         names = set(store.names(start))
-        # A pyramid ``ortho`` has versions that begin so, and does not itself.
-        whole = start.removesuffix("_")
-        names.update(
-            one
-            for one in (f"{whole}{end}.json" for end in ("", ".history", ".versions"))
-            if store.stat(one) is not None
-        )
+        names.update(one for one in documents_before(start) if store.stat(one) is not None)
         numbers_of = numbers_in(store.read_if_exists)
         for path in sorted(names):
             found = pattern.fullmatch(path)
