@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import pytest
 from tests.conformance.shelf import ShelfStorage
@@ -96,6 +96,28 @@ def test_a_template_finds_the_objects_of_a_bucket(server_json: Path) -> None:
     assert list(values.texts) == list(YEARS)
     layer = catalogue.resolve("ORTHO", {"time": "1975"}).layer
     assert layer.pyramid.parts[0].path == "shelf://bucket/deep/ortho_1975.json"
+
+
+def test_versions_of_a_pyramid_beside_the_values_are_no_values(
+    server_json: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = Bucket(Bucket.folder)
+    one = storage.read("deep/ortho_1950.json").data
+    for name in ("ortho", "ortho_1", "ortho_2"):
+        storage.write(f"deep/{name}.json", one)
+    storage.write("deep/ortho.history.json", b'{"versions": {"1": {}, "2": {}}}')
+    keys: list[str] = []
+    read = Bucket.read
+
+    def noted(self: Bucket, key: str, *arguments: Any) -> Any:
+        keys.append(key)
+        return read(self, key, *arguments)
+
+    monkeypatch.setattr(Bucket, "read", noted)
+    catalogue = loaded(server_json, Faults())
+    (values,) = catalogue.values_of(catalogue.layers["ORTHO"])
+    assert list(values.texts) == list(YEARS)
+    assert keys.count("deep/ortho.history.json") == 1
 
 
 @pytest.mark.parametrize("fault", ["reads only", "does not answer", "too many"])

@@ -172,11 +172,12 @@ def _matching(
             return None
         return data
 
-    numbers_of = numbers_in(read)
+    before: dict[str, bytes | None] = {}
     if "://" in directory:
         # Only names that begin like the template were listed.
-        before = documents_before(name.partition("{")[0])
-        names.update(one for one in before if read(one) is not None)
+        before = {one: read(one) for one in documents_before(name.partition("{")[0])}
+        names.update(one for one, data in before.items() if data is not None)
+    numbers_of = numbers_in(lambda one: before[one] if one in before else read(one))
     for file in found:
         match = pattern.fullmatch(file)
         if match is not None and not is_beside_pyramid(file, names, numbers_of):

@@ -92,14 +92,13 @@ def exporting(site: Site, settings: JobSettings) -> Perform:
         size = _size(path, job, store)
         if size is None:
             watched = _Watched(report, settings.limits.max_bytes, job)
-            if is_packed:
-                with _begins_anew(path, target):
-                    size = _packed(planned, path, target, watched, settings.rate)
-                return [ResultFile(name, FILE_TYPES[planned.format], size)]
-            if planned.digest != job.order.plan:
-                # The layer changed since, so what an earlier attempt wrote cannot be continued.
-                discard(path, target)
             with _begins_anew(path, target):
+                if is_packed:
+                    size = _packed(planned, path, target, watched, settings.rate)
+                    return [ResultFile(name, FILE_TYPES[planned.format], size)]
+                if planned.digest != job.order.plan:
+                    # The layer changed since, so what was written before cannot be continued.
+                    discard(path, target)
                 result = run(
                     planned,
                     path,
